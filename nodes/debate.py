@@ -1,0 +1,144 @@
+"""The first and the last node of every debate: it is opened on checked input, and closed as a result document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from importlib.metadata import version
+from typing import Any
+
+from moot.nodes.models import EMBEDDED
+from moot.nodes.run import Node, Run
+from moot.nodes.settings import Settings
+from moot.nodes.state import SCHEMA_VERSION, Call, Citation, DebateState, Turn
+from moot.nodes.task import check_claim, make_task
+from moot.retrievers.errors import MootError
+
+DEMO_MODEL_LINE = "The demonstration model took part: it shows that everything runs; its verdicts are not to be trusted."
+
+
+@lru_cache(maxsize=1)
+def moot_version() -> str:
+    """The installed version."""
+    return version("moot")
+
+
+def blank_document(graph: str, settings: Settings) -> dict[str, Any]:
+    """The result document before anything has happened."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "status": "interrupted",  # until the debate is closed
+        "error": None,
+        "graph": graph,
+        "task": None,
+        "answer": None,
+        "raw_verdict": None,
+        "confidence": None,
+        "confidence_parts": None,
+        "stop_reason": None,
+        "rounds": 0,
+        "turns": [],
+        "evidence": [],
+        "scores": {},
+        "votes": [],
+        "graphs": [],
+        "debates": [],
+        "metrics": {},
+        "calls": [],
+        "usage": usage([]),
+        "depth": 0,
+        "seconds": 0.0,
+        "settings": settings.model_dump(mode="json"),
+        "models": {},
+        "corpora": [],
+        "warnings": [],
+        "moot_version": moot_version(),
+        "started_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+    }
+
+
+def open_node(graph: str) -> Node:
+    """Checks the input and begins the result document. Reads: claim, task, labels, options."""
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        document = blank_document(graph, run.settings)
+        try:
+            claim = check_claim(state.get("claim"))
+            task = make_task(state.get("task"), state.get("labels"), state.get("options"))
+        except MootError as error:
+            return document | {"error": error.record("input"), "claim": str(state.get("claim") or "")[:200]}
+        return document | {"claim": claim, "task": task}
+
+    return Node(step)
+
+
+def close_node() -> Node:
+    """Completes the result document: status, totals, models that ran, time. Reads: the whole state."""
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        return closing(state)
+
+    return Node(step, always=True)
+
+
+def closing(state: DebateState) -> dict[str, Any]:
+    """What completes a result document.
+
+    A debate without an error is done; a warning is added where the demonstration model took part.
+    """
+    failed = state["error"] is not None
+    started = datetime.fromisoformat(state["started_at"])
+    update: dict[str, Any] = {
+        "status": "failed" if failed else "done",
+        "usage": usage(state["calls"]),
+        "models": models_used(state["calls"]),
+        "seconds": round((datetime.now(UTC) - started).total_seconds(), 3),
+    }
+    if failed:
+        update |= {"answer": None, "raw_verdict": None, "stop_reason": None}
+    if any(call["model"] == EMBEDDED for call in state["calls"]):
+        update["warnings"] = [{"kind": "demo_model", "where": "model", "detail": DEMO_MODEL_LINE}]
+    return update
+
+
+def usage(calls: Sequence[Call]) -> dict[str, Any]:
+    """Calls and tokens, in all and by role; ``uncounted`` calls are those whose tokens the endpoint did not give."""
+
+    def total(of: Sequence[Call]) -> dict[str, int]:
+        return {
+            "calls": len(of),
+            "prompt_tokens": sum(c["prompt_tokens"] or 0 for c in of),
+            "completion_tokens": sum(c["completion_tokens"] or 0 for c in of),
+            "uncounted": sum(c["prompt_tokens"] is None for c in of),
+        }
+
+    roles = sorted({c["role"] for c in calls})
+    return total(calls) | {"by_role": {role: total([c for c in calls if c["role"] == role]) for role in roles}}
+
+
+def models_used(calls: Sequence[Call]) -> dict[str, Any]:
+    """By role: the model that was set, and the names under which the endpoint answered."""
+    roles = dict.fromkeys(c["role"] for c in calls)
+    return {
+        role: {
+            "model": next(c["model"] for c in calls if c["role"] == role),
+            "reported": sorted({c["reported_model"] for c in calls if c["role"] == role and c["reported_model"]}),
+        }
+        for role in roles
+    }
+
+
+def verdict_turns(document: DebateState | dict[str, Any]) -> list[Turn]:
+    """The turns that the verdict rests on: the judge's, or the last answers of those who agreed."""
+    judged = [t for t in document["turns"] if t["step"] == "judge"]
+    if judged:
+        return judged
+    given = [t for t in document["turns"] if t["step"] == "respond" and t["round"] == document["rounds"]]
+    return [t for t in given if t.get("answer") == document["answer"]]
+
+
+def verdict_citations(document: DebateState | dict[str, Any]) -> list[Citation]:
+    """What the verdict cites, each piece of evidence and quote once, without fabricated ids."""
+    cited = [c for t in verdict_turns(document) for c in t.get("citations") or [] if not c["fabricated"]]
+    return list({(c["evidence_id"], c["quote"]): c for c in cited}.values())

@@ -1,0 +1,65 @@
+"""A chat model without a model: it fills the JSON schema that it is given, the same way for the same prompt.
+
+It is a provider like any other (``fake:SEED``), so that tests and trials of a graph take the real path.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+from langchain_core.callbacks import CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+
+
+class FakeChatModel(BaseChatModel):
+    """Replies to a request for structure with values drawn by a seed; to others with an empty object."""
+
+    seed: str = "0"
+
+    @property
+    def _llm_type(self) -> str:
+        return "fake"
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        prompt = "\n".join(str(m.content) for m in messages)
+        wanted = (kwargs.get("extra_body") or {}).get("response_format", {}).get("json_schema", {}).get("schema", {})
+        text = json.dumps(draw(wanted, random.Random(f"{self.seed}\x1f{prompt}"), wanted.get("$defs", {})))
+        usage = {"input_tokens": len(prompt) // 4 + 1, "output_tokens": len(text) // 4 + 1, "total_tokens": 0}
+        usage["total_tokens"] = usage["input_tokens"] + usage["output_tokens"]
+        message = AIMessage(
+            text,
+            usage_metadata=usage,
+            response_metadata={"finish_reason": "stop", "model_name": f"fake:{self.seed}"},
+        )
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+def draw(schema: dict[str, Any], rng: random.Random, parts: dict[str, Any], index: int = 0) -> Any:
+    """A value that a schema of ours allows; ``index`` is the place in the list that the value belongs to."""
+    if "$ref" in schema:
+        return draw(parts[schema["$ref"].rsplit("/", 1)[-1]], rng, parts, index)
+    if "enum" in schema:
+        return rng.choice(schema["enum"])
+    kind = schema.get("type")
+    if kind == "array":
+        count = rng.randint(schema.get("minItems", 1), schema.get("maxItems", 2))
+        return [draw(schema["items"], rng, parts, i) for i in range(count)]
+    if kind == "integer":
+        return index
+    if kind == "boolean":
+        return rng.random() < 0.8
+    if kind == "number":
+        return round(rng.random(), 2)
+    if kind == "string":
+        return f"A drawn text, number {rng.randint(1, 999)}."
+    return {k: draw(v, rng, parts, index) for k, v in schema.get("properties", {}).items()}

@@ -1,0 +1,85 @@
+"""Judging: a last answer from the whole debate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from moot.nodes.replies import AnswerReply, answer_reply
+from moot.nodes.respond import with_answer
+from moot.nodes.run import Node, Run
+from moot.nodes.show import show_claim, show_evidence, show_history, show_scores, shown_ids
+from moot.nodes.speaker import Speaker, as_speaker
+from moot.nodes.state import DebateState, Task, Turn
+from moot.nodes.task import describe
+from moot.prompts import fill, load
+from moot.retrievers import Evidence
+from moot.retrievers.errors import ReplyError
+
+
+async def judge(
+    claim: str,
+    task: Task,
+    history: Sequence[Turn],
+    evidence: Sequence[Evidence],
+    model: Speaker | BaseChatModel,
+    *,
+    scores: Mapping[str, Mapping[str, float | None]] | None = None,
+    prompt: str = "tool_mad/judge",
+) -> AnswerReply:
+    """The judge's answer (S1 III-D).
+
+    Args:
+        claim: what is debated.
+        task: what an answer is.
+        history: the debaters' answers of all rounds.
+        evidence: everything that they found.
+        model: who judges.
+        scores: each debater's averages; None where they are kept from the judge.
+        prompt: the prompt's name.
+
+    Raises:
+        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
+    """
+    speaker = as_speaker(model, "judge")
+    values = {
+        "labels": describe(task),
+        "claim": show_claim(claim),
+        "evidence": show_evidence(evidence),
+        "history": show_history(history),
+        "scores": show_scores(scores or {}),
+    }
+    ids = sorted(shown_ids(evidence))
+    return await speaker.ask(fill(load(prompt), values), answer_reply(task), ids)
+
+
+def judge_node(prompt: str = "tool_mad/judge") -> Node:
+    """Adds the judge's turn, its answer and the stop reason.
+
+    Reads: claim, task, turns, evidence, scores. Where no debater ever gave an answer there is nothing to judge, and
+    where the judge gives none there is no verdict: the debate fails.
+    """
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        history = [t for t in state["turns"] if t["step"] == "respond"]
+        if all(t.get("answer") is None for t in history):
+            raise ReplyError(
+                "No debater gave a usable answer in any round, so there is nothing to judge. "
+                "Try another model, or another `structured_output`.",
+                "unparsed",
+            )
+        speaker = await run.speaker("judge")
+        reply = await judge(
+            state["claim"], state["task"], history, state["evidence"], speaker, scores=state["scores"], prompt=prompt
+        )
+        turn: Turn = {"round": state["rounds"], "phase": "primary", "agent": "judge", "step": "judge", "role": "judge"}
+        turn = with_answer(turn, reply, shown_ids(state["evidence"]), run.ledger)
+        return {
+            "turns": [{**turn, "evidence_ids": [piece["id"] for piece in state["evidence"]]}],
+            "answer": reply.answer,
+            "raw_verdict": reply.answer,
+            "stop_reason": "max_rounds",
+        }
+
+    return Node(step)

@@ -1,0 +1,77 @@
+"""Query formulation (S1, algorithm 1, Query): a debater's search query for a round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from moot.nodes.replies import QueryReply
+from moot.nodes.run import Node, Run
+from moot.nodes.show import show_answers, show_claim
+from moot.nodes.speaker import Speaker, as_speaker
+from moot.nodes.state import DebaterState, Turn
+from moot.prompts import as_data, fill, load
+from moot.retrievers.errors import ReplyError
+
+
+async def formulate_query(
+    claim: str,
+    model: Speaker | BaseChatModel,
+    *,
+    tool: str = "a search engine",
+    opponents: Sequence[Turn] = (),
+    previous_query: str | None = None,
+    prompt: str = "tool_mad/query",
+) -> str:
+    """One search query for a claim.
+
+    Args:
+        claim: what is debated.
+        model: who formulates it.
+        tool: what will be searched, in a few words.
+        opponents: the other debaters' last answers.
+        previous_query: the last query of the same debater.
+        prompt: the prompt's name.
+
+    Raises:
+        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
+    """
+    speaker = as_speaker(model, "debater")
+    values = {
+        "name": speaker.role,
+        "tool": tool,
+        "claim": show_claim(claim),
+        "previous_query": as_data("query", previous_query) if previous_query else "(none yet)",
+        "opponents": show_answers(opponents),
+    }
+    reply = await speaker.ask(fill(load(prompt), values), QueryReply)
+    return reply.query
+
+
+def query_node(prompt: str = "tool_mad/query") -> Node:
+    """Writes the debater's query into its turn.
+
+    Reads: claim, debater, opponents, previous_query. Where the model gives no usable query, the claim itself is
+    searched, and a warning says so.
+    """
+
+    async def step(state: DebaterState, run: Run) -> dict[str, Any]:
+        debater, turn = state["debater"], state["turns"][0]
+        retriever = await run.retriever(debater["retriever"])
+        speaker = await run.speaker(debater["name"], debater.get("model"))
+        try:
+            query = await formulate_query(
+                state["claim"],
+                speaker,
+                tool=retriever.about,
+                opponents=state["opponents"],
+                previous_query=state["previous_query"],
+                prompt=prompt,
+            )
+        except ReplyError as error:
+            run.ledger.warn("query_not_formulated", f"{error.detail} The claim itself was searched.")
+            query = state["claim"]
+        return {"turns": [{**turn, "query": query}]}
+
+    return Node(step)

@@ -1,0 +1,186 @@
+"""What models are asked to reply: one Pydantic model per kind of reply, and its JSON schema.
+
+Field names are a contract that scripted endpoints and stored runs rely on. The schemas keep to the keywords that
+strict structured output documents: every field required, no further properties, no lengths of strings.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Annotated, Any
+
+from moot.nodes.state import Task
+from moot.nodes.task import read_label
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, create_model
+
+
+class Reply(BaseModel):
+    """A structured reply. Fields that nobody asked for are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+def _said(text: str) -> str:
+    if not text.strip():
+        raise ValueError("is empty")
+    return text.strip()
+
+
+Text = Annotated[str, AfterValidator(_said)]
+
+
+class Quote(Reply):
+    """Evidence that an answer rests on."""
+
+    evidence_id: str
+    quote: str
+
+
+class QueryReply(Reply):
+    """A search query."""
+
+    query: Text
+
+
+class AnswerReply(Reply):
+    """An answer with its reasons; ``answer`` is one of the task's labels."""
+
+    rationale: Text
+    citations: list[Quote]
+    answer: str
+
+
+class StatementsReply(Reply):
+    """The statements that an answer makes; none where it makes none."""
+
+    statements: list[Text]
+
+
+class StatementVerdict(Reply):
+    """Whether one statement, numbered from 0, can be inferred from the evidence."""
+
+    index: int
+    reason: str
+    supported: bool
+
+
+class VerdictsReply(Reply):
+    """One verdict for each statement."""
+
+    verdicts: list[StatementVerdict]
+
+
+class QuestionsReply(Reply):
+    """Questions that an answer answers."""
+
+    questions: list[Text]
+
+
+def answer_reply(task: Task) -> type[AnswerReply]:
+    """The reply whose ``answer`` is one of the task's labels."""
+    return _answer_reply(tuple(task["labels"]), json.dumps(task))
+
+
+@lru_cache(maxsize=256)
+def _answer_reply(labels: tuple[str, ...], task_json: str) -> type[AnswerReply]:
+    task: Task = json.loads(task_json)
+
+    def label(text: str) -> str:
+        found = read_label(task, text)
+        if found is None:
+            raise ValueError(f"is {text[:80]!r}, not one of {list(labels)}")
+        return found
+
+    kind = Annotated[str, AfterValidator(label), WithJsonSchema({"type": "string", "enum": list(labels)})]
+    return create_model("AnswerReply", __base__=AnswerReply, answer=(kind, ...))
+
+
+@lru_cache(maxsize=64)
+def verdicts_reply(count: int) -> type[VerdictsReply]:
+    """The reply with one verdict for each of ``count`` statements: every index from 0 once, none twice."""
+
+    def complete(verdicts: list[StatementVerdict]) -> list[StatementVerdict]:
+        given = sorted(v.index for v in verdicts)
+        if given != list(range(count)):
+            raise ValueError(f"needs one verdict for each index from 0 to {count - 1}, not for {given}")
+        return sorted(verdicts, key=lambda v: v.index)
+
+    numbered = create_model(
+        "StatementVerdict",
+        __base__=StatementVerdict,
+        index=(Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0, "maximum": count - 1})], ...),
+    )
+    size = {"minItems": count, "maxItems": count}
+    kind = Annotated[list[numbered], AfterValidator(complete), Field(json_schema_extra=size)]  # type: ignore[valid-type]
+    return create_model("VerdictsReply", __base__=VerdictsReply, verdicts=(kind, ...))
+
+
+@lru_cache(maxsize=64)
+def questions_reply(count: int) -> type[QuestionsReply]:
+    """The reply with exactly ``count`` questions."""
+    kind = Annotated[list[Text], Field(min_length=count, max_length=count)]
+    return create_model("QuestionsReply", __base__=QuestionsReply, questions=(kind, ...))
+
+
+@lru_cache(maxsize=256)
+def _schema_text(reply: type[Reply]) -> str:
+    return json.dumps(_strict(reply.model_json_schema()))
+
+
+def reply_schema(reply: type[Reply]) -> dict[str, Any]:
+    """A reply's JSON schema, within what strict structured output documents."""
+    schema: dict[str, Any] = json.loads(_schema_text(reply))
+    return schema
+
+
+def _strict(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_strict(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    kept = {k: v for k, v in node.items() if not (k in ("title", "default", "description") and isinstance(v, str))}
+    result = {k: _strict(v) for k, v in kept.items()}
+    if "properties" in result:
+        result["required"] = list(result["properties"])
+        result["additionalProperties"] = False
+    return result
+
+
+def tight_schema(reply: type[Reply], evidence_ids: Sequence[str], longest: int) -> dict[str, Any]:
+    """The schema for an endpoint that turns any schema into a grammar at no cost, as llama.cpp does.
+
+    A weak model needs the grammar to end its texts and lists, to number its verdicts and to cite what it was shown.
+
+    Args:
+        reply: the reply.
+        evidence_ids: what may be cited.
+        longest: most characters of a text.
+    """
+    schema = reply_schema(reply)
+    parts = schema.pop("$defs", {})
+    shorter = {"quote": 60, "reason": 40, "query": 100}
+
+    def tighten(node: dict[str, Any], name: str) -> dict[str, Any]:
+        node = parts[node["$ref"].rsplit("/", 1)[-1]] if "$ref" in node else node
+        if node["type"] == "object":
+            return {**node, "properties": {k: tighten(v, k) for k, v in node["properties"].items()}}
+        if node["type"] == "array":
+            return tighten_list(node, name)
+        if name == "evidence_id":
+            return {"type": "string", "enum": list(evidence_ids)}
+        if node["type"] == "string" and "enum" not in node:
+            return {**node, "maxLength": shorter.get(name, longest)}
+        return node
+
+    def tighten_list(node: dict[str, Any], name: str) -> dict[str, Any]:
+        if name == "citations" and not evidence_ids:
+            return {"type": "array", "items": {"type": "string"}, "maxItems": 0}
+        item = tighten(node["items"], "")
+        if name == "verdicts":
+            numbered = [{**item["properties"], "index": {"const": i}} for i in range(node["maxItems"])]
+            return {"type": "array", "prefixItems": [{**item, "properties": n} for n in numbered]}
+        return {"minItems": 1, "maxItems": 3, **node, "items": item}
+
+    return tighten(schema, "")

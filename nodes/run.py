@@ -1,0 +1,144 @@
+"""What a node has at hand while it runs, and the wrapper that makes a step a node of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from langgraph.graph import StateGraph
+from langgraph.runtime import Runtime
+from moot.nodes.models import ModelChoice, open_chat_model
+from moot.nodes.settings import Settings
+from moot.nodes.state import DebateState
+from moot.nodes.speaker import Ledger, Speaker, start_chain
+from moot.retrievers import Encoder, Retriever, open_encoder, open_retriever
+from moot.retrievers.errors import MootError, UserError
+
+
+@dataclass
+class Run:
+    """One run of one node: its settings, its ledger, and the ways to a model, a source and an encoder."""
+
+    settings: Any
+    ledger: Ledger
+
+    async def speaker(self, role: str, own: str | ModelChoice | dict[str, Any] | None = None) -> Speaker:
+        """The speaker of a role: the setting ``models`` decides, then ``own``, then ``model``."""
+        settings: Settings = self.settings
+        choice = choose_model(settings, role, own)
+        model = await open_chat_model(
+            choice.model,
+            temperature=settings.temperature if choice.temperature is None else choice.temperature,
+            max_tokens=choice.max_tokens or settings.max_tokens,
+            timeout=settings.timeout,
+        )
+        return Speaker(
+            role,
+            model,
+            self.ledger,
+            choice.structured_output or settings.structured_output,
+            settings.attempts,
+            settings.max_concurrency,
+            settings.requests_per_minute,
+        )
+
+    async def retriever(self, name: str) -> Retriever:
+        """A source by name."""
+        settings: Settings = self.settings
+        return await open_retriever(
+            name,
+            corpus=settings.corpus,
+            encoder=settings.embedder,
+            attempts=settings.attempts,
+            timeout=settings.timeout,
+        )
+
+    async def encoder(self) -> Encoder:
+        """The debate's text encoder."""
+        settings: Settings = self.settings
+        return await open_encoder(settings.embedder, attempts=settings.attempts, timeout=settings.timeout)
+
+
+def choose_model(settings: Settings, role: str, own: str | ModelChoice | dict[str, Any] | None = None) -> ModelChoice:
+    """The model of a role: the setting ``models`` decides, then the debater's own, then ``model``."""
+    choice = settings.models.get(role, own) or settings.model
+    if isinstance(choice, dict):
+        return ModelChoice.model_validate(choice)
+    return ModelChoice(model=choice) if isinstance(choice, str) else choice
+
+
+@dataclass(frozen=True)
+class Node:
+    """A step as LangGraph takes it: an async callable of state and runtime.
+
+    Around the step it keeps the books: calls, warnings and depth join what the step writes; an error of ours becomes
+    the state's ``error``, so that a failed debate still yields everything it had; and a debate that has an error
+    passes through without doing more.
+
+    Args:
+        step: reads the state and the run, returns what it writes.
+        name: the node's name, as calls record it.
+        defaults: the settings where the graph is called without a context of ours.
+        always: runs in a failed debate too.
+    """
+
+    step: Callable[[Any, Run], Awaitable[dict[str, Any]]]
+    name: str = ""
+    defaults: Settings | None = None
+    always: bool = False
+
+    async def __call__(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
+        """Runs the step."""
+        if state.get("error") and not self.always:
+            return {}
+        settings = runtime.context if isinstance(runtime.context, Settings) else self.defaults
+        if settings is None:
+            raise UserError(
+                f"The node {self.name} has no settings: call the graph with context=Settings(...), or give it some "
+                "with .having(Settings(...)).",
+                kind="missing_settings",
+            )
+        ledger = Ledger(node=self.name, **place_of(state))
+        start_chain()
+        try:
+            update = await self.step(state, Run(settings, ledger))
+        except MootError as error:
+            update = {"error": error.record(ledger.place())}
+        return books(ledger, state) | update
+
+    def having(self, defaults: Settings, name: str = "") -> Node:
+        """The same node with settings of its own, for graphs whose context is not ours."""
+        return replace(self, defaults=defaults, name=name or self.name)
+
+
+class DebateGraph(StateGraph[Any, Any, Any, Any]):
+    """LangGraph's `StateGraph`, whose nodes know their names and their graph's default settings.
+
+    Without it ``graph.ainvoke(claim)`` would leave nodes without settings, as LangGraph passes none then.
+    """
+
+    def __init__(self, settings: type[Settings], state: type = DebateState, **schemas: Any) -> None:
+        super().__init__(state, context_schema=settings, **schemas)
+        self._defaults = settings()
+
+    def add_node(self, name: str, action: Any, **options: Any) -> DebateGraph:  # type: ignore[override]
+        """Adds a node, a subgraph or any other callable."""
+        super().add_node(name, action.having(self._defaults, name) if isinstance(action, Node) else action, **options)
+        return self
+
+
+def place_of(state: Any) -> dict[str, Any]:
+    """Phase, round and agent, where a node's state is that of a single turn; else the round that was last."""
+    turns = state.get("turns") or []
+    if "rounds" not in state and len(turns) == 1:
+        return {"phase": turns[0]["phase"], "round": turns[0]["round"], "agent": turns[0]["agent"]}
+    return {"round": state.get("rounds") or 0}
+
+
+def books(ledger: Ledger, state: Any) -> dict[str, Any]:
+    """What a ledger adds to the state."""
+    if not ledger.calls and not ledger.warnings:
+        return {}
+    depth = (state.get("depth") or 0) + ledger.depth
+    return {"calls": ledger.calls, "warnings": ledger.warnings, "depth": depth}

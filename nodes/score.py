@@ -1,0 +1,200 @@
+"""The stability score (S1, section III): faithfulness and answer relevance, after RAGAS's definitions.
+
+The formulae are pure functions; the model only lists, judges and asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from moot.nodes.replies import StatementsReply, questions_reply, verdicts_reply
+from moot.nodes.run import Node, Run
+from moot.nodes.show import show_claim, show_evidence
+from moot.nodes.speaker import Speaker, as_speaker
+from moot.nodes.state import ScoreState, Turn
+from moot.prompts import as_data, fill, load
+from moot.retrievers import Encoder, Evidence
+from moot.retrievers.errors import MootError, UserError
+
+# --- formulae -------------------------------------------------------------------------------------------------------
+
+
+def faithfulness_score(supported: Sequence[bool]) -> float | None:
+    """F = supported statements / statements (S1 III; RAGAS). None without statements: the share of nothing is unknown.
+
+    Args:
+        supported: one verdict for each statement.
+    """
+    return sum(supported) / len(supported) if supported else None
+
+
+def answer_relevance_score(claim: Sequence[float], questions: Sequence[Sequence[float]]) -> float | None:
+    """AR = mean over the questions q_i of cos(e(c), e(q_i)) (S1 III; RAGAS, without its term for evasive answers).
+
+    Args:
+        claim: the claim's vector, of any length but 0.
+        questions: the vectors of the questions that the answer answers. None without questions.
+    """
+    import numpy as np
+
+    if not len(questions):
+        return None
+    c, q = np.asarray(claim, dtype=float), np.asarray(questions, dtype=float)
+    return float(np.mean(q @ c / (np.linalg.norm(q, axis=1) * np.linalg.norm(c))))
+
+
+def passes(
+    scores: Mapping[str, float | None], *, faithfulness: float, answer_relevance: float, has_retriever: bool
+) -> bool:
+    """Whether one answer is stable: F and AR at or above their thresholds (S1 III-C).
+
+    A score that is unknown fails; a debater without a retriever has no faithfulness, and only its AR counts.
+    """
+    f, ar = scores.get("faithfulness"), scores.get("answer_relevance")
+    relevant = ar is not None and ar >= answer_relevance
+    faithful = not has_retriever or (f is not None and f >= faithfulness)
+    return relevant and faithful
+
+
+def average(values: Sequence[float | None]) -> float | None:
+    """The mean of the values that are known; None where none is."""
+    known = [v for v in values if v is not None]
+    return sum(known) / len(known) if known else None
+
+
+# --- steps ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Faithfulness:
+    """A faithfulness score with what it was computed from."""
+
+    score: float | None
+    statements: list[str]
+    supported: list[bool]
+
+
+@dataclass(frozen=True)
+class AnswerRelevance:
+    """An answer relevance score with the questions that it was computed from."""
+
+    score: float | None
+    questions: list[str]
+
+
+async def faithfulness(
+    rationale: str, evidence: Sequence[Evidence], model: Speaker | BaseChatModel, *, claim: str = ""
+) -> Faithfulness:
+    """How much of a rationale can be inferred from its evidence: two calls, one after the other.
+
+    Args:
+        rationale: the reasons of an answer.
+        evidence: what the answer was written from.
+        model: who takes the rationale apart and judges its statements.
+        claim: what the rationale is about, which helps to resolve pronouns.
+
+    Raises:
+        UserError, WorldError, ReplyError: a call failed, or no reply could be used.
+    """
+    speaker = as_speaker(model, "scorer")
+    values = {"claim": as_data("claim", claim), "answer": as_data("answer", rationale)}
+    listed = await speaker.ask(fill(load("scoring/statements"), values), StatementsReply)
+    if not listed.statements:
+        return Faithfulness(None, [], [])
+    count = len(listed.statements)
+    numbered = "\n".join(as_data("statement", s, index=str(i)) for i, s in enumerate(listed.statements))
+    values = {"evidence": show_evidence(evidence), "statements": numbered, "count": str(count)}
+    judged = await speaker.ask(fill(load("scoring/verdicts"), values), verdicts_reply(count))
+    supported = [v.supported for v in judged.verdicts]
+    return Faithfulness(faithfulness_score(supported), listed.statements, supported)
+
+
+async def answer_relevance(
+    claim: str, answer: str, model: Speaker | BaseChatModel, encoder: Encoder, n: int = 3
+) -> AnswerRelevance:
+    """How directly an answer speaks to the claim: one call for n questions, and their vectors.
+
+    Args:
+        claim: what was asked.
+        answer: the answer with its reasons.
+        model: who writes the questions.
+        encoder: e(), which makes the vectors.
+        n: how many questions.
+
+    Raises:
+        UserError, WorldError, ReplyError: a call failed, or no reply could be used.
+    """
+    speaker = as_speaker(model, "scorer")
+    values = {"answer": as_data("answer", answer), "count": str(n)}
+    reply = await speaker.ask(fill(load("scoring/questions"), values), questions_reply(n))
+    vectors = await encoder.embed([claim, *reply.questions])
+    return AnswerRelevance(answer_relevance_score(vectors[0], vectors[1:]), reply.questions)
+
+
+# --- nodes ----------------------------------------------------------------------------------------------------------
+
+
+def faithfulness_node() -> Node:
+    """Writes ``scores.faithfulness`` (and what it rests on) of the one turn in the state.
+
+    Reads: claim, turns, evidence. Null where the turn has no answer or no evidence, or where scoring failed; a warning
+    says which.
+    """
+
+    async def step(state: ScoreState, run: Run) -> dict[str, Any]:
+        turn = state["turns"][0]
+        if turn.get("answer") is None or not state["evidence"]:
+            return scored(turn, {"faithfulness": None})
+        try:
+            speaker = await run.speaker("scorer")
+            found = await faithfulness(turn["rationale"] or "", state["evidence"], speaker, claim=state["claim"])
+        except MootError as error:
+            return unscored(turn, "faithfulness", error, run)
+        if found.score is None:
+            run.ledger.warn("score_missing", "faithfulness: the answer makes no statement")
+        details = {"statements": found.statements, "supported": found.supported}
+        return scored(turn, {"faithfulness": found.score, **details})
+
+    return Node(step)
+
+
+def answer_relevance_node() -> Node:
+    """Writes ``scores.answer_relevance`` (and its questions) of the one turn in the state.
+
+    Reads: claim, turns. Null where the turn has no answer, or where scoring failed; a warning says which.
+    """
+
+    async def step(state: ScoreState, run: Run) -> dict[str, Any]:
+        turn = state["turns"][0]
+        if turn.get("answer") is None:
+            return scored(turn, {"answer_relevance": None})
+        answer = f"{turn['answer']}. {turn['rationale']}"
+        try:
+            speaker, encoder = await run.speaker("scorer"), await run.encoder()
+            found = await answer_relevance(state["claim"], answer, speaker, encoder, run.settings.questions)
+        except MootError as error:
+            return unscored(turn, "answer_relevance", error, run)
+        return scored(turn, {"answer_relevance": found.score, "questions": found.questions})
+
+    return Node(step)
+
+
+def scored(turn: Turn, scores: dict[str, Any]) -> dict[str, Any]:
+    """The update that adds scores to a turn."""
+    key = {name: turn[name] for name in ("round", "phase", "agent", "step")}  # type: ignore[literal-required]
+    return {"turns": [{**key, "scores": scores}]}
+
+
+def unscored(turn: Turn, score: str, error: MootError, run: Run) -> dict[str, Any]:
+    """The update for a score that could not be computed: null, with a warning. The caller's own mistakes are errors.
+
+    Raises:
+        UserError: the caller has to mend it first.
+    """
+    if isinstance(error, UserError):
+        raise error
+    run.ledger.warn("score_missing", f"{score}: {error.detail}")
+    return scored(turn, {score: None})

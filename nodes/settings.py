@@ -1,0 +1,55 @@
+"""Settings that all graphs share. Each graph subclasses them; Studio shows them as a form."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from moot.nodes.models import EMBEDDED, ModelChoice, StructuredOutput
+from moot.retrievers.encoders import DEFAULT_ENCODER
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+ModelName = Annotated[str, StringConstraints(pattern=r"^[a-z]+:.+$", max_length=200)]
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
+
+
+class Settings(BaseModel):
+    """What every debate can be told."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: ModelName = Field(
+        EMBEDDED, description="Model of all roles, as provider:name (embedded, openai, ollama, vllm, fake)."
+    )
+    models: dict[str, ModelName | ModelChoice] = Field(
+        default_factory=dict,
+        description="Models of single roles: role to provider:name, or to an object with model, temperature, "
+        "max_tokens, structured_output.",
+    )
+    temperature: float | None = Field(
+        0.0, ge=0, le=2, description="Sampling temperature; null leaves it to the endpoint."
+    )
+    max_tokens: int | None = Field(
+        None, ge=1, le=1_000_000, description="Most tokens of a reply; null leaves it to the endpoint."
+    )
+    structured_output: StructuredOutput = Field(
+        "json_schema",
+        description="How models are asked for structure: by JSON schema, by JSON mode, or in words alone.",
+    )
+    embedder: str = Field(
+        DEFAULT_ENCODER,
+        min_length=1,
+        max_length=300,
+        description="Text encoder: all-MiniLM-L6-v2, another sentence-transformers name or folder, or openai:NAME.",
+    )
+    corpus: str | None = Field(
+        None,
+        max_length=63,
+        description="Corpus of retrievers that name none; null means the demo corpora (encyclopaedia for chroma, "
+        "news for bm25).",
+    )
+    timeout: float = Field(120.0, gt=0, le=3600, description="Seconds that one request may take.")
+    attempts: int = Field(3, ge=1, le=10, description="Most requests per call, the first included.")
+    max_concurrency: int = Field(16, ge=1, le=1000, description="Most calls to one endpoint at the same time.")
+    requests_per_minute: int | None = Field(
+        None, ge=1, le=1_000_000, description="Most calls to one endpoint in a minute; null means no limit."
+    )

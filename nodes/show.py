@@ -1,0 +1,64 @@
+"""How claims, evidence, answers and scores are put before a model: as data between tags that they cannot close."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from moot.nodes.state import Citation, Turn
+from moot.prompts import as_data, listed
+from moot.retrievers import Evidence
+
+
+def show_claim(claim: str) -> str:
+    """The claim."""
+    return as_data("claim", claim)
+
+
+def show_evidence(evidence: Iterable[Evidence]) -> str:
+    """Evidence, each piece with its id."""
+    blocks = (as_data("evidence", _passage(piece), id=piece["id"]) for piece in evidence)
+    return listed(blocks, empty="(no evidence was found)")
+
+
+def _passage(piece: Evidence) -> str:
+    dated = f", {piece['published']}" if piece.get("published") else ""
+    return f"{piece['title']} ({piece['source']}{dated})\n{piece['text']}"
+
+
+def show_answers(turns: Iterable[Turn], *, empty: str = "(nobody has answered yet)") -> str:
+    """Answers of debaters, with their reasons and what they cite."""
+    return listed((as_data("answer", _said(turn), by=turn["agent"]) for turn in turns), empty=empty)
+
+
+def _said(turn: Turn) -> str:
+    if turn.get("answer") is None:
+        return "(gave no valid answer)"
+    cited = [_cited(c) for c in turn.get("citations") or []]
+    return "\n".join([f"Answer: {turn['answer']}", f"Reasons: {turn.get('rationale')}", *cited])
+
+
+def _cited(citation: Citation) -> str:
+    mark = " [this id was never shown to the debater]" if citation["fabricated"] else ""
+    return f"Cites {citation['evidence_id']}{mark}: {citation['quote']}"
+
+
+def show_history(turns: Sequence[Turn]) -> str:
+    """A debate's answers, round by round, each with the evidence ids that its debater had."""
+    rounds = sorted({turn["round"] for turn in turns})
+    return "\n\n".join(f"Round {r}\n{show_answers(t for t in turns if t['round'] == r)}" for r in rounds)
+
+
+def show_scores(scores: Mapping[str, Mapping[str, float | None]]) -> str:
+    """Averages of each debater."""
+
+    def line(agent: str, of: Mapping[str, float | None]) -> str:
+        parts = (f"{name.replace('_', ' ')} {'unknown' if v is None else f'{v:.2f}'}" for name, v in of.items())
+        return f"- {agent}: {', '.join(parts)}"
+
+    return listed((line(agent, of) for agent, of in scores.items()), empty="(not measured)")
+
+
+def shown_ids(evidence: Iterable[Evidence], turns: Iterable[Turn] = ()) -> set[str]:
+    """Ids that a reader of this evidence and these answers has seen; fabricated ones do not become real by repetition."""
+    cited = {c["evidence_id"] for t in turns for c in t.get("citations") or [] if not c["fabricated"]}
+    return {piece["id"] for piece in evidence} | cited

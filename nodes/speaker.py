@@ -1,0 +1,226 @@
+"""How a role speaks to its model: one call, its reply read as what was asked for, and a record of what happened."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from moot.nodes.models import ChatModel, StructuredOutput
+from moot.nodes.replies import Reply, reply_schema, tight_schema
+from moot.nodes.state import Call, Warned
+from moot.retrievers.endpoint import Endpoint, explain, limiter, with_retries
+from moot.retrievers.errors import MootError, Outcome, ReplyError
+from pydantic import ValidationError
+
+R = TypeVar("R", bound=Reply)
+
+ECHO = 2000
+"""Characters of an unusable reply that are shown to the model again."""
+
+_chain: ContextVar[int] = ContextVar("chain", default=0)
+
+
+@dataclass
+class Ledger:
+    """What happened while a node ran. ``depth`` is the longest chain of calls in which each waited for the last."""
+
+    node: str = ""
+    phase: str = "primary"
+    round: int = 0
+    agent: str | None = None
+    calls: list[Call] = field(default_factory=list)
+    warnings: list[Warned] = field(default_factory=list)
+    depth: int = 0
+
+    def warn(self, kind: str, detail: str, where: str | None = None) -> None:
+        """Notes something that went wrong without ending the debate."""
+        self.warnings.append({"kind": kind, "where": where or self.place(), "detail": detail})
+
+    def place(self) -> str:
+        """Where we are, in words."""
+        who = f"{self.agent}: " if self.agent else ""
+        return f"{who}{self.node}" + (f", round {self.round}" if self.round else "")
+
+
+@dataclass
+class Speaker:
+    """A role with its model.
+
+    Args:
+        role: who speaks.
+        model: the model that answers.
+        ledger: where calls and warnings are written down.
+        structured_output: how structure is asked for.
+        attempts: most requests per call.
+        max_concurrency, requests_per_minute: the limits of the endpoint.
+    """
+
+    role: str
+    model: ChatModel
+    ledger: Ledger = field(default_factory=Ledger)
+    structured_output: StructuredOutput = "json_schema"
+    attempts: int = 3
+    max_concurrency: int = 16
+    requests_per_minute: int | None = None
+
+    async def ask(self, prompt: tuple[str, str], reply: type[R], evidence_ids: Sequence[str] = ()) -> R:
+        """Asks for a structured reply. A reply that cannot be used is asked for again once, with the reason said.
+
+        Args:
+            prompt: instructions and data.
+            reply: what the reply must be.
+            evidence_ids: what the reply may cite; only a tight endpoint's schema uses them.
+
+        Raises:
+            UserError, WorldError: the call failed for good.
+            ReplyError: neither reply could be used.
+        """
+        instructions, data = prompt
+        request = self._request(reply, evidence_ids)
+        if self.structured_output != "json_schema":
+            data = f"{data}\n\nReply with one JSON object and nothing else. Its schema:\n{json.dumps(reply_schema(reply))}"
+        messages: list[BaseMessage] = [SystemMessage(instructions), HumanMessage(data)]
+        for last in (False, True):
+            message, call = await self._call(messages, request)
+            found, outcome, problem = read_reply(message, reply)
+            self.ledger.calls.append({**call, "outcome": outcome} | ({"detail": problem} if problem else {}))
+            if found is not None:
+                return found
+            kind: Outcome = outcome  # type: ignore[assignment]
+            self.ledger.warn(kind, f"{self.role} ({self.model.name}): {problem}")
+            if last:
+                raise ReplyError(f"{self.model.name} gave no usable reply as {self.role}: {problem}.", kind)
+            messages += [AIMessage(text_of(message)[:ECHO] or "(nothing)"), HumanMessage(again(problem))]
+        raise AssertionError("unreachable")
+
+    def _request(self, reply: type[Reply], evidence_ids: Sequence[str]) -> dict[str, Any]:
+        if self.structured_output == "text":
+            return {}
+        if self.structured_output == "json_object":
+            wanted: dict[str, Any] = {"type": "json_object"}
+        else:
+            tight = self.model.tight
+            schema = tight_schema(reply, evidence_ids, self.model.longest_text) if tight else reply_schema(reply)
+            wanted = {"type": "json_schema", "json_schema": {"name": reply.__name__, "strict": True, "schema": schema}}
+        # In extra_body the client leaves the reply to us; as an argument of its own it would raise on a cut reply.
+        return {"extra_body": {"response_format": wanted}}
+
+    async def _call(self, messages: list[BaseMessage], request: dict[str, Any]) -> tuple[AIMessage, Call]:
+        """One call with its retries."""
+        gate = limiter(self.model.endpoint.base_url, self.max_concurrency, self.requests_per_minute)
+        started = time.perf_counter()
+        depth = _chain.get() + 1
+        _chain.set(depth)
+        self.ledger.depth = max(self.ledger.depth, depth)
+
+        async def attempt() -> AIMessage:
+            async with gate.slot():
+                try:
+                    message = await self.model.chat.ainvoke(messages, **request)
+                except MootError:
+                    raise
+                except Exception as error:
+                    raise explain(error, self.model.endpoint, self.model.name) from error
+            return message if isinstance(message, AIMessage) else AIMessage(message.content)
+
+        try:
+            message, attempts = await with_retries(attempt, self.attempts)
+        except MootError as error:
+            error.where = error.where or self.ledger.place()
+            self.ledger.calls.append(
+                {**self._record(None, started, error.attempts), "outcome": "failed", "detail": error.detail}
+            )
+            raise
+        return message, self._record(message, started, attempts)
+
+    def _record(self, message: AIMessage | None, started: float, attempts: int) -> Call:
+        usage = message.usage_metadata if message else None
+        return {
+            "node": self.ledger.node,
+            "role": self.role,
+            "agent": self.ledger.agent,
+            "phase": self.ledger.phase,
+            "round": self.ledger.round,
+            "model": self.model.name,
+            "reported_model": message.response_metadata.get("model_name") if message else None,
+            "prompt_tokens": usage["input_tokens"] if usage else None,
+            "completion_tokens": usage["output_tokens"] if usage else None,
+            "seconds": round(time.perf_counter() - started, 4),
+            "attempts": attempts,
+            "outcome": "ok",
+        }
+
+
+def as_speaker(model: Speaker | BaseChatModel, role: str) -> Speaker:
+    """A speaker for a role, from one or from any LangChain chat model (e.g. the model of an application of your own)."""
+    if isinstance(model, Speaker):
+        return model
+    name = str(getattr(model, "model_name", None) or getattr(model, "model", None) or type(model).__name__)
+    return Speaker(role, ChatModel(name, model, Endpoint(f"model:{id(model)}", "")))
+
+
+def start_chain() -> None:
+    """Begins a new chain of dependent calls; a node does so when it starts."""
+    _chain.set(0)
+
+
+def again(problem: str) -> str:
+    """What is said to a model whose reply could not be used."""
+    return f"That reply could not be used: {problem}. Reply again, briefly, with one JSON object as asked for."
+
+
+def text_of(message: AIMessage) -> str:
+    """A message's text."""
+    return str(message.text)
+
+
+def read_reply(message: AIMessage, reply: type[R]) -> tuple[R | None, str, str]:
+    """A message as the reply that was asked for.
+
+    Returns:
+        The reply or None; its outcome (``ok``, ``refused``, ``cut``, ``empty``, ``unparsed``); what is wrong with it.
+    """
+    finish = message.response_metadata.get("finish_reason")
+    refusal = message.additional_kwargs.get("refusal")
+    text = text_of(message)
+    if refusal or finish == "content_filter":
+        return None, "refused", f"it was refused{f' ({str(refusal)[:200]})' if refusal else ''}"
+    if finish == "length":
+        return None, "cut", "it was cut off at the limit of its length"
+    if not text.strip():
+        return None, "empty", "it was empty"
+    value = find_object(text)
+    if value is None:
+        return None, "unparsed", "it holds no complete JSON object"
+    try:
+        return reply.model_validate(value), "ok", ""
+    except ValidationError as error:
+        return None, "unparsed", "; ".join(_problem(e) for e in error.errors()[:3])
+
+
+def _problem(error: Any) -> str:
+    place = ".".join(str(part) for part in error["loc"])
+    return f"`{place}` {str(error['msg']).removeprefix('Value error, ')}"[:300]
+
+
+def find_object(text: str) -> dict[str, Any] | None:
+    """The first complete JSON object in a text, bare, fenced or amid prose; None where there is none.
+
+    Nothing is repaired: half an object is none.
+    """
+    decoder = json.JSONDecoder()
+    start = text.find("{")
+    while start != -1:
+        try:
+            value, _ = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            start = text.find("{", start + 1)
+            continue
+        return value if isinstance(value, dict) else None
+    return None

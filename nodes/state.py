@@ -1,0 +1,270 @@
+"""The state of a debate: what nodes read, what they write, and the result document that it becomes.
+
+All values are plain JSON, so that every checkpointer stores them. Nodes run at the same time: what several write is
+merged by the reducers below.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Annotated, Any, Literal
+
+from moot.retrievers.errors import ErrorRecord
+from moot.retrievers.evidence import Evidence, merge_evidence
+from typing_extensions import NotRequired, TypedDict
+
+SCHEMA_VERSION = "1.0"
+
+StopReason = Literal[
+    "consensus",
+    "stable_consensus",
+    "max_rounds",
+    "reflection_plateau",
+    "critic_resolved",
+    "novelty_exhausted",
+    "judicial_signal",
+    "judge_preference",
+    "budget_exhausted",
+    "single_pass",
+]
+Status = Literal["done", "failed", "cancelled", "interrupted"]
+
+
+class Citation(TypedDict):
+    """What an answer rests on. ``fabricated`` is true where the id was not among what the writer was shown."""
+
+    evidence_id: str
+    quote: str
+    fabricated: bool
+
+
+class TurnKey(TypedDict):
+    """What tells one turn from another."""
+
+    round: int
+    phase: str
+    agent: str
+    step: str
+
+
+class Turn(TurnKey):
+    """What one speaker did in one round. ``answer`` is null where no valid answer came (``outcome`` says why)."""
+
+    side: NotRequired[str | None]
+    role: NotRequired[str]
+    query: NotRequired[str | None]
+    evidence_ids: NotRequired[list[str]]
+    answer: NotRequired[str | None]
+    rationale: NotRequired[str | None]
+    citations: NotRequired[list[Citation]]
+    outcome: NotRequired[str]
+    scores: NotRequired[dict[str, Any]]
+
+
+class Call(TypedDict):
+    """One exchange with a model, whatever came of it.
+
+    Tokens are null where the endpoint does not count them; ``seconds`` includes waiting and retries; ``attempts`` is
+    the number of requests; ``model`` is the setting and ``reported_model`` the name that the endpoint gave.
+    """
+
+    node: str
+    role: str
+    agent: str | None
+    phase: str
+    round: int
+    model: str
+    reported_model: str | None
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    seconds: float
+    attempts: int
+    outcome: str
+    detail: NotRequired[str]
+
+
+class Warned(TypedDict):
+    """Something that went wrong without ending the debate."""
+
+    kind: str
+    where: str
+    detail: str
+
+
+class Task(TypedDict):
+    """What an answer is: exactly one of ``labels``; ``meanings`` explains each to a model."""
+
+    name: str
+    kind: Literal["labels"]
+    labels: list[str]
+    meanings: dict[str, str]
+
+
+class Reading(TypedDict):
+    """What a debater read from: the source that was asked for, and the one that was really used."""
+
+    agent: str
+    requested: str
+    retriever: str
+    passages: int | None
+    encoder: str | None
+
+
+class Usage(TypedDict):
+    """Tokens and calls. ``uncounted`` is the number of calls whose tokens the endpoint did not give."""
+
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    uncounted: int
+
+
+def merge_turns(old: list[Turn] | None, new: list[Turn] | None) -> list[Turn]:
+    """Turns in the order of their rounds; several writes to one turn are one turn, its scores joined."""
+    merged: dict[tuple[int, str, str, str], Turn] = {}
+    for turn in [*(old or ()), *(new or ())]:
+        key = (turn["round"], turn["phase"], turn["agent"], turn["step"])
+        known = merged.get(key)
+        if known is None:
+            merged[key] = turn
+        else:
+            scores = {**known.get("scores", {}), **turn.get("scores", {})}
+            merged[key] = {**known, **turn, "scores": scores}
+    return sorted(merged.values(), key=lambda t: t["round"])  # stable: agents keep the order they were given in
+
+
+def merge_readings(old: list[Reading] | None, new: list[Reading] | None) -> list[Reading]:
+    """Each reading once."""
+    result = list(old or ())
+    result.extend(r for r in new or () if r not in result)
+    return result
+
+
+def deepest(old: int, new: int) -> int:
+    """The longer of two chains of dependent calls."""
+    return max(old, new)
+
+
+def first_error(old: ErrorRecord | None, new: ErrorRecord | None) -> ErrorRecord | None:
+    """The error that came first."""
+    return old or new
+
+
+class ClaimInput(TypedDict):
+    """What a debate is about."""
+
+    claim: Annotated[str, "The claim to check, at most 4,000 characters."]
+    task: NotRequired[Annotated[str | None, "The kind of answer: `fever` (the default), `labels` or `choice`."]]
+    labels: NotRequired[Annotated[list[str] | None, "For `labels`: the answers to choose from."]]
+    options: NotRequired[Annotated[list[str] | None, "For `choice`: the options; answers are their letters, from A."]]
+
+
+class VerdictOutput(TypedDict):
+    """The result document: one JSON object with everything that happened in a debate."""
+
+    schema_version: str
+    status: Status
+    error: ErrorRecord | None
+    graph: str
+    claim: str
+    task: Task | None
+    answer: str | None
+    raw_verdict: str | None
+    confidence: float | None
+    confidence_parts: dict[str, float] | None
+    stop_reason: StopReason | None
+    rounds: int
+    turns: list[Turn]
+    evidence: list[Evidence]
+    scores: dict[str, dict[str, float | None]]
+    votes: list[dict[str, Any]]
+    graphs: list[dict[str, Any]]
+    debates: list[dict[str, Any]]
+    metrics: dict[str, Any]
+    calls: list[Call]
+    usage: dict[str, Any]
+    depth: int
+    seconds: float
+    settings: dict[str, Any]
+    models: dict[str, Any]
+    corpora: list[Reading]
+    warnings: list[Warned]
+    moot_version: str
+    started_at: str
+
+
+class DebateState(TypedDict):
+    """What the nodes of a debate may read: the input and the growing result document."""
+
+    claim: str
+    task: Any  # the name that was given at first, a `Task` once the debate is open
+    labels: NotRequired[list[str] | None]
+    options: NotRequired[list[str] | None]
+    schema_version: str
+    status: Status
+    error: Annotated[ErrorRecord | None, first_error]
+    graph: str
+    answer: str | None
+    raw_verdict: str | None
+    confidence: float | None
+    confidence_parts: dict[str, float] | None
+    stop_reason: StopReason | None
+    rounds: int
+    turns: Annotated[list[Turn], merge_turns]
+    evidence: Annotated[list[Evidence], merge_evidence]
+    scores: dict[str, dict[str, float | None]]
+    votes: list[dict[str, Any]]
+    graphs: list[dict[str, Any]]
+    debates: list[dict[str, Any]]
+    metrics: dict[str, Any]
+    calls: Annotated[list[Call], operator.add]
+    usage: dict[str, Any]
+    depth: Annotated[int, deepest]
+    seconds: float
+    settings: dict[str, Any]
+    models: dict[str, Any]
+    corpora: Annotated[list[Reading], merge_readings]
+    warnings: Annotated[list[Warned], operator.add]
+    moot_version: str
+    started_at: str
+
+
+class StepUpdate(TypedDict, total=False):
+    """What a step inside a debate (a debater's, a scorer's) hands to the debate that it belongs to."""
+
+    turns: Annotated[list[Turn], merge_turns]
+    evidence: Annotated[list[Evidence], merge_evidence]
+    corpora: Annotated[list[Reading], merge_readings]
+    calls: Annotated[list[Call], operator.add]
+    warnings: Annotated[list[Warned], operator.add]
+    depth: Annotated[int, deepest]
+    error: Annotated[ErrorRecord | None, first_error]
+
+
+class DebaterState(TypedDict):
+    """What the steps of one debater in one round may read. Its turn is the only one in ``turns``."""
+
+    claim: str
+    task: Task
+    debater: dict[str, Any]
+    opponents: list[Turn]
+    previous_query: str | None
+    turns: Annotated[list[Turn], merge_turns]
+    evidence: Annotated[list[Evidence], merge_evidence]
+    corpora: Annotated[list[Reading], merge_readings]
+    calls: Annotated[list[Call], operator.add]
+    warnings: Annotated[list[Warned], operator.add]
+    depth: Annotated[int, deepest]
+    error: Annotated[ErrorRecord | None, first_error]
+
+
+class ScoreState(TypedDict):
+    """What scoring reads: one turn, and the evidence that it was written from."""
+
+    claim: str
+    turns: Annotated[list[Turn], merge_turns]
+    evidence: Annotated[list[Evidence], merge_evidence]
+    calls: Annotated[list[Call], operator.add]
+    warnings: Annotated[list[Warned], operator.add]
+    depth: Annotated[int, deepest]
+    error: Annotated[ErrorRecord | None, first_error]

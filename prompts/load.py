@@ -1,0 +1,63 @@
+"""Prompts: one Markdown file each, and the few functions that fill them.
+
+A prompt has two parts, divided by a line of three dashes: instructions (the system message) and data (the user's
+message). Names in braces are placeholders. What fills them is untrusted: claims, evidence and what models wrote are
+put between tags as data, and cannot close those tags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from importlib import resources
+from string import Formatter
+
+LOOKALIKES = str.maketrans({"<": "‹", ">": "›", "＜": "‹", "＞": "›", "﹤": "‹", "﹥": "›"})
+"""Angle brackets become others, one for one, so that data cannot open or close a tag and offsets stay."""
+
+
+@lru_cache(maxsize=256)
+def load(name: str) -> str:
+    """The prompt of that name, e.g. ``tool_mad/query``."""
+    folder, _, file = name.partition("/")
+    return (resources.files("moot.prompts") / folder / f"{file}.md").read_text(encoding="utf-8")
+
+
+@lru_cache(maxsize=256)
+def placeholders(prompt: str) -> frozenset[str]:
+    """The names in braces that a prompt uses.
+
+    Raises:
+        ValueError: a brace is unbalanced, or a placeholder is not a plain name.
+    """
+    names = {field for _, field, _, _ in Formatter().parse(prompt) if field is not None}
+    bad = sorted(name for name in names if not name.isidentifier())
+    if bad:
+        raise ValueError(f"placeholders are plain names, not {bad[0]!r}; write a brace twice to mean the brace itself")
+    return frozenset(names)
+
+
+def fill(prompt: str, values: Mapping[str, str]) -> tuple[str, str]:
+    """The two messages of a prompt, instructions and data, with its placeholders filled.
+
+    Raises:
+        ValueError: the prompt names a placeholder that there is no value for, or has no line of three dashes.
+    """
+    unknown = sorted(placeholders(prompt) - set(values))
+    if unknown:
+        raise ValueError(f"the prompt uses {unknown}, but there are only {sorted(values)}")
+    instructions, dashes, data = prompt.partition("\n---\n")
+    if not dashes:
+        raise ValueError("a prompt needs a line --- between its instructions and its data")
+    return instructions.strip().format(**values), data.strip().format(**values)
+
+
+def as_data(tag: str, text: str, **attributes: str) -> str:
+    """Untrusted text between tags that it cannot close. Attributes are ours: names and ids, never free text."""
+    head = "".join(f' {name}="{value}"' for name, value in attributes.items())
+    return f"<{tag}{head}>\n{text.translate(LOOKALIKES)}\n</{tag}>"
+
+
+def listed(items: Iterable[str], *, empty: str) -> str:
+    """Blocks one under the other, or the words that say that there are none."""
+    return "\n".join(items) or empty

@@ -1,0 +1,29 @@
+"""Sources of evidence behind one protocol, text encoders, and corpora on disk."""
+
+from moot.retrievers.corpus import DEMO_CORPORA, Manifest, Passage, index_passages, known_corpora, read_passages
+from moot.retrievers.encoders import DEFAULT_ENCODER, Encoder, open_encoder
+from moot.retrievers.errors import MootError, ReplyError, UserError, WorldError
+from moot.retrievers.evidence import Evidence, Retrieval, Retriever, make_evidence, merge_evidence
+from moot.retrievers.search import open_retriever
+
+__all__ = [
+    "DEFAULT_ENCODER",
+    "DEMO_CORPORA",
+    "Encoder",
+    "Evidence",
+    "Manifest",
+    "MootError",
+    "Passage",
+    "ReplyError",
+    "Retrieval",
+    "Retriever",
+    "UserError",
+    "WorldError",
+    "index_passages",
+    "known_corpora",
+    "make_evidence",
+    "merge_evidence",
+    "open_encoder",
+    "open_retriever",
+    "read_passages",
+]

@@ -1,0 +1,370 @@
+"""Corpora on disk: passages in a Chroma collection, with a manifest that says how they were encoded.
+
+A corpus is a folder ``NAME`` under `corpora_folder`: ``chroma/`` and ``manifest.json``. Vectors are made by our
+encoders, never by Chroma's default, which would download a model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from moot.retrievers.encoders import DEFAULT_ENCODER, Encoder, open_encoder
+from moot.retrievers.errors import UserError
+from moot.retrievers.evidence import clean
+
+DEMO_CORPORA = {"demo-encyclopaedia": "encyclopaedia.jsonl", "demo-news": "news.jsonl"}
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{2,62}")
+BATCH = 256
+"""Passages that are encoded and stored at a time; an interrupted build loses at most one batch."""
+
+
+class Passage(BaseModel):
+    """One passage of a corpus, as its JSONL line gives it."""
+
+    model_config = ConfigDict(extra="ignore", coerce_numbers_to_str=True)
+
+    id: str = Field(min_length=1, max_length=512)
+    title: str = ""
+    text: str = Field(min_length=1)
+    source: str = ""
+    url: str | None = None
+    published: str | None = None
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """How a corpus was built. ``complete`` is false while a build runs or after it was interrupted."""
+
+    name: str
+    encoder: str
+    dimension: int
+    passages: int
+    complete: bool
+
+
+def corpora_folder() -> Path:
+    """Where corpora live: ``$MOOT_HOME/corpora``, else the user's data folder."""
+    home = os.environ.get("MOOT_HOME")
+    if home:
+        return Path(home) / "corpora"
+    from platformdirs import user_data_path
+
+    return user_data_path("moot") / "corpora"
+
+
+def known_corpora() -> list[str]:
+    """Names of the corpora that can be read: the demo corpora and those that were built."""
+    folder = corpora_folder()
+    built = [p.parent.name for p in folder.glob("*/manifest.json")] if folder.is_dir() else []
+    return sorted({*(name for name in built if not name.startswith("demo-")), *DEMO_CORPORA})
+
+
+def read_manifest(name: str) -> Manifest | None:
+    """A corpus's manifest; None where there is no such corpus yet.
+
+    Raises:
+        UserError: the name cannot be a corpus's name, or the manifest is damaged.
+    """
+    if not NAME.fullmatch(name):
+        raise UserError(
+            f"{name!r} cannot name a corpus: use 3 to 63 lower-case letters, digits, - and _.", kind="invalid_corpus"
+        )
+    path = corpora_folder() / name / "manifest.json"
+    try:
+        return Manifest(**json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (TypeError, ValueError) as error:
+        raise UserError(
+            f"The manifest of the corpus {name!r} ({path}) is damaged. Delete the folder and index the corpus again.",
+            kind="damaged_corpus",
+        ) from error
+
+
+def corpus_state(name: str) -> int:
+    """A number that changes when a corpus is indexed again; 0 where it has no folder yet. Blocking."""
+    try:
+        return (corpora_folder() / name / "manifest.json").stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def check_encoder(manifest: Manifest, encoder: str) -> None:
+    """Refuses to read or extend a corpus with another encoder than the one that it was built with."""
+    if manifest.encoder != encoder:
+        raise UserError(
+            f"The corpus {manifest.name!r} was built with the encoder {manifest.encoder} ({manifest.dimension} "
+            f"dimensions) and cannot be used with {encoder}. Set embedder={manifest.encoder}, or index it again "
+            "under another name.",
+            kind="corpus_mismatch",
+        )
+
+
+# --- reading files ----------------------------------------------------------------------------------------------------
+
+
+def read_passages(path: Path) -> Iterator[Passage]:
+    """Passages of a file or folder: ``.jsonl`` (one object a line), ``.txt`` and ``.md`` (one passage a paragraph).
+
+    Raises:
+        UserError: nothing to read there, or a line that is no passage (with file and line).
+    """
+    if not path.exists():
+        raise UserError(f"There is no file or folder {path}.", kind="missing_file")
+    files = sorted(p for p in path.rglob("*") if p.suffix in READERS) if path.is_dir() else [path]
+    if not files or files[0].suffix not in READERS:
+        raise UserError(f"{path} holds nothing to index: give .jsonl, .txt or .md files.", kind="missing_file")
+    for file in files:
+        name = file.relative_to(path).as_posix() if path.is_dir() else file.name
+        yield from READERS[file.suffix](file, name)
+
+
+def _read_jsonl(file: Path, name: str) -> Iterator[Passage]:
+    with file.open(encoding="utf-8", errors="strict") as lines:
+        number = 0
+        try:
+            for number, line in enumerate(lines, start=1):  # noqa: B007 - the number is used when reading fails
+                if line.strip():
+                    yield parse_passage(line, f"{name}, line {number}")
+        except UnicodeDecodeError as error:
+            raise UserError(f"{name}, after line {number}: not UTF-8 text.", kind="invalid_file") from error
+
+
+def parse_passage(line: str, where: str) -> Passage:
+    """The passage that a JSONL line holds; ``where`` names file and line in the error."""
+    try:
+        return Passage.model_validate_json(line)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        problem = f"{field}: {first['msg']}" if field else first["msg"]
+        raise UserError(
+            f"{where}: {problem}. Each line is an object with id, text and, if known, title, source, url, published.",
+            kind="invalid_file",
+        ) from error
+
+
+def _read_text(file: Path, name: str) -> Iterator[Passage]:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{name}: not UTF-8 text.", kind="invalid_file") from error
+    title = file.stem
+    for number, block in enumerate(re.split(r"\n\s*\n", text), start=1):
+        heading = re.match(r"#+\s+(.+)", block.strip()) if file.suffix == ".md" else None
+        if heading:
+            title = heading.group(1).strip()
+            block = block.strip()[heading.end() :]
+        if block.strip():
+            yield Passage(id=f"{name}#{number}", title=title, text=block.strip(), source=name)
+
+
+READERS: dict[str, Callable[[Path, str], Iterator[Passage]]] = {
+    ".jsonl": _read_jsonl,
+    ".txt": _read_text,
+    ".md": _read_text,
+}
+
+
+# --- building and opening ---------------------------------------------------------------------------------------------
+
+
+async def index_passages(
+    name: str,
+    passages: Iterable[Passage],
+    *,
+    encoder: str = DEFAULT_ENCODER,
+    progress: Callable[[int, int], None] = lambda stored, encoded: None,
+) -> Manifest:
+    """Adds passages to a corpus, in batches; passages whose id and content are stored already are not encoded again.
+
+    An interrupted build can be run again: it goes on where it was.
+
+    Args:
+        name: the corpus.
+        passages: what to add; a known id with new content replaces the old passage.
+        encoder: the encoder's name; an existing corpus only takes its own.
+        progress: called after each batch with the passages seen and the passages encoded so far.
+
+    Raises:
+        UserError: a bad name, another encoder than the corpus has, a broken line in the source.
+    """
+    known = await asyncio.to_thread(read_manifest, name)
+    if known is not None:
+        check_encoder(known, encoder)
+    tool = await open_encoder(encoder)
+    dimension = len((await tool.embed(["dimension"]))[0])
+    collection = await asyncio.to_thread(_open_collection, name)
+    await asyncio.to_thread(_write_manifest, name, tool.name, dimension, collection, False)
+    seen = encoded = 0
+    batches = _batches(passages)
+    while batch := await asyncio.to_thread(next, batches, None):
+        encoded += await _store(collection, tool, batch)
+        seen += len(batch)
+        progress(seen, encoded)
+    return await asyncio.to_thread(_write_manifest, name, tool.name, dimension, collection, True)
+
+
+def _batches(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
+    batch: dict[str, Passage] = {}
+    for passage in passages:
+        batch[passage.id] = passage
+        if len(batch) == BATCH:
+            yield list(batch.values())
+            batch = {}
+    if batch:
+        yield list(batch.values())
+
+
+async def _store(collection: Any, encoder: Encoder, batch: list[Passage]) -> int:
+    """Stores a batch; returns how many passages had to be encoded."""
+    stored = await asyncio.to_thread(collection.get, ids=[p.id for p in batch], include=["documents", "metadatas"])
+    known = {
+        i: (d, m) for i, d, m in zip(stored["ids"], stored["documents"], stored["metadatas"], strict=True)
+    }
+    fresh = [p for p in batch if known.get(p.id) != (clean(p.text), _metadata(p))]
+    if fresh:
+        vectors = await encoder.embed([f"{p.title}. {p.text}" if p.title else p.text for p in fresh])
+        await asyncio.to_thread(
+            collection.upsert,
+            ids=[p.id for p in fresh],
+            documents=[clean(p.text) for p in fresh],
+            metadatas=[_metadata(p) for p in fresh],
+            embeddings=vectors,
+        )
+    return len(fresh)
+
+
+def _metadata(passage: Passage) -> dict[str, str]:
+    """Title, source, url and date of a passage; Chroma takes no empty metadata, so the source is always there."""
+    fields = {"title": clean(passage.title), "url": passage.url, "published": passage.published}
+    return {"source": clean(passage.source) or "(no source)"} | {k: v for k, v in fields.items() if v}
+
+
+def _open_collection(name: str) -> Any:
+    import chromadb
+
+    client = _client(str(corpora_folder() / name / "chroma"))
+    try:
+        return client.get_or_create_collection(name, embedding_function=None, metadata={"hnsw:space": "cosine"})
+    except chromadb.errors.ChromaError as error:
+        raise UserError(
+            f"The corpus {name!r} cannot be opened ({error}). Delete its folder in {corpora_folder()} and index it again.",
+            kind="damaged_corpus",
+        ) from error
+
+
+@lru_cache(maxsize=64)
+def _client(path: str) -> Any:
+    import chromadb
+
+    return chromadb.PersistentClient(path, settings=chromadb.Settings(anonymized_telemetry=False))
+
+
+def _write_manifest(name: str, encoder: str, dimension: int, collection: Any, complete: bool) -> Manifest:
+    manifest = Manifest(name, encoder, dimension, collection.count(), complete)
+    path = corpora_folder() / name / "manifest.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(".tmp")
+    fresh.write_text(json.dumps(asdict(manifest), indent=2), encoding="utf-8")
+    fresh.replace(path)
+    return manifest
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """An open corpus. ``collection`` is its Chroma collection; calls on it block."""
+
+    manifest: Manifest
+    collection: Any
+
+
+async def open_corpus(name: str, encoder: str) -> Corpus:
+    """Opens a corpus for dense search; a demo corpus is built when first opened.
+
+    Args:
+        name: the corpus.
+        encoder: the encoder that queries will be made with.
+
+    Raises:
+        UserError: no such corpus, an unfinished one, one of another encoder, or a damaged one.
+    """
+    if name in DEMO_CORPORA:
+        manifest = await _build_demo(name, encoder)
+    else:
+        manifest = await asyncio.to_thread(_find_corpus, name)
+    check_encoder(manifest, encoder)
+    collection = await asyncio.to_thread(_open_collection, manifest.name)
+    stored = await asyncio.to_thread(collection.count)
+    if stored < manifest.passages:
+        raise UserError(
+            f"The corpus {name!r} is damaged: it should hold {manifest.passages} passages and holds {stored}. "
+            f"Delete its folder in {corpora_folder()} and index it again.",
+            kind="damaged_corpus",
+        )
+    return Corpus(manifest, collection)
+
+
+def _find_corpus(name: str) -> Manifest:
+    manifest = read_manifest(name)
+    if manifest is None:
+        raise UserError(
+            f"There is no corpus {name!r}. Known: {', '.join(known_corpora())}. "
+            f"Build one with: moot index PATH --corpus {name}",
+            kind="unknown_corpus",
+        )
+    if not manifest.complete:
+        raise UserError(
+            f"The corpus {name!r} is unfinished: its indexing was interrupted after {manifest.passages} passages. "
+            "Run the same `moot index` again; it goes on where it was.",
+            kind="unfinished_corpus",
+        )
+    return manifest
+
+
+async def _build_demo(name: str, encoder: str) -> Manifest:
+    """The demo corpus for an encoder; of several processes that want it at once, one builds and the others wait."""
+    from filelock import AsyncFileLock
+
+    suffix = "" if encoder == DEFAULT_ENCODER else "-" + hashlib.blake2b(encoder.encode(), digest_size=4).hexdigest()
+    store = name + suffix
+    manifest = await asyncio.to_thread(read_manifest, store)
+    if manifest is not None and manifest.complete:
+        return manifest
+    await asyncio.to_thread(corpora_folder().mkdir, parents=True, exist_ok=True)
+    async with AsyncFileLock(corpora_folder() / f"{store}.lock"):
+        manifest = await asyncio.to_thread(read_manifest, store)
+        if manifest is not None and manifest.complete:
+            return manifest
+        return await index_passages(store, await asyncio.to_thread(demo_passages, name), encoder=encoder)
+
+
+def demo_passages(name: str) -> list[Passage]:
+    """The passages of a demo corpus, from the package."""
+    text = (resources.files("moot.retrievers") / "demo" / DEMO_CORPORA[name]).read_text(encoding="utf-8")
+    return [parse_passage(line, f"{name}, line {n}") for n, line in enumerate(text.splitlines(), start=1)]
+
+
+def all_passages(name: str) -> list[Passage]:
+    """Every passage of a corpus, in the order of their ids. Blocking.
+
+    Raises:
+        UserError: no such corpus, an unfinished or a damaged one.
+    """
+    if name in DEMO_CORPORA:
+        return sorted(demo_passages(name), key=lambda p: p.id)
+    rows = _open_collection(_find_corpus(name).name).get(include=["documents", "metadatas"])
+    columns = zip(rows["ids"], rows["documents"], rows["metadatas"], strict=True)
+    return sorted((Passage(id=i, text=d, **m) for i, d, m in columns), key=lambda p: p.id)

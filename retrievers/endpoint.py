@@ -1,0 +1,286 @@
+"""What every call over the network shares: where it goes, how its errors read, the retry loop, the limiter.
+
+Chat models and embeddings of every OpenAI-compatible endpoint go through here; web sources share the retry loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from moot.retrievers.errors import MootError, UserError, WorldError
+
+T = TypeVar("T")
+
+LONGEST_WAIT = 60.0
+"""Seconds that we wait at most because an endpoint asked for it; beyond that the call fails and says so."""
+
+
+@dataclass(frozen=True)
+class Provider:
+    """An OpenAI-compatible provider: the variables that hold its address and key, and its usual address."""
+
+    base_url_variable: str
+    key_variable: str
+    base_url: str
+
+
+PROVIDERS = {
+    "openai": Provider("OPENAI_BASE_URL", "OPENAI_API_KEY", "https://api.openai.com/v1"),
+    "ollama": Provider("OLLAMA_BASE_URL", "OLLAMA_API_KEY", "http://127.0.0.1:11434/v1"),
+    "vllm": Provider("VLLM_BASE_URL", "VLLM_API_KEY", "http://127.0.0.1:8000/v1"),
+}
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where calls go. ``key_variable`` is empty where no key is read from the environment."""
+
+    base_url: str
+    api_key: str
+    key_variable: str = ""
+
+
+def find_endpoint(provider: str) -> Endpoint:
+    """The endpoint of a provider, from the environment.
+
+    Raises:
+        UserError: the provider is unknown, or a hosted one has no key.
+    """
+    known = PROVIDERS.get(provider)
+    if known is None:
+        raise UserError(
+            f"The provider {provider!r} is unknown. Known: embedded, fake, {', '.join(PROVIDERS)}; any other "
+            "OpenAI-compatible endpoint works as openai:NAME with OPENAI_BASE_URL set.",
+            kind="unknown_provider",
+        )
+    base_url = os.environ.get(known.base_url_variable) or known.base_url
+    key = os.environ.get(known.key_variable, "")
+    if not key and base_url == PROVIDERS["openai"].base_url:
+        raise UserError(
+            f"{known.key_variable} is not set, so models of {provider} cannot be called. Set it, or point "
+            f"{known.base_url_variable} at an endpoint of your own, or use the model embedded:smollm2-135m.",
+            kind="missing_key",
+        )
+    return Endpoint(base_url, key or "not-needed", known.key_variable)
+
+
+# --- errors ---------------------------------------------------------------------------------------------------------
+
+
+def retry_after_seconds(value: str | None) -> float | None:
+    """Seconds from a Retry-After header (a number, or an HTTP date); None where there is none that can be read."""
+    if not value:
+        return None
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        moment = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+
+
+def explain(error: Exception, endpoint: Endpoint, model: str) -> MootError:
+    """An exception of the OpenAI client, as an error of ours that says what to do."""
+    import openai
+
+    at = endpoint.base_url
+    if isinstance(error, openai.APITimeoutError):
+        return WorldError(
+            f"{at} did not answer for {model} in time. Try again, or raise the setting `timeout`.",
+            kind="timeout",
+            retryable=True,
+        )
+    if isinstance(error, openai.APIConnectionError):
+        return WorldError(
+            f"{at} could not be reached ({error.__cause__ or error}). Check the address and that the server runs.",
+            kind="unreachable",
+            retryable=True,
+        )
+    if isinstance(error, openai.APIStatusError):
+        return explain_status(error.status_code, error.response.headers, error.body, endpoint, model)
+    return WorldError(
+        f"{at} sent an answer for {model} that cannot be read ({type(error).__name__}). "
+        "Check that the address is an OpenAI-compatible API (it usually ends in /v1).",
+        kind="bad_response",
+        retryable=True,
+    )
+
+
+def explain_status(status: int, headers: Any, body: Any, endpoint: Endpoint, model: str) -> MootError:
+    """An HTTP error of an endpoint, as an error of ours that says what to do."""
+    at, said = endpoint.base_url, said_by(body)
+    code = str(body.get("code") or "") if isinstance(body, dict) else ""
+    if status in (401, 403):
+        mend = f"Check {endpoint.key_variable}." if endpoint.key_variable else "Check its key."
+        return UserError(f"{at} refused the key for {model} (HTTP {status}{said}). {mend}", kind="authentication")
+    if status == 404:
+        return UserError(
+            f"{at} does not know the model {model} (HTTP 404{said}). Check its name and the address.",
+            kind="unknown_model",
+        )
+    if status == 429 and code == "insufficient_quota":
+        return UserError(f"The quota at {at} is used up (HTTP 429{said}). Check the account's billing.", kind="quota")
+    if status == 429:
+        wait = retry_after_seconds(headers.get("retry-after"))
+        patient = wait is None or wait <= LONGEST_WAIT
+        asked = "" if wait is None else f", asking for {wait:.0f} s of patience"
+        return WorldError(
+            f"{at} is receiving too many requests for {model} (HTTP 429{asked}{said}). "
+            "Try again later, or lower `max_concurrency` or `requests_per_minute`.",
+            kind="rate_limited",
+            retryable=patient,
+            retry_after=wait,
+        )
+    if status in (408, 409) or status >= 500:
+        return WorldError(
+            f"{at} failed while answering for {model} (HTTP {status}{said}). Try again later.",
+            kind="server_error",
+            retryable=True,
+            retry_after=retry_after_seconds(headers.get("retry-after")),
+        )
+    return UserError(
+        f"{at} did not accept the request for {model} (HTTP {status}{said}). The model may not support a setting: "
+        "try another `structured_output`, `temperature` null, or fewer `max_tokens`.",
+        kind="bad_request",
+    )
+
+
+def said_by(body: Any) -> str:
+    """The endpoint's own words, cut to what fits a sentence."""
+    message = body.get("message") if isinstance(body, dict) else body
+    return f": {str(message)[:200]}" if message else ""
+
+
+# --- one retry loop -------------------------------------------------------------------------------------------------
+
+
+async def with_retries(call: Callable[[], Awaitable[T]], attempts: int) -> tuple[T, int]:
+    """Runs a call until it succeeds, fails for good, or ``attempts`` are used; waits as long as the other side asks.
+
+    Returns:
+        The call's result, and the number of attempts that it took.
+
+    Raises:
+        MootError: the last attempt's error, with ``attempts`` set.
+    """
+    from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_random_exponential
+
+    backoff = wait_random_exponential(multiplier=0.5, max=8)
+
+    def wait(state: RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome else None
+        asked = error.retry_after if isinstance(error, MootError) else None
+        return asked if asked is not None else backoff(state)
+
+    retrying = AsyncRetrying(
+        retry=retry_if_exception(lambda e: isinstance(e, MootError) and e.retryable),
+        stop=stop_after_attempt(attempts),
+        wait=wait,
+        reraise=True,
+    )
+    used = 0
+    try:
+        async for attempt in retrying:
+            with attempt:
+                used = attempt.retry_state.attempt_number
+                result = await call()
+    except MootError as error:
+        error.attempts = used
+        raise
+    return result, used
+
+
+# --- one limiter per endpoint ---------------------------------------------------------------------------------------
+
+
+class Limiter:
+    """At most so many calls at once, and so many a minute where that is set."""
+
+    def __init__(self, max_concurrency: int, requests_per_minute: int | None) -> None:
+        from aiolimiter import AsyncLimiter
+
+        self._slots = asyncio.Semaphore(max_concurrency)
+        self._rate = AsyncLimiter(requests_per_minute, 60) if requests_per_minute else None
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """A place for one call."""
+        async with self._slots:
+            if self._rate is not None:
+                await self._rate.acquire()
+            yield
+
+
+_per_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Any, Any]] = WeakKeyDictionary()
+
+
+def once_per_loop(key: Any, make: Callable[[], T]) -> T:
+    """The value under a key for the running event loop, made when first asked for.
+
+    Clients and locks belong to the loop that they were made in: sharing them between loops ends in
+    "Event loop is closed".
+    """
+    values = _per_loop.setdefault(asyncio.get_running_loop(), {})
+    if key not in values:
+        values[key] = make()
+    found: T = values[key]
+    return found
+
+
+async def made_once(key: Any, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """As `once_per_loop`, for what is made by awaiting: made once, whoever asks meanwhile waits; errors are not kept."""
+    task = once_per_loop(key, lambda: asyncio.ensure_future(make()))
+    try:
+        return await asyncio.shield(task)
+    except Exception:
+        _per_loop.get(asyncio.get_running_loop(), {}).pop(key, None)
+        raise
+
+
+async def made_in_thread(key: Any, make: Callable[[], T]) -> T:
+    """As `made_once`, for what blocks while it is made."""
+    return await made_once(key, lambda: asyncio.to_thread(make))
+
+
+def limiter(base_url: str, max_concurrency: int, requests_per_minute: int | None) -> Limiter:
+    """The limiter that all calls to one endpoint share, for these limits, in the running event loop."""
+    key = ("limiter", base_url, max_concurrency, requests_per_minute)
+    return once_per_loop(key, lambda: Limiter(max_concurrency, requests_per_minute))
+
+
+@lru_cache(maxsize=1)
+def _tls() -> Any:
+    import ssl
+
+    return ssl.create_default_context()
+
+
+async def http_client(timeout: float) -> Any:
+    """The running loop's HTTP client for OpenAI-compatible endpoints; ``timeout`` in seconds."""
+
+    def make() -> Any:
+        import openai
+
+        return openai.DefaultAsyncHttpxClient(timeout=timeout, verify=_tls())
+
+    return await made_in_thread(("http", timeout), make)
+
+
+async def close_clients() -> None:
+    """Closes the running loop's HTTP clients, so that a loop can end without open connections."""
+    values = _per_loop.pop(asyncio.get_running_loop(), {})
+    for key, value in values.items():
+        if key[0] == "http":
+            await (await value).aclose()

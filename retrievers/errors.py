@@ -1,0 +1,82 @@
+"""What can go wrong, as one tree.
+
+MootError
+    UserError    the caller can mend it: a setting, a key, a model's or a corpus's name (exit code 2)
+    WorldError   the world has to: an endpoint, a network, a quota (exit code 3)
+        ReplyError   a model answered, but with nothing that can be used
+
+Every error says what happened, why, and what to do, in one text that can be shown as it stands.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Literal
+
+from typing_extensions import TypedDict
+
+Outcome = Literal["unparsed", "refused", "cut", "empty"]
+
+
+class ErrorRecord(TypedDict):
+    """An error in the result document: ``where`` names the node or role, ``retryable`` whether trying again can help."""
+
+    kind: str
+    where: str
+    detail: str
+    retryable: bool
+
+
+class MootError(Exception):
+    """The root of the tree.
+
+    Args:
+        detail: what happened, why, and what to do.
+        kind: a short stable name, e.g. ``missing_key``.
+        retryable: whether the same call may succeed later.
+        retry_after: seconds that the other side asked us to wait, where it did.
+    """
+
+    exit_code = 3
+
+    def __init__(self, detail: str, *, kind: str, retryable: bool = False, retry_after: float | None = None) -> None:
+        super().__init__(redact(detail))
+        self.kind = kind
+        self.retryable = retryable
+        self.retry_after = retry_after
+        self.where = ""
+        self.attempts = 1
+
+    @property
+    def detail(self) -> str:
+        """The error's text."""
+        return str(self)
+
+    def record(self, where: str) -> ErrorRecord:
+        """The error as the result document stores it."""
+        return {"kind": self.kind, "where": self.where or where, "detail": self.detail, "retryable": self.retryable}
+
+
+class UserError(MootError):
+    """Something that the caller can mend."""
+
+    exit_code = 2
+
+
+class WorldError(MootError):
+    """Something outside: an endpoint, a network, a quota."""
+
+
+class ReplyError(WorldError):
+    """A model answered twice without an answer that can be used; ``kind`` is the last reply's outcome."""
+
+    def __init__(self, detail: str, outcome: Outcome) -> None:
+        super().__init__(detail, kind=outcome, retryable=True)
+
+
+def redact(text: str) -> str:
+    """The text without the value of any key that the environment holds (endpoints like to echo them)."""
+    for name, value in os.environ.items():
+        if name.endswith(("_API_KEY", "_TOKEN", "_SECRET")) and len(value) >= 8:
+            text = text.replace(value, f"[{name}]")
+    return text

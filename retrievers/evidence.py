@@ -1,0 +1,106 @@
+"""A piece of evidence, and the one protocol that every source speaks."""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+from collections.abc import Iterable
+from typing import Protocol
+
+from typing_extensions import NotRequired, TypedDict
+
+
+class Retrieval(TypedDict):
+    """One finding of a piece: by which query, how high it scored, and (once a debate holds it) who asked and when.
+
+    ``score`` is the source's own: cosine similarity in [-1, 1] for dense search, the BM25 weight (0 or more) for
+    lexical search, the vendor's figure for web search; null where the source gives none.
+    """
+
+    query: str
+    score: float | None
+    retriever: str
+    round: NotRequired[int]
+    agent: NotRequired[str]
+
+
+class Evidence(TypedDict):
+    """A piece of evidence. ``id`` is stable: it depends on the source and the text alone."""
+
+    id: str
+    title: str
+    text: str
+    source: str
+    url: NotRequired[str]
+    published: NotRequired[str]
+    retrievals: list[Retrieval]
+
+
+class Retriever(Protocol):
+    """A source of evidence.
+
+    ``name`` says what was really used, e.g. ``bm25:demo-news``; ``about`` describes it to a debater in a few words.
+    """
+
+    name: str
+    about: str
+
+    async def search(self, query: str, k: int) -> list[Evidence]:
+        """At most ``k`` pieces for a query, best first; an empty list when nothing was found.
+
+        Raises:
+            UserError: the source is missing or misconfigured.
+            WorldError: the source could not answer.
+        """
+        ...
+
+
+def clean(text: str) -> str:
+    """The text in Unicode's composed form, without control and format characters (new lines and tabs stay)."""
+    composed = unicodedata.normalize("NFC", text)
+    return "".join(c for c in composed if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf", "Cs")).strip()
+
+
+def evidence_id(source: str, text: str) -> str:
+    """``ev-`` and ten hexadecimal digits of a hash over source and text."""
+    return "ev-" + hashlib.blake2b(f"{source}\x1f{text}".encode(), digest_size=5).hexdigest()
+
+
+def make_evidence(
+    *,
+    text: str,
+    title: str,
+    source: str,
+    query: str,
+    score: float | None,
+    retriever: str,
+    url: str | None = None,
+    published: str | None = None,
+) -> Evidence:
+    """A piece as a source found it, cleaned and with its id."""
+    text, source = clean(text), clean(source)
+    piece: Evidence = {
+        "id": evidence_id(source, text),
+        "title": clean(title) or "(no title)",
+        "text": text,
+        "source": source,
+        "retrievals": [{"query": query, "score": score, "retriever": retriever}],
+    }
+    if url:
+        piece["url"] = url
+    if published:
+        piece["published"] = published
+    return piece
+
+
+def merge_evidence(old: Iterable[Evidence] | None, new: Iterable[Evidence] | None) -> list[Evidence]:
+    """Both lists in order, where one piece found twice is one piece with both retrievals (each finding once)."""
+    merged: dict[str, Evidence] = {}
+    for piece in [*(old or ()), *(new or ())]:
+        known = merged.get(piece["id"])
+        if known is None:
+            merged[piece["id"]] = piece
+        else:
+            fresh = [r for r in piece["retrievals"] if r not in known["retrievals"]]
+            merged[piece["id"]] = {**known, "retrievals": known["retrievals"] + fresh}
+    return list(merged.values())
