@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from moot.nodes.replies import QueryReply
 from moot.nodes.run import Node, Run
-from moot.nodes.show import show_answers, show_claim
+from moot.nodes.show import show_claim, show_opponents
 from moot.nodes.speaker import Speaker, as_speaker
 from moot.nodes.state import DebaterState, Turn
 from moot.prompts import as_data, fill, load
@@ -42,8 +42,8 @@ async def formulate_query(
         "name": speaker.role,
         "tool": tool,
         "claim": show_claim(claim),
-        "previous_query": as_data("query", previous_query) if previous_query else "(none yet)",
-        "opponents": show_answers(opponents),
+        "previous_query": f"Your last query:\n{as_data('query', previous_query)}" if previous_query else "",
+        "opponents": show_opponents(opponents),
     }
     reply = await speaker.ask(fill(load(prompt), values), QueryReply)
     return reply.query

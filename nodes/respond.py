@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from moot.nodes.replies import AnswerReply, Quote, answer_reply
 from moot.nodes.run import Node, Run
-from moot.nodes.show import show_answers, show_claim, show_evidence, shown_ids
+from moot.nodes.show import show_claim, show_evidence, show_opponents, shown_ids
 from moot.nodes.speaker import Ledger, Speaker, as_speaker
 from moot.nodes.state import Citation, DebaterState, Task, Turn
 from moot.nodes.task import describe
@@ -45,7 +45,7 @@ async def respond(
         "labels": describe(task),
         "claim": show_claim(claim),
         "evidence": show_evidence(evidence),
-        "opponents": show_answers(opponents),
+        "opponents": show_opponents(opponents),
     }
     ids = sorted(shown_ids(evidence, opponents))
     return await speaker.ask(fill(load(prompt), values), answer_reply(task), ids)

@@ -25,9 +25,15 @@ def _passage(piece: Evidence) -> str:
     return f"{piece['title']} ({piece['source']}{dated})\n{piece['text']}"
 
 
-def show_answers(turns: Iterable[Turn], *, empty: str = "(nobody has answered yet)") -> str:
-    """Answers of debaters, with their reasons and what they cite."""
-    return listed((as_data("answer", _said(turn), by=turn["agent"]) for turn in turns), empty=empty)
+def show_answers(turns: Iterable[Turn], *, heading: str = "") -> str:
+    """Answers of debaters under a heading, with their reasons and what they cite; nothing where there are none."""
+    blocks = [as_data("answer", _said(turn), by=turn["agent"]) for turn in turns]
+    return "\n".join([heading, *blocks] if heading else blocks) if blocks else ""
+
+
+def show_opponents(turns: Iterable[Turn]) -> str:
+    """The other debaters' last answers; nothing in the first round."""
+    return show_answers(turns, heading="What the other debaters answered last:")
 
 
 def _said(turn: Turn) -> str:

@@ -7,11 +7,13 @@ put between tags as data, and cannot close those tags.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from importlib import resources
 from string import Formatter
 
+EMPTY_LINES = re.compile(r"\n{3,}")
 LOOKALIKES = str.maketrans({"<": "‹", ">": "›", "＜": "‹", "＞": "›", "﹤": "‹", "﹥": "›"})
 """Angle brackets become others, one for one, so that data cannot open or close a tag and offsets stay."""
 
@@ -49,7 +51,7 @@ def fill(prompt: str, values: Mapping[str, str]) -> tuple[str, str]:
     instructions, dashes, data = prompt.partition("\n---\n")
     if not dashes:
         raise ValueError("a prompt needs a line --- between its instructions and its data")
-    return instructions.strip().format(**values), data.strip().format(**values)
+    return instructions.strip().format(**values), EMPTY_LINES.sub("\n\n", data.strip().format(**values)).strip()
 
 
 def as_data(tag: str, text: str, **attributes: str) -> str:

@@ -81,7 +81,9 @@ def load_sentence_encoder(name: str) -> SentenceEncoder:
 @lru_cache(maxsize=4)
 def _load(name: str) -> SentenceEncoder:
     from sentence_transformers import SentenceTransformer
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     path = name
     if name == DEFAULT_ENCODER:
         try:

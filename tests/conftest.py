@@ -1,0 +1,94 @@
+"""Fixtures: a scripted OpenAI-compatible endpoint in a process of its own, and a home folder of its own for each run."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+for name in [n for n in os.environ if n.endswith(("_API_KEY", "_BASE_URL"))]:
+    del os.environ[name]  # tests use the endpoints that they start, whatever the machine has
+os.environ |= {"LANGSMITH_TRACING": "false", "LANGCHAIN_TRACING_V2": "false", "HF_HUB_OFFLINE": "1"}
+
+SHARED = Path(__file__).parents[2] / "shared"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of this run's corpora, so that nobody's own are touched; demo corpora are built in it once."""
+    folder = tmp_path_factory.mktemp("home")
+    os.environ["MOOT_HOME"] = str(folder)
+    return folder
+
+
+@dataclass
+class StubEndpoint:
+    """A running scripted endpoint. ``url`` ends in /v1."""
+
+    url: str
+    folder: Path
+
+    def calls(self) -> list[dict[str, Any]]:
+        """The log so far, one record a call."""
+        return self._lines("calls.jsonl")
+
+    def prompts(self, model: str = "") -> list[str]:
+        """What models of that name were sent, one text a request."""
+        sent = [p for p in self._lines("prompts.jsonl") if model in p["model"]]
+        return ["\n".join(m["content"] or "" for m in p["messages"]) for p in sent]
+
+    def requests(self) -> list[dict[str, Any]]:
+        """Every chat request: model, messages, response_format."""
+        return self._lines("prompts.jsonl")
+
+    def _lines(self, name: str) -> list[dict[str, Any]]:
+        with urllib.request.urlopen(self.url.removesuffix("/v1") + "/stub/stats") as reply:  # flushes the log
+            reply.read()
+        path = self.folder / name
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+StartStub = Callable[..., StubEndpoint]
+
+
+def free_port() -> int:
+    """A loopback port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.fixture
+def start_stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StartStub]:
+    """Starts a scripted endpoint and points OPENAI_BASE_URL at it: ``start_stub(rules, latency_ms=50, ...)``."""
+    running: list[subprocess.Popen[bytes]] = []
+
+    def start(rules: list[dict[str, Any]] | None = None, *, latency_ms: float = 0, **options: Any) -> StubEndpoint:
+        folder = tmp_path / f"stub{len(running)}"
+        folder.mkdir()
+        (folder / "rules.json").write_text(json.dumps(rules or []))
+        port = free_port()
+        more = [part for key, value in options.items() for part in (f"--{key.replace('_', '-')}", str(value))]
+        files = ["--rules", folder / "rules.json", "--log", folder / "calls.jsonl", "--prompts", folder / "prompts.jsonl"]
+        command = [sys.executable, Path(__file__).parent / "stub_llm.py", "--port", str(port), "--latency-ms", str(latency_ms)]
+        running.append(subprocess.Popen([*command, *files, *more], stderr=subprocess.PIPE))
+        assert running[-1].stderr is not None
+        assert b"stub on" in running[-1].stderr.readline()
+        url = f"http://127.0.0.1:{port}/v1"
+        monkeypatch.setenv("OPENAI_BASE_URL", url)
+        return StubEndpoint(url, folder)
+
+    yield start
+    for process in running:
+        process.terminate()
+        process.communicate()
