@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import itertools
 import threading
+import time
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
+from queue import PriorityQueue
 from typing import Any, Protocol
 
 from moot.retrievers.endpoint import explain, find_endpoint, http_client, limiter, made_in_thread, with_retries
@@ -14,6 +19,12 @@ from moot.retrievers.errors import UserError, WorldError
 Vector = list[float]
 
 DEFAULT_ENCODER = "all-MiniLM-L6-v2"
+FEW = 16
+"""Texts up to which a list is a debate's, and worth remembering."""
+# Whole steps of length: the CPU library prepares itself anew for every shape of input that it meets.
+PADDING = {"padding": True, "pad_to_multiple_of": 32, "truncation": True, "return_tensors": "pt"}
+REMEMBERED = 1000
+"""Vectors kept."""
 
 
 class Encoder(Protocol):
@@ -50,23 +61,78 @@ async def open_encoder(name: str = DEFAULT_ENCODER, *, attempts: int = 3, timeou
 
 
 class SentenceEncoder:
-    """A sentence-transformers model in this process."""
+    """A sentence-transformers model in this process.
+
+    Long lists (a corpus) are encoded in full precision. Short lists (queries, claims, questions) are what a debate
+    waits for: they are encoded in bfloat16 where this machine proves to be faster at that (cosines differ by less than
+    0.01 then), and remembered, as debates come back to the same texts.
+    """
 
     def __init__(self, name: str, model: Any) -> None:
         self.name = name
         self._model = model
-        self._turn = threading.Lock()
-
-    def encode(self, texts: Sequence[str]) -> list[Vector]:
-        """As `embed`, for code that has no event loop."""
-        with self._turn:  # two encodes at once only fight over the same cores
-            vectors = self._model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
-        rows: list[Vector] = vectors.tolist()
-        return rows
+        self._quick = quicker(model)
+        self._worker = ThreadPoolExecutor(1, "encoder")  # PyTorch keeps workers for each thread that calls it
+        self._waiting: PriorityQueue[tuple[int, int, str, Future[Vector]]] = PriorityQueue()
+        self._count = itertools.count()
+        self._known: dict[str, Vector] = {}
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        """One unit vector for each text, in order."""
-        return await asyncio.to_thread(self.encode, texts)
+        """One unit vector for each text, in order. Short lists are served first, and text by text."""
+        if len(texts) > FEW:
+            return await asyncio.get_running_loop().run_in_executor(self._worker, encode, self._model, list(texts))
+        return await asyncio.gather(*(self._one(text, len(texts)) for text in texts))
+
+    async def _one(self, text: str, priority: int) -> Vector:
+        known = self._known.get(text)
+        if known is None:
+            made: Future[Vector] = Future()
+            self._waiting.put((priority, next(self._count), text, made))
+            self._worker.submit(self._serve)
+            known = await asyncio.wrap_future(made)
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
+            self._known[text] = known
+        return known
+
+    def _serve(self) -> None:
+        _, _, text, made = self._waiting.get_nowait()
+        if made.set_running_or_notify_cancel():
+            try:
+                made.set_result(encode_one(self._quick, text))
+            except Exception as error:  # noqa: BLE001 - whoever waits for the vector gets it
+                made.set_exception(error)
+
+
+def encode(model: Any, texts: list[str]) -> list[Vector]:
+    """Unit vectors by a sentence-transformers model, in batches. Blocking."""
+    rows: list[Vector] = model.encode(texts, normalize_embeddings=True, show_progress_bar=False).tolist()
+    return rows
+
+
+def encode_one(model: Any, text: str) -> Vector:
+    """As `encode` for a single text, without what long lists need: half the time. Blocking."""
+    import torch
+
+    with torch.inference_mode():
+        vectors = model(model.tokenizer([text], **PADDING))["sentence_embedding"].float()
+        vector: Vector = torch.nn.functional.normalize(vectors, dim=1)[0].tolist()
+    return vector
+
+
+def quicker(model: Any) -> Any:
+    """A bfloat16 copy of the model where it encodes a sentence in under two thirds of the time, else the model."""
+    sample = "The committee announced on Tuesday that the bridge over the strait will open to traffic next spring."
+
+    def seconds(candidate: Any) -> float:
+        encode_one(candidate, sample)  # the first run prepares
+        started = time.perf_counter()
+        for _ in range(3):
+            encode_one(candidate, sample)
+        return time.perf_counter() - started
+
+    half = copy.deepcopy(model).bfloat16()
+    return half if seconds(half) < 2 / 3 * seconds(model) else model
 
 
 _loading = threading.Lock()
