@@ -15,6 +15,13 @@ from typing import Literal
 
 from typing_extensions import TypedDict
 
+USER_KINDS = frozenset(
+    """authentication bad_request corpus_mismatch damaged_corpus empty_corpus invalid_claim invalid_corpus invalid_file
+    invalid_setting invalid_task missing_file missing_key missing_package missing_settings quota unfinished_corpus
+    unknown_corpus unknown_encoder unknown_graph unknown_model unknown_provider unknown_retriever""".split()
+)
+"""Kinds of errors that the caller can mend; a stored error tells the two sides apart by its kind."""
+
 Outcome = Literal["unparsed", "refused", "cut", "empty"]
 
 
@@ -58,9 +65,14 @@ class MootError(Exception):
 
 
 class UserError(MootError):
-    """Something that the caller can mend."""
+    """Something that the caller can mend; its kind is one of `USER_KINDS`."""
 
     exit_code = 2
+
+    def __init__(self, detail: str, *, kind: str) -> None:
+        if kind not in USER_KINDS:
+            raise ValueError(f"{kind!r} is not listed among the kinds of users' errors")
+        super().__init__(detail, kind=kind)
 
 
 class WorldError(MootError):

@@ -1,0 +1,52 @@
+"""``moot index``."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from moot.retrievers import DEFAULT_ENCODER, index_passages, read_passages
+from moot.retrievers.endpoint import close_clients
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+
+def index_path(path: Path, corpus: str, embedder: str | None) -> None:
+    """Adds files to a corpus, with a progress bar on standard error.
+
+    Raises:
+        UserError: nothing to read, a broken line, a bad name, another encoder than the corpus has.
+    """
+    console = Console(stderr=True)
+    total = sum(1 for _ in read_passages(path))  # a broken line is found before anything is stored
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    encoded = 0
+
+    async def build(progress: Progress) -> int:
+        bar = progress.add_task(f"indexing into {corpus}", total=total)
+
+        def advance(seen: int, fresh: int) -> None:
+            nonlocal encoded
+            encoded = fresh
+            progress.update(bar, completed=seen)
+
+        try:
+            manifest = await index_passages(
+                corpus, read_passages(path), encoder=embedder or DEFAULT_ENCODER, progress=advance
+            )
+        finally:
+            await close_clients()
+        return manifest.passages
+
+    try:
+        with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+            stored = asyncio.run(build(progress))
+    except KeyboardInterrupt:
+        console.print("Interrupted. Run the same command again: it goes on where it was.")
+        raise SystemExit(130) from None
+    console.print(
+        f"{total} passages read, {encoded} encoded; the corpus {corpus} now holds {stored}. "
+        f"Use it with: moot verify CLAIM --corpus {corpus}",
+        highlight=False,
+        markup=False,
+    )

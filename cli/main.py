@@ -1,0 +1,103 @@
+"""The command line. Heavy imports happen inside the commands, so that ``moot --help`` answers at once."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from moot.retrievers.errors import MootError
+
+app = typer.Typer(
+    help="Check claims by letting language models argue over evidence.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def run() -> None:
+    """The entry point: errors of ours become one sentence and an exit code, 2 for the user's and 3 for the world's."""
+    from moot.retrievers.errors import MootError
+
+    try:
+        app()
+    except MootError as error:
+        fail(error)
+
+
+def fail(error: MootError) -> NoReturn:
+    """Says an error in one sentence and ends."""
+    print(f"moot: {error.detail}", file=sys.stderr)  # noqa: T201
+    raise SystemExit(error.exit_code)
+
+
+@app.command()
+def verify(
+    claim: Annotated[str, typer.Argument(help="The claim to check, in one sentence.")],
+    graph: Annotated[str, typer.Option(help="The debate system; see `moot graphs`.")] = "tool_mad",
+    model: Annotated[str | None, typer.Option(help="Model of all roles, as provider:name.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting; VALUE is JSON where it parses. Repeatable."),
+    ] = None,
+    corpus: Annotated[str | None, typer.Option(help="The corpus to read; see `moot index`.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result document and nothing else.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write the result document to this file.")] = None,
+) -> None:
+    """Debate a claim and say the verdict, with what it rests on."""
+    from moot.cli.options import parse_settings
+    from moot.cli.verify import debate
+    from moot.graphs import load_graph
+
+    system = load_graph(graph)
+    given = {k: v for k, v in {"model": model, "corpus": corpus}.items() if v is not None}
+    chosen = parse_settings(system.settings, settings or [], given)
+    raise SystemExit(debate(system, claim, chosen, as_json=as_json, out=out))
+
+
+@app.command()
+def graphs() -> None:
+    """List the debate systems."""
+    from moot.cli.tables import graphs_table, show
+
+    show(graphs_table())
+
+
+@app.command("settings")
+def settings_command(graph: Annotated[str, typer.Argument(help="The debate system.")]) -> None:
+    """List a debate system's settings: name, default, range, meaning."""
+    from moot.cli.tables import settings_table, show
+    from moot.graphs import load_graph
+
+    show(settings_table(load_graph(graph).settings))
+
+
+@app.command()
+def index(
+    path: Annotated[Path, typer.Argument(help="A .jsonl, .txt or .md file, or a folder of them.")],
+    corpus: Annotated[str, typer.Option(help="The corpus's name.")],
+    embedder: Annotated[str | None, typer.Option(help="Text encoder; see `moot settings tool_mad`.")] = None,
+) -> None:
+    """Add files to a corpus. Safe to interrupt and to run again: it goes on where it was."""
+    from moot.cli.index import index_path
+
+    index_path(path, corpus, embedder)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of the result document."""
+    print(json.dumps(result_schema(), indent=2))  # noqa: T201
+
+
+def result_schema() -> dict[str, Any]:
+    """The JSON Schema of the result document."""
+    from moot.nodes.state import VerdictOutput
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(VerdictOutput).json_schema()

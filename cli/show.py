@@ -1,0 +1,176 @@
+"""A debate on the screen, line by line as it happens. Everything from models and evidence is printed as plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from moot.nodes.agree import METRICS, agreed_answer, answers_of
+from moot.nodes.debate import verdict_citations, verdict_turns
+from moot.nodes.settings import Settings
+from moot.nodes.state import merge_turns
+from moot.retrievers.evidence import clean
+from rich.console import Console
+from rich.text import Text
+
+
+class Transcript:
+    """Prints what nodes write. Nodes that it does not know print nothing."""
+
+    def __init__(self, console: Console, settings: Settings) -> None:
+        self.console = console
+        self.settings: Any = settings
+        self.turns: list[Any] = []
+        self.round = 0
+
+    def update(self, node: str, written: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+        """What a node wrote, and the state before it."""
+        self.turns = merge_turns(self.turns, written.get("turns"))
+        say = getattr(self, f"_{node}", None)
+        if say is not None and not written.get("error"):
+            say(written)
+
+    def line(self, agent: str, what: str, text: str, style: str = "") -> None:
+        """One line: who, what, and a text that wraps under itself."""
+        head = Text(f"  {agent:<10} {what:<10} ", style="dim")
+        body = Text(clean(str(text)), style=style)
+        self.console.print(head + body)
+
+    def say(self, text: str, style: str = "") -> None:
+        """A line of our own."""
+        self.console.print(Text(text, style=style))
+
+    # --- what nodes write -------------------------------------------------------------------------------------------
+
+    def _open(self, written: Mapping[str, Any]) -> None:
+        self.say(f"Claim: {clean(written['claim'])}", "bold")
+        self.say(f"Graph {written['graph']}; answers: {', '.join(written['task']['labels'])}", "dim")
+
+    def _formulate_query(self, written: Mapping[str, Any]) -> None:
+        turn = written["turns"][0]
+        self._round(turn["round"])
+        self.line(turn["agent"], "asks", turn["query"])
+
+    def _retrieve(self, written: Mapping[str, Any]) -> None:
+        turn = written["turns"][0]
+        self._round(turn["round"])
+        for piece in written["evidence"]:
+            self.line(turn["agent"], "finds", f"{piece['title']} ({piece['source']}) [{piece['id']}]")
+        if not written["evidence"]:
+            self.line(turn["agent"], "finds", f"nothing in {written['corpora'][0]['retriever']}")
+
+    def _respond(self, written: Mapping[str, Any]) -> None:
+        turn = written["turns"][0]
+        self._round(turn["round"])
+        if turn["answer"] is None:
+            self.line(turn["agent"], "answers", f"nothing that can be used ({turn['outcome']})", "yellow")
+        else:
+            self.line(turn["agent"], "answers", f"{turn['answer']} - {turn['rationale']}", "cyan")
+
+    def _faithfulness(self, written: Mapping[str, Any]) -> None:
+        self._scores(written["turns"][0])
+
+    _answer_relevance = _faithfulness
+
+    def _scores(self, key: Mapping[str, Any]) -> None:
+        turn = next(t for t in answers_of(self.turns, key["round"]) if t["agent"] == key["agent"])
+        if all(metric in turn["scores"] for metric in METRICS):
+            marks = "; ".join(self._mark(metric, turn["scores"][metric]) for metric in METRICS)
+            self.line(turn["agent"], f"scores r{turn['round']}", marks)
+
+    def _mark(self, metric: str, value: float | None) -> str:
+        threshold = getattr(self.settings, f"{metric}_threshold")
+        name = metric.replace("_", " ")
+        if value is None:
+            return f"{name} unknown (needs {threshold:.2f})"
+        return f"{name} {value:.2f} {'>=' if value >= threshold else '<'} {threshold:.2f}"
+
+    def _compare_answers(self, written: Mapping[str, Any]) -> None:
+        if not written.get("votes"):
+            return
+        given = ", ".join(f"{v['agent']} {v['answer'] or 'no answer'}" for v in written["votes"])
+        agreed = agreed_answer(answers_of(self.turns)) is not None
+        left = written["rounds"] < self.settings.max_rounds
+        if agreed:
+            why = "they agree; the scores decide whether that is stable" if self._scored() else "they agree"
+        else:
+            why = "they differ, so the debate goes on" if left else "they differ, and the rounds are used up"
+        self.say(f"  Round {written['rounds']}: {given}: {why}.", "magenta")
+
+    def _scored(self) -> bool:
+        return getattr(self.settings, "scoring", "on") == "on"
+
+    def _average_scores(self, written: Mapping[str, Any]) -> None:
+        last = answers_of(self.turns)
+        agreed = agreed_answer(last) is not None
+        low = [
+            f"{t['agent']}'s {m.replace('_', ' ')}"
+            for t in last
+            for m in METRICS
+            if (t["scores"].get(m) or 0) < getattr(self.settings, f"{m}_threshold")
+        ]
+        if agreed and low:
+            left = last[0]["round"] < self.settings.max_rounds
+            then = "another round" if left else "the judge decides"
+            self.say(f"  The consensus is not stable ({', '.join(low)} below the threshold): {then}.", "magenta")
+
+    def _agree(self, written: Mapping[str, Any]) -> None:
+        self.say(f"  The debate stops: {written['stop_reason']}.", "magenta")
+
+    def _judge(self, written: Mapping[str, Any]) -> None:
+        self.line("judge", "decides", f"{written['answer']} - {written['turns'][0]['rationale']}", "cyan")
+
+    def _round(self, number: int) -> None:
+        if number > self.round:
+            self.round = number
+            self.say(f"Round {number}", "bold")
+
+    # --- the end ----------------------------------------------------------------------------------------------------
+
+    def close(self, document: Mapping[str, Any]) -> None:
+        """The verdict with its citations, what it cost, and what went wrong."""
+        if document["status"] == "done":
+            self._verdict(document)
+        elif document["status"] == "interrupted":
+            self.say("Interrupted: no verdict.", "bold red")
+        else:
+            error = document["error"]
+            self.say(f"No verdict ({error['kind']} at {error['where']}): {clean(error['detail'])}", "bold red")
+        self._costs(document)
+        demo = [w for w in document["warnings"] if w["kind"] == "demo_model"]
+        others = [w for w in document["warnings"] if w["kind"] != "demo_model"]
+        if others:
+            self.say("Warnings:", "yellow")
+        for warned in others:
+            self.say(f"  {warned['kind']} ({warned['where']}): {clean(warned['detail'])}", "yellow")
+        for warned in demo:
+            self.say(warned["detail"], "yellow")
+
+    def _verdict(self, document: Mapping[str, Any]) -> None:
+        self.say(f"Verdict: {document['answer']} ({document['stop_reason']})", "bold green")
+        for turn in verdict_turns(dict(document)):
+            self.line(turn["agent"], "because", turn.get("rationale") or "")
+        known = {piece["id"]: piece for piece in document["evidence"]}
+        for citation in verdict_citations(dict(document)):
+            piece = known[citation["evidence_id"]]
+            at = piece.get("url") or piece["source"]
+            self.line("", "cites", f'[{piece["id"]}] {piece["title"]} ({at}): "{citation["quote"]}"')
+        if not verdict_citations(dict(document)):
+            self.line("", "cites", "nothing")
+
+    def _costs(self, document: Mapping[str, Any]) -> None:
+        usage = document["usage"]
+        read = "; ".join(f"{c['agent']} read {c['retriever']}{_instead(c)}" for c in document["corpora"])
+        models = ", ".join(sorted({m["model"] for m in document["models"].values()}))
+        uncounted = f" ({usage['uncounted']} calls uncounted)" if usage["uncounted"] else ""
+        self.say(
+            f"{usage['prompt_tokens']:,} + {usage['completion_tokens']:,} tokens{uncounted} in {usage['calls']} calls, "
+            f"{document['rounds']} rounds, {document['seconds']:.1f} s; {models or 'no model'}; {read or 'nothing read'}.",
+            "dim",
+        )
+
+
+def _instead(reading: Mapping[str, Any]) -> str:
+    """Why a debater did not read the web, where that is what it asked for."""
+    fell_back = reading["requested"] == "web" and reading["retriever"] != "tavily"
+    return " (in place of the web: TAVILY_API_KEY is not set)" if fell_back else ""

@@ -1,0 +1,58 @@
+"""Tables that the command line prints."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from moot.graphs import DESCRIPTIONS
+from moot.nodes.settings import Settings
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+
+def show(table: Table) -> None:
+    """Prints a table, as wide as the terminal or, where there is none, as wide as it needs."""
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=160)
+    console.print(table)
+
+
+def graphs_table() -> Table:
+    """Every graph with one line."""
+    table = Table("graph", "what it is", box=None, padding=(0, 2, 0, 0))
+    for name, description in DESCRIPTIONS.items():
+        table.add_row(Text(name, style="bold"), Text(description))
+    return table
+
+
+def settings_table(settings: type[Settings]) -> Table:
+    """Every setting with default, range and meaning."""
+    table = Table("setting", "default", "range", "meaning", box=None, padding=(0, 2, 1, 0))
+    schema = settings.model_json_schema()
+    defaults = settings().model_dump(mode="json")
+    for name, field in schema["properties"].items():
+        default = Text(json.dumps(defaults[name]), overflow="fold")
+        table.add_row(Text(name, style="bold"), default, Text(bounds(field)), Text(field.get("description", "")))
+    return table
+
+
+def bounds(field: dict[str, Any]) -> str:
+    """What values a field takes, from its JSON schema."""
+    options = [o for o in field.get("anyOf", [field]) if o.get("type") != "null"]
+    return " or ".join(dict.fromkeys(_bounds(o) for o in options)) + (" or null" if "anyOf" in field and len(options) < len(field["anyOf"]) else "")
+
+
+def _bounds(field: dict[str, Any]) -> str:
+    if "enum" in field:
+        return ", ".join(field["enum"])
+    if "$ref" in field:
+        return "object"
+    low, high = field.get("minimum", field.get("exclusiveMinimum")), field.get("maximum")
+    if low is not None and high is not None:
+        return f"{'above ' if 'exclusiveMinimum' in field else ''}{low} to {high}"
+    if field.get("type") == "array":
+        return f"list of {field.get('minItems', 0)} to {field['maxItems']}" if "maxItems" in field else "list"
+    return {"string": "text", "boolean": "true, false", "object": "mapping"}.get(field.get("type", ""), field.get("type", ""))

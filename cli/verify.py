@@ -1,0 +1,73 @@
+"""``moot verify``: a debate as it happens, its verdict, and its result document."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from moot.cli.show import Transcript
+from moot.graphs import DebateSystem
+from moot.nodes.debate import closing
+from moot.nodes.settings import Settings
+from moot.retrievers.endpoint import close_clients
+from moot.retrievers.errors import USER_KINDS, UserError
+from rich.console import Console
+
+
+def debate(system: DebateSystem, claim: str, settings: Settings, *, as_json: bool, out: Path | None) -> int:
+    """Runs a debate; prints it as it happens, or its document alone; returns the exit code.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    if out is not None and not out.parent.is_dir():
+        raise UserError(f"There is no folder {out.parent} to write {out.name} to.", kind="missing_file")
+    console = Console(stderr=as_json, quiet=as_json, soft_wrap=not Console().is_terminal)
+    transcript = Transcript(console, settings)
+    document = asyncio.run(run_debate(system, claim, settings, transcript.update))
+    text = json.dumps(document, ensure_ascii=False, indent=2)
+    if out is not None:
+        out.write_text(text + "\n", encoding="utf-8")
+    if as_json:
+        print(text)  # noqa: T201
+    else:
+        transcript.close(document)
+    return exit_code(document)
+
+
+async def run_debate(
+    system: DebateSystem, claim: str, settings: Settings, update: Callable[[str, dict[str, Any], dict[str, Any]], None]
+) -> dict[str, Any]:
+    """The result document of a debate; ``update`` is told each node's name, what it wrote, and the state before it.
+
+    An interrupted debate yields the document too, with what there was.
+    """
+    state: dict[str, Any] = {}
+    stream = system.graph.astream({"claim": claim}, context=settings, stream_mode=["updates", "values"], subgraphs=True)
+    try:
+        async for place, mode, chunk in stream:
+            if mode == "values" and not place:
+                state = chunk
+            elif mode == "updates":
+                for name, written in chunk.items():
+                    update(name, written or {}, state)
+    except asyncio.CancelledError:
+        if "started_at" not in state:
+            raise
+        state = {**state, **closing(state), "status": "interrupted"}  # type: ignore[arg-type]
+    finally:
+        await close_clients()
+    keys = system.graph.output_schema.__annotations__
+    return {key: state[key] for key in keys}
+
+
+def exit_code(document: dict[str, Any]) -> int:
+    """0 for a verdict, 2 for the user's mistakes, 3 for the world's, 130 for an interrupted debate."""
+    if document["status"] == "done":
+        return 0
+    if document["status"] == "interrupted":
+        return 130
+    return 2 if document["error"]["kind"] in USER_KINDS else 3
