@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from moot.retrievers.errors import ErrorRecord
 from moot.retrievers.evidence import Evidence, merge_evidence
+from pydantic import Field
 from typing_extensions import NotRequired, TypedDict
 
 SCHEMA_VERSION = "1.0"
@@ -153,10 +154,17 @@ def first_error(old: ErrorRecord | None, new: ErrorRecord | None) -> ErrorRecord
 class ClaimInput(TypedDict):
     """What a debate is about."""
 
-    claim: Annotated[str, "The claim to check, at most 4,000 characters."]
-    task: NotRequired[Annotated[str | None, "The kind of answer: `fever` (the default), `labels` or `choice`."]]
-    labels: NotRequired[Annotated[list[str] | None, "For `labels`: the answers to choose from."]]
-    options: NotRequired[Annotated[list[str] | None, "For `choice`: the options; answers are their letters, from A."]]
+    claim: Annotated[str, Field(description="The claim to check.", min_length=1, max_length=4000)]
+    task: NotRequired[
+        Annotated[
+            Literal["fever", "labels", "choice"] | None,
+            Field(description="The kind of answer: FEVER's three labels (the default), labels or options of your own."),
+        ]
+    ]
+    labels: NotRequired[Annotated[list[str] | None, Field(description="For `labels`: the answers to choose from.")]]
+    options: NotRequired[
+        Annotated[list[str] | None, Field(description="For `choice`: the options; answers are letters, from A.")]
+    ]
 
 
 class VerdictOutput(TypedDict):

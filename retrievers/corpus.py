@@ -336,19 +336,23 @@ def _find_corpus(name: str) -> Manifest:
 
 async def _build_demo(name: str, encoder: str) -> Manifest:
     """The demo corpus for an encoder; of several processes that want it at once, one builds and the others wait."""
-    from filelock import AsyncFileLock
-
     suffix = "" if encoder == DEFAULT_ENCODER else "-" + hashlib.blake2b(encoder.encode(), digest_size=4).hexdigest()
     store = name + suffix
     manifest = await asyncio.to_thread(read_manifest, store)
     if manifest is not None and manifest.complete:
         return manifest
-    await asyncio.to_thread(corpora_folder().mkdir, parents=True, exist_ok=True)
-    async with AsyncFileLock(corpora_folder() / f"{store}.lock"):
+    async with await asyncio.to_thread(_lock, store):
         manifest = await asyncio.to_thread(read_manifest, store)
         if manifest is not None and manifest.complete:
             return manifest
         return await index_passages(store, await asyncio.to_thread(demo_passages, name), encoder=encoder)
+
+
+def _lock(store: str) -> Any:
+    from filelock import AsyncFileLock
+
+    corpora_folder().mkdir(parents=True, exist_ok=True)
+    return AsyncFileLock(corpora_folder() / f"{store}.lock")
 
 
 def demo_passages(name: str) -> list[Passage]:
