@@ -59,4 +59,6 @@ def problem(kind: type[Settings], error: Any) -> str:
     if error["type"] == "extra_forbidden":
         known = ", ".join(sorted(kind.model_fields))
         return f"There is no setting {place!r}; known are {known}"
-    return f"{place}: {error['msg'].removeprefix('Value error, ')} (given: {json.dumps(error['input'], default=str)[:80]})"
+    return (
+        f"{place}: {error['msg'].removeprefix('Value error, ')} (given: {json.dumps(error['input'], default=str)[:80]})"
+    )

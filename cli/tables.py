@@ -42,7 +42,9 @@ def settings_table(settings: type[Settings]) -> Table:
 def bounds(field: dict[str, Any]) -> str:
     """What values a field takes, from its JSON schema."""
     options = [o for o in field.get("anyOf", [field]) if o.get("type") != "null"]
-    return " or ".join(dict.fromkeys(_bounds(o) for o in options)) + (" or null" if "anyOf" in field and len(options) < len(field["anyOf"]) else "")
+    return " or ".join(dict.fromkeys(_bounds(o) for o in options)) + (
+        " or null" if "anyOf" in field and len(options) < len(field["anyOf"]) else ""
+    )
 
 
 def _bounds(field: dict[str, Any]) -> str:
@@ -55,4 +57,6 @@ def _bounds(field: dict[str, Any]) -> str:
         return f"{'above ' if 'exclusiveMinimum' in field else ''}{low} to {high}"
     if field.get("type") == "array":
         return f"list of {field.get('minItems', 0)} to {field['maxItems']}" if "maxItems" in field else "list"
-    return {"string": "text", "boolean": "true, false", "object": "mapping"}.get(field.get("type", ""), field.get("type", ""))
+    return {"string": "text", "boolean": "true, false", "object": "mapping"}.get(
+        field.get("type", ""), field.get("type", "")
+    )

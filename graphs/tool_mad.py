@@ -203,7 +203,9 @@ builder.add_node("close", close_node())
 builder.add_edge(START, "open")
 builder.add_conditional_edges("open", next_round, ["debater", "close"])
 builder.add_edge("debater", "compare_answers")
-builder.add_conditional_edges("compare_answers", consensus, ["debater", "score_beside", "score", "agree", "judge", "close"])
+builder.add_conditional_edges(
+    "compare_answers", consensus, ["debater", "score_beside", "score", "agree", "judge", "close"]
+)
 builder.add_edge("score", "average_scores")
 builder.add_conditional_edges("average_scores", stability, ["debater", "agree", "judge", "close"])
 builder.add_edge("agree", "close")

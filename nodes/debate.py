@@ -15,7 +15,9 @@ from moot.nodes.state import SCHEMA_VERSION, Call, Citation, DebateState, Turn
 from moot.nodes.task import check_claim, make_task
 from moot.retrievers.errors import MootError
 
-DEMO_MODEL_LINE = "The demonstration model took part: it shows that everything runs; its verdicts are not to be trusted."
+DEMO_MODEL_LINE = (
+    "The demonstration model took part: it shows that everything runs; its verdicts are not to be trusted."
+)
 
 
 @lru_cache(maxsize=1)

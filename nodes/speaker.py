@@ -84,7 +84,9 @@ class Speaker:
         instructions, data = prompt
         request = self._request(reply, evidence_ids)
         if self.structured_output != "json_schema":
-            data = f"{data}\n\nReply with one JSON object and nothing else. Its schema:\n{json.dumps(reply_schema(reply))}"
+            data = (
+                f"{data}\n\nReply with one JSON object and nothing else. Its schema:\n{json.dumps(reply_schema(reply))}"
+            )
         messages: list[BaseMessage] = [SystemMessage(instructions), HumanMessage(data)]
         for last in (False, True):
             message, call = await self._call(messages, request)

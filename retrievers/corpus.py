@@ -231,9 +231,7 @@ def _batches(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
 async def _store(collection: Any, encoder: Encoder, batch: list[Passage]) -> int:
     """Stores a batch; returns how many passages had to be encoded."""
     stored = await asyncio.to_thread(collection.get, ids=[p.id for p in batch], include=["documents", "metadatas"])
-    known = {
-        i: (d, m) for i, d, m in zip(stored["ids"], stored["documents"], stored["metadatas"], strict=True)
-    }
+    known = {i: (d, m) for i, d, m in zip(stored["ids"], stored["documents"], stored["metadatas"], strict=True)}
     fresh = [p for p in batch if known.get(p.id) != (clean(p.text), _metadata(p))]
     if fresh:
         vectors = await encoder.embed([f"{p.title}. {p.text}" if p.title else p.text for p in fresh])

@@ -192,7 +192,8 @@ class EndpointEncoder:
         vectors, _ = await with_retries(call, self._attempts)
         if len(vectors) != len(texts):
             raise WorldError(
-                f"{self._endpoint.base_url} returned {len(vectors)} vectors for {len(texts)} texts.", kind="bad_response"
+                f"{self._endpoint.base_url} returned {len(vectors)} vectors for {len(texts)} texts.",
+                kind="bad_response",
             )
         return vectors
 

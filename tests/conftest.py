@@ -8,12 +8,13 @@ import socket
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from moot.retrievers.endpoint import close_clients
 
 for name in [n for n in os.environ if n.endswith(("_API_KEY", "_BASE_URL"))]:
     del os.environ[name]  # tests use the endpoints that they start, whatever the machine has
@@ -79,8 +80,22 @@ def start_stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Star
         (folder / "rules.json").write_text(json.dumps(rules or []))
         port = free_port()
         more = [part for key, value in options.items() for part in (f"--{key.replace('_', '-')}", str(value))]
-        files = ["--rules", folder / "rules.json", "--log", folder / "calls.jsonl", "--prompts", folder / "prompts.jsonl"]
-        command = [sys.executable, Path(__file__).parent / "stub_llm.py", "--port", str(port), "--latency-ms", str(latency_ms)]
+        files = [
+            "--rules",
+            folder / "rules.json",
+            "--log",
+            folder / "calls.jsonl",
+            "--prompts",
+            folder / "prompts.jsonl",
+        ]
+        command = [
+            sys.executable,
+            Path(__file__).parent / "stub_llm.py",
+            "--port",
+            str(port),
+            "--latency-ms",
+            str(latency_ms),
+        ]
         running.append(subprocess.Popen([*command, *files, *more], stderr=subprocess.PIPE))
         assert running[-1].stderr is not None
         assert b"stub on" in running[-1].stderr.readline()
@@ -92,3 +107,28 @@ def start_stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Star
     for process in running:
         process.terminate()
         process.communicate()
+
+
+@pytest.fixture(autouse=True)
+async def _closed_clients() -> AsyncIterator[None]:
+    """Closes what a test's event loop opened."""
+    yield
+    await close_clients()
+
+
+ROLES = ("rag", "search", "scorer", "judge")
+MODELS = {role: f"openai:stub-{role}" for role in ROLES}
+"""A model name for each role of Tool-MAD, so that rules can tell them apart."""
+
+
+def says(role: str, answer: str, times: int | None = None, **fields: Any) -> dict[str, Any]:
+    """A rule: what a debater or the judge answers, so many times (queries have no answer and are not counted)."""
+    rule = {"model": f"stub-{role}$", "match": "your `answer`", "fields": {"answer": answer, "citations": [], **fields}}
+    return rule | ({"times": times} if times else {})
+
+
+def supports(share: list[bool], match: str = "") -> list[dict[str, Any]]:
+    """Rules: the scorer finds these statements supported or not, and questions equal to ``match`` where it is given."""
+    verdicts = [{"index": i, "reason": "stated", "supported": s} for i, s in enumerate(share)]
+    fields = {"statements": [f"Statement {i}." for i in range(len(share))], "verdicts": verdicts}
+    return [{"model": "stub-scorer", "fields": fields | ({"questions": [match] * 3} if match else {})}]

@@ -1,0 +1,235 @@
+"""Tool-MAD on the scripted endpoint: what is called, what is seen, when it stops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from moot.graphs.tool_mad import ToolMadSettings, graph
+from moot.nodes.debate import verdict_citations
+from tests.conftest import MODELS, StartStub, says, supports
+
+CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
+
+
+async def debate(claim: str = CLAIM, **settings: Any) -> dict[str, Any]:
+    given = {"models": MODELS, "embedder": "openai:stub-embedding", **settings}
+    document: dict[str, Any] = await graph.ainvoke({"claim": claim}, context=ToolMadSettings.model_validate(given))
+    return document
+
+
+def agree(answer: str = "SUPPORTS") -> list[dict[str, Any]]:
+    return [says("rag", answer), says("search", answer)]
+
+
+async def test_agreement_with_good_scores_stops_in_the_first_round(start_stub: StartStub) -> None:
+    stub = start_stub([*agree(), *supports([True, True], CLAIM)])
+    document = await debate()
+    assert (document["status"], document["answer"], document["stop_reason"]) == ("done", "SUPPORTS", "stable_consensus")
+    assert document["rounds"] == 1
+    assert document["scores"] == {
+        a: {"faithfulness": 1.0, "answer_relevance": pytest.approx(1)} for a in ("rag", "search")
+    }
+    assert document["votes"] == [{"agent": "rag", "answer": "SUPPORTS"}, {"agent": "search", "answer": "SUPPORTS"}]
+    assert not stub.prompts("judge")
+    assert document["depth"] == 4  # query, answer, statements, verdicts
+    assert document["usage"]["calls"] == len(document["calls"]) == 10
+
+
+async def test_agreement_with_low_faithfulness_goes_on(start_stub: StartStub) -> None:
+    start_stub([*agree(), *supports([True, False], CLAIM), says("judge", "REFUTES")])
+    document = await debate(max_rounds=2)
+    assert (document["rounds"], document["stop_reason"], document["answer"]) == (2, "max_rounds", "REFUTES")
+    assert document["scores"]["rag"]["faithfulness"] == 0.5
+
+
+@pytest.mark.parametrize(("threshold", "stop"), [(0.5, "stable_consensus"), (0.51, "max_rounds")])
+async def test_thresholds_are_met_when_equalled(start_stub: StartStub, threshold: float, stop: str) -> None:
+    start_stub([*agree(), *supports([True, False], CLAIM), says("judge", "SUPPORTS")])
+    assert (await debate(max_rounds=1, faithfulness_threshold=threshold))["stop_reason"] == stop
+
+
+async def test_three_disputed_rounds_reach_the_judge_with_the_averages(start_stub: StartStub) -> None:
+    # rag: 3/4 in the first round, 1/4 afterwards; search: always 2/4. By hand: (0.75 + 0.25 + 0.25) / 3 and 0.5.
+    def scorer(share: list[bool], answer: str) -> list[dict[str, Any]]:
+        return [rule | {"match": answer} for rule in supports(share, CLAIM)]
+
+    rules = [
+        says("rag", "SUPPORTS", 1, rationale="rag speaks first"),
+        says("rag", "SUPPORTS", rationale="rag speaks again"),
+        says("search", "REFUTES", rationale="search speaks"),
+        *scorer([True, True, True, False], "rag speaks first"),
+        *scorer([True, False, False, False], "rag speaks again"),
+        *scorer([True, True, False, False], "search speaks"),
+        says("judge", "NOT ENOUGH INFO"),
+    ]
+    # Verdicts are judged from statements, so these carry the answer that they were taken from.
+    for rule in rules[3:6]:
+        rule["fields"]["statements"] = [f"{rule['match']} {i}" for i in range(4)]
+    stub = start_stub(rules)
+    document = await debate()
+    assert (document["answer"], document["stop_reason"], document["rounds"]) == ("NOT ENOUGH INFO", "max_rounds", 3)
+    assert document["scores"]["rag"]["faithfulness"] == pytest.approx(1.25 / 3)
+    assert document["scores"]["search"]["faithfulness"] == pytest.approx(0.5)
+    [seen] = stub.prompts("judge")
+    assert "- rag: faithfulness 0.42, answer relevance 1.00" in seen
+    assert "- search: faithfulness 0.50, answer relevance 1.00" in seen
+    assert all(f"Round {r}" in seen for r in (1, 2, 3))
+    assert all(piece["id"] in seen for piece in document["evidence"])
+    assert document["depth"] == 9
+
+
+async def test_who_sees_what(start_stub: StartStub) -> None:
+    stub = start_stub([says("rag", "SUPPORTS", rationale="RAGSAYS"), says("search", "REFUTES", rationale="SEARCHSAYS")])
+    document = await debate(max_rounds=2)
+    turns = {(t["agent"], t["round"]): t for t in document["turns"]}
+    for name, other in (("rag", "SEARCHSAYS"), ("search", "RAGSAYS")):
+        first_query, first_answer, second_query, second_answer = stub.prompts(f"stub-{name}")
+        assert other not in first_query + first_answer
+        assert other in second_query
+        assert other in second_answer
+        assert turns[name, 1]["query"] in second_query
+        for i in turns[name, 1]["evidence_ids"]:
+            assert i in first_answer
+        assert f'<answer by="{name}">' not in second_answer
+    assert set(turns["rag", 1]["evidence_ids"]).isdisjoint(turns["search", 1]["evidence_ids"])
+    sources = {c["agent"]: c["retriever"] for c in document["corpora"]}
+    assert sources == {"rag": "chroma:demo-encyclopaedia", "search": "bm25:demo-news"}
+
+
+async def test_an_unparsable_debater_never_agrees(start_stub: StartStub) -> None:
+    start_stub([
+        {"model": "stub-rag$", "match": "your `answer`", "reply": "I would rather not say."},
+        {"model": "stub-search$", "match": "your `answer`", "reply": "Nor would I."},
+        says("judge", "SUPPORTS"),
+    ])  # fmt: skip
+    document = await debate(max_rounds=2)
+    assert document["status"] == "failed"  # neither ever answered: nothing to judge
+    assert document["error"]["kind"] == "unparsed"
+    assert document["answer"] is None
+    assert {t["answer"] for t in document["turns"]} == {None}
+    assert {t["outcome"] for t in document["turns"]} == {"unparsed"}
+    assert sum(w["kind"] == "unparsed" for w in document["warnings"]) == 8  # two debaters, two rounds, asked twice
+
+
+async def test_one_unparsable_debater_leaves_it_to_the_judge(start_stub: StartStub) -> None:
+    unusable = {"model": "stub-rag$", "match": "your `answer`", "reply": '{"answer": "SUPP'}
+    start_stub([unusable, says("search", "SUPPORTS"), *supports([True], CLAIM), says("judge", "SUPPORTS")])
+    document = await debate(max_rounds=1)
+    assert (document["stop_reason"], document["answer"]) == ("max_rounds", "SUPPORTS")
+    assert document["scores"]["rag"] == {"faithfulness": None, "answer_relevance": None}
+
+
+@pytest.mark.parametrize(
+    ("rule", "kind"),
+    [
+        ({"reply": "no JSON"}, "unparsed"),
+        ({"reply": '{"answer": "SUPPORTS", "ra'}, "unparsed"),
+        ({"reply": ""}, "empty"),
+        ({"finish": "content_filter"}, "refused"),
+        ({"finish": "length"}, "cut"),
+        ({"status": 401}, "authentication"),
+        ({"status": 404}, "unknown_model"),
+        ({"status": 429, "retry_after": "0"}, "rate_limited"),
+        ({"status": 500, "retry_after": "0"}, "server_error"),
+        ({"raw": "<html>busy</html>"}, "bad_response"),
+    ],
+)
+async def test_a_judge_that_cannot_be_heard_makes_up_no_verdict(
+    start_stub: StartStub, rule: dict[str, Any], kind: str
+) -> None:
+    start_stub([{"model": "stub-judge", **rule}])
+    document = await debate(max_rounds=1, scoring="all_rounds")
+    assert (document["status"], document["answer"], document["stop_reason"]) == ("failed", None, None)
+    assert document["error"]["kind"] == kind
+    assert len(document["turns"]) == 2  # nothing is lost
+    assert len(document["error"]["detail"]) > 20
+
+
+async def test_a_dead_endpoint_fails_the_debate(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    start_stub()
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    document = await debate(embedder="all-MiniLM-L6-v2", attempts=1)
+    assert (document["status"], document["error"]["kind"]) == ("failed", "unreachable")
+
+
+async def test_a_scoring_call_that_fails_leaves_the_score_unknown_and_fails_the_gate(start_stub: StartStub) -> None:
+    start_stub([*agree(), {"model": "stub-scorer", "status": 500, "retry_after": "0"}, says("judge", "REFUTES")])
+    document = await debate(max_rounds=1)
+    assert (document["stop_reason"], document["answer"]) == ("max_rounds", "REFUTES")
+    assert document["scores"]["rag"] == {"faithfulness": None, "answer_relevance": None}
+    assert sum(w["kind"] == "score_missing" for w in document["warnings"]) == 4
+
+
+async def test_a_fabricated_citation_is_marked(start_stub: StartStub) -> None:
+    invented = [{"evidence_id": "ev-0000000000", "quote": "never said"}]
+    start_stub([says("rag", "SUPPORTS", citations=invented), says("search", "SUPPORTS"), *supports([True], CLAIM)])
+    document = await debate()
+    assert document["turns"][0]["citations"] == [{**invented[0], "fabricated": True}]
+    assert [w["kind"] for w in document["warnings"]] == ["fabricated_citation"]
+    assert verdict_citations(document) == []
+
+
+async def test_without_query_formulation_the_claim_is_searched(start_stub: StartStub) -> None:
+    stub = start_stub()
+    document = await debate(query_formulation=False, max_rounds=2, scoring="all_rounds")
+    assert {t["query"] for t in document["turns"] if t["step"] == "respond"} == {CLAIM}
+    assert len(stub.prompts("stub-rag")) == 2
+
+
+@pytest.mark.parametrize(
+    ("scoring", "rounds", "stop"), [("all_rounds", 3, "max_rounds"), ("consensus_only", 1, "consensus")]
+)
+async def test_without_scoring(start_stub: StartStub, scoring: str, rounds: int, stop: str) -> None:
+    stub = start_stub([*agree(), says("judge", "SUPPORTS")])
+    document = await debate(scoring=scoring)
+    assert (document["rounds"], document["stop_reason"], document["scores"]) == (rounds, stop, {})
+    assert not stub.prompts("scorer")
+    assert all("faithfulness 0" not in prompt for prompt in stub.prompts("judge"))
+
+
+async def test_vanilla_debaters_are_gated_by_answer_relevance_alone(start_stub: StartStub) -> None:
+    start_stub([*agree(), *supports([False], CLAIM)])
+    document = await debate(debaters=[{"name": "rag"}, {"name": "search"}])
+    assert document["stop_reason"] == "stable_consensus"
+    assert document["scores"]["rag"]["faithfulness"] is None
+    assert document["evidence"] == []
+
+
+async def test_three_debaters_and_one_piece_found_twice(start_stub: StartStub) -> None:
+    start_stub()
+    names = [{"name": n, "retriever": "bm25:demo-news"} for n in ("one", "two", "three")]
+    document = await debate(model="openai:stub", debaters=names, query_formulation=False, max_rounds=1)
+    assert [t["agent"] for t in document["turns"]] == ["one", "two", "three", "judge"]
+    assert len(document["evidence"]) == 3
+    assert {r["agent"] for r in document["evidence"][0]["retrievals"]} == {"one", "two", "three"}
+
+
+async def test_defaults_hold_without_a_context(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    document = await graph.ainvoke({"claim": "  "})
+    assert document["error"]["kind"] == "invalid_claim"
+    assert document["settings"]["max_rounds"] == 3
+    assert set(document) == set(graph.output_schema.__annotations__)
+
+
+async def test_words_in_place_of_structured_output(start_stub: StartStub) -> None:
+    stub = start_stub([
+        {"match": "your `answer`", "reply": 'Well. {"rationale": "So it is.", "citations": [], "answer": "supports"}'},
+        {"match": "as `query`", "reply": '```json\n{"query": "kilogram"}\n```'},
+    ])  # fmt: skip
+    document = await debate(structured_output="text", scoring="consensus_only")
+    assert (document["answer"], document["stop_reason"]) == ("SUPPORTS", "consensus")
+    assert {request["response_format"] for request in stub.requests()} == {None}
+
+
+async def test_many_debates_at_once_share_the_limiter(start_stub: StartStub) -> None:
+    import asyncio
+    import json
+    import urllib.request
+
+    stub = start_stub(latency_ms=5)
+    documents = await asyncio.gather(*(debate(f"{CLAIM} {i}", max_concurrency=4, max_rounds=1) for i in range(8)))
+    assert {d["status"] for d in documents} == {"done"}
+    with urllib.request.urlopen(stub.url.removesuffix("/v1") + "/stub/stats") as reply:
+        assert max(c["in_flight"] for c in stub.calls() if c["kind"] == "chat") <= 4 + 16  # embeddings have their own
+        assert json.load(reply)["served"] > 80
