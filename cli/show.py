@@ -165,7 +165,7 @@ class Transcript:
         uncounted = f" ({usage['uncounted']} calls uncounted)" if usage["uncounted"] else ""
         self.say(
             f"{usage['prompt_tokens']:,} + {usage['completion_tokens']:,} tokens{uncounted} in {usage['calls']} calls, "
-            f"{document['rounds']} rounds, {document['seconds']:.1f} s; {models or 'no model'}; {read or 'nothing read'}.",
+            f"{document['rounds']} rounds, {document['seconds']:.1f} s; {models or 'no model'}; {read or 'no source'}.",
             "dim",
         )
 

@@ -49,7 +49,7 @@ def bounds(field: dict[str, Any]) -> str:
 
 def _bounds(field: dict[str, Any]) -> str:
     if "enum" in field:
-        return ", ".join(field["enum"])
+        return ", ".join(map(str, field["enum"]))
     if "$ref" in field:
         return "object"
     low, high = field.get("minimum", field.get("exclusiveMinimum")), field.get("maximum")
@@ -57,6 +57,5 @@ def _bounds(field: dict[str, Any]) -> str:
         return f"{'above ' if 'exclusiveMinimum' in field else ''}{low} to {high}"
     if field.get("type") == "array":
         return f"list of {field.get('minItems', 0)} to {field['maxItems']}" if "maxItems" in field else "list"
-    return {"string": "text", "boolean": "true, false", "object": "mapping"}.get(
-        field.get("type", ""), field.get("type", "")
-    )
+    kind = str(field.get("type", ""))
+    return {"string": "text", "boolean": "true, false", "object": "mapping"}.get(kind, kind)

@@ -10,8 +10,8 @@ from langgraph.graph import StateGraph
 from langgraph.runtime import Runtime
 from moot.nodes.models import ModelChoice, open_chat_model
 from moot.nodes.settings import Settings
-from moot.nodes.state import DebateState
 from moot.nodes.speaker import Ledger, Speaker, start_chain
+from moot.nodes.state import DebateState
 from moot.retrievers import Encoder, Retriever, open_encoder, open_retriever
 from moot.retrievers.errors import MootError, UserError
 

@@ -12,7 +12,7 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from moot.nodes.replies import StatementsReply, questions_reply, verdicts_reply
 from moot.nodes.run import Node, Run
-from moot.nodes.show import show_claim, show_evidence
+from moot.nodes.show import show_evidence
 from moot.nodes.speaker import Speaker, as_speaker
 from moot.nodes.state import ScoreState, Turn
 from moot.prompts import as_data, fill, load
@@ -184,7 +184,7 @@ def answer_relevance_node() -> Node:
 
 def scored(turn: Turn, scores: dict[str, Any]) -> dict[str, Any]:
     """The update that adds scores to a turn."""
-    key = {name: turn[name] for name in ("round", "phase", "agent", "step")}  # type: ignore[literal-required]
+    key = {name: turn[name] for name in ("round", "phase", "agent", "step")}
     return {"turns": [{**key, "scores": scores}]}
 
 

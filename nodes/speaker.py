@@ -91,7 +91,10 @@ class Speaker:
         for last in (False, True):
             message, call = await self._call(messages, request)
             found, outcome, problem = read_reply(message, reply)
-            self.ledger.calls.append({**call, "outcome": outcome} | ({"detail": problem} if problem else {}))
+            call["outcome"] = outcome
+            if problem:
+                call["detail"] = problem
+            self.ledger.calls.append(call)
             if found is not None:
                 return found
             kind: Outcome = outcome  # type: ignore[assignment]
@@ -160,7 +163,7 @@ class Speaker:
 
 
 def as_speaker(model: Speaker | BaseChatModel, role: str) -> Speaker:
-    """A speaker for a role, from one or from any LangChain chat model (e.g. the model of an application of your own)."""
+    """A speaker for a role, from one or from any LangChain chat model (that of your own application, say)."""
     if isinstance(model, Speaker):
         return model
     name = str(getattr(model, "model_name", None) or getattr(model, "model", None) or type(model).__name__)

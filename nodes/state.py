@@ -7,12 +7,12 @@ merged by the reducers below.
 from __future__ import annotations
 
 import operator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from moot.retrievers.errors import ErrorRecord
 from moot.retrievers.evidence import Evidence, merge_evidence
 from pydantic import Field
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 SCHEMA_VERSION = "1.0"
 

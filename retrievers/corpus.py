@@ -18,11 +18,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
 from moot.retrievers.encoders import DEFAULT_ENCODER, Encoder, open_encoder
 from moot.retrievers.errors import UserError
 from moot.retrievers.evidence import clean
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 DEMO_CORPORA = {"demo-encyclopaedia": "encyclopaedia.jsonl", "demo-news": "news.jsonl"}
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{2,62}")
@@ -135,7 +134,7 @@ def _read_jsonl(file: Path, name: str) -> Iterator[Passage]:
     with file.open(encoding="utf-8", errors="strict") as lines:
         number = 0
         try:
-            for number, line in enumerate(lines, start=1):  # noqa: B007 - the number is used when reading fails
+            for number, line in enumerate(lines, start=1):
                 if line.strip():
                     yield parse_passage(line, f"{name}, line {number}")
         except UnicodeDecodeError as error:
@@ -259,7 +258,7 @@ def _open_collection(name: str) -> Any:
         return client.get_or_create_collection(name, embedding_function=None, metadata={"hnsw:space": "cosine"})
     except chromadb.errors.ChromaError as error:
         raise UserError(
-            f"The corpus {name!r} cannot be opened ({error}). Delete its folder in {corpora_folder()} and index it again.",
+            f"The corpus {name!r} cannot be opened ({error}). Delete its folder in {corpora_folder()} and index again.",
             kind="damaged_corpus",
         ) from error
 
@@ -267,8 +266,9 @@ def _open_collection(name: str) -> Any:
 @lru_cache(maxsize=64)
 def _client(path: str) -> Any:
     import chromadb
+    from chromadb.config import Settings
 
-    return chromadb.PersistentClient(path, settings=chromadb.Settings(anonymized_telemetry=False))
+    return chromadb.PersistentClient(path, settings=Settings(anonymized_telemetry=False))
 
 
 def _write_manifest(name: str, encoder: str, dimension: int, collection: Any, complete: bool) -> Manifest:

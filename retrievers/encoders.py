@@ -208,11 +208,11 @@ async def _open_endpoint_encoder(provider: str, model: str, attempts: int, timeo
 
         client = OpenAIEmbeddings(
             model=model,
-            api_key=SecretStr(endpoint.api_key),
-            base_url=endpoint.base_url,
+            openai_api_key=SecretStr(endpoint.api_key),
+            openai_api_base=endpoint.base_url,
             http_async_client=http,
             max_retries=0,
-            timeout=timeout,
+            request_timeout=timeout,
             check_embedding_ctx_length=False,  # sends text, not token ids, which other endpoints do not read
         )
         return EndpointEncoder(f"{provider}:{model}", client, endpoint, attempts)

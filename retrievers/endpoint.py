@@ -240,7 +240,7 @@ def once_per_loop(key: Any, make: Callable[[], T]) -> T:
 
 
 async def made_once(key: Any, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """As `once_per_loop`, for what is made by awaiting: made once, whoever asks meanwhile waits; errors are not kept."""
+    """As `once_per_loop`, for what is made by awaiting; whoever asks meanwhile waits, and errors are not kept."""
     task = once_per_loop(key, lambda: asyncio.ensure_future(make()))
     try:
         return await asyncio.shield(task)

@@ -16,9 +16,30 @@ from typing import Literal
 from typing_extensions import TypedDict
 
 USER_KINDS = frozenset(
-    """authentication bad_request corpus_mismatch damaged_corpus empty_corpus invalid_claim invalid_corpus invalid_file
-    invalid_setting invalid_task missing_file missing_key missing_package missing_settings quota unfinished_corpus
-    unknown_corpus unknown_encoder unknown_graph unknown_model unknown_provider unknown_retriever""".split()
+    {
+        "authentication",
+        "bad_request",
+        "corpus_mismatch",
+        "damaged_corpus",
+        "empty_corpus",
+        "invalid_claim",
+        "invalid_corpus",
+        "invalid_file",
+        "invalid_setting",
+        "invalid_task",
+        "missing_file",
+        "missing_key",
+        "missing_package",
+        "missing_settings",
+        "quota",
+        "unfinished_corpus",
+        "unknown_corpus",
+        "unknown_encoder",
+        "unknown_graph",
+        "unknown_model",
+        "unknown_provider",
+        "unknown_retriever",
+    }
 )
 """Kinds of errors that the caller can mend; a stored error tells the two sides apart by its kind."""
 
@@ -26,7 +47,7 @@ Outcome = Literal["unparsed", "refused", "cut", "empty"]
 
 
 class ErrorRecord(TypedDict):
-    """An error in the result document: ``where`` names the node or role, ``retryable`` whether trying again can help."""
+    """An error in the result document: ``retryable`` says whether trying again can help."""
 
     kind: str
     where: str

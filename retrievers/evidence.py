@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections.abc import Iterable
-from typing import Protocol
+from typing import NotRequired, Protocol
 
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 
 class Retrieval(TypedDict):

@@ -1,4 +1,4 @@
-"""Fixtures: a scripted OpenAI-compatible endpoint in a process of its own, and a home folder of its own for each run."""
+"""Fixtures: a scripted OpenAI-compatible endpoint in a process of its own, and a home folder for each run."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ for name in [n for n in os.environ if n.endswith(("_API_KEY", "_BASE_URL"))]:
     del os.environ[name]  # tests use the endpoints that they start, whatever the machine has
 os.environ |= {"LANGSMITH_TRACING": "false", "LANGCHAIN_TRACING_V2": "false", "HF_HUB_OFFLINE": "1"}
 
+STUB = Path(__file__).parent / "stub_llm.py"
 SHARED = Path(__file__).parents[2] / "shared"
 
 
@@ -80,23 +81,10 @@ def start_stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Star
         (folder / "rules.json").write_text(json.dumps(rules or []))
         port = free_port()
         more = [part for key, value in options.items() for part in (f"--{key.replace('_', '-')}", str(value))]
-        files = [
-            "--rules",
-            folder / "rules.json",
-            "--log",
-            folder / "calls.jsonl",
-            "--prompts",
-            folder / "prompts.jsonl",
-        ]
-        command = [
-            sys.executable,
-            Path(__file__).parent / "stub_llm.py",
-            "--port",
-            str(port),
-            "--latency-ms",
-            str(latency_ms),
-        ]
-        running.append(subprocess.Popen([*command, *files, *more], stderr=subprocess.PIPE))
+        files = {"--rules": "rules.json", "--log": "calls.jsonl", "--prompts": "prompts.jsonl"}
+        command = [sys.executable, str(STUB), "--port", str(port), "--latency-ms", str(latency_ms), *more]
+        command += [part for flag, name in files.items() for part in (flag, str(folder / name))]
+        running.append(subprocess.Popen(command, stderr=subprocess.PIPE))
         assert running[-1].stderr is not None
         assert b"stub on" in running[-1].stderr.readline()
         url = f"http://127.0.0.1:{port}/v1"

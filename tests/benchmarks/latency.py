@@ -74,8 +74,17 @@ if __name__ == "__main__":
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        stub = Path(__file__).parents[1] / "stub_llm.py"
-        command = [sys.executable, stub, "--port", str(port), "--latency-ms", str(given.latency_ms), "--rules", rules]
+        stub = str(Path(__file__).parents[1] / "stub_llm.py")
+        command = [
+            sys.executable,
+            stub,
+            "--port",
+            str(port),
+            "--latency-ms",
+            str(given.latency_ms),
+            "--rules",
+            str(rules),
+        ]
         server = subprocess.Popen(command, stderr=subprocess.PIPE)
         try:
             assert server.stderr is not None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 from moot.graphs.tool_mad import ToolMadSettings, graph
 from moot.nodes.debate import verdict_citations
+
 from tests.conftest import MODELS, StartStub, says, supports
 
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
@@ -223,13 +225,10 @@ async def test_words_in_place_of_structured_output(start_stub: StartStub) -> Non
 
 
 async def test_many_debates_at_once_share_the_limiter(start_stub: StartStub) -> None:
-    import asyncio
-    import json
-    import urllib.request
-
     stub = start_stub(latency_ms=5)
-    documents = await asyncio.gather(*(debate(f"{CLAIM} {i}", max_concurrency=4, max_rounds=1) for i in range(8)))
+    claims = [f"{CLAIM} {i}" for i in range(8)]
+    documents = await asyncio.gather(
+        *(debate(claim, max_concurrency=4, max_rounds=1, embedder="all-MiniLM-L6-v2") for claim in claims)
+    )
     assert {d["status"] for d in documents} == {"done"}
-    with urllib.request.urlopen(stub.url.removesuffix("/v1") + "/stub/stats") as reply:
-        assert max(c["in_flight"] for c in stub.calls() if c["kind"] == "chat") <= 4 + 16  # embeddings have their own
-        assert json.load(reply)["served"] > 80
+    assert max(c["in_flight"] for c in stub.calls()) <= 4
