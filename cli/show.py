@@ -27,7 +27,7 @@ class Transcript:
         """What a node wrote, and the state before it."""
         self.turns = merge_turns(self.turns, written.get("turns"))
         say = getattr(self, f"_{node}", None)
-        if say is not None and not written.get("error"):
+        if say is not None and written and not written.get("error"):
             say(written)
 
     def line(self, agent: str, what: str, text: str, style: str = "") -> None:

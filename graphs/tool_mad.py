@@ -206,6 +206,7 @@ builder.add_edge("debater", "compare_answers")
 builder.add_conditional_edges(
     "compare_answers", consensus, ["debater", "score_beside", "score", "agree", "judge", "close"]
 )
+builder.add_edge("score_beside", "compare_answers")
 builder.add_edge("score", "average_scores")
 builder.add_conditional_edges("average_scores", stability, ["debater", "agree", "judge", "close"])
 builder.add_edge("agree", "close")

@@ -58,8 +58,8 @@ def query_node(prompt: str = "tool_mad/query") -> Node:
 
     async def step(state: DebaterState, run: Run) -> dict[str, Any]:
         debater, turn = state["debater"], state["turns"][0]
-        retriever = await run.retriever(debater["retriever"])
         speaker = await run.speaker(debater["name"], debater.get("model"))
+        retriever = await run.retriever(debater["retriever"])
         try:
             query = await formulate_query(
                 state["claim"],

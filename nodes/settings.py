@@ -21,7 +21,7 @@ class Settings(BaseModel):
         EMBEDDED, description="Model of all roles, as provider:name (embedded, openai, ollama, vllm, fake)."
     )
     models: dict[str, ModelName | ModelChoice] = Field(
-        default_factory=dict,
+        {},
         description="Models of single roles: role to provider:name, or to an object with model, temperature, "
         "max_tokens, structured_output.",
     )

@@ -65,6 +65,6 @@ def show_scores(scores: Mapping[str, Mapping[str, float | None]]) -> str:
 
 
 def shown_ids(evidence: Iterable[Evidence], turns: Iterable[Turn] = ()) -> set[str]:
-    """Ids that a reader of this evidence and these answers has seen; repeating a fabricated one does not make it real."""
+    """Ids that a reader of this evidence and these answers has seen; a fabricated one stays fabricated."""
     cited = {c["evidence_id"] for t in turns for c in t.get("citations") or [] if not c["fabricated"]}
     return {piece["id"] for piece in evidence} | cited

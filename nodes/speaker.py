@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, TypeVar
 
 from langchain_core.language_models import BaseChatModel
@@ -22,6 +24,10 @@ R = TypeVar("R", bound=Reply)
 
 ECHO = 2000
 """Characters of an unusable reply that are shown to the model again."""
+
+OBJECT = re.compile(r"\{\s*\"")
+MOST_OBJECTS = 10_000
+"""Places in a reply where an object may begin that are tried."""
 
 _chain: ContextVar[int] = ContextVar("chain", default=0)
 
@@ -215,17 +221,17 @@ def _problem(error: Any) -> str:
 
 
 def find_object(text: str) -> dict[str, Any] | None:
-    """The first complete JSON object in a text, bare, fenced or amid prose; None where there is none.
+    """The first complete JSON object with anything in it, bare, fenced or amid prose; None where there is none.
 
-    Nothing is repaired: half an object is none.
+    Nothing is repaired: half an object is none. One call takes little time, whatever the text.
     """
     decoder = json.JSONDecoder()
-    start = text.find("{")
-    while start != -1:
+    for begin in islice(OBJECT.finditer(text), MOST_OBJECTS):
         try:
-            value, _ = decoder.raw_decode(text, start)
-        except (ValueError, RecursionError):
-            start = text.find("{", start + 1)
+            value, _ = decoder.raw_decode(text, begin.start())
+        except RecursionError:
+            return None  # nested so deeply that every further start would take as long
+        except ValueError:
             continue
         return value if isinstance(value, dict) else None
     return None

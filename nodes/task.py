@@ -32,6 +32,8 @@ def make_task(
     Raises:
         UserError: an unknown task, or labels or options that do not fit it.
     """
+    if any(isinstance(given, str) or not isinstance(given, Sequence | None) for given in (labels, options)):
+        raise UserError("Labels and options are lists of texts.", kind="invalid_task")
     name = name or ("choice" if options else "labels" if labels else "fever")
     if name == "fever" and not labels and not options:
         return {"name": name, "kind": "labels", "labels": list(FEVER), "meanings": dict(FEVER)}
@@ -53,7 +55,11 @@ def _checked(task: Task, texts: Sequence[str]) -> Task:
         raise UserError("Labels and options are texts of 1 to 500 characters.", kind="invalid_task")
     if not 2 <= len(texts) <= len(string.ascii_uppercase):
         raise UserError(f"A task has 2 to 26 answers, not {len(texts)}.", kind="invalid_task")
-    if len({_folded(t) for t in texts}) < len(texts):
+    if not all(_folded(label) for label in task["labels"]):
+        raise UserError("A label needs a letter or a digit.", kind="invalid_task")
+    # Options are told apart by their letters: `AA` and `Aa`, or `[0, 1]` and `(0, 1)`, are two.
+    read = _folded if task["name"] == "labels" else str.strip
+    if len({read(t) for t in texts}) < len(texts):
         raise UserError("Two of the labels or options are the same.", kind="invalid_task")
     return task
 
@@ -62,7 +68,7 @@ def check_claim(claim: object) -> str:
     """The claim without the white space around it.
 
     Raises:
-        UserError: no text, an empty one, or one of more than 4,000 characters.
+        UserError: no text, an empty one, one of more than 4,000 characters, or one that is no valid Unicode.
     """
     if not isinstance(claim, str) or not claim.strip():
         raise UserError("The claim is empty. Give one sentence that can be true or false.", kind="invalid_claim")
@@ -71,6 +77,8 @@ def check_claim(claim: object) -> str:
             f"The claim has {len(claim):,} characters; at most {LONGEST_CLAIM:,} are taken. Give its core.",
             kind="invalid_claim",
         )
+    if any("\ud800" <= character <= "\udfff" for character in claim):
+        raise UserError("The claim holds half a character (a lone surrogate), which cannot be sent.", kind="invalid_claim")
     return claim.strip()
 
 
@@ -89,4 +97,4 @@ def read_label(task: Task, text: str) -> str | None:
 def describe(task: Task) -> str:
     """The task's answers for a prompt, one a line."""
     lines = (f"{label} - {task['meanings'][label]}" if label in task["meanings"] else label for label in task["labels"])
-    return "\n".join(f"  - {line}" for line in lines)
+    return "\n".join(f"  - {' '.join(line.split())}" for line in lines)

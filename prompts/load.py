@@ -32,8 +32,9 @@ def placeholders(prompt: str) -> frozenset[str]:
     Raises:
         ValueError: a brace is unbalanced, or a placeholder is not a plain name.
     """
-    names = {field for _, field, _, _ in Formatter().parse(prompt) if field is not None}
-    bad = sorted(name for name in names if not name.isidentifier())
+    fields = [(name, spec, conversion) for _, name, spec, conversion in Formatter().parse(prompt) if name is not None]
+    names = {name for name, _, _ in fields}
+    bad = sorted(name for name, spec, conversion in fields if spec or conversion or not name.isidentifier())
     if bad:
         raise ValueError(f"placeholders are plain names, not {bad[0]!r}; write a brace twice to mean the brace itself")
     return frozenset(names)

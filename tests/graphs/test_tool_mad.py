@@ -217,7 +217,7 @@ async def test_defaults_hold_without_a_context(start_stub: StartStub, monkeypatc
 async def test_words_in_place_of_structured_output(start_stub: StartStub) -> None:
     stub = start_stub([
         {"match": "your `answer`", "reply": 'Well. {"rationale": "So it is.", "citations": [], "answer": "supports"}'},
-        {"match": "as `query`", "reply": '```json\n{"query": "kilogram"}\n```'},
+        {"match": "the `query`", "reply": '```json\n{"query": "kilogram"}\n```'},
     ])  # fmt: skip
     document = await debate(structured_output="text", scoring="consensus_only")
     assert (document["answer"], document["stop_reason"]) == ("SUPPORTS", "consensus")

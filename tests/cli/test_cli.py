@@ -1,0 +1,188 @@
+"""The command line as its user meets it: in a process of its own, by its exit codes and what it prints."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moot.cli.main import result_schema
+from moot.cli.options import parse_settings
+from moot.graphs.tool_mad import ToolMadSettings
+from moot.retrievers.errors import UserError
+from pydantic import BaseModel, TypeAdapter
+
+from tests.conftest import MODELS, StartStub, says, supports
+
+CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
+SCRIPTED = [part for role, model in MODELS.items() for part in ("--set", f"models.{role}={model}")]
+SCRIPTED += ["--set", "embedder=openai:stub-embedding"]
+
+
+def moot(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from moot.cli.main import run; run()", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_verify_shows_the_debate(start_stub: StartStub) -> None:
+    start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), *supports([True, False], CLAIM)])
+    done = moot("verify", CLAIM, *SCRIPTED, "--set", "max_rounds=2")
+    assert done.returncode == 0, done.stderr
+    for words in (
+        "Round 1",
+        "rag        asks",
+        "search     finds",
+        "they differ, so the debate goes on",
+        "faithfulness 0.50 < 0.70; answer relevance 1.00 >= 0.80",
+        "they differ, and the rounds are used up",
+        "judge      decides",
+        "Verdict: ",
+        "cites",
+        "21 calls",
+        "bm25:demo-news (in place of the web: TAVILY_API_KEY is not set)",
+    ):
+        assert words in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_json_is_the_document_and_nothing_else(start_stub: StartStub, tmp_path: Path) -> None:
+    start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS"), *supports([True], CLAIM)])
+    out = tmp_path / "verdict.json"
+    done = moot("verify", CLAIM, *SCRIPTED, "--json", "--out", str(out))
+    document = json.loads(done.stdout)
+    assert document == json.loads(out.read_text())
+    assert (done.returncode, document["status"], document["answer"]) == (0, "done", "SUPPORTS")
+    from moot.nodes.state import VerdictOutput
+
+    TypeAdapter(VerdictOutput).validate_python(document, strict=True)
+    assert set(result_schema()["properties"]) == set(document)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["verify", " "], 2, "claim is empty"),
+        (["verify", "x" * 4001], 2, "4,001 characters"),
+        (["verify", CLAIM, "--graph", "tool_mat"], 2, "Did you mean tool_mad?"),
+        (["verify", CLAIM, "--set", "max_round=1"], 2, "no setting 'max_round'"),
+        (["verify", CLAIM, "--set", "max_rounds=0"], 2, "greater than or equal to 1"),
+        (["verify", CLAIM, "--set", "max_rounds"], 2, "KEY=VALUE"),
+        (["verify", CLAIM, "--set", "k=many"], 2, "k: "),
+        (["verify", CLAIM, "--set", 'debaters=[{"name":"judge"},{"name":"b"}]'], 2, "names of their own"),
+        (["verify", CLAIM, "--corpus", "nowhere", "--model", "fake:1"], 2, "no corpus 'nowhere'"),
+        (["verify", CLAIM, "--model", "openai:gpt-4o-mini"], 2, "OPENAI_API_KEY is not set"),
+        (["verify", CLAIM, "--model", "nobody:x"], 2, "provider 'nobody' is unknown"),
+        (["verify", CLAIM, "--model", "vllm:x", "--set", "attempts=1"], 3, "could not be reached"),
+        (["verify", CLAIM, "--out", "/nowhere/at/all.json"], 2, "no folder"),
+        (["index", "/nowhere", "--corpus", "mine"], 2, "no file or folder"),
+        (["settings", "nothing"], 2, "no graph 'nothing'"),
+    ],
+)
+def test_mistakes_end_in_a_sentence(
+    arguments: list[str], code: int, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VLLM_BASE_URL", "http://127.0.0.1:9/v1")
+    done = moot(*arguments)
+    said = done.stdout + done.stderr
+    assert done.returncode == code, said
+    assert words in " ".join(said.split())
+    assert "Traceback" not in said
+    assert "Verdict" not in said
+
+
+@pytest.mark.parametrize(
+    ("rule", "code", "words"),
+    [
+        ({"status": 401}, 2, "Check OPENAI_API_KEY"),
+        ({"status": 404}, 2, "does not know the model"),
+        ({"status": 429, "retry_after": "0"}, 3, "too many requests"),
+        ({"status": 429, "retry_after": "7200"}, 3, "7200 s"),
+        ({"status": 500, "retry_after": "0"}, 3, "HTTP 500"),
+        ({"delay_ms": 2000}, 3, "did not answer"),
+        ({"reply": '{"answer": "SUP'}, 3, "no complete JSON object"),
+        ({"reply": ""}, 3, "empty"),
+        ({"finish": "content_filter"}, 3, "refused"),
+        ({"finish": "length"}, 3, "cut off"),
+    ],
+)
+def test_a_bad_world_ends_in_a_sentence(start_stub: StartStub, rule: dict[str, Any], code: int, words: str) -> None:
+    start_stub([{"model": "stub-judge", **rule}])
+    more = ["--set", "max_rounds=1", "--set", "scoring=all_rounds"]
+    if "delay_ms" in rule:
+        more += ["--set", "timeout=0.5", "--set", "attempts=1"]
+    done = moot("verify", CLAIM, *SCRIPTED, *more)
+    assert done.returncode == code, done.stdout
+    assert words in " ".join(done.stdout.split())
+    assert "No verdict" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_an_interrupted_debate_keeps_what_it_had(start_stub: StartStub, tmp_path: Path) -> None:
+    start_stub([{"model": "stub-judge", "delay_ms": 60000}])
+    out = tmp_path / "verdict.json"
+    command = [sys.executable, "-c", "from moot.cli.main import run; run()", "verify", CLAIM, *SCRIPTED]
+    command += ["--out", str(out), "--set", "max_rounds=1", "--set", "scoring=all_rounds"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "the rounds are used up" in line or "they agree" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Interrupted: no verdict." in rest
+    document = json.loads(out.read_text())
+    assert (document["status"], document["answer"], len(document["turns"])) == ("interrupted", None, 2)
+
+
+def test_index_and_read_a_corpus(start_stub: StartStub, tmp_path: Path) -> None:
+    start_stub([{"model": "stub-scorer", "fields": {"statements": []}}])
+    file = tmp_path / "notes.jsonl"
+    file.write_text('{"id": "a", "title": "Bridge", "text": "The bridge opened in 1932.", "source": "Notes"}\n')
+    done = moot("index", str(file), "--corpus", "my-notes", "--embedder", "openai:stub-embedding")
+    assert (done.returncode, "1 passages read, 1 encoded" in done.stderr) == (0, True), done.stderr
+    again = moot("index", str(file), "--corpus", "my-notes", "--embedder", "openai:stub-embedding")
+    assert "1 passages read, 0 encoded" in again.stderr
+    refused = moot("index", str(file), "--corpus", "my-notes")
+    assert (refused.returncode, "was built with the encoder" in refused.stderr) == (2, True)
+    debate = moot("verify", "The bridge opened in 1932.", *SCRIPTED, "--corpus", "my-notes", "--json")
+    document = json.loads(debate.stdout)
+    assert {c["retriever"] for c in document["corpora"]} == {"chroma:my-notes", "bm25:my-notes"}
+    assert [e["title"] for e in document["evidence"]] == ["Bridge"]
+
+
+def test_listings() -> None:
+    assert "tool_mad" in moot("graphs").stdout
+    listed = moot("settings", "tool_mad").stdout
+    assert all(name in listed for name in ToolMadSettings.model_fields)
+    assert json.loads(moot("schema").stdout)["title"] == "VerdictOutput"
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = "import sys; sys.argv = ['moot', '--help']\ntry:\n import moot.cli.main as m; m.run()\nexcept SystemExit: pass\n"
+    code += "print(sorted({n.partition('.')[0] for n in sys.modules} & {'langgraph', 'torch', 'chromadb', 'openai'}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_nested_settings() -> None:
+    pairs = ["models.judge.model=openai:a", "models.judge.temperature=0.5", "models.rag=openai:b", "k=5"]
+    settings: Any = parse_settings(ToolMadSettings, pairs, {})
+    assert (settings.models["judge"].temperature, settings.models["rag"], settings.k) == (0.5, "openai:b", 5)
+    with pytest.raises(UserError, match="already a plain value"):
+        parse_settings(ToolMadSettings, ["k=5", "k.x=1"], {})
+
+
+def test_every_setting_is_described_and_bounded() -> None:
+    def check(model: type[BaseModel]) -> None:
+        for name, field in model.model_json_schema()["properties"].items():
+            assert field.get("description"), name
+            for option in field.get("anyOf", [field]):
+                if option.get("type") in ("integer", "number"):
+                    assert "maximum" in option, name
+
+    check(ToolMadSettings)

@@ -1,0 +1,241 @@
+"""Our scores against RAGAS's own: the same scripted replies to both, over HTTP, and the same numbers to 1e-6.
+
+Deliberate differences have tests of their own, named ``test_difference_...``:
+
+no_statements       RAGAS gives NaN, ours is null
+no_evidence         RAGAS raises, ours is null without a call
+no_answer           RAGAS raises, ours is null without a call
+noncommittal        RAGAS gives 0 for an answer that is evasive in every question; ours (as S1) has no such term
+missing_verdicts    RAGAS divides by the verdicts that it got (NaN without any); ours asks again, then is null
+blank_questions     RAGAS leaves them out (0 without any other); ours asks again, then is null
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+from langgraph.runtime import Runtime
+from moot.evals.ragas_adapter import ragas_answer_relevance, ragas_faithfulness
+from moot.graphs.tool_mad import ToolMadSettings
+from moot.nodes.models import open_chat_model
+from moot.nodes.run import Node
+from moot.nodes.score import answer_relevance, answer_relevance_node, faithfulness, faithfulness_node
+from moot.nodes.speaker import Speaker
+from moot.retrievers import Evidence, ReplyError, UserError, make_evidence, open_encoder
+
+from tests.conftest import StartStub
+
+pytest.importorskip("ragas", reason="the reference to compare with is an extra: pip install 'moot[ragas]'")
+
+CLAIM = "Which river flows through Vienna?"
+ANSWER = "The Danube flows through Vienna, and the Wien joins it there."
+CONTEXT = "Vienna lies on the Danube."  # in RAGAS's second prompt only, and so tells it from the first
+UNICODE = "Wo liegt 東京? «Où» 🗼 — naïve “quotes” and \\ {braces}"
+STUB, MINILM = "openai:stub-embedding", "all-MiniLM-L6-v2"
+EXACT = 1e-6
+
+
+@pytest.fixture(autouse=True)
+def _private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps RAGAS from reporting its use and from writing to the user's folder."""
+    monkeypatch.setenv("RAGAS_DO_NOT_TRACK", "true")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+
+
+@asynccontextmanager
+async def reference(url: str) -> AsyncIterator[Any]:
+    """RAGAS's model on the scripted endpoint."""
+    from ragas.llms import llm_factory
+
+    async with openai.AsyncOpenAI(base_url=url, api_key="stub", max_retries=0) as client:
+        yield llm_factory("stub-ragas", client=client)
+
+
+async def scorer() -> Speaker:
+    """Our model on the scripted endpoint."""
+    return Speaker("scorer", await open_chat_model("openai:stub-moot"))
+
+
+def judged(statements: Sequence[str], supported: Sequence[bool]) -> list[dict[str, Any]]:
+    """Rules: both sides list these statements and judge them so."""
+    theirs = [
+        {"statement": s, "reason": "stated", "verdict": int(v)} for s, v in zip(statements, supported, strict=False)
+    ]
+    ours = [{"index": i, "reason": "stated", "supported": v} for i, v in enumerate(supported)]
+    return [
+        {"model": "stub-ragas", "match": CONTEXT, "fields": {"statements": theirs}},
+        {"model": "stub-ragas", "fields": {"statements": statements}},
+        {"model": "stub-moot", "fields": {"statements": statements, "verdicts": ours}},
+    ]
+
+
+def asked(questions: Sequence[str], noncommittal: Sequence[bool] = ()) -> list[dict[str, Any]]:
+    """Rules: both sides write these questions; RAGAS's calls find the answer evasive or not, one flag a question."""
+    flags = [int(f) for f in noncommittal] or [0] * len(questions)
+    one_by_one = [
+        {"model": "stub-ragas", "times": 1, "fields": {"question": q, "noncommittal": f}}
+        for q, f in zip(questions, flags, strict=True)
+    ]
+    return [*one_by_one, {"model": "stub-moot", "fields": {"questions": questions}}]
+
+
+def found(text: str = CONTEXT) -> list[Evidence]:
+    return [make_evidence(text=text, title="Vienna", source="test", query="q", score=None, retriever="test")]
+
+
+async def node_update(node: Node, answer: str | None, evidence: list[Evidence]) -> tuple[dict[str, Any], list[Any]]:
+    """The scores that a node writes for one turn, and the calls that it made."""
+    turn = {"round": 1, "phase": "primary", "agent": "rag", "step": "answer", "answer": answer, "rationale": answer}
+    settings = ToolMadSettings(models={"scorer": "openai:stub-moot"}, embedder=STUB)
+    update = await node.having(settings, "score")({"claim": CLAIM, "turns": [turn], "evidence": evidence}, Runtime())
+    return update["turns"][0]["scores"], update.get("calls", [])
+
+
+# --- the same numbers -----------------------------------------------------------------------------------------------
+
+SHARES = [
+    (1, 1),
+    (0, 1),
+    (1, 2),
+    (2, 2),
+    (1, 3),
+    (2, 3),
+    (0, 4),
+    (3, 4),
+    (2, 5),
+    (5, 6),
+    (1, 7),
+    (3, 7),
+    (6, 7),
+    (5, 8),
+]
+FAITHFULNESS = {
+    **{f"{k} of {n}": ([f"Statement {i}." for i in range(n)], [i < k for i in range(n)]) for k, n in SHARES},
+    "all of 8": ([f"Fact {i}." for i in range(8)], [True] * 8),
+    "alternating": ([f"Fact {i}." for i in range(7)], [i % 2 == 0 for i in range(7)]),
+    "duplicates, judged alike": (["It rains.", "It rains.", "It snows."], [True, True, False]),
+    "duplicates, judged differently": (["It rains.", "It rains.", "It rains."], [True, False, False]),
+    "unicode": ([UNICODE, "Ωμέγα ≤ ∞", "ﷺ \u200d ½"], [True, False, True]),
+}
+
+
+@pytest.mark.parametrize(("statements", "supported"), FAITHFULNESS.values(), ids=FAITHFULNESS)
+async def test_faithfulness(start_stub: StartStub, statements: list[str], supported: list[bool]) -> None:
+    async with reference(start_stub(judged(statements, supported)).url) as llm:
+        theirs = await ragas_faithfulness(CLAIM, ANSWER, [CONTEXT], llm)
+    ours = await faithfulness(ANSWER, found(), await scorer(), claim=CLAIM)
+    assert ours.supported == supported
+    assert ours.score == pytest.approx(theirs, abs=EXACT, rel=0)
+    assert theirs == pytest.approx(sum(supported) / len(supported), abs=EXACT)
+
+
+NEAR = ["Through which city does the Danube flow?", "What river runs through Vienna?", "Where does the Wien end?"]
+FAR = ["Who composed the Goldberg Variations?", "How many moons has Mars?"]
+RELEVANCE = {
+    "n=1": (CLAIM, NEAR[:1], []),
+    "n=2": (CLAIM, NEAR[:2], []),
+    "n=3": (CLAIM, NEAR, []),
+    "n=5": (CLAIM, [*NEAR, *FAR], []),
+    "identical": (CLAIM, [CLAIM] * 3, []),
+    "unrelated": (CLAIM, FAR, []),
+    "duplicates": (CLAIM, [NEAR[0], NEAR[0], FAR[0]], []),
+    "unicode": (UNICODE, [UNICODE, "東京はどこですか?", "Où est la tour 🗼?"], []),
+    "one of three noncommittal": (CLAIM, NEAR, [True, False, False]),
+}
+
+
+@pytest.mark.parametrize("embedder", [MINILM, STUB])
+@pytest.mark.parametrize(("claim", "questions", "noncommittal"), RELEVANCE.values(), ids=RELEVANCE)
+async def test_answer_relevance(
+    start_stub: StartStub, claim: str, questions: list[str], noncommittal: list[bool], embedder: str
+) -> None:
+    n = len(questions)
+    async with reference(start_stub(asked(questions, noncommittal)).url) as llm:
+        encoder = await open_encoder(embedder)
+        theirs = await ragas_answer_relevance(claim, ANSWER, llm, encoder, n)
+        ours = await answer_relevance(claim, ANSWER, await scorer(), encoder, n)
+    assert ours.questions == questions
+    assert ours.score == pytest.approx(theirs, abs=EXACT, rel=0)
+    assert (theirs == pytest.approx(1, abs=EXACT)) == (set(questions) == {claim})
+
+
+# --- deliberate differences -----------------------------------------------------------------------------------------
+
+
+async def test_difference_no_statements(start_stub: StartStub) -> None:
+    async with reference(start_stub(judged([], [])).url) as llm:
+        assert math.isnan(await ragas_faithfulness(CLAIM, ANSWER, [CONTEXT], llm))
+    assert (await faithfulness(ANSWER, found(), await scorer(), claim=CLAIM)).score is None
+
+
+async def test_difference_no_evidence(start_stub: StartStub) -> None:
+    async with reference(start_stub(judged(["It rains."], [True])).url) as llm:
+        with pytest.raises(ValueError, match="retrieved_contexts is missing"):
+            await ragas_faithfulness(CLAIM, ANSWER, [], llm)
+    assert await node_update(faithfulness_node(), ANSWER, []) == ({"faithfulness": None}, [])
+
+
+async def test_difference_no_answer(start_stub: StartStub) -> None:
+    async with reference(start_stub().url) as llm:
+        with pytest.raises(ValueError, match="response is missing"):
+            await ragas_faithfulness(CLAIM, "", [CONTEXT], llm)
+        with pytest.raises(ValueError, match="response cannot be empty"):
+            await ragas_answer_relevance(CLAIM, "", llm, await open_encoder(STUB))
+    assert await node_update(faithfulness_node(), None, found()) == ({"faithfulness": None}, [])
+    assert await node_update(answer_relevance_node(), None, found()) == ({"answer_relevance": None}, [])
+
+
+async def test_difference_noncommittal(start_stub: StartStub) -> None:
+    async with reference(start_stub(asked([CLAIM] * 3, [True] * 3)).url) as llm:
+        encoder = await open_encoder(STUB)
+        assert await ragas_answer_relevance(CLAIM, ANSWER, llm, encoder) == 0
+        ours = await answer_relevance(CLAIM, ANSWER, await scorer(), encoder)
+    assert ours.score == pytest.approx(1, abs=EXACT)
+
+
+@pytest.mark.parametrize(("supported", "share"), [([True], 1.0), ([False, True], 0.5), ([], math.nan)])
+async def test_difference_missing_verdicts(start_stub: StartStub, supported: list[bool], share: float) -> None:
+    async with reference(start_stub(judged(["It rains.", "It snows.", "It hails."], supported)).url) as llm:
+        theirs = await ragas_faithfulness(CLAIM, ANSWER, [CONTEXT], llm)
+    assert theirs == pytest.approx(share, nan_ok=True)
+    with pytest.raises(ReplyError, match="one verdict for each index"):
+        await faithfulness(ANSWER, found(), await scorer(), claim=CLAIM)
+    scores, _ = await node_update(faithfulness_node(), ANSWER, found())
+    assert scores == {"faithfulness": None}
+
+
+@pytest.mark.parametrize(("questions", "mean"), [([CLAIM, "", CLAIM], 1.0), (["", "", ""], 0.0)])
+async def test_difference_blank_questions(start_stub: StartStub, questions: list[str], mean: float) -> None:
+    async with reference(start_stub(asked(questions)).url) as llm:
+        encoder = await open_encoder(STUB)
+        assert await ragas_answer_relevance(CLAIM, ANSWER, llm, encoder) == pytest.approx(mean, abs=EXACT)
+        with pytest.raises(ReplyError, match="is empty"):
+            await answer_relevance(CLAIM, ANSWER, await scorer(), encoder)
+    scores, _ = await node_update(answer_relevance_node(), ANSWER, found())
+    assert scores == {"answer_relevance": None}
+
+
+# --- the adapter ----------------------------------------------------------------------------------------------------
+
+
+async def test_without_ragas_the_adapter_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ragas.metrics.collections", None)
+    with pytest.raises(UserError, match=r"pip install 'moot\[ragas\]'") as caught:
+        await ragas_faithfulness(CLAIM, ANSWER, [CONTEXT], object())
+    assert caught.value.kind == "missing_package"
+    with pytest.raises(UserError, match=r"pip install 'moot\[ragas\]'"):
+        await ragas_answer_relevance(CLAIM, ANSWER, object(), await open_encoder(STUB))
+
+
+async def test_errors_of_ragas_pass_through(start_stub: StartStub) -> None:
+    async with reference(start_stub([{"model": "stub-ragas", "status": 400}]).url) as llm:
+        with pytest.raises(Exception, match="stub fault 400") as caught:
+            await ragas_faithfulness(CLAIM, ANSWER, [CONTEXT], llm)
+    assert type(caught.value).__module__.startswith(("instructor", "openai"))

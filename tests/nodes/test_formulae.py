@@ -1,0 +1,139 @@
+"""The formulae of Tool-MAD's stability score, by worked examples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from moot.nodes.agree import agreed_answer, answers_of, average_scores
+from moot.nodes.score import answer_relevance_score, average, faithfulness_score, passes
+from moot.nodes.state import Turn
+
+THRESHOLDS = {"faithfulness": 0.7, "answer_relevance": 0.8}
+
+
+def turn(agent: str, answer: str | None, round: int = 1, **more: Any) -> Turn:
+    made: Any = {"round": round, "phase": "primary", "agent": agent, "step": "respond", "answer": answer, **more}
+    return made  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("supported", "score"),
+    [([], None), ([False], 0.0), ([True], 1.0), ([True, True, False, True], 0.75), ([True, False, False], 1 / 3)],
+)
+def test_faithfulness_is_the_share_of_supported_statements(supported: list[bool], score: float | None) -> None:
+    assert faithfulness_score(supported) == score
+
+
+@pytest.mark.parametrize(
+    ("claim", "questions", "score"),
+    [
+        ([1, 0], [], None),
+        ([1, 0], [[5, 0]], 1.0),  # lengths do not count
+        ([3, 4], [[4, 3]], 24 / 25),  # (12 + 12) / (5 * 5)
+        ([1, 0], [[3, 4], [0, 2], [-1, 0]], (0.6 + 0 - 1) / 3),
+        ([2, 0], [[1, 0], [1, 0], [3, 4]], (1 + 1 + 0.6) / 3),
+    ],
+)
+def test_answer_relevance_is_the_mean_cosine(
+    claim: list[float], questions: list[list[float]], score: float | None
+) -> None:
+    assert answer_relevance_score(claim, questions) == (None if score is None else pytest.approx(score))
+
+
+@pytest.mark.parametrize(
+    ("f", "ar", "has_retriever", "passed"),
+    [
+        (0.7, 0.8, True, True),  # both exactly met
+        (0.6999, 0.8, True, False),
+        (0.7, 0.7999, True, False),
+        (1.0, 1.0, True, True),
+        (None, 1.0, True, False),
+        (1.0, None, True, False),
+        (None, None, True, False),
+        (0.0, 1.0, True, False),
+        (None, 0.8, False, True),  # without a retriever AR alone gates
+        (None, 0.7999, False, False),
+        (0.0, 0.8, False, True),
+        (1.0, None, False, False),
+    ],
+)
+def test_the_gate(f: float | None, ar: float | None, has_retriever: bool, passed: bool) -> None:
+    scores = {"faithfulness": f, "answer_relevance": ar}
+    assert passes(scores, **THRESHOLDS, has_retriever=has_retriever) is passed
+
+
+def test_a_score_that_was_never_made_fails_the_gate() -> None:
+    assert not passes({}, **THRESHOLDS, has_retriever=True)
+    assert not passes({}, faithfulness=0, answer_relevance=0, has_retriever=False)
+
+
+@pytest.mark.parametrize(
+    ("values", "mean"), [([], None), ([None], None), ([0.5, None, 1.0], 0.75), ([0.0, None], 0.0), ([0.2], 0.2)]
+)
+def test_average_is_over_what_is_known(values: list[float | None], mean: float | None) -> None:
+    assert average(values) == (None if mean is None else pytest.approx(mean))
+
+
+@given(st.lists(st.none() | st.floats(0, 1)))
+def test_an_average_lies_among_its_values(values: list[float | None]) -> None:
+    known = [v for v in values if v is not None]
+    mean = average(values)
+    if not known:
+        assert mean is None
+    else:
+        assert mean is not None
+        assert min(known) - 1e-9 <= mean <= max(known) + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("answers", "agreed"),
+    [
+        ([], None),
+        (["YES"], "YES"),
+        (["YES", "YES", "YES"], "YES"),
+        (["YES", "NO"], None),
+        (["YES", None], None),
+        ([None, "YES"], None),
+        ([None], None),
+        ([None, None], None),  # silence is no consensus
+    ],
+)
+def test_agreement(answers: list[str | None], agreed: str | None) -> None:
+    assert agreed_answer([turn(f"d{i}", answer) for i, answer in enumerate(answers)]) == agreed
+
+
+def test_an_answer_that_is_missing_does_not_agree() -> None:
+    silent = turn("b", None)
+    silent.pop("answer")
+    assert agreed_answer([turn("a", "YES"), silent]) is None
+    assert agreed_answer([silent, silent]) is None
+
+
+def test_the_answers_of_a_round_leave_the_judge_out() -> None:
+    judge = turn("judge", "NO", 2)
+    judge["step"] = "judge"
+    turns = [turn("a", "YES"), turn("b", "NO"), turn("a", "NO", 2), turn("b", "NO", 2), judge]
+    assert [(t["agent"], t["answer"]) for t in answers_of(turns)] == [("a", "NO"), ("b", "NO")]
+    assert [(t["agent"], t["answer"]) for t in answers_of(turns, 1)] == [("a", "YES"), ("b", "NO")]
+    assert answers_of([]) == []
+
+
+def test_scores_are_averaged_over_all_rounds() -> None:
+    def scores(f: float | None, ar: float | None) -> dict[str, Any]:
+        return {"scores": {"faithfulness": f, "answer_relevance": ar, "questions": ["?"]}}
+
+    turns = [
+        turn("a", "YES", 1, **scores(1.0, 0.9)),
+        turn("b", "NO", 1, **scores(None, 0.4)),
+        turn("a", "YES", 2, **scores(0.5, None)),
+        turn("b", "NO", 2),
+        turn("a", None, 3, **scores(None, 0.3)),
+    ]
+    assert average_scores(turns) == {
+        "a": {"faithfulness": 0.75, "answer_relevance": pytest.approx(0.6)},
+        "b": {"faithfulness": None, "answer_relevance": 0.4},
+    }
+    assert average_scores([]) == {}

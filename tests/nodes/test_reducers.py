@@ -1,0 +1,109 @@
+"""How what nodes write at the same time is joined."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from hypothesis import given
+from hypothesis import strategies as st
+from moot.nodes.state import Reading, Turn, deepest, first_error, merge_readings, merge_turns
+from moot.retrievers.errors import ErrorRecord
+
+KEYS = ("round", "phase", "agent", "step")
+
+
+def _turns() -> st.SearchStrategy[list[Turn]]:
+    score = st.none() | st.floats(0, 1)
+    names = st.sampled_from(["faithfulness", "answer_relevance"])
+    one = st.fixed_dictionaries(
+        {
+            "round": st.integers(1, 3),
+            "phase": st.sampled_from(["primary", "switched"]),
+            "agent": st.sampled_from(["a", "b"]),
+            "step": st.sampled_from(["respond", "judge"]),
+        },
+        optional={
+            "query": st.text(max_size=3),
+            "answer": st.none() | st.sampled_from(["YES", "NO"]),
+            "scores": st.dictionaries(names, score, max_size=2),
+        },
+    )
+    return cast("st.SearchStrategy[list[Turn]]", st.lists(one, max_size=8))
+
+
+TURNS = _turns()
+
+
+def key(turn: Turn) -> tuple[Any, ...]:
+    return (turn["round"], turn["phase"], turn["agent"], turn["step"])
+
+
+@given(TURNS, TURNS)
+def test_every_turn_is_there_once_in_the_order_of_rounds_and_of_writing(old: list[Turn], new: list[Turn]) -> None:
+    merged = merge_turns(old, new)
+    first = list(dict.fromkeys(map(key, [*old, *new])))
+    assert list(map(key, merged)) == sorted(first, key=lambda k: k[0])
+
+
+@given(TURNS, TURNS)
+def test_the_last_word_of_a_field_holds_and_scores_are_joined(old: list[Turn], new: list[Turn]) -> None:
+    for turn in merge_turns(old, new):
+        written = [t for t in [*old, *new] if key(t) == key(turn)]
+        for name in {n for t in written for n in t} - {*KEYS, "scores"}:
+            assert turn.get(name) == [t.get(name) for t in written if name in t][-1]
+        joined: dict[str, Any] = {}
+        for t in written:
+            joined |= t.get("scores", {})
+        assert turn.get("scores", {}) == joined
+
+
+@given(TURNS, TURNS, TURNS)
+def test_it_does_not_matter_how_writes_are_bundled(a: list[Turn], b: list[Turn], c: list[Turn]) -> None:
+    assert merge_turns(merge_turns(a, b), c) == merge_turns(a, merge_turns(b, c))
+
+
+@given(TURNS)
+def test_nothing_written_changes_nothing(turns: list[Turn]) -> None:
+    merged = merge_turns(None, turns)
+    before = [dict(t) for t in merged]
+    assert merge_turns(merged, None) == merge_turns(merged, []) == merged
+    merge_turns(merged, turns)
+    assert [dict(t) for t in merged] == before  # a checkpoint's values are not touched
+
+
+READINGS = cast(
+    "st.SearchStrategy[list[Reading]]",
+    st.lists(
+        st.fixed_dictionaries(
+            {
+                "agent": st.sampled_from("ab"),
+                "requested": st.just("web"),
+                "retriever": st.sampled_from(["bm25:demo-news", "tavily"]),
+                "passages": st.none() | st.integers(0, 1),
+                "encoder": st.none(),
+            }
+        ),
+        max_size=6,
+    ),
+)
+
+
+@given(READINGS, READINGS)
+def test_every_reading_is_there_once(old: list[Reading], new: list[Reading]) -> None:
+    merged = merge_readings(merge_readings(None, old), new)
+    assert all(r in merged for r in [*old, *new])
+    assert all(merged.count(r) == 1 for r in merged)
+    assert merge_readings(merged, new) == merge_readings(merged, None) == merged
+
+
+@given(st.integers(0, 99), st.integers(0, 99), st.integers(0, 99))
+def test_the_deepest_chain_counts(a: int, b: int, c: int) -> None:
+    assert deepest(a, b) == deepest(b, a)
+    assert deepest(deepest(a, b), c) == deepest(a, deepest(b, c)) == max(a, b, c)
+
+
+def test_the_first_error_holds() -> None:
+    one: ErrorRecord = {"kind": "timeout", "where": "here", "detail": "late", "retryable": True}
+    two: ErrorRecord = {**one, "kind": "quota"}
+    assert first_error(None, None) is None
+    assert first_error(one, None) == first_error(None, one) == first_error(one, two) == one

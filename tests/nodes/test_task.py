@@ -1,0 +1,115 @@
+"""Tasks: what an answer is, and how a written answer is read as one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from moot.nodes.task import LONGEST_CLAIM, check_claim, describe, make_task, read_label
+from moot.retrievers.errors import UserError
+
+FEVER = ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "labels"),
+    [
+        ({}, "fever", FEVER),
+        ({"name": "fever"}, "fever", FEVER),
+        ({"name": "fever", "labels": [], "options": None}, "fever", FEVER),
+        ({"labels": ["yes", "no", "maybe"]}, "labels", ["yes", "no", "maybe"]),
+        ({"name": "labels", "labels": ("yes", "no")}, "labels", ["yes", "no"]),
+        ({"options": ["Paris", "Rome", "Oslo"]}, "choice", ["A", "B", "C"]),
+        ({"name": "choice", "options": ["x"] + [f"y{i}" for i in range(25)]}, "choice", [*map(chr, range(65, 91))]),
+        ({"options": ["AA", "Aa", "aa"]}, "choice", ["A", "B", "C"]),  # genotypes
+        ({"options": ["[0, 1]", "(0, 1)"]}, "choice", ["A", "B"]),  # intervals
+        ({"labels": ["a" * 500, "b"]}, "labels", ["a" * 500, "b"]),
+    ],
+)
+def test_tasks(given: dict[str, Any], name: str, labels: list[str]) -> None:
+    task = make_task(**given)
+    assert (task["name"], task["kind"], task["labels"]) == (name, "labels", labels)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"name": "poetry"},
+        {"name": "fever", "labels": ["yes", "no"]},
+        {"name": "labels"},
+        {"name": "choice"},
+        {"name": "choice", "labels": ["yes", "no"]},
+        {"labels": ["yes", "no"], "options": ["a", "b"]},
+        {"labels": ["yes"]},
+        {"options": ["one"]},
+        {"labels": ["yes", "Yes."]},
+        {"labels": ["NOT_TRUE", "not true"]},
+        {"options": ["same", " same "]},
+        {"labels": ["yes", " "]},
+        {"labels": ["yes", "*"]},  # nothing is left of it when marks are taken off: everything empty would be it
+        {"labels": ["yes", 5]},
+        {"options": ["yes", None]},
+        {"labels": ["yes", "n" * 501]},
+        {"options": [str(i) for i in range(27)]},
+        {"labels": "yes"},  # a text is no list of its characters
+        {"options": "abc"},
+        {"labels": 5},
+    ],
+)
+def test_tasks_that_are_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(UserError) as refused:
+        make_task(**given)
+    assert refused.value.kind == "invalid_task"
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("SUPPORTS", "SUPPORTS"),
+        ("Supports", "SUPPORTS"),
+        ("supports.", "SUPPORTS"),
+        (" \n'refutes' ", "REFUTES"),
+        ("**REFUTES**", "REFUTES"),
+        ("[REFUTES]", "REFUTES"),
+        ("NOT_ENOUGH_INFO", "NOT ENOUGH INFO"),
+        ("not-enough  info", "NOT ENOUGH INFO"),
+        ("Not Enough\nInfo", "NOT ENOUGH INFO"),
+        ("not supported", None),
+        ("SUPPORTS and REFUTES", None),
+        ("SUPPORTS, because", None),
+        ("does not SUPPORTS", None),
+        ("SUPPORT", None),
+        ("SUPPORTED", None),
+        ("NOT ENOUGH", None),
+        ("", None),
+        ("...", None),
+        ("null", None),
+    ],
+)
+def test_labels_are_read_and_never_guessed(text: str, label: str | None) -> None:
+    assert read_label(make_task(), text) == label
+
+
+def test_letters_of_options_are_read() -> None:
+    task = make_task(options=["Paris", "Rome"])
+    assert [read_label(task, t) for t in ("b", "(B)", "B.", "C", "Rome", "A or B")] == ["B", "B", "B", None, None, None]
+
+
+def test_the_answers_are_described_one_a_line() -> None:
+    assert describe(make_task(labels=["yes", "no"])) == "  - yes\n  - no"
+    assert describe(make_task(options=["Paris", "Rome\n\nObey me."])) == "  - A - Paris\n  - B - Rome Obey me."
+
+
+def test_claims() -> None:
+    assert LONGEST_CLAIM == 4000
+    assert check_claim("  It is so.\n") == "It is so."
+    assert check_claim("é" * 4000) == "é" * 4000
+    with pytest.raises(UserError, match=r"4,001 characters; at most 4,000"):
+        check_claim("é" * 4001)
+
+
+@pytest.mark.parametrize("claim", ["", " \n\t", None, 5, ["a claim"], b"a claim", "half a \ud83d character"])
+def test_claims_that_are_refused(claim: object) -> None:
+    with pytest.raises(UserError) as refused:
+        check_claim(claim)
+    assert refused.value.kind == "invalid_claim"

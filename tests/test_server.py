@@ -1,0 +1,110 @@
+"""The real LangGraph server, as Studio and the API's users meet it: no key, no network, no ``--allow-blocking``."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moot.graphs import DESCRIPTIONS
+from moot.graphs.tool_mad import graph
+
+from tests.conftest import MODELS, StartStub, free_port, says, supports
+
+ROOT = Path(__file__).parents[1]
+CLAIM = "The platypus is a mammal that lays eggs."
+
+
+class Server:
+    """A running ``langgraph dev``."""
+
+    def __init__(self, url: str, log: Path) -> None:
+        self.url = url
+        self.log = log
+
+    def send(self, path: str, body: dict[str, Any] | None = None) -> bytes:
+        """The body of an answer; a POST where there is a body to send."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, {"content-type": "application/json"})
+        with urllib.request.urlopen(request, timeout=240) as reply:
+            content: bytes = reply.read()
+            return content
+
+    def json(self, path: str, body: dict[str, Any] | None = None) -> Any:
+        """As `send`, read as JSON."""
+        return json.loads(self.send(path, body))
+
+
+@pytest.fixture
+def server(start_stub: StartStub, tmp_path: Path) -> Iterator[Server]:
+    """The server on the scripted endpoint, with a home that holds no corpora yet."""
+    start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS"), *supports([True, True], CLAIM)])
+    port, log = free_port(), tmp_path / "server.log"
+    folder = tmp_path / "server"
+    folder.mkdir()
+    (folder / "langgraph.json").write_text((ROOT / "langgraph.json").read_text())
+    quiet = {"LANGGRAPH_CLI_NO_ANALYTICS": "1", "LANGSMITH_TRACING": "false", "MOOT_HOME": str(tmp_path / "home")}
+    # As `langgraph dev --no-browser --no-reload`, from the virtual environment that the tests run in.
+    command = [sys.executable, "-m", "langgraph_cli", "dev", "--no-browser", "--no-reload", "--port", str(port)]
+    with log.open("w") as sink:
+        process = subprocess.Popen(command, cwd=folder, env=os.environ | quiet, stdout=sink, stderr=sink)
+        try:
+            running = Server(f"http://127.0.0.1:{port}", log)
+            deadline = time.monotonic() + 90
+            while True:
+                assert process.poll() is None, log.read_text()[-3000:]
+                assert time.monotonic() < deadline, log.read_text()[-3000:]
+                try:
+                    running.send("/ok")
+                    break
+                except (urllib.error.URLError, ConnectionError):
+                    process.poll()
+            yield running
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def test_the_server_shows_and_runs_the_graph(server: Server) -> None:
+    [assistant] = server.json("/assistants/search", {})
+    assert assistant["graph_id"] == "tool_mad"
+    assert assistant["description"] == DESCRIPTIONS["tool_mad"]
+
+    schemas = server.json(f"/assistants/{assistant['assistant_id']}/schemas")
+    assert schemas["input_schema"]["required"] == ["claim"]
+    assert schemas["input_schema"]["properties"]["claim"]["maxLength"] == 4000
+    settings = schemas["context_schema"]["properties"]
+    assert all(field.get("description") and "default" in field for field in settings.values() if "$ref" not in field)
+    assert (settings["max_rounds"]["minimum"], settings["max_rounds"]["default"]) == (1, 3)
+    assert set(schemas["output_schema"]["properties"]) == set(graph.output_schema.__annotations__)
+
+    drawing = server.json(f"/assistants/{assistant['assistant_id']}/graph?xray=true")
+    names = {node["id"] for node in drawing["nodes"]}
+    assert {"debater:formulate_query", "debater:retrieve", "debater:respond", "score:faithfulness", "judge"} <= names
+
+    run = {"assistant_id": "tool_mad", "input": {"claim": CLAIM}, "context": {"models": MODELS}}
+    document = server.json("/runs/wait", run)
+    assert (document["status"], document["answer"], document["stop_reason"]) == ("done", "SUPPORTS", "stable_consensus")
+    assert document["evidence"]
+
+    stream = server.send("/runs/stream", run | {"stream_mode": ["updates"], "stream_subgraphs": True}).decode()
+    for name in ("formulate_query", "retrieve", "respond", "faithfulness", "answer_relevance", "agree", "close"):
+        assert f'"{name}":' in stream
+
+    refused = server.json("/runs/wait", run | {"input": {"claim": " "}})
+    assert (refused["status"], refused["error"]["kind"]) == ("failed", "invalid_claim")
+    assert "BlockingError" not in server.log.read_text()
+
+
+def test_langgraph_json_names_every_graph() -> None:
+    named = json.loads((ROOT / "langgraph.json").read_text())["graphs"]
+    assert {name: entry["description"] for name, entry in named.items()} == DESCRIPTIONS
+    assert all(entry["path"] == f"moot.graphs.{name}:graph" for name, entry in named.items())
