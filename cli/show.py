@@ -11,6 +11,7 @@ from moot.nodes.settings import Settings
 from moot.nodes.state import merge_turns
 from moot.retrievers.evidence import clean
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 
@@ -32,9 +33,15 @@ class Transcript:
 
     def line(self, agent: str, what: str, text: str, style: str = "") -> None:
         """One line: who, what, and a text that wraps under itself."""
-        head = Text(f"  {agent:<10} {what:<10} ", style="dim")
-        body = Text(clean(str(text)), style=style)
-        self.console.print(head + body)
+        head, body = f"  {agent:<10} {what:<10} ", Text(clean(str(text)), style=style)
+        if not self.console.is_terminal:
+            self.console.print(Text(head) + body)
+            return
+        row = Table.grid()
+        row.add_column(width=len(head), style="dim")
+        row.add_column()
+        row.add_row(Text(head), body)
+        self.console.print(row)
 
     def say(self, text: str, style: str = "") -> None:
         """A line of our own."""
@@ -104,15 +111,19 @@ class Transcript:
         last = answers_of(self.turns)
         agreed = agreed_answer(last) is not None
         low = [
-            f"{t['agent']}'s {m.replace('_', ' ')}"
+            f"{t['agent']}'s {metric.replace('_', ' ')}"
             for t in last
-            for m in METRICS
-            if (t["scores"].get(m) or 0) < getattr(self.settings, f"{m}_threshold")
+            for metric in METRICS
+            if not self._reached(metric, t["scores"]) and (metric != "faithfulness" or "evidence_ids" in t)
         ]
         if agreed and low:
             left = last[0]["round"] < self.settings.max_rounds
             then = "another round" if left else "the judge decides"
             self.say(f"  The consensus is not stable ({', '.join(low)} below the threshold): {then}.", "magenta")
+
+    def _reached(self, metric: str, scores: Mapping[str, float | None]) -> bool:
+        value = scores.get(metric)
+        return value is not None and value >= getattr(self.settings, f"{metric}_threshold")
 
     def _agree(self, written: Mapping[str, Any]) -> None:
         self.say(f"  The debate stops: {written['stop_reason']}.", "magenta")

@@ -5,8 +5,9 @@ Debates are scored by `moot.nodes.score`, which computes the same shares and mea
     llm = ragas.llms.llm_factory("gpt-4o-mini", client=openai.AsyncOpenAI())
     await ragas_faithfulness(claim, rationale, [piece["text"] for piece in evidence], llm)
 
-Where RAGAS gives NaN, 0 or an error, so do these functions, while ours gives null: without statements (NaN), without
-evidence or answer (`ValueError`), for an answer that its model calls evasive in every question (0; S1 has no such term).
+What RAGAS gives is passed on as it is, also where ours differs on purpose: without statements NaN, without evidence or
+answer a `ValueError` (ours: null); for an answer that its model calls noncommittal in every question 0 (ours: the mean,
+as S1 has no such term).
 RAGAS reports its use to its makers unless the environment says RAGAS_DO_NOT_TRACK=true before it is first used.
 """
 

@@ -26,7 +26,13 @@ from moot.evals.ragas_adapter import ragas_answer_relevance, ragas_faithfulness
 from moot.graphs.tool_mad import ToolMadSettings
 from moot.nodes.models import open_chat_model
 from moot.nodes.run import Node
-from moot.nodes.score import answer_relevance, answer_relevance_node, faithfulness, faithfulness_node
+from moot.nodes.score import (
+    answer_relevance,
+    answer_relevance_node,
+    faithfulness,
+    faithfulness_node,
+    faithfulness_score,
+)
 from moot.nodes.speaker import Speaker
 from moot.retrievers import Evidence, ReplyError, UserError, make_evidence, open_encoder
 
@@ -173,6 +179,7 @@ async def test_difference_no_statements(start_stub: StartStub) -> None:
     async with reference(start_stub(judged([], [])).url) as llm:
         assert math.isnan(await ragas_faithfulness(CLAIM, ANSWER, [CONTEXT], llm))
     assert (await faithfulness(ANSWER, found(), await scorer(), claim=CLAIM)).score is None
+    assert faithfulness_score([]) is None
 
 
 async def test_difference_no_evidence(start_stub: StartStub) -> None:
@@ -227,11 +234,12 @@ async def test_difference_blank_questions(start_stub: StartStub, questions: list
 
 async def test_without_ragas_the_adapter_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ragas.metrics.collections", None)
+    unused: Any = None
     with pytest.raises(UserError, match=r"pip install 'moot\[ragas\]'") as caught:
-        await ragas_faithfulness(CLAIM, ANSWER, [CONTEXT], object())
+        await ragas_faithfulness(CLAIM, ANSWER, [CONTEXT], unused)
     assert caught.value.kind == "missing_package"
     with pytest.raises(UserError, match=r"pip install 'moot\[ragas\]'"):
-        await ragas_answer_relevance(CLAIM, ANSWER, object(), await open_encoder(STUB))
+        await ragas_answer_relevance(CLAIM, ANSWER, unused, unused)
 
 
 async def test_errors_of_ragas_pass_through(start_stub: StartStub) -> None:

@@ -1,0 +1,13 @@
+"""Tests cannot reach the network by accident."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from pytest_socket import SocketConnectBlockedError
+
+
+def test_only_loopback_can_be_reached() -> None:
+    with socket.socket() as outside, pytest.raises(SocketConnectBlockedError):
+        outside.connect(("192.0.2.1", 80))
