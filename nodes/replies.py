@@ -107,13 +107,10 @@ def verdicts_reply(count: int) -> type[VerdictsReply]:
             raise ValueError(f"needs one verdict for each index from 0 to {count - 1}, not for {given}")
         return sorted(verdicts, key=lambda v: v.index)
 
-    numbered = create_model(
-        "StatementVerdict",
-        __base__=StatementVerdict,
-        index=(Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0, "maximum": count - 1})], ...),
-    )
+    place = Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0, "maximum": count - 1})]
+    numbered = create_model("StatementVerdict", __base__=StatementVerdict, index=(place, ...))
     size = {"minItems": count, "maxItems": count}
-    kind = Annotated[list[numbered], AfterValidator(complete), Field(json_schema_extra=size)]  # type: ignore[valid-type]
+    kind = Annotated[list[numbered], AfterValidator(complete), Field(json_schema_extra=size)]
     return create_model("VerdictsReply", __base__=VerdictsReply, verdicts=(kind, ...))
 
 

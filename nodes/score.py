@@ -37,13 +37,19 @@ def answer_relevance_score(claim: Sequence[float], questions: Sequence[Sequence[
     Args:
         claim: the claim's vector, of any length but 0.
         questions: the vectors of the questions that the answer answers. None without questions.
+
+    Raises:
+        ValueError: a vector is zero or not finite.
     """
     import numpy as np
 
     if not len(questions):
         return None
     c, q = np.asarray(claim, dtype=float), np.asarray(questions, dtype=float)
-    return float(np.mean(q @ c / (np.linalg.norm(q, axis=1) * np.linalg.norm(c))))
+    lengths = np.linalg.norm(q, axis=1) * np.linalg.norm(c)
+    if not np.all(np.isfinite(lengths) & (lengths > 0)):
+        raise ValueError("a vector without a direction has no cosine")
+    return float(np.mean(q @ c / lengths))
 
 
 def passes(

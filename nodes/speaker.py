@@ -19,6 +19,7 @@ from moot.nodes.state import Call, Warned
 from moot.retrievers.endpoint import Endpoint, explain, limiter, with_retries
 from moot.retrievers.errors import MootError, Outcome, ReplyError
 from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
 
 R = TypeVar("R", bound=Reply)
 
@@ -172,8 +173,12 @@ def as_speaker(model: Speaker | BaseChatModel, role: str) -> Speaker:
     """A speaker for a role, from one or from any LangChain chat model (that of your own application, say)."""
     if isinstance(model, Speaker):
         return model
+    from langchain_openai.chat_models.base import BaseChatOpenAI
+    from moot.nodes.fake import FakeChatModel
+
     name = str(getattr(model, "model_name", None) or getattr(model, "model", None) or type(model).__name__)
-    return Speaker(role, ChatModel(name, model, Endpoint(f"model:{id(model)}", "")))
+    structured: StructuredOutput = "json_schema" if isinstance(model, BaseChatOpenAI | FakeChatModel) else "text"
+    return Speaker(role, ChatModel(name, model, Endpoint(f"The model {name}", "")), structured_output=structured)
 
 
 def start_chain() -> None:
@@ -187,8 +192,8 @@ def again(problem: str) -> str:
 
 
 def text_of(message: AIMessage) -> str:
-    """A message's text."""
-    return str(message.text)
+    """A message's text; half a character (a lone surrogate) becomes a question mark, as it could not be sent again."""
+    return str(message.text).encode(errors="replace").decode()
 
 
 def read_reply(message: AIMessage, reply: type[R]) -> tuple[R | None, str, str]:
@@ -210,9 +215,13 @@ def read_reply(message: AIMessage, reply: type[R]) -> tuple[R | None, str, str]:
     if value is None:
         return None, "unparsed", "it holds no complete JSON object"
     try:
-        return reply.model_validate(value), "ok", ""
+        found = reply.model_validate(value)
+        found.model_dump_json()
+    except PydanticSerializationError:
+        return None, "unparsed", "it holds half a character (a lone surrogate)"
     except ValidationError as error:
         return None, "unparsed", "; ".join(_problem(e) for e in error.errors()[:3])
+    return found, "ok", ""
 
 
 def _problem(error: Any) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from moot.nodes.state import Task
 from moot.retrievers.errors import UserError
+from moot.retrievers.evidence import clean
 
 LONGEST_CLAIM = 4000
 """Characters."""
@@ -70,7 +71,7 @@ def check_claim(claim: object) -> str:
     Raises:
         UserError: no text, an empty one, one of more than 4,000 characters, or one that is no valid Unicode.
     """
-    if not isinstance(claim, str) or not claim.strip():
+    if not isinstance(claim, str) or not clean(claim):
         raise UserError("The claim is empty. Give one sentence that can be true or false.", kind="invalid_claim")
     if len(claim) > LONGEST_CLAIM:
         raise UserError(
@@ -78,7 +79,9 @@ def check_claim(claim: object) -> str:
             kind="invalid_claim",
         )
     if any("\ud800" <= character <= "\udfff" for character in claim):
-        raise UserError("The claim holds half a character (a lone surrogate), which cannot be sent.", kind="invalid_claim")
+        raise UserError(
+            "The claim holds half a character (a lone surrogate), which cannot be sent.", kind="invalid_claim"
+        )
     return claim.strip()
 
 

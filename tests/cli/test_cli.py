@@ -163,7 +163,8 @@ def test_listings() -> None:
 
 
 def test_help_loads_nothing_heavy() -> None:
-    code = "import sys; sys.argv = ['moot', '--help']\ntry:\n import moot.cli.main as m; m.run()\nexcept SystemExit: pass\n"
+    code = "import sys; sys.argv = ['moot', '--help']\nimport moot.cli.main as m\n"
+    code += "try: m.run()\nexcept SystemExit: pass\n"
     code += "print(sorted({n.partition('.')[0] for n in sys.modules} & {'langgraph', 'torch', 'chromadb', 'openai'}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"

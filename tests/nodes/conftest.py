@@ -1,0 +1,8 @@
+"""Properties are checked without a deadline: the first example pays for imports."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+settings.register_profile("moot", deadline=None)
+settings.load_profile("moot")

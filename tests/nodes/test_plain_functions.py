@@ -1,0 +1,152 @@
+"""The steps outside a debate: as plain functions with any LangChain model, and as nodes of other people's graphs."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import pytest
+from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
+from langgraph.graph import END, START, StateGraph
+from moot.nodes.fake import FakeChatModel
+from moot.nodes.judge import judge
+from moot.nodes.query import formulate_query, query_node
+from moot.nodes.respond import respond
+from moot.nodes.score import answer_relevance, answer_relevance_score, faithfulness, faithfulness_node
+from moot.nodes.settings import Settings
+from moot.nodes.state import Turn, merge_turns
+from moot.nodes.task import make_task
+from moot.retrievers import Evidence, make_evidence
+from moot.retrievers.errors import ReplyError, UserError
+from typing_extensions import TypedDict
+
+CLAIM = "The kilogram is defined by a constant."
+TASK = make_task()
+TURN: Turn = {"round": 1, "phase": "primary", "agent": "search", "step": "respond"}
+ANSWER: Turn = {**TURN, "answer": "SUPPORTS", "rationale": "So it is.", "citations": []}
+FAKE = FakeChatModel(seed="1")
+
+
+def evidence() -> list[Evidence]:
+    return [make_evidence(text="It is.", title="Units", source="a book", query="kg", score=1.0, retriever="bm25:x")]
+
+
+class Lengths:
+    """An encoder whose vectors are easily followed by hand."""
+
+    name = "lengths"
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        return [[1.0, float(len(t) % 3)] for t in texts]
+
+
+async def test_a_query() -> None:
+    one = await formulate_query(CLAIM, FAKE)
+    assert one
+    assert one == await formulate_query(CLAIM, FakeChatModel(seed="1"))
+    assert one != await formulate_query(CLAIM, FakeChatModel(seed="2"))
+    assert await formulate_query(CLAIM, FAKE, opponents=[ANSWER], previous_query=one)
+
+
+async def test_an_answer() -> None:
+    reply = await respond(CLAIM, TASK, evidence(), FAKE, opponents=[ANSWER])
+    assert reply.answer in TASK["labels"]
+    assert reply.rationale
+    assert (await respond(CLAIM, make_task(options=["yes", "no"]), [], FAKE)).answer in ("A", "B")
+
+
+async def test_faithfulness() -> None:
+    found = await faithfulness("It is so.", evidence(), FAKE, claim=CLAIM)
+    assert len(found.statements) == len(found.supported) > 0
+    assert found.score == sum(found.supported) / len(found.supported)
+
+
+async def test_faithfulness_without_statements_is_unknown() -> None:
+    model = FakeListChatModel(responses=['{"statements": []}', '{"verdicts": []}'])
+    found = await faithfulness("Well.", evidence(), model)
+    assert (found.score, found.statements, found.supported) == (None, [], [])
+
+
+async def test_faithfulness_counts_each_statement_by_its_index() -> None:
+    verdicts = (
+        '{"verdicts": [{"index": %d, "reason": "", "supported": %s}, {"index": %d, "reason": "", "supported": %s}]}'
+    )
+    model = FakeListChatModel(responses=['{"statements": ["One.", "Two."]}', verdicts % (1, "true", 0, "false")])
+    found = await faithfulness("One. Two.", evidence(), model)
+    assert (found.score, found.supported) == (0.5, [False, True])
+
+
+@pytest.mark.parametrize("n", [1, 3, 5])
+async def test_answer_relevance(n: int) -> None:
+    encoder = Lengths()
+    found = await answer_relevance(CLAIM, "SUPPORTS. So it is.", FAKE, encoder, n)
+    assert len(found.questions) == n
+    vectors = await encoder.embed([CLAIM, *found.questions])
+    assert found.score == answer_relevance_score(vectors[0], vectors[1:])
+
+
+async def test_a_judgement() -> None:
+    reply = await judge(CLAIM, TASK, [ANSWER, {**ANSWER, "round": 2}], evidence(), FAKE, scores={"search": {}})
+    assert reply.answer in TASK["labels"]
+
+
+async def test_a_model_that_never_gives_structure() -> None:
+    model: BaseChatModel = FakeListChatModel(responses=["SUPPORTS, I would say."])
+    with pytest.raises(ReplyError) as unusable:
+        await respond(CLAIM, TASK, evidence(), model)
+    assert unusable.value.kind == "unparsed"
+    assert "as debater" in unusable.value.detail
+
+
+class Foreign(TypedDict, total=False):
+    """A state that knows nothing of debates beyond what the node reads."""
+
+    claim: str
+    turns: Annotated[list[Turn], merge_turns]
+    evidence: list[Evidence]
+    calls: Annotated[list[Any], operator.add]
+    warnings: Annotated[list[Any], operator.add]
+    depth: int
+    error: Any
+
+
+def foreign(node: Any) -> Any:
+    builder = StateGraph(Foreign)
+    builder.add_node("score", node)
+    builder.add_edge(START, "score")
+    builder.add_edge("score", END)
+    return builder.compile()
+
+
+async def test_a_node_in_a_foreign_graph() -> None:
+    graph = foreign(faithfulness_node().having(Settings(model="fake:1"), "score"))
+    state = await graph.ainvoke({"claim": CLAIM, "turns": [ANSWER], "evidence": evidence()})
+    [turn] = state["turns"]
+    assert 0 <= turn["scores"]["faithfulness"] <= 1
+    assert turn["rationale"] == "So it is."
+    assert [(c["node"], c["role"], c["model"], c["agent"]) for c in state["calls"]] == [
+        ("score", "scorer", "fake:1", "search")
+    ] * 2
+    assert state["depth"] == 2
+    assert state.get("error") is None
+
+
+async def test_a_node_in_a_failed_debate_does_nothing() -> None:
+    graph = foreign(faithfulness_node().having(Settings(model="fake:1")))
+    error = {"kind": "timeout", "where": "", "detail": "late", "retryable": True}
+    state = await graph.ainvoke({"claim": CLAIM, "turns": [ANSWER], "evidence": evidence(), "error": error})
+    assert not state.get("calls")
+    assert "scores" not in state["turns"][0]
+
+
+async def test_what_the_caller_can_mend_becomes_the_error_of_the_state() -> None:
+    graph = foreign(faithfulness_node().having(Settings(model="nobody:x")))
+    state = await graph.ainvoke({"claim": CLAIM, "turns": [ANSWER], "evidence": evidence()})
+    assert state["error"]["kind"] == "unknown_provider"
+
+
+async def test_a_node_without_settings_says_what_it_needs() -> None:
+    with pytest.raises(UserError, match=r"\.having\(Settings"):
+        await foreign(query_node()).ainvoke({"claim": CLAIM, "turns": [TURN]})

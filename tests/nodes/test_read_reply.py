@@ -1,0 +1,208 @@
+"""How a model's message becomes a reply, and that nothing else does."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage
+from moot.nodes.replies import (
+    QueryReply,
+    Reply,
+    StatementsReply,
+    answer_reply,
+    questions_reply,
+    verdicts_reply,
+)
+from moot.nodes.speaker import find_object, read_reply
+from moot.nodes.task import make_task
+
+ANSWER = answer_reply(make_task())
+VALID: dict[str, Any] = {
+    "rationale": 'It says "{so}" \\ and {"answer": "REFUTES"}.',
+    "citations": [{"evidence_id": "ev-0123456789", "quote": "é\n‹…›"}, {"evidence_id": "ev-1", "quote": "{}"}],
+    "answer": "SUPPORTS",
+}
+VERDICTS = {"verdicts": [{"index": i, "reason": "stated", "supported": i == 0} for i in range(2)]}
+
+
+def said(text: str, finish: str = "stop", **more: Any) -> AIMessage:
+    return AIMessage(text, response_metadata={"finish_reason": finish}, additional_kwargs=more)
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        "%s",
+        "  \n%s\n",
+        "```json\n%s\n```",
+        "```\n%s```",
+        "Certainly! Here it is: %s Let me know.",
+        'In {braces} and {} and {\'quotes\'}, {"a", "b"}: %s',
+        "<think>\\frac{1}{2} is {half</think>%s",
+        "\ufeff%s",
+        "%s {",
+        "%s\n%s",
+    ],
+)
+@pytest.mark.parametrize("indent", [None, 2])
+def test_an_object_is_found_bare_fenced_and_amid_prose(around: str, indent: int | None) -> None:
+    text = around.replace("%s", json.dumps(VALID, indent=indent))
+    assert find_object(text) == VALID
+    found, outcome, problem = read_reply(said(text), ANSWER)
+    assert found is not None
+    assert (found.answer, found.citations[0].quote, outcome, problem) == ("SUPPORTS", "é\n‹…›", "ok", "")
+
+
+@pytest.mark.parametrize(
+    ("reply", "value"),
+    [
+        (ANSWER, VALID),
+        (verdicts_reply(2), VERDICTS),
+        (QueryReply, {"query": 'the "{query}"'}),
+        (StatementsReply, {"statements": ["One {}.", '{"statements": []}']}),
+        (questions_reply(2), {"questions": ["Who?", "When?"]}),
+    ],
+)
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_half_a_reply_is_never_usable(reply: type[Reply], value: dict[str, Any], ascii_only: bool) -> None:
+    text = json.dumps(value, ensure_ascii=ascii_only)
+    assert read_reply(said(text), reply)[0] is not None
+    for raw in {text.encode()[:n] for n in range(len(text.encode()))}:
+        cut = raw.decode(errors="replace")
+        found, outcome, problem = read_reply(said(cut), reply)
+        assert (found, outcome) == (None, "unparsed" if cut.strip() else "empty")
+        assert problem
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        "{" * 100_000,
+        '{"' * 100_000,
+        '{"a":' * 100_000,
+        '{"a":' + "[" * 100_000,
+        '{"a":[' * 50_000,
+        '{"a":' * 100_000 + "1" + "}" * 100_000,
+        "[" * 100_000 + "]" * 100_000,
+        "{ " * 100_000,
+        '{"query": "' + "\\u00e9" * 100_000,
+        '{"query": ' + "9" * 100_000 + "}",
+    ],
+)
+def test_a_hostile_reply_costs_little_time(text: str) -> None:
+    started = time.perf_counter()
+    assert read_reply(said(text), QueryReply)[:2] == (None, "unparsed")
+    assert time.perf_counter() - started < 1  # the event loop waits meanwhile
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SUPPORTS",
+        "null",
+        "true",
+        "5",
+        "NaN",
+        '"SUPPORTS"',
+        "[]",
+        "[1, 2]",
+        '["SUPPORTS"]',
+        "{}",
+        '{"answer": NaN}',
+        '{"rationale": NaN, "citations": NaN, "answer": Infinity}',
+        '{"rationale": "So.", "citations": [], "answer": null}',
+        '{"rationale": "So.", "citations": [], "answer": 1}',
+        '{"rationale": "So.", "citations": [], "answer": ["SUPPORTS"]}',
+        '{"rationale": "So.", "citations": [], "answer": ""}',
+        '{"rationale": "So.", "citations": [], "answer": "TRUE"}',
+        '{"rationale": "So.", "citations": [], "answer": "not SUPPORTS"}',
+        '{"rationale": "So.", "citations": null, "answer": "SUPPORTS"}',
+        '{"rationale": "So.", "citations": ["ev-1"], "answer": "SUPPORTS"}',
+        '{"rationale": " ", "citations": [], "answer": "SUPPORTS"}',
+        '{"rationale": "So.", "answer": "SUPPORTS"}',
+        '{"citations": [], "answer": "SUPPORTS"}',
+        '{"rationale": "So\nit is.", "citations": [], "answer": "SUPPORTS"}',  # a bare new line in a string
+        '{"rationale": "So\x00", "citations": [], "answer": "SUPPORTS"}',
+        '{"rationale": "\\ud800", "citations": [], "answer": "SUPPORTS"}',  # half a character
+        "{'rationale': 'So.', 'citations': [], 'answer': 'SUPPORTS'}",
+        '{"result": {"answer": "SUPPORTS"}}',
+        '{"answer": "SUPPORTS"',
+    ],
+)
+def test_what_is_no_answer_is_none(text: str) -> None:
+    found, outcome, problem = read_reply(said(text), ANSWER)
+    assert (found, outcome) == (None, "unparsed")
+    assert 10 < len(problem) <= 1000
+
+
+@pytest.mark.parametrize(
+    "verdicts",
+    [
+        [],
+        [(0, True)],
+        [(0, True), (0, True)],
+        [(1, True), (2, True)],
+        [(0, True), (1, True), (2, True)],
+        [(-1, True), (0, True)],
+        [(0, True), (float("nan"), True)],
+        [(0, True), (0.5, True)],
+        [(0, True), (1, None)],
+    ],
+)
+def test_verdicts_need_every_index_once(verdicts: list[tuple[float, bool | None]]) -> None:
+    value = {"verdicts": [{"index": i, "reason": "", "supported": s} for i, s in verdicts]}
+    assert read_reply(said(json.dumps(value)), verdicts_reply(2))[:2] == (None, "unparsed")
+
+
+def test_verdicts_are_put_in_order() -> None:
+    value = {"verdicts": [{"index": i, "reason": "", "supported": i == 2} for i in (2, 0, 1)]}
+    found, _, _ = read_reply(said(json.dumps(value)), verdicts_reply(3))
+    assert found is not None
+    assert [(v.index, v.supported) for v in found.verdicts] == [(0, False), (1, False), (2, True)]
+
+
+@pytest.mark.parametrize("count", [0, 2, 4])
+def test_questions_need_to_be_as_many_as_asked_for(count: int) -> None:
+    text = json.dumps({"questions": ["Who?"] * count})
+    assert read_reply(said(text), questions_reply(3))[:2] == (None, "unparsed")
+
+
+@pytest.mark.parametrize(
+    ("message", "outcome"),
+    [
+        (said(json.dumps(VALID), "length"), "cut"),
+        (said(json.dumps(VALID), "content_filter"), "refused"),
+        (said(json.dumps(VALID), refusal="I cannot help."), "refused"),
+        (said("", refusal="I cannot help."), "refused"),
+        (said("", "content_filter"), "refused"),
+        (said("", "length"), "cut"),
+        (said(""), "empty"),
+        (said(" \n\t"), "empty"),
+        (said("I cannot help."), "unparsed"),
+    ],
+)
+def test_how_a_reply_ended_counts_before_what_it_holds(message: AIMessage, outcome: str) -> None:
+    found, seen, problem = read_reply(message, ANSWER)
+    assert (found, seen) == (None, outcome)
+    assert problem
+
+
+def test_fields_that_nobody_asked_for_are_ignored_and_labels_are_made_canonical() -> None:
+    found, outcome, _ = read_reply(said(json.dumps({**VALID, "answer": "**not_enough_info**", "mood": 5})), ANSWER)
+    assert outcome == "ok"
+    assert found is not None
+    assert found.answer == "NOT ENOUGH INFO"
+    assert not hasattr(found, "mood")
+
+
+@given(st.text() | st.lists(st.sampled_from([*'{}[]",:\\', "answer", "SUPPORTS", "1", "null", "\n"])).map("".join))
+def test_no_text_raises(text: str) -> None:
+    found, outcome, _ = read_reply(said(text), ANSWER)
+    assert found is None
+    assert outcome in ("empty", "unparsed")

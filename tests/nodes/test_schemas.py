@@ -1,0 +1,162 @@
+"""Every schema that we send stays inside what OpenAI's strict structured output documents."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Any
+
+import pytest
+from moot.graphs.tool_mad import ToolMadSettings, graph
+from moot.nodes.fake import draw
+from moot.nodes.replies import (
+    QueryReply,
+    Reply,
+    StatementsReply,
+    answer_reply,
+    questions_reply,
+    reply_schema,
+    verdicts_reply,
+)
+from moot.nodes.task import make_task
+
+from tests.conftest import MODELS, StartStub, says
+
+KEYWORDS = {
+    *("$defs", "$ref", "additionalProperties", "anyOf", "const", "description", "enum", "exclusiveMaximum"),
+    *("exclusiveMinimum", "format", "items", "maxItems", "maximum", "minItems", "minimum", "multipleOf", "pattern"),
+    *("properties", "required", "type"),
+}
+DEEPEST = 10
+
+TASKS = [
+    make_task(),
+    make_task(labels=["yes", "no", "maybe"]),
+    make_task(labels=["Supported", "Refuted", "Not Enough Evidence", "Conflicting Evidence/Cherrypicking"]),
+    make_task(labels=["title", "default", "description"]),  # names that are keywords elsewhere
+    make_task(labels=['"quoted"', "back\\slash", "{brace}", "ünï"]),
+    make_task(options=["AA", "Aa"]),
+    make_task(options=[f"option {i}" for i in range(26)]),
+]
+REPLIES: list[type[Reply]] = [
+    QueryReply,
+    StatementsReply,
+    *map(answer_reply, TASKS),
+    *map(verdicts_reply, range(1, 9)),
+    *map(questions_reply, range(1, 6)),
+]
+
+
+def faults(schema: dict[str, Any]) -> list[str]:
+    """What in a schema goes beyond the subset."""
+    found: list[str] = []
+    parts: dict[str, Any] = schema.get("$defs", {})
+
+    def walk(node: Any, at: str, depth: int) -> None:
+        if not isinstance(node, dict):
+            found.append(f"{at}: {node!r} is no schema")
+            return
+        if depth > DEEPEST:
+            found.append(f"{at}: nested more than {DEEPEST} deep")
+            return
+        found.extend(f"{at}: {keyword}" for keyword in sorted(set(node) - KEYWORDS))
+        if "$ref" in node:
+            name = node["$ref"].removeprefix("#/$defs/")
+            if name not in parts:
+                found.append(f"{at}: {node['$ref']} leads nowhere")
+            else:
+                walk(parts[name], f"{at}>{name}", depth)
+        elif not {"type", "anyOf", "enum", "const"} & set(node):
+            found.append(f"{at}: no type")
+        if node.get("type") == "object" or "properties" in node:
+            properties = node.get("properties", {})
+            if node.get("type") != "object" or node.get("additionalProperties") is not False:
+                found.append(f"{at}: an open object")
+            if sorted(node.get("required", [])) != sorted(properties):
+                found.append(f"{at}: not all properties are required")
+            for name, value in properties.items():
+                walk(value, f"{at}.{name}", depth + 1)
+        if node.get("type") == "array":
+            walk(node.get("items"), f"{at}[]", depth + 1)
+        for option in node.get("anyOf", []):
+            walk(option, f"{at}|", depth)
+        if "enum" in node and len(set(node["enum"])) < len(node["enum"]):
+            found.append(f"{at}: a value twice")
+
+    if schema.get("type") != "object" or "anyOf" in schema:
+        found.append("the root is no object")
+    walk(schema, "$", 1)
+    return found
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "array", "items": {"type": "string"}},
+        {"type": "object", "properties": {}, "required": []},
+        {"type": "object", "properties": {"a": {"type": "string"}}, "required": [], "additionalProperties": False},
+        {
+            "type": "object",
+            "properties": {"a": {"type": "string", "maxLength": 5}},
+            "required": ["a"],
+            "additionalProperties": False,
+        },
+        {
+            "type": "object",
+            "properties": {"a": {"$ref": "#/$defs/A"}},
+            "required": ["a"],
+            "additionalProperties": False,
+        },
+        {"type": "object", "properties": {"a": {"type": "array"}}, "required": ["a"], "additionalProperties": False},
+        Reply.model_json_schema() | {"title": "Reply"},
+        {"$ref": "#/$defs/A", "$defs": {"A": {"type": "object"}}},
+    ],
+)
+def test_the_walker_sees_faults(schema: dict[str, Any]) -> None:
+    assert faults(schema)
+
+
+@pytest.mark.parametrize("reply", REPLIES, ids=lambda r: r.__name__)
+def test_schemas_stay_inside_the_subset(reply: type[Reply]) -> None:
+    schema = reply_schema(reply)
+    assert faults(schema) == []
+    assert set(schema["properties"]) == set(reply.model_fields)  # strict mode loses no field
+    assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", reply.__name__)
+    schema["properties"].clear()
+    assert reply_schema(reply)["properties"]  # nobody shares it
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda t: t["name"])
+def test_the_answers_enum_is_the_tasks_labels(task: Any) -> None:
+    assert reply_schema(answer_reply(task))["properties"]["answer"]["enum"] == task["labels"]
+
+
+@pytest.mark.parametrize("count", range(1, 9))
+def test_as_many_verdicts_as_statements(count: int) -> None:
+    schema = reply_schema(verdicts_reply(count))
+    verdicts = schema["properties"]["verdicts"]
+    assert (verdicts["minItems"], verdicts["maxItems"]) == (count, count)
+    [part] = [p for p in schema["$defs"].values() if "index" in p["properties"]]
+    assert (part["properties"]["index"]["minimum"], part["properties"]["index"]["maximum"]) == (0, count - 1)
+
+
+@pytest.mark.parametrize("reply", REPLIES, ids=lambda r: r.__name__)
+def test_what_the_fake_model_draws_is_valid(reply: type[Reply]) -> None:
+    schema = reply_schema(reply)
+    for seed in range(20):
+        reply.model_validate(draw(schema, random.Random(seed), schema.get("$defs", {})))
+
+
+async def test_all_that_a_debate_sends_stays_inside_the_subset(start_stub: StartStub) -> None:
+    stub = start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES")])
+    settings = ToolMadSettings.model_validate({"models": MODELS, "embedder": "openai:stub-embedding", "max_rounds": 2})
+    document = await graph.ainvoke({"claim": "The kilogram is defined by a constant."}, context=settings)
+    assert document["status"] == "done"
+    formats = [request["response_format"] for request in stub.requests()]
+    assert {f["type"] for f in formats} == {"json_schema"}
+    names = {f["json_schema"]["name"] for f in formats}
+    assert names == {"QueryReply", "AnswerReply", "StatementsReply", "VerdictsReply", "QuestionsReply"}
+    for wanted in formats:
+        assert set(wanted["json_schema"]) == {"name", "strict", "schema"}
+        assert wanted["json_schema"]["strict"] is True
+        assert faults(wanted["json_schema"]["schema"]) == []

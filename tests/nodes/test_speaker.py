@@ -1,0 +1,302 @@
+"""One call to a model over real HTTP: what is sent, what goes wrong, what is written down."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from moot.nodes.models import StructuredOutput, open_chat_model
+from moot.nodes.replies import AnswerReply, QueryReply, Reply, answer_reply, reply_schema
+from moot.nodes.speaker import Ledger, Speaker
+from moot.nodes.task import make_task
+from moot.retrievers.endpoint import close_clients
+from moot.retrievers.errors import MootError, ReplyError, UserError, WorldError
+
+from tests.conftest import StartStub, free_port
+
+PROMPT = ("Decide.", "The data.")
+ANSWER = answer_reply(make_task())
+GOOD = json.dumps({"rationale": "So it is.", "citations": [], "answer": "SUPPORTS"})
+CANARY = "sk-canary-5f2c9d8a7b"
+
+
+@dataclass
+class Asked:
+    """What came of one ask."""
+
+    reply: Any
+    error: MootError | None
+    ledger: Ledger
+
+    @property
+    def texts(self) -> str:
+        """Everything that is shown or stored."""
+        return f"{self.error and self.error.record('')} {self.ledger.calls} {self.ledger.warnings}"
+
+
+async def ask(
+    model: str = "openai:stub-a",
+    reply: type[Reply] = ANSWER,
+    *,
+    structured_output: StructuredOutput = "json_schema",
+    attempts: int = 3,
+    timeout: float = 30,
+) -> Asked:
+    ledger = Ledger(node="respond", round=2, agent="rag")
+    chat = await open_chat_model(model, timeout=timeout)
+    speaker = Speaker("rag", chat, ledger, structured_output, attempts)
+    try:
+        return Asked(await speaker.ask(PROMPT, reply), None, ledger)
+    except MootError as error:
+        return Asked(None, error, ledger)
+
+
+async def test_a_good_reply(start_stub: StartStub) -> None:
+    stub = start_stub([{"reply": GOOD}])
+    asked = await ask()
+    assert isinstance(asked.reply, AnswerReply)
+    assert asked.reply.answer == "SUPPORTS"
+    [call] = asked.ledger.calls
+    seconds = call.pop("seconds")  # type: ignore[misc]
+    assert 0 < seconds < 30
+    assert call == {
+        "node": "respond",
+        "role": "rag",
+        "agent": "rag",
+        "phase": "primary",
+        "round": 2,
+        "model": "openai:stub-a",
+        "reported_model": "stub-a",
+        "prompt_tokens": len("Decide.\nThe data.") // 4 + 1,
+        "completion_tokens": len(GOOD) // 4 + 1,
+        "attempts": 1,
+        "outcome": "ok",
+    }
+    assert (asked.ledger.warnings, asked.ledger.depth) == ([], 1)
+    [request] = stub.requests()
+    assert [(m["role"], m["content"]) for m in request["messages"]] == [("system", "Decide."), ("user", "The data.")]
+    assert request["response_format"]["json_schema"]["schema"] == reply_schema(ANSWER)
+
+
+async def test_tokens_that_are_not_counted_are_unknown(start_stub: StartStub) -> None:
+    choice = {"index": 0, "message": {"role": "assistant", "content": GOOD}, "finish_reason": "stop"}
+    raw = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+    start_stub([{"raw": json.dumps(raw)}])
+    [call] = (await ask()).ledger.calls
+    assert (call["prompt_tokens"], call["completion_tokens"], call["reported_model"]) == (None, None, "m")
+
+
+@pytest.mark.parametrize("status", [500, 503, 429, 408])
+async def test_what_passes_is_tried_again(start_stub: StartStub, status: int) -> None:
+    stub = start_stub([{"status": status, "retry_after": "0", "times": 2}, {"reply": GOOD}])
+    asked = await ask()
+    assert asked.reply.answer == "SUPPORTS"
+    assert [(c["attempts"], c["outcome"]) for c in asked.ledger.calls] == [(3, "ok")]
+    assert len(stub.requests()) == 3
+
+
+# What a model named after the case does, requests it gets with two attempts, the error's class and kind, its words.
+FAILURES: dict[str, tuple[dict[str, Any], int, type[MootError], str, str]] = {
+    "fails": ({"status": 500, "retry_after": "0"}, 2, WorldError, "server_error", "Try again later"),
+    "busy": ({"status": 429, "retry_after": "0"}, 2, WorldError, "rate_limited", "max_concurrency"),
+    "busy-long": ({"status": 429, "retry_after": "3600"}, 1, WorldError, "rate_limited", "3600 s of patience"),
+    "no-key": ({"status": 401}, 1, UserError, "authentication", "Check OPENAI_API_KEY"),
+    "forbidden": ({"status": 403}, 1, UserError, "authentication", "Check OPENAI_API_KEY"),
+    "unknown": ({"status": 404}, 1, UserError, "unknown_model", "Check its name"),
+    "refuses": ({"status": 400}, 1, UserError, "bad_request", "structured_output"),
+    "unpaid": (
+        {"status": 429, "raw": '{"error": {"message": "pay", "code": "insufficient_quota"}}'},
+        1,
+        UserError,
+        "quota",
+        "billing",
+    ),
+    "drops": ({"drop": True}, 2, WorldError, "unreachable", "could not be reached"),
+    "html": ({"raw": "<html>busy</html>"}, 2, WorldError, "bad_response", "ends in /v1"),
+    "half": ({"raw": '{"id": "1", "choices": [{"index": 0, "mess'}, 2, WorldError, "bad_response", "ends in /v1"),
+    "nothing": ({"raw": ""}, 2, WorldError, "bad_response", "ends in /v1"),
+    "hollow": ({"raw": "{}"}, 2, WorldError, "bad_response", "ends in /v1"),
+    "choiceless": ({"raw": '{"choices": []}'}, 2, WorldError, "bad_response", "ends in /v1"),
+    "array": ({"raw": "[1]"}, 2, WorldError, "bad_response", "ends in /v1"),
+    "null": ({"raw": "null"}, 2, WorldError, "bad_response", "ends in /v1"),
+}
+
+
+async def test_failures_say_what_to_do(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", CANARY)
+    stub = start_stub([{"model": f"^stub-{name}$", **rule} for name, (rule, *_) in FAILURES.items()])
+    results = await asyncio.gather(*(ask(f"openai:stub-{name}", attempts=2) for name in FAILURES))
+    sent = [request["model"] for request in stub.requests()]
+    for (name, (_, requests, kind_of, kind, words)), asked in zip(FAILURES.items(), results, strict=True):
+        assert asked.error is not None, name
+        assert (name, asked.error.kind, sent.count(f"stub-{name}")) == (name, kind, requests)
+        assert isinstance(asked.error, kind_of), name
+        assert not isinstance(asked.error, ReplyError), name
+        assert words in asked.error.detail, name
+        assert stub.url in asked.error.detail, name
+        assert asked.error.where == "rag: respond, round 2"
+        [call] = asked.ledger.calls
+        assert (call["attempts"], call["outcome"], call["prompt_tokens"]) == (requests, "failed", None), name
+        assert call["detail"] == asked.error.detail
+        assert CANARY not in asked.texts, name
+
+
+async def test_no_key_is_shown_when_the_endpoint_echoes_it(
+    start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", CANARY)
+    start_stub([{"status": 401, "raw": json.dumps({"error": {"message": f"Incorrect API key provided: {CANARY}."}})}])
+    asked = await ask()
+    assert asked.error is not None
+    assert asked.error.kind == "authentication"
+    assert "Incorrect API key provided: [OPENAI_API_KEY]." in asked.error.detail
+    assert CANARY not in asked.texts
+
+
+async def test_a_port_that_nobody_listens_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{free_port()}/v1")
+    asked = await ask(attempts=1)
+    assert asked.error is not None
+    assert (asked.error.kind, asked.error.retryable) == ("unreachable", True)
+    assert [(c["outcome"], c["attempts"]) for c in asked.ledger.calls] == [("failed", 1)]
+
+
+async def test_an_endpoint_that_takes_too_long(start_stub: StartStub) -> None:
+    start_stub([{"delay_ms": 1200, "times": 1}, {"reply": GOOD}])
+    started = time.perf_counter()
+    asked = await ask(attempts=1, timeout=0.3)
+    assert time.perf_counter() - started < 1.1
+    assert asked.error is not None
+    assert (asked.error.kind, asked.error.retryable) == ("timeout", True)
+    assert "raise the setting `timeout`" in asked.error.detail
+    assert (await ask(attempts=1, timeout=5)).reply.answer == "SUPPORTS"
+
+
+async def test_without_a_key_or_a_known_provider_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    for name, kind in {"openai:gpt": "missing_key", "nobody:x": "unknown_provider", "openai:": "unknown_model"}.items():
+        with pytest.raises(UserError) as refused:
+            await open_chat_model(name)
+        assert refused.value.kind == kind
+
+
+def raw_reply(**message: Any) -> dict[str, Any]:
+    """A rule: a whole response whose message is given."""
+    choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": "stop"}
+    return {
+        "raw": json.dumps({"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]})
+    }
+
+
+# What a model first does, the outcome, and what it is told before it tries again.
+UNUSABLE: dict[str, tuple[dict[str, Any], str, str]] = {
+    "cut": ({"reply": GOOD[:-9], "finish": "length"}, "cut", "cut off at the limit"),
+    "cut-late": ({"reply": GOOD, "finish": "length"}, "cut", "cut off at the limit"),
+    "filtered": ({"finish": "content_filter"}, "refused", "it was refused"),
+    "refused": (raw_reply(content=None, refusal="I cannot."), "refused", r"it was refused \(I cannot\.\)"),
+    "empty": ({"reply": ""}, "empty", "it was empty"),
+    "blank": ({"reply": " \n "}, "empty", "it was empty"),
+    "null": (raw_reply(content=None), "empty", "it was empty"),
+    "prose": ({"reply": "I would say SUPPORTS."}, "unparsed", "no complete JSON object"),
+    "half": ({"reply": GOOD[:-1]}, "unparsed", "no complete JSON object"),
+    "label": ({"reply": GOOD.replace("SUPPORTS", "LIKELY")}, "unparsed", r"`answer` is 'LIKELY', not one of \['SUPP"),
+    "fields": ({"reply": '{"answer": "SUPPORTS"}'}, "unparsed", "`rationale` Field required; `citations` Field req"),
+    "surrogate": ({"reply": "Half a \ud800 character."}, "unparsed", "no complete JSON object"),
+}
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+async def test_an_unusable_reply_is_asked_for_once_more(start_stub: StartStub, stubborn: bool) -> None:
+    rules: list[dict[str, Any]] = []
+    for name, (rule, _, _) in UNUSABLE.items():
+        rules.append({"model": f"^stub-{name}$", **rule} | ({} if stubborn else {"times": 1}))
+    stub = start_stub([*rules, {"reply": GOOD}])
+    results = await asyncio.gather(*(ask(f"openai:stub-{name}") for name in UNUSABLE))
+    requests = stub.requests()
+    for (name, (_, outcome, words)), asked in zip(UNUSABLE.items(), results, strict=True):
+        sent = [r["messages"] for r in requests if r["model"] == f"stub-{name}"]
+        outcomes = [c["outcome"] for c in asked.ledger.calls]
+        assert (name, len(sent), outcomes) == (name, 2, [outcome, outcome if stubborn else "ok"])
+        assert [c["attempts"] for c in asked.ledger.calls] == [1, 1]
+        assert re.search(words, asked.ledger.calls[0]["detail"]), name
+        assert [w["kind"] for w in asked.ledger.warnings] == [outcome] * (2 if stubborn else 1), name
+        assert asked.ledger.warnings[0]["where"] == "rag: respond, round 2"
+        assert asked.ledger.depth == 2
+        assert sent[1][:2] == sent[0]
+        assert [m["role"] for m in sent[1]] == ["system", "user", "assistant", "user"]
+        assert re.search(words, sent[1][3]["content"]), name
+        if stubborn:
+            assert isinstance(asked.error, ReplyError), name
+            assert (asked.error.kind, asked.reply) == (outcome, None)
+            assert re.search(words, asked.error.detail), name
+        else:
+            assert asked.error is None
+            assert asked.reply.answer == "SUPPORTS"
+
+
+@pytest.mark.parametrize("way", ["text", "json_object"])
+async def test_without_schemas_the_schema_is_said_in_words(start_stub: StartStub, way: StructuredOutput) -> None:
+    stub = start_stub([{"reply": f"Here: ```json\n{GOOD}\n```"}])
+    asked = await ask(structured_output=way)
+    assert asked.reply.answer == "SUPPORTS"
+    [request] = stub.requests()
+    assert request["response_format"] == ({"type": "json_object"} if way == "json_object" else None)
+    instructions, data = (m["content"] for m in request["messages"])
+    assert instructions == "Decide."
+    assert data.startswith("The data.\n\nReply with one JSON object")
+    assert json.loads(data.split("Its schema:\n")[1]) == reply_schema(ANSWER)
+
+
+async def test_at_most_so_many_calls_at_once(start_stub: StartStub) -> None:
+    stub = start_stub([{"match": "again$", "status": 500, "retry_after": "0", "times": 5}], latency_ms=10)
+    chat = await open_chat_model("openai:stub-a")
+
+    async def one(i: int) -> str:
+        speaker = Speaker("rag", chat, max_concurrency=4)
+        return (await speaker.ask(("Write.", f"{i} again" if i % 4 == 0 else str(i)), QueryReply)).query
+
+    assert len(await asyncio.gather(*map(one, range(40)))) == 40
+    calls = stub.calls()
+    assert len(calls) == 45
+    assert max(c["in_flight"] for c in calls) == 4
+
+
+def test_one_event_loop_after_another(start_stub: StartStub) -> None:
+    start_stub([{"reply": GOOD}])
+
+    async def once() -> list[Asked]:
+        try:
+            return list(await asyncio.gather(ask(), ask()))
+        finally:
+            await close_clients()
+
+    for _ in range(3):
+        assert [a.reply and a.reply.answer for a in asyncio.run(once())] == ["SUPPORTS"] * 2
+
+
+FORGETFUL = """
+import asyncio
+from moot.nodes.models import StructuredOutput, open_chat_model
+from moot.nodes.replies import QueryReply
+from moot.nodes.speaker import Speaker
+
+async def once():
+    speaker = Speaker("rag", await open_chat_model("openai:stub-a"), attempts=1)
+    replies = await asyncio.gather(*(speaker.ask(("Write.", str(i)), QueryReply) for i in range(4)))
+    return [r.query for r in replies]
+
+print(asyncio.run(once()) == asyncio.run(once()) == asyncio.run(once()))
+"""
+
+
+def test_loops_whose_clients_nobody_closed(start_stub: StartStub) -> None:
+    start_stub([{"reply": '{"query": "kilogram"}'}])
+    done = subprocess.run([sys.executable, "-c", FORGETFUL], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "True", "")

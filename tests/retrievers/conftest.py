@@ -1,0 +1,74 @@
+"""Fixtures: HTTP servers on loopback, and an empty home folder for one test."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+Answer = Callable[[int, dict[str, Any]], Awaitable[web.Response] | web.Response]
+"""What a server says to its n-th request (from 1), whose JSON body is given."""
+
+
+@dataclass
+class Server:
+    """A running server: its address, and the headers and bodies of what it was sent."""
+
+    url: str = ""
+    headers: list[dict[str, str]] = field(default_factory=list)
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+
+
+Serve = Callable[[Answer], Awaitable[Server]]
+
+
+@pytest.fixture
+async def serve() -> AsyncIterator[Serve]:
+    """Starts a server that answers every POST: ``await serve(lambda n, body: web.json_response(...))``."""
+    runners: list[web.AppRunner] = []
+
+    async def start(answer: Answer) -> Server:
+        server = Server()
+
+        async def handle(request: web.Request) -> web.Response:
+            server.headers.append(dict(request.headers))
+            server.bodies.append(await request.json())
+            said = answer(len(server.bodies), server.bodies[-1])
+            return said if isinstance(said, web.Response) else await said
+
+        app = web.Application()
+        app.router.add_post("/{path:.*}", handle)
+        runners.append(web.AppRunner(app, shutdown_timeout=0))
+        await runners[-1].setup()
+        site = web.TCPSite(runners[-1], "127.0.0.1", 0)
+        await site.start()
+        server.url = f"http://127.0.0.1:{runners[-1].addresses[0][1]}"
+        return server
+
+    yield start
+    for runner in runners:
+        await runner.cleanup()
+
+
+async def never(n: int, body: dict[str, Any]) -> web.Response:
+    """Answers when the test is over."""
+    return await asyncio.get_running_loop().create_future()
+
+
+@pytest.fixture
+def silence() -> Answer:
+    """A server that does not answer."""
+    return never
+
+
+@pytest.fixture
+def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder without corpora, for one test."""
+    home = tmp_path / "empty home"
+    monkeypatch.setenv("MOOT_HOME", str(home))
+    return home

@@ -1,0 +1,274 @@
+"""Corpora: reading files, building, interrupted builds, and everything that can be wrong with them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from moot.retrievers import Passage, UserError, index_passages, known_corpora, open_retriever, read_passages
+from moot.retrievers.corpus import BATCH, DEMO_CORPORA, all_passages, corpora_folder, demo_passages, read_manifest
+
+from .conftest import Serve
+
+MANY = BATCH + 44
+
+
+def passage(i: int | str, text: str = "", **more: Any) -> Passage:
+    return Passage(id=str(i), title=f"Entry {i}", text=text or f"Entry {i} of the ledger.", source="ledger", **more)
+
+
+async def count(name: str, passages: Iterator[Passage] | list[Passage]) -> tuple[int, int]:
+    """Indexes; returns how many passages were seen and how many had to be encoded."""
+    done = [(0, 0)]
+    await index_passages(name, passages, progress=lambda seen, encoded: done.append((seen, encoded)))
+    return done[-1]
+
+
+async def refused(name: str) -> UserError:
+    """The error that both kinds of search give for a corpus."""
+    errors = []
+    for kind in ("chroma", "bm25"):
+        with pytest.raises(UserError) as caught:
+            await open_retriever(f"{kind}:{name}")
+        errors.append(caught.value)
+    assert errors[0].kind == errors[1].kind
+    return errors[0]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    folder = tmp_path / "files"
+    (folder / "sub").mkdir(parents=True)
+    lines = [{"id": 7, "text": "Copper conducts well.", "source": "notes"}, {"id": "8", "text": "Tin is soft."}]
+    (folder / "a.jsonl").write_text("\ufeff" + "\n\n".join(json.dumps(line) for line in lines), encoding="utf-8")
+    (folder / "sub" / "b.md").write_text(
+        "\ufeff# Lead\n\nLead is heavy.\n\n## Zinc\nZinc coats steel.", encoding="utf-8"
+    )
+    (folder / "c.TXT").write_text("Iron rusts.\n\n\u200b\n\nGold does not.\n", encoding="utf-8")
+    (folder / "picture.png").write_bytes(b"\x89PNG")
+    (folder / "folder.txt").mkdir()
+    return folder
+
+
+async def test_files_of_every_kind_are_indexed(files: Path, empty_home: Path) -> None:
+    read = {p.id: (p.title, p.text) for p in read_passages(files)}
+    assert read == {
+        "7": ("", "Copper conducts well."),
+        "8": ("", "Tin is soft."),
+        "sub/b.md#2": ("Lead", "Lead is heavy."),
+        "sub/b.md#3": ("Zinc", "Zinc coats steel."),
+        "c.TXT#1": ("c", "Iron rusts."),
+        "c.TXT#3": ("c", "Gold does not."),
+    }
+    manifest = await index_passages("metals", read_passages(files))
+    assert manifest == read_manifest("metals")
+    assert (manifest.encoder, manifest.dimension, manifest.passages) == ("all-MiniLM-L6-v2", 384, 6)
+    assert manifest.complete
+    assert "metals" in known_corpora()
+    dense, lexical = [await (await open_retriever(k, corpus="metals")).search("tin", 1) for k in ("chroma", "bm25")]
+    assert dense[0]["id"] == lexical[0]["id"]
+    assert (dense[0]["title"], dense[0]["source"]) == ("(no title)", "(no source)")
+
+
+async def test_a_second_run_encodes_only_what_changed(empty_home: Path) -> None:
+    first = [passage(1, url="http://a.test"), passage(2, "e\u200d\u0301 and \x00 more"), passage(3)]
+    assert await count("ledger", first) == (3, 3)
+    assert await count("ledger", first) == (3, 0)
+    before = await open_retriever("chroma:ledger")
+    assert await count("ledger", [passage(1, "Rewritten."), passage(2, "e\u200d\u0301 and \x00 more")]) == (2, 1)
+    assert {p.id: p.text for p in all_passages("ledger")}["1"] == "Rewritten."
+    after = await open_retriever("chroma:ledger")
+    assert after is not before
+    assert [p["text"] for p in await after.search("Entry 1. Rewritten.", 1)] == ["Rewritten."]
+
+
+async def test_an_interrupted_build_is_refused_and_can_be_completed(empty_home: Path) -> None:
+    def half() -> Iterator[Passage]:
+        yield from map(passage, range(MANY))
+        raise OSError("the disk went away")
+
+    with pytest.raises(OSError, match="went away"):
+        await index_passages("broken", half())
+    error = await refused("broken")
+    assert (error.kind, error.exit_code) == ("unfinished_corpus", 2)
+    assert f"interrupted after {BATCH} passages" in error.detail or "interrupted after 0 passages" in error.detail
+    assert await count("broken", [passage(i) for i in range(MANY)]) == (MANY, MANY - BATCH)
+    assert len(await (await open_retriever("chroma:broken")).search("entry", 2 * MANY)) == MANY
+
+
+INDEX = """
+import asyncio, sys
+from pathlib import Path
+from moot.retrievers import index_passages, read_passages
+asyncio.run(index_passages("killed", read_passages(Path(sys.argv[1])), progress=lambda *done: print(done, flush=True)))
+"""
+
+
+async def test_a_killed_build_is_refused_and_can_be_completed(empty_home: Path, tmp_path: Path) -> None:
+    passages = [passage(i, f"Entry {i}: " + "goods were carried over the pass in winter. " * 8) for i in range(MANY)]
+    source = tmp_path / "ledger.jsonl"
+    source.write_text("\n".join(p.model_dump_json() for p in passages))
+    with subprocess.Popen([sys.executable, "-c", INDEX, str(source)], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == f"({BATCH}, {BATCH})\n"
+        child.kill()  # SIGKILL, while it encodes the second batch
+    assert child.returncode == -9
+    assert (await refused("killed")).kind == "unfinished_corpus"
+    assert await count("killed", read_passages(source)) == (MANY, MANY - BATCH)
+    assert [p.id for p in all_passages("killed")] == sorted(str(i) for i in range(MANY))
+
+
+OPEN = """
+import asyncio
+from moot.retrievers import open_retriever
+async def main():
+    print(len(await (await open_retriever("chroma:demo-news")).search("Moon", 1000)))
+asyncio.run(main())
+"""
+
+
+def test_two_processes_build_a_demo_corpus_once(empty_home: Path) -> None:
+    command = [sys.executable, "-c", OPEN]
+    children = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    found = [child.communicate()[0].strip() for child in children]
+    assert found == [str(len(demo_passages("demo-news")))] * 2
+
+
+async def test_threads_open_corpora_at_once(empty_home: Path) -> None:
+    """Chroma's clients break when several threads make them at the same time."""
+    names = [f"corpus-{i}" for i in range(12)]
+    await asyncio.gather(*(index_passages(name, [passage(name)]) for name in names))
+    assert {name: all_passages(name)[0].id for name in names} == {name: name for name in names}
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b'{"id": "1", "text": "fine"}\n' * 56 + b'{"id": "57", "text": ', "a.jsonl, line 57: Invalid JSON"),
+        (b'{"id": "1"}', "a.jsonl, line 1: text: Field required"),
+        (b'\n{"id": "1", "text": "\\u200b "}', "a.jsonl, line 2: text: Value error, holds no text"),
+        (b'["id", "text"]', "a.jsonl, line 1: Input should be an object"),
+        (b'{"id": "1", "text": "fine"}\n{"id": "2", "text": "caf\xe9"}', "a.jsonl, after line"),
+        (b'{"id": "1", "text": "one"}\n{"id": "1", "text": "two"}', "Two different passages have the id '1'"),
+    ],
+)
+async def test_bad_lines_are_named_and_nothing_is_built(
+    content: bytes, said: str, tmp_path: Path, empty_home: Path
+) -> None:
+    (tmp_path / "a.jsonl").write_bytes(content)
+    with pytest.raises(UserError, match=said) as caught:
+        await index_passages("lines", read_passages(tmp_path / "a.jsonl"))
+    assert caught.value.kind == "invalid_file"
+    assert read_manifest("lines") is None
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.md", "a.txt"])
+async def test_empty_and_unreadable_sources_are_refused(name: str, tmp_path: Path, empty_home: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    for path in (source / "nowhere", source):
+        with pytest.raises(UserError, match="There is no file|holds nothing to index") as caught:
+            await index_passages("nothing", read_passages(path))
+        assert caught.value.kind == "missing_file"
+    (source / name).write_text("\n \n")
+    with pytest.raises(UserError, match="no passage was found") as caught:
+        await index_passages("nothing", read_passages(source))
+    assert caught.value.kind == "empty_corpus"
+    assert (await refused("nothing")).kind == "unknown_corpus"
+    (source / name).write_bytes(b"caf\xe9")
+    with pytest.raises(UserError, match=f"{name}.*not UTF-8") as caught:
+        list(read_passages(source))
+
+
+async def test_a_mistake_leaves_a_whole_corpus_whole(empty_home: Path, tmp_path: Path) -> None:
+    await index_passages("whole", [passage(1)])
+    with pytest.raises(UserError, match="There is no file"):
+        await index_passages("whole", read_passages(tmp_path / "typo"))
+    assert len(all_passages("whole")) == 1
+
+
+@pytest.mark.parametrize("name", ["", "ab", "../up", "Upper", "a\0b", "x" * 64, "demo-mine"])
+async def test_bad_names_are_refused(name: str, empty_home: Path) -> None:
+    with pytest.raises(UserError, match="cannot name a corpus|kept for the demo") as caught:
+        await index_passages(name, [passage(1)])
+    assert caught.value.kind == "invalid_corpus"
+    if name and not name.startswith("demo-"):
+        assert (await refused(name)).kind == "invalid_corpus"
+
+
+async def test_an_unknown_corpus_is_refused_with_the_known_ones(empty_home: Path) -> None:
+    error = await refused("nowhere")
+    assert error.kind == "unknown_corpus"
+    assert all(name in error.detail for name in DEMO_CORPORA)
+    assert "moot index PATH --corpus nowhere" in error.detail
+
+
+async def test_a_home_that_cannot_be_written_is_refused(empty_home: Path) -> None:
+    empty_home.write_text("a file")
+    with pytest.raises(UserError, match="Set MOOT_HOME"):
+        await open_retriever("chroma")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text[: len(text) // 2],
+        lambda text: "[]",
+        lambda text: text.replace('"passages": 1', '"passages": "many"'),
+        lambda text: text.replace('"passages": 1', '"passages": 9'),
+        lambda text: text.replace('"name": "hurt"', '"name": "other"'),
+    ],
+    ids=["cut", "a list", "words for numbers", "too many passages", "renamed"],
+)
+async def test_a_damaged_manifest_is_refused(change: Any, empty_home: Path) -> None:
+    await index_passages("hurt", [passage(1)])
+    path = corpora_folder() / "hurt" / "manifest.json"
+    path.write_text(change(path.read_text()))
+    error = await refused("hurt")
+    assert error.kind == "damaged_corpus"
+    assert "Delete" in error.detail
+
+
+async def test_a_damaged_database_is_refused(empty_home: Path) -> None:
+    folder = corpora_folder() / "hurt" / "chroma"
+    folder.mkdir(parents=True)
+    (folder / "chroma.sqlite3").write_bytes(b"not a database, " * 1000)
+    manifest = {"name": "hurt", "encoder": "all-MiniLM-L6-v2", "dimension": 384, "passages": 1, "complete": True}
+    (folder.parent / "manifest.json").write_text(json.dumps(manifest))
+    assert (await refused("hurt")).kind == "damaged_corpus"
+
+
+async def test_a_corpus_takes_only_its_own_encoder(
+    serve: Serve, empty_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another encoder is refused, and so is another model behind the same name."""
+    dimension = 3
+
+    def answer(n: int, body: dict[str, Any]) -> web.Response:
+        vectors = [[1.0] * dimension for _ in body["input"]]
+        return web.json_response({"data": [{"index": i, "embedding": v} for i, v in enumerate(vectors)], "model": "m"})
+
+    server = await serve(answer)
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url + "/v1")
+    await index_passages("small", [passage(1)], encoder="openai:m")
+    retriever = await open_retriever("chroma:small", encoder="openai:m")
+    assert len(await retriever.search("entry", 1)) == 1
+    for attempt in (open_retriever("chroma:small"), index_passages("small", [passage(2)])):
+        with pytest.raises(UserError, match="Set embedder=openai:m") as caught:
+            await attempt
+        assert caught.value.kind == "corpus_mismatch"
+    dimension = 4
+    for attempt in (retriever.search("another", 1), index_passages("small", [passage(2)], encoder="openai:m")):
+        with pytest.raises(UserError, match="gave 3 dimensions; now it gives 4") as caught:
+            await attempt
+        assert caught.value.kind == "corpus_mismatch"

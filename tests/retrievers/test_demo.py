@@ -1,0 +1,55 @@
+"""The demo data: what they promise, and how much of it is found."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from importlib import resources
+from typing import Any
+
+import pytest
+from moot.retrievers import DEMO_CORPORA, open_retriever
+from moot.retrievers.corpus import demo_passages
+from moot.retrievers.evidence import clean, evidence_id
+
+CLAIMS: list[dict[str, Any]] = [
+    json.loads(line)
+    for line in (resources.files("moot.retrievers") / "demo" / "claims.jsonl").read_text(encoding="utf-8").splitlines()
+]
+PASSAGES = {name: demo_passages(name) for name in DEMO_CORPORA}
+
+
+def test_passages_are_whole() -> None:
+    everything = [p for passages in PASSAGES.values() for p in passages]
+    assert all(p.title and p.source and clean(p.text) == p.text for p in everything)
+    assert len({p.id for p in everything}) == len({p.text for p in everything}) == len(everything)
+    assert all(p.published and p.published[:4] in p.text.split(".")[0] for p in PASSAGES["demo-news"])
+
+
+def test_claims_are_balanced_and_rest_on_passages() -> None:
+    known = {p.id for passages in PASSAGES.values() for p in passages}
+    assert len({c["id"] for c in CLAIMS}) == len({c["claim"] for c in CLAIMS}) == len(CLAIMS)
+    assert set(Counter(c["label"] for c in CLAIMS).values()) == {14}
+    assert {e for c in CLAIMS for e in c["evidence"]} <= known
+    assert all(bool(c["evidence"]) == (c["label"] != "NOT ENOUGH INFO") for c in CLAIMS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "corpus", "measured"),
+    [
+        ("chroma", "demo-encyclopaedia", 1.0),
+        ("chroma", "demo-news", 1.0),
+        ("bm25", "demo-encyclopaedia", 18 / 19),
+        ("bm25", "demo-news", 1.0),
+    ],
+)
+async def test_recall_at_3(kind: str, corpus: str, measured: float) -> None:
+    """The share of a claim's listed passages among the first three, on average over the claims that have some."""
+    retriever = await open_retriever(f"{kind}:{corpus}")
+    ids = {evidence_id(clean(p.source), clean(p.text)): p.id for p in PASSAGES[corpus]}
+    recalls = []
+    for claim in CLAIMS:
+        if wanted := set(claim["evidence"]) & set(ids.values()):
+            found = {ids[piece["id"]] for piece in await retriever.search(claim["claim"], 3)}
+            recalls.append(len(wanted & found) / len(wanted))
+    assert sum(recalls) / len(recalls) >= measured - 0.1

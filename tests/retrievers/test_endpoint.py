@@ -1,0 +1,213 @@
+"""Endpoints: waits, the retry loop, errors of an embedding endpoint, vectors that are none, keys in messages."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
+from moot.retrievers import MootError, UserError, WorldError, open_encoder
+from moot.retrievers.encoders import unit
+from moot.retrievers.endpoint import LONGEST_WAIT, made_once, retry_after_seconds, with_retries
+from moot.retrievers.errors import redact
+
+from .conftest import Answer, Serve, Server
+
+
+def embedding(vectors: Any) -> web.Response:
+    return web.json_response({"data": [{"index": i, "embedding": v} for i, v in enumerate(vectors)], "model": "m"})
+
+
+@pytest.fixture
+def endpoint(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> Serve:
+    async def start(answer: Answer) -> Server:
+        server = await serve(answer)
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url + "/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-0123456789")
+        return server
+
+    return start
+
+
+async def fails(texts: int = 1, **options: Any) -> MootError:
+    with pytest.raises(MootError) as caught:
+        await (await open_encoder("openai:stub-embedding", **options)).embed(["a"] * texts)
+    assert "sk-secret" not in caught.value.detail
+    return caught.value
+
+
+# --- waits and retries ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("7", 7.0),
+        ("0", 0.0),
+        ("1.5", 1.5),
+        ("-3", 0.0),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0),
+        ("Wed, 21 Oct 2015 07:28:00 -0000", 0.0),
+        ("soon", None),
+        ("", None),
+        (None, None),
+        ("nan", None),
+        ("inf", None),
+        ("1e999", None),
+    ],
+)
+def test_retry_after(header: str | None, seconds: float | None) -> None:
+    assert retry_after_seconds(header) == seconds
+
+
+def test_retry_after_a_date_to_come() -> None:
+    header = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
+    assert retry_after_seconds(header) == pytest.approx(29.5, abs=0.6)
+
+
+@given(st.text())
+def test_any_header_is_read_or_ignored(header: str) -> None:
+    seconds = retry_after_seconds(header)
+    assert seconds is None or (math.isfinite(seconds) and seconds >= 0)
+
+
+@pytest.mark.parametrize(
+    ("error", "attempts"),
+    [
+        (WorldError("busy", kind="rate_limited", retryable=True, retry_after=0), 4),
+        (WorldError("busy", kind="server_error", retryable=True, retry_after=LONGEST_WAIT + 1), 1),
+        (WorldError("odd", kind="bad_response"), 1),
+        (UserError("no", kind="authentication"), 1),
+    ],
+)
+async def test_a_call_is_tried_as_often_as_that_can_help(error: MootError, attempts: int) -> None:
+    calls = 0
+
+    async def call() -> None:
+        nonlocal calls
+        calls += 1
+        raise error
+
+    with pytest.raises(MootError) as caught:
+        await with_retries(call, 4)
+    assert (caught.value, caught.value.attempts, calls) == (error, attempts, attempts)
+
+
+async def test_other_exceptions_are_not_tried_again() -> None:
+    calls = []
+
+    async def call() -> None:
+        calls.append(1)
+        raise KeyError("a mistake of ours")
+
+    with pytest.raises(KeyError):
+        await with_retries(call, 4)
+    assert len(calls) == 1
+
+
+async def test_what_is_made_once_is_shared_and_its_failures_are_not_kept() -> None:
+    made = 0
+
+    async def make() -> int:
+        nonlocal made
+        made += 1
+        await asyncio.wait([asyncio.ensure_future(asyncio.sleep(0))])
+        if made == 1:
+            raise WorldError("busy", kind="unreachable")
+        return made
+
+    first = await asyncio.gather(*(made_once("a test", make) for _ in range(5)), return_exceptions=True)
+    assert [type(result) for result in first] == [WorldError] * 5
+    assert await asyncio.gather(*(made_once("a test", make) for _ in range(5))) == [2] * 5
+
+
+# --- an embedding endpoint --------------------------------------------------------------------------------------------
+
+
+async def test_vectors_come_at_length_one_and_in_order(endpoint: Serve) -> None:
+    server = await endpoint(lambda n, body: embedding([[3.0, 4.0], [0.0, -2.0]]))
+    assert await (await open_encoder("openai:stub-embedding")).embed(["a", "b"]) == [[0.6, 0.8], [0.0, -1.0]]
+    assert server.bodies[0]["input"] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "said", "attempts"),
+    [
+        (400, "bad_request", "did not accept", 1),
+        (401, "authentication", "Check OPENAI_API_KEY", 1),
+        (404, "unknown_model", "does not know the model openai:stub-embedding", 1),
+        (429, "rate_limited", "asking for 0 s of patience", 3),
+        (500, "server_error", "Try again later", 3),
+    ],
+)
+async def test_errors_say_what_to_do(endpoint: Serve, status: int, kind: str, said: str, attempts: int) -> None:
+    body = {"error": {"message": "Not with sk-secret-0123456789", "code": "x"}}
+    server = await endpoint(lambda n, _: web.json_response(body, status=status, headers={"Retry-After": "0"}))
+    caught = await fails()
+    assert (caught.kind, caught.attempts, len(server.bodies)) == (kind, attempts, attempts)
+    assert said in caught.detail
+    assert "Not with [OPENAI_API_KEY]" in caught.detail
+    assert server.url in caught.detail
+
+
+async def test_a_used_up_quota_is_not_tried_again(endpoint: Serve) -> None:
+    body = {"error": {"message": "Pay.", "code": "insufficient_quota"}}
+    server = await endpoint(lambda n, _: web.json_response(body, status=429))
+    assert ((await fails()).kind, len(server.bodies)) == ("quota", 1)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_long_wait_is_not_waited_for(endpoint: Serve, status: int) -> None:
+    server = await endpoint(lambda n, _: web.json_response({}, status=status, headers={"Retry-After": "86400"}))
+    assert (await fails()).retry_after == 86400
+    assert len(server.bodies) == 1
+
+
+async def test_silence_and_absence(endpoint: Serve, silence: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = await endpoint(silence)
+    caught = await fails(attempts=1, timeout=0.2)
+    assert (caught.kind, caught.retryable, len(server.bodies)) == ("timeout", True, 1)
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    caught = await fails(attempts=1)
+    assert (caught.kind, caught.retryable) == ("unreachable", True)
+    assert "Check the address" in caught.detail
+
+
+@pytest.mark.parametrize(
+    "vectors",
+    [[], [[1.0], [1.0]], [[0.0, 0.0]], [[math.nan, 1.0]], [[math.inf]], [["a"]], [[[1.0], [1.0, 2.0]]], [None]],
+    ids=["none", "too many", "zero", "nan", "inf", "words", "ragged", "null"],
+)
+async def test_vectors_that_are_none_are_refused(endpoint: Serve, vectors: list[Any]) -> None:
+    await endpoint(lambda n, body: embedding(vectors))
+    caught = await fails(attempts=1)
+    assert isinstance(caught, WorldError)
+    assert caught.kind == "bad_response"
+
+
+async def test_a_web_page_instead_of_an_answer(endpoint: Serve) -> None:
+    await endpoint(lambda n, body: web.Response(text="<html>", content_type="text/html"))
+    caught = await fails(attempts=1)
+    assert caught.kind == "bad_response"
+    assert "/v1" in caught.detail
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1).filter(lambda v: math.hypot(*v) > 1e-6))
+def test_a_unit_vector_keeps_its_direction(vector: list[float]) -> None:
+    made = unit(vector)
+    assert math.hypot(*made) == pytest.approx(1)
+    assert sum(a * b for a, b in zip(made, vector, strict=True)) == pytest.approx(math.hypot(*vector))
+
+
+def test_keys_are_removed_from_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_API_KEY", "sk-012345")
+    monkeypatch.setenv("B_TOKEN", "sk-012345-and-more")
+    monkeypatch.setenv("C_SECRET", "short")
+    assert redact("sk-012345, sk-012345-and-more, short") == "[A_API_KEY], [B_TOKEN], short"
+    assert str(UserError("with sk-012345", kind="quota")) == "with [A_API_KEY]"

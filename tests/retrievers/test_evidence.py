@@ -1,0 +1,62 @@
+"""Evidence: ids, cleaning, merging."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from hypothesis import given
+from hypothesis import strategies as st
+from moot.retrievers import Evidence, make_evidence, merge_evidence
+from moot.retrievers.evidence import clean, evidence_id
+
+CONTROL = st.characters(categories=["Cc", "Cf", "Cs"])
+TEXT = st.text(st.one_of(st.characters(), CONTROL, st.sampled_from("e\u0301\u200d \n\t")))
+
+
+def piece(text: str = "Ice floats.", source: str = "a", query: str = "q", title: str = "t") -> Evidence:
+    return make_evidence(text=text, title=title, source=source, query=query, score=1.0, retriever="bm25:x")
+
+
+def test_an_id_depends_on_source_and_text_alone() -> None:
+    assert piece()["id"] == piece(query="other", title="other")["id"] == "ev-6dfadb80f6"  # stored runs hold such ids
+    assert len({piece()["id"], piece(source="b")["id"], piece(text="Ice sinks.")["id"]}) == 3
+    assert evidence_id("ab", "c") != evidence_id("a", "bc")
+
+
+@given(TEXT)
+def test_cleaning_is_done_once_and_leaves_no_control_characters(text: str) -> None:
+    cleaned = clean(text)
+    assert clean(cleaned) == cleaned
+    assert not [c for c in cleaned if unicodedata.category(c) in ("Cc", "Cf", "Cs") and c not in "\n\t"]
+    assert unicodedata.is_normalized("NFC", cleaned)
+
+
+@given(st.text(st.characters(categories=["L", "N", "P", "S"])))
+def test_cleaning_keeps_text(text: str) -> None:
+    assert clean(text) == unicodedata.normalize("NFC", text)
+
+
+def test_cleaning_removes_hidden_text_and_keeps_words_apart() -> None:
+    assert clean("\ufeff a\u202eb\u200bc\x00\x1b[0m ") == "abc[0m"
+    assert clean("one\r\ntwo\rthree\x0cfour\n\tfive") == "one\ntwo\nthree four\n\tfive"
+
+
+PIECES = st.lists(st.builds(piece, st.sampled_from("xyz"), st.sampled_from("ab"), st.sampled_from(["q1", "q2", "q3"])))
+
+
+@given(PIECES, PIECES)
+def test_merging_keeps_order_and_every_finding_once(old: list[Evidence], new: list[Evidence]) -> None:
+    merged = merge_evidence(old, new)
+    assert merge_evidence(merged, merged) == merged == merge_evidence(merged, new)
+    assert [p["id"] for p in merged] == list(dict.fromkeys(p["id"] for p in [*old, *new]))
+    findings = [(p["id"], r["query"]) for p in merged for r in p["retrievals"]]
+    assert len(findings) == len(set(findings))
+    assert set(findings) == {(p["id"], r["query"]) for p in [*old, *new] for r in p["retrievals"]}
+
+
+def test_merging_leaves_its_arguments_alone() -> None:
+    first, second = piece(query="q1"), piece(query="q2")
+    (merged,) = merge_evidence([first], [second])
+    assert [r["query"] for r in merged["retrievals"]] == ["q1", "q2"]
+    assert (first, second) == (piece(query="q1"), piece(query="q2"))
+    assert merge_evidence(None, None) == []

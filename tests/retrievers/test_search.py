@@ -1,0 +1,121 @@
+"""Searching corpora: names, odd queries, many searches at once, and no blocked loop."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from moot.retrievers import Passage, UserError, index_passages, open_encoder, open_retriever
+
+NAMES = ["chroma:demo-encyclopaedia", "bm25:demo-encyclopaedia"]
+
+
+async def test_names_say_what_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (await open_retriever("web")).name == "bm25:demo-news"
+    assert (await open_retriever("web", corpus="demo-encyclopaedia")).name == "bm25:demo-encyclopaedia"
+    assert (await open_retriever("chroma")).name == "chroma:demo-encyclopaedia"
+    assert (await open_retriever("bm25", corpus="demo-news")) is (await open_retriever("bm25:demo-news"))
+    with pytest.raises(UserError, match="TAVILY_API_KEY is not set") as caught:
+        await open_retriever("tavily")
+    assert caught.value.kind == "missing_key"
+    monkeypatch.setenv("TAVILY_API_KEY", "tvly-0123456789")
+    assert (await open_retriever("web")).name == "tavily"
+
+
+@pytest.mark.parametrize("name", ["", "google", "Chroma", "tavily:demo-news", "web:demo-news"])
+async def test_unknown_names_are_refused(name: str) -> None:
+    with pytest.raises(UserError, match="Known: chroma, chroma:CORPUS") as caught:
+        await open_retriever(name)
+    assert caught.value.kind == "unknown_retriever"
+
+
+async def test_unknown_encoders_are_refused() -> None:
+    for name in ("no-such/model", ""):
+        with pytest.raises(UserError, match="cannot be loaded") as caught:
+            await open_encoder(name)
+        assert caught.value.kind == "unknown_encoder"
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_search_gives_the_best_first_and_at_most_all(name: str) -> None:
+    retriever = await open_retriever(name)
+    found = await retriever.search("Which is the deepest lake?", 1000)
+    assert found[0]["title"] == "Lake Baikal"
+    assert len({p["id"] for p in found}) == len(found) <= 175
+    assert (len(found) == 175) == name.startswith("chroma")
+    scores = [r["score"] for p in found for r in p["retrievals"] if r["score"] is not None]
+    assert len(scores) == len(found)
+    assert scores == sorted(scores, reverse=True)
+    assert found[0]["retrievals"] == [{"query": "Which is the deepest lake?", "score": scores[0], "retriever": name}]
+
+
+@pytest.mark.parametrize("query", ["the and of", "zzyzx quux", "\u202e\U0001f600", "", " \x00\ud800"])
+async def test_words_that_match_nothing_find_nothing(query: str) -> None:
+    assert await (await open_retriever("bm25")).search(query, 3) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("query", ["deep lake " * 1000, "lake \ud800\x00\u202e", "🏔️ ལྷོ་ la\u0301ke", "湖 lake"])
+async def test_odd_queries_are_searched(name: str, query: str) -> None:
+    found = await (await open_retriever(name)).search(query, 3)
+    assert len(found) == 3 or ("la\u0301ke" in query and name.startswith("bm25"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_blank_query_finds_nothing(name: str) -> None:
+    assert await (await open_retriever(name)).search(" \u200b\n", 3) == []
+
+
+async def test_a_corpus_without_words_is_refused_by_lexical_search(empty_home: Path) -> None:
+    await index_passages("wordless", [Passage(id="1", text="the and of")])
+    with pytest.raises(UserError, match="use chroma:wordless"):
+        await open_retriever("bm25:wordless")
+    assert len(await (await open_retriever("chroma:wordless")).search("and", 3)) == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_fifty_searches_at_once(name: str) -> None:
+    queries = [f"{word} {n}" for n in range(10) for word in ("lake", "moon", "river", "tower", "virus")]
+    openers = await asyncio.gather(*(open_retriever(name) for _ in queries))
+    assert len({id(retriever) for retriever in openers}) == 1
+    at_once = await asyncio.gather(*(r.search(q, 3) for r, q in zip(openers, queries, strict=True)))
+    one_by_one = [await openers[0].search(q, 3) for q in queries]
+    assert at_once == one_by_one
+
+
+STRICT = """
+import asyncio, os
+from blockbuster import blockbuster_ctx
+from moot.retrievers import MootError, Passage, index_passages, open_encoder, open_retriever
+from moot.retrievers.endpoint import close_clients
+async def main():
+    for name in ("chroma:demo-news", "bm25:demo-news"):
+        assert len(await (await open_retriever(name)).search("Moon", 2)) == 2
+    await index_passages("small", [Passage(id="1", text="Ice floats.")])
+    assert len(await (await open_retriever("chroma:small")).search("ice", 2)) == 1
+    try:
+        await (await open_encoder("openai:m", attempts=2)).embed(["a"])
+    except MootError as error:
+        assert error.kind == "unreachable", error
+    try:
+        await (await open_retriever("tavily", attempts=2)).search("a", 2)
+    except MootError as error:
+        assert error.kind == "unreachable", error
+    await close_clients()
+with blockbuster_ctx():
+    asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("blockbuster") is None, reason="it comes with the LangGraph server")
+def test_nothing_blocks_the_loop(home: Path) -> None:
+    """In a fresh process, as first imports read files too; the LangGraph server refuses such calls."""
+    nobody = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "TAVILY_BASE_URL": "http://127.0.0.1:9"}
+    variables = os.environ | nobody | {"TAVILY_API_KEY": "tvly-0123456789"}
+    done = subprocess.run([sys.executable, "-c", STRICT], env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
