@@ -9,6 +9,7 @@ from typing import Any, Literal
 from langchain_core.language_models import BaseChatModel
 from moot.retrievers.endpoint import Endpoint, find_endpoint, http_client, made_in_thread
 from moot.retrievers.errors import UserError
+from moot.retrievers.lazy import imported
 from pydantic import BaseModel, ConfigDict, Field
 
 StructuredOutput = Literal["json_schema", "json_object", "text"]
@@ -72,14 +73,11 @@ async def open_chat_model(
     http = await http_client(timeout)
 
     def make() -> ChatModel:
-        from langchain_openai import ChatOpenAI
-        from pydantic import SecretStr
-
         limits: dict[str, Any] = {"max_tokens": max_tokens} if max_tokens else {}
-        chat = ChatOpenAI(
+        chat = imported("langchain_openai").ChatOpenAI(
             model=model,
             base_url=endpoint.base_url,
-            api_key=SecretStr(endpoint.api_key),
+            api_key=endpoint.api_key,
             temperature=temperature,
             timeout=timeout,
             max_retries=0,  # the one retry loop is ours

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 from moot.nodes.state import Task
 from moot.nodes.task import read_label
+from moot.retrievers.errors import redact
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 
 
@@ -90,7 +91,7 @@ def _answer_reply(labels: tuple[str, ...], task_json: str) -> type[AnswerReply]:
     def label(text: str) -> str:
         found = read_label(task, text)
         if found is None:
-            raise ValueError(f"is {text[:80]!r}, not one of {list(labels)}")
+            raise ValueError(f"is {redact(text)[:80]!r}, not one of {list(labels)}")
         return found
 
     kind = Annotated[str, AfterValidator(label), WithJsonSchema({"type": "string", "enum": list(labels)})]

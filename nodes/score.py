@@ -18,6 +18,7 @@ from moot.nodes.state import ScoreState, Turn
 from moot.prompts import as_data, fill, load
 from moot.retrievers import Encoder, Evidence
 from moot.retrievers.errors import MootError, UserError
+from moot.retrievers.lazy import imported
 
 # --- formulae -------------------------------------------------------------------------------------------------------
 
@@ -41,8 +42,7 @@ def answer_relevance_score(claim: Sequence[float], questions: Sequence[Sequence[
     Raises:
         ValueError: a vector is zero or not finite.
     """
-    import numpy as np
-
+    np = imported("numpy")
     if not len(questions):
         return None
     c, q = np.asarray(claim, dtype=float), np.asarray(questions, dtype=float)

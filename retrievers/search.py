@@ -12,16 +12,31 @@ news and notices for the others.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from typing import Any
 
-from moot.retrievers.corpus import Corpus, Passage, all_passages, corpus_state, open_corpus
+from moot.retrievers.corpus import (
+    Corpus,
+    Passage,
+    all_passages,
+    check_dimension,
+    corpus_state,
+    damaged,
+    open_corpus,
+)
 from moot.retrievers.encoders import DEFAULT_ENCODER, Encoder, open_encoder
-from moot.retrievers.endpoint import made_in_thread, made_once, with_retries
+from moot.retrievers.endpoint import made_in_thread, made_once, retry_after_seconds, said_by, tls, with_retries
 from moot.retrievers.errors import MootError, UserError, WorldError
 from moot.retrievers.evidence import Evidence, Retriever, clean, make_evidence
+from moot.retrievers.lazy import imported
+from pydantic import BaseModel, FiniteFloat, ValidationError
 
 RETRIEVER_NAMES = ("chroma", "bm25", "tavily", "web")
+LONGEST_WEB_QUERY = 400
+"""Characters of a query that Tavily takes; the rest is cut off."""
+MOST_WEB_RESULTS = 20
+"""Results per search that Tavily gives at most."""
 
 
 async def open_retriever(
@@ -89,16 +104,28 @@ class ChromaRetriever:
         self._encoder = encoder
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """The ``k`` passages nearest to the query."""
+        """The ``k`` passages nearest to the query.
+
+        Raises:
+            UserError: the encoder's vectors do not fit the corpus, or the corpus is damaged.
+            WorldError: the encoder's endpoint failed.
+        """
+        query = clean(query)
+        if not query:
+            return []
         vectors = await self._encoder.embed([query])
-        found = await asyncio.to_thread(
-            self._corpus.collection.query,
-            query_embeddings=vectors,
-            n_results=k,
-            include=["documents", "metadatas", "distances"],
-        )
+        check_dimension(self._corpus.manifest, len(vectors[0]))
+        found = await asyncio.to_thread(self._query, vectors, k)
         rows = zip(found["documents"][0], found["metadatas"][0], found["distances"][0], strict=True)
         return [self._piece(query, text, about, distance) for text, about, distance in rows]
+
+    def _query(self, vectors: list[list[float]], k: int) -> Any:
+        broken = imported("chromadb.errors").ChromaError
+        include = ["documents", "metadatas", "distances"]
+        try:
+            return self._corpus.collection.query(query_embeddings=vectors, n_results=k, include=include)
+        except broken as error:
+            raise damaged(self._corpus.manifest.name, f"it cannot be searched ({error})") from error
 
     def _piece(self, query: str, text: str, about: dict[str, str], distance: float) -> Evidence:
         return make_evidence(
@@ -119,8 +146,7 @@ class Bm25Retriever:
     about = "a search engine that matches words"
 
     def __init__(self, name: str, passages: list[Passage]) -> None:
-        import bm25s
-
+        bm25s = imported("bm25s")
         if not passages:
             raise UserError(f"The corpus {name!r} is empty. Index some files into it.", kind="empty_corpus")
         self.name = f"bm25:{name}"
@@ -128,15 +154,18 @@ class Bm25Retriever:
         self._stored = passages
         self._index = bm25s.BM25()
         tokens = bm25s.tokenize([f"{p.title}. {p.text}" for p in passages], stopwords="en", show_progress=False)
+        if not any(tokens.ids):
+            raise UserError(
+                f"The corpus {name!r} holds no words to search for; use chroma:{name}.", kind="empty_corpus"
+            )
         self._index.index(tokens, show_progress=False)
 
     async def search(self, query: str, k: int) -> list[Evidence]:
         """The ``k`` best passages that share a word with the query."""
-        return await asyncio.to_thread(self._search, query, k)
+        return await asyncio.to_thread(self._search, clean(query), k)
 
     def _search(self, query: str, k: int) -> list[Evidence]:
-        import bm25s
-
+        bm25s = imported("bm25s")
         tokens = bm25s.tokenize([query], stopwords="en", show_progress=False, return_ids=False)
         if not tokens[0]:
             return []
@@ -152,6 +181,22 @@ class Bm25Retriever:
             )
             for p, score in found
         ]
+
+
+class TavilyResult(BaseModel):
+    """A result of Tavily's, as far as it is read. ``content`` is an excerpt of the page."""
+
+    url: str
+    content: str
+    title: str | None = None
+    score: FiniteFloat | None = None
+    published_date: str | None = None
+
+
+class TavilyReply(BaseModel):
+    """An answer of Tavily's, as far as it is read."""
+
+    results: list[TavilyResult]
 
 
 class TavilyRetriever:
@@ -174,19 +219,29 @@ class TavilyRetriever:
     async def _client(self) -> Any:
         base_url = os.environ.get("TAVILY_BASE_URL")
 
+        def make_http() -> Any:
+            return imported("httpx").AsyncClient(verify=tls(), event_hooks={"response": [check_tavily_status]})
+
         def make() -> Any:
-            from tavily import AsyncTavilyClient
+            return imported("tavily").AsyncTavilyClient(
+                self._key, api_base_url=base_url, client_source="moot", client=http
+            )
 
-            return AsyncTavilyClient(self._key, api_base_url=base_url, client_source="moot")
-
+        http = await made_in_thread(("http for tavily", base_url, self._key), make_http)
         return await made_in_thread(("tavily", base_url, self._key), make)
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """The first ``k`` results for a query."""
+        """The first ``k`` results for a query (20 at most) that hold text."""
+        query = clean(query)[:LONGEST_WEB_QUERY]
+        if not query:
+            return []
 
-        async def call() -> Any:
+        async def call() -> TavilyReply:
             try:
-                return await client.search(query[:400], max_results=k, timeout=self._timeout)
+                found = await client.search(query, max_results=min(k, MOST_WEB_RESULTS), timeout=self._timeout)
+                return TavilyReply.model_validate(found)
+            except MootError:
+                raise
             except Exception as error:
                 raise explain_tavily(error) from error
 
@@ -194,36 +249,61 @@ class TavilyRetriever:
         reply, _ = await with_retries(call, self._attempts)
         return [
             make_evidence(
-                text=str(row["content"]),
-                title=str(row.get("title") or ""),
-                source=str(row["url"]),
-                url=str(row["url"]),
-                published=row.get("published_date"),
+                text=row.content,
+                title=row.title or "",
+                source=row.url,
+                url=row.url,
+                published=row.published_date,
                 query=query,
-                score=row.get("score"),
+                score=row.score,
                 retriever=self.name,
             )
-            for row in reply.get("results", [])[:k]
-            if row.get("content") and row.get("url")
+            for row in reply.results[:k]
+            if clean(row.content)
         ]
+
+
+async def check_tavily_status(response: Any) -> None:
+    """Raises our error for an HTTP error of Tavily's; its own client would drop the Retry-After header."""
+    status = response.status_code
+    if status == 200:
+        return
+    try:
+        detail = json.loads(await response.aread()).get("detail")
+        said = said_by(detail.get("error") if isinstance(detail, dict) else detail)
+    except (ValueError, AttributeError):
+        said = ""
+    if status == 401:
+        raise UserError(f"Tavily refused the key (HTTP 401{said}). Check TAVILY_API_KEY.", kind="authentication")
+    if status in (403, 432, 433):
+        raise UserError(f"Tavily refused the search (HTTP {status}{said}). Check the plan's quota.", kind="quota")
+    if status == 429 or status >= 500:
+        raise WorldError(
+            f"Tavily is receiving too many searches (HTTP 429{said}). Try again later."
+            if status == 429
+            else f"Tavily failed (HTTP {status}{said}). Try again later.",
+            kind="rate_limited" if status == 429 else "server_error",
+            retryable=True,
+            retry_after=retry_after_seconds(response.headers.get("retry-after")),
+        )
+    raise UserError(
+        f"Tavily did not accept the search (HTTP {status}{said}). Check TAVILY_BASE_URL and the query.",
+        kind="bad_request",
+    )
 
 
 def explain_tavily(error: Exception) -> MootError:
     """An exception of the Tavily client, as an error of ours that says what to do."""
-    import httpx
-    from tavily import errors
-
-    if isinstance(error, errors.InvalidAPIKeyError):
-        return UserError("Tavily refused the key. Check TAVILY_API_KEY.", kind="authentication")
-    if isinstance(error, errors.ForbiddenError):
-        return UserError(f"Tavily refused the search ({error}). Check the plan's quota.", kind="quota")
-    if isinstance(error, errors.UsageLimitExceededError):
-        return WorldError("Tavily is receiving too many searches. Try later.", kind="rate_limited", retryable=True)
+    httpx, errors = imported("httpx"), imported("tavily.errors")
     if isinstance(error, errors.TimeoutError):
         return WorldError("Tavily did not answer in time. Try again later.", kind="timeout", retryable=True)
-    if isinstance(error, httpx.HTTPStatusError):
-        text = f"Tavily failed (HTTP {error.response.status_code}). Try again later."
-        return WorldError(text, kind="server_error", retryable=error.response.status_code >= 500)
     if isinstance(error, httpx.TransportError):
-        return WorldError(f"Tavily could not be reached ({error}).", kind="unreachable", retryable=True)
-    return WorldError(f"Tavily sent an answer that cannot be read ({type(error).__name__}).", kind="bad_response")
+        why = str(error) or type(error).__name__
+        text = f"Tavily could not be reached ({why}). Check the network and TAVILY_BASE_URL."
+        return WorldError(text, kind="unreachable", retryable=True)
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        why = f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
+    else:
+        why = type(error).__name__
+    return WorldError(f"Tavily sent an answer that cannot be read ({why}). Check TAVILY_BASE_URL.", kind="bad_response")
