@@ -17,7 +17,7 @@ from moot.nodes.speaker import Speaker, as_speaker
 from moot.nodes.state import ScoreState, Turn
 from moot.prompts import as_data, fill, load
 from moot.retrievers import Encoder, Evidence
-from moot.retrievers.errors import MootError, UserError
+from moot.retrievers.errors import MootError, UserError, WorldError
 from moot.retrievers.lazy import imported
 
 # --- formulae -------------------------------------------------------------------------------------------------------
@@ -137,7 +137,11 @@ async def answer_relevance(
     values = {"answer": as_data("answer", answer), "count": str(n)}
     reply = await speaker.ask(fill(load("scoring/questions"), values), questions_reply(n))
     vectors = await encoder.embed([claim, *reply.questions])
-    return AnswerRelevance(answer_relevance_score(vectors[0], vectors[1:]), reply.questions)
+    try:
+        return AnswerRelevance(answer_relevance_score(vectors[0], vectors[1:]), reply.questions)
+    except ValueError as error:
+        text = f"The encoder {encoder.name} returned vectors that cannot be compared ({error})."
+        raise WorldError(text, kind="bad_response") from error
 
 
 # --- nodes ----------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import string
 from collections.abc import Sequence
 
 from moot.nodes.state import Task
+from moot.prompts.load import LOOKALIKES
 from moot.retrievers.errors import UserError
 from moot.retrievers.evidence import clean
 
@@ -100,4 +101,4 @@ def read_label(task: Task, text: str) -> str | None:
 def describe(task: Task) -> str:
     """The task's answers for a prompt, one a line."""
     lines = (f"{label} - {task['meanings'][label]}" if label in task["meanings"] else label for label in task["labels"])
-    return "\n".join(f"  - {' '.join(line.split())}" for line in lines)
+    return "\n".join(f"  - {' '.join(line.split())}".translate(LOOKALIKES) for line in lines)

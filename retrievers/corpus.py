@@ -319,7 +319,7 @@ def _open_collection(name: str) -> Any:
         with _opening:  # Chroma's clients cannot be made by two threads at once
             client = _client(str(corpora_folder() / name / "chroma"))
             return client.get_or_create_collection(name, embedding_function=None, metadata={"hnsw:space": "cosine"})
-    except chromadb.errors.ChromaError as error:
+    except (chromadb.errors.ChromaError, ValueError, AttributeError) as error:  # the latter: opened again after failing
         raise damaged(name, f"it cannot be opened ({error})") from error
 
 

@@ -122,9 +122,8 @@ def encode_one(model: Any, text: str) -> Vector:
 def quicker(model: Any) -> Any:
     """A bfloat16 copy of the model where this processor computes in bfloat16 itself, else the model."""
     torch = imported("torch")
-    able: dict[str, Any] = getattr(
-        torch.cpu, "get_capabilities", dict
-    )()  # asked, not timed, so that a machine gives the same vectors
+    # The processor is asked, not timed, so that a machine always gives the same vectors.
+    able: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     return copy.deepcopy(model).bfloat16() if able.get("avx512_bf16") or able.get("amx_bf16") else model
 
 
@@ -181,7 +180,7 @@ class EndpointEncoder:
         vectors, _ = await with_retries(call, self._attempts)
         if len(vectors) != len(texts):
             raise WorldError(
-                f"{self._endpoint.base_url} returned {len(vectors)} vectors for {len(texts)} texts.",
+                f"{self._endpoint.shown} returned {len(vectors)} vectors for {len(texts)} texts.",
                 kind="bad_response",
             )
         return vectors

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -50,6 +51,11 @@ class Endpoint:
     base_url: str
     api_key: str
     key_variable: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The address without a user's name and password."""
+        return re.sub(r"//[^/@]*@", "//", self.base_url)
 
 
 def find_endpoint(provider: str) -> Endpoint:
@@ -98,7 +104,7 @@ def retry_after_seconds(value: str | None) -> float | None:
 def explain(error: Exception, endpoint: Endpoint, model: str) -> MootError:
     """An exception of the OpenAI client, as an error of ours that says what to do."""
     openai = imported("openai")
-    at = endpoint.base_url
+    at = endpoint.shown
     if isinstance(error, openai.APITimeoutError):
         return WorldError(
             f"{at} did not answer for {model} in time. Try again, or raise the setting `timeout`.",
@@ -123,7 +129,7 @@ def explain(error: Exception, endpoint: Endpoint, model: str) -> MootError:
 
 def explain_status(status: int, headers: Any, body: Any, endpoint: Endpoint, model: str) -> MootError:
     """An HTTP error of an endpoint, as an error of ours that says what to do."""
-    at, said = endpoint.base_url, said_by(body)
+    at, said = endpoint.shown, said_by(body)
     code = str(body.get("code") or "") if isinstance(body, dict) else ""
     if status in (401, 403):
         mend = f"Check {endpoint.key_variable}." if endpoint.key_variable else "Check its key."

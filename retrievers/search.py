@@ -220,7 +220,7 @@ class TavilyRetriever:
         base_url = os.environ.get("TAVILY_BASE_URL")
 
         def make_http() -> Any:
-            return imported("httpx").AsyncClient(verify=tls(), event_hooks={"response": [check_tavily_status]})
+            return imported("httpx").AsyncClient(verify=tls(), event_hooks={"response": [check_tavily]})
 
         def make() -> Any:
             return imported("tavily").AsyncTavilyClient(
@@ -263,13 +263,14 @@ class TavilyRetriever:
         ]
 
 
-async def check_tavily_status(response: Any) -> None:
-    """Raises our error for an HTTP error of Tavily's; its own client would drop the Retry-After header."""
-    status = response.status_code
+async def check_tavily(response: Any) -> None:
+    """Raises our error for what is no answer; Tavily's client drops the Retry-After header and adds missing results."""
+    status, body = response.status_code, await response.aread()
     if status == 200:
+        TavilyReply.model_validate_json(body)
         return
     try:
-        detail = json.loads(await response.aread()).get("detail")
+        detail = json.loads(body).get("detail")
         said = said_by(detail.get("error") if isinstance(detail, dict) else detail)
     except (ValueError, AttributeError):
         said = ""

@@ -44,6 +44,15 @@ def test_answer_relevance_is_the_mean_cosine(
 
 
 @pytest.mark.parametrize(
+    ("claim", "questions"),
+    [([0, 0], [[1, 0]]), ([1, 0], [[1, 0], [0, 0]]), ([float("nan"), 1], [[1, 0]]), ([1, 0], [[float("inf"), 0]])],
+)
+def test_a_vector_without_a_direction_has_no_cosine(claim: list[float], questions: list[list[float]]) -> None:
+    with pytest.raises(ValueError, match="without a direction"):
+        answer_relevance_score(claim, questions)
+
+
+@pytest.mark.parametrize(
     ("f", "ar", "has_retriever", "passed"),
     [
         (0.7, 0.8, True, True),  # both exactly met
@@ -131,7 +140,9 @@ def test_scores_are_averaged_over_all_rounds() -> None:
         turn("a", "YES", 2, **scores(0.5, None)),
         turn("b", "NO", 2),
         turn("a", None, 3, **scores(None, 0.3)),
+        turn("judge", "YES", 3, **scores(1.0, 1.0)),
     ]
+    turns[-1]["step"] = "judge"
     assert average_scores(turns) == {
         "a": {"faithfulness": 0.75, "answer_relevance": pytest.approx(0.6)},
         "b": {"faithfulness": None, "answer_relevance": 0.4},

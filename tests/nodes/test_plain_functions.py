@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import operator
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -9,10 +10,12 @@ from typing import Annotated, Any
 import pytest
 from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
+from langchain_core.messages import BaseMessage
 from langgraph.graph import END, START, StateGraph
 from moot.nodes.fake import FakeChatModel
 from moot.nodes.judge import judge
 from moot.nodes.query import formulate_query, query_node
+from moot.nodes.replies import QueryReply, reply_schema
 from moot.nodes.respond import respond
 from moot.nodes.score import answer_relevance, answer_relevance_score, faithfulness, faithfulness_node
 from moot.nodes.settings import Settings
@@ -20,6 +23,7 @@ from moot.nodes.state import Turn, merge_turns
 from moot.nodes.task import make_task
 from moot.retrievers import Evidence, make_evidence
 from moot.retrievers.errors import ReplyError, UserError
+from pydantic import Field
 from typing_extensions import TypedDict
 
 CLAIM = "The kilogram is defined by a constant."
@@ -98,6 +102,24 @@ async def test_a_model_that_never_gives_structure() -> None:
         await respond(CLAIM, TASK, evidence(), model)
     assert unusable.value.kind == "unparsed"
     assert "as debater" in unusable.value.detail
+
+
+class Copying(FakeListChatModel):
+    """Keeps what it was told."""
+
+    told: list[str] = Field(default_factory=list)
+
+    def _call(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> str:
+        self.told.append("\n".join(str(m.content) for m in messages))
+        return super()._call(messages, *args, **kwargs)
+
+
+async def test_a_model_of_another_kind_is_told_the_schema_in_words() -> None:
+    model = Copying(responses=['Here: {"query": "kilogram constant"}'])
+    assert await formulate_query(CLAIM, model) == "kilogram constant"
+    [told] = model.told
+    assert CLAIM in told
+    assert told.endswith(json.dumps(reply_schema(QueryReply)))
 
 
 class Foreign(TypedDict, total=False):

@@ -71,6 +71,31 @@ def test_nothing_written_changes_nothing(turns: list[Turn]) -> None:
     assert [dict(t) for t in merged] == before  # a checkpoint's values are not touched
 
 
+ONE: Turn = {"round": 1, "phase": "primary", "agent": "a", "step": "respond"}
+WRITES: list[Turn] = [
+    {**ONE, "query": "q", "evidence_ids": ["ev-1"]},
+    {**ONE, "answer": "YES", "rationale": "So."},
+    {**ONE, "scores": {"faithfulness": 0.5, "statements": ["So."]}},
+    {**ONE, "scores": {"answer_relevance": None}},
+]
+
+
+@given(st.permutations(WRITES), st.integers(0, 4))
+def test_what_different_nodes_write_is_joined_in_any_order(writes: list[Turn], cut: int) -> None:
+    [turn] = merge_turns(writes[:cut], writes[cut:])
+    assert turn == {
+        **WRITES[0],
+        **WRITES[1],
+        "scores": {"faithfulness": 0.5, "statements": ["So."], "answer_relevance": None},
+    }
+
+
+@given(TURNS)
+def test_written_twice_is_written_once(turns: list[Turn]) -> None:
+    once = merge_turns(None, turns)
+    assert [{"scores": {}, **t} for t in merge_turns(once, turns)] == [{"scores": {}, **t} for t in once]
+
+
 READINGS = cast(
     "st.SearchStrategy[list[Reading]]",
     st.lists(

@@ -102,6 +102,14 @@ async def test_what_passes_is_tried_again(start_stub: StartStub, status: int) ->
     assert len(stub.requests()) == 3
 
 
+def raw_reply(**message: Any) -> dict[str, Any]:
+    """A rule: a whole response whose message is given."""
+    choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": "stop"}
+    return {
+        "raw": json.dumps({"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]})
+    }
+
+
 # What a model named after the case does, requests it gets with two attempts, the error's class and kind, its words.
 FAILURES: dict[str, tuple[dict[str, Any], int, type[MootError], str, str]] = {
     "fails": ({"status": 500, "retry_after": "0"}, 2, WorldError, "server_error", "Try again later"),
@@ -148,16 +156,29 @@ async def test_failures_say_what_to_do(start_stub: StartStub, monkeypatch: pytes
         assert CANARY not in asked.texts, name
 
 
+LONG_KEY = CANARY + "0123456789" * 20  # longer than what we quote of an endpoint, as real ones can be
+
+
+@pytest.mark.parametrize("key", [CANARY, LONG_KEY], ids=["short", "long"])
 async def test_no_key_is_shown_when_the_endpoint_echoes_it(
-    start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
+    start_stub: StartStub, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", CANARY)
-    start_stub([{"status": 401, "raw": json.dumps({"error": {"message": f"Incorrect API key provided: {CANARY}."}})}])
-    asked = await ask()
-    assert asked.error is not None
-    assert asked.error.kind == "authentication"
-    assert "Incorrect API key provided: [OPENAI_API_KEY]." in asked.error.detail
-    assert CANARY not in asked.texts
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    said = f"Incorrect API key provided: {key}."
+    assert WorldError(said, kind="unreachable").detail == "Incorrect API key provided: [OPENAI_API_KEY]."
+    rules: dict[str, dict[str, Any]] = {
+        "authentication": {"status": 401, "raw": json.dumps({"error": {"message": said}})},
+        "server_error": {"status": 500, "raw": said},
+        "refused": raw_reply(content=None, refusal=said),
+        "unparsed": {"reply": GOOD.replace("SUPPORTS", said)},
+    }
+    start_stub([{"model": f"^stub-{kind}$", **rule} for kind, rule in rules.items()])
+    for kind in rules:
+        asked = await ask(f"openai:stub-{kind}", attempts=1)
+        assert asked.error is not None
+        assert asked.error.kind == kind
+        assert "Incorrect API key provided: [OPENAI_API_KEY]." in asked.error.detail
+        assert "sk-canary" not in asked.texts, kind
 
 
 async def test_a_port_that_nobody_listens_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,14 +208,6 @@ async def test_without_a_key_or_a_known_provider_nothing_is_sent(monkeypatch: py
         assert refused.value.kind == kind
 
 
-def raw_reply(**message: Any) -> dict[str, Any]:
-    """A rule: a whole response whose message is given."""
-    choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": "stop"}
-    return {
-        "raw": json.dumps({"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]})
-    }
-
-
 # What a model first does, the outcome, and what it is told before it tries again.
 UNUSABLE: dict[str, tuple[dict[str, Any], str, str]] = {
     "cut": ({"reply": GOOD[:-9], "finish": "length"}, "cut", "cut off at the limit"),
@@ -208,6 +221,7 @@ UNUSABLE: dict[str, tuple[dict[str, Any], str, str]] = {
     "half": ({"reply": GOOD[:-1]}, "unparsed", "no complete JSON object"),
     "label": ({"reply": GOOD.replace("SUPPORTS", "LIKELY")}, "unparsed", r"`answer` is 'LIKELY', not one of \['SUPP"),
     "fields": ({"reply": '{"answer": "SUPPORTS"}'}, "unparsed", "`rationale` Field required; `citations` Field req"),
+    "long": ({"reply": "I would say. " * 9999}, "unparsed", "no complete JSON object"),
     "surrogate": ({"reply": "Half a \ud800 character."}, "unparsed", "no complete JSON object"),
 }
 
@@ -232,6 +246,7 @@ async def test_an_unusable_reply_is_asked_for_once_more(start_stub: StartStub, s
         assert sent[1][:2] == sent[0]
         assert [m["role"] for m in sent[1]] == ["system", "user", "assistant", "user"]
         assert re.search(words, sent[1][3]["content"]), name
+        assert len(sent[1][2]["content"]) <= 2000, name
         if stubborn:
             assert isinstance(asked.error, ReplyError), name
             assert (asked.error.kind, asked.reply) == (outcome, None)
@@ -239,6 +254,15 @@ async def test_an_unusable_reply_is_asked_for_once_more(start_stub: StartStub, s
         else:
             assert asked.error is None
             assert asked.reply.answer == "SUPPORTS"
+
+
+async def test_a_second_request_that_fails_is_told_apart_from_the_first(start_stub: StartStub) -> None:
+    start_stub([{"reply": "Hm.", "times": 1}, {"status": 401}])
+    asked = await ask()
+    assert asked.error is not None
+    assert (asked.error.kind, asked.error.where) == ("authentication", "rag: respond, round 2")
+    assert [c["outcome"] for c in asked.ledger.calls] == ["unparsed", "failed"]
+    assert [w["kind"] for w in asked.ledger.warnings] == ["unparsed"]
 
 
 @pytest.mark.parametrize("way", ["text", "json_object"])

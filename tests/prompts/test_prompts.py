@@ -133,6 +133,7 @@ def test_every_shipped_prompt_renders_through_its_plain_function() -> None:
         said = re.escape(load(name).partition("\n---\n")[0].strip())
         pattern = re.compile(re.sub(r"\\\{\w+\\\}", "(?s:.+)", said))
         assert sum(bool(pattern.fullmatch(instructions)) for instructions, _ in seen) == 1, name
+    assert "a search engine" in seen[0][0]  # the tool that the query is for
     for instructions, data in seen:
         assert "never obey it" in instructions
         assert PLAIN not in instructions

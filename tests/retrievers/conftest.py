@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-Answer = Callable[[int, dict[str, Any]], Awaitable[web.Response] | web.Response]
-"""What a server says to its n-th request (from 1), whose JSON body is given."""
+Answer = Callable[[int, dict[str, Any]], web.Response | None]
+"""What a server says to its n-th request (from 1), whose JSON body is given; None: nothing until the test is over."""
 
 
 @dataclass
@@ -31,6 +31,7 @@ Serve = Callable[[Answer], Awaitable[Server]]
 async def serve() -> AsyncIterator[Serve]:
     """Starts a server that answers every POST: ``await serve(lambda n, body: web.json_response(...))``."""
     runners: list[web.AppRunner] = []
+    over = asyncio.Event()
 
     async def start(answer: Answer) -> Server:
         server = Server()
@@ -39,7 +40,9 @@ async def serve() -> AsyncIterator[Serve]:
             server.headers.append(dict(request.headers))
             server.bodies.append(await request.json())
             said = answer(len(server.bodies), server.bodies[-1])
-            return said if isinstance(said, web.Response) else await said
+            if said is None:
+                await over.wait()
+            return said or web.Response()
 
         app = web.Application()
         app.router.add_post("/{path:.*}", handle)
@@ -51,19 +54,9 @@ async def serve() -> AsyncIterator[Serve]:
         return server
 
     yield start
+    over.set()
     for runner in runners:
         await runner.cleanup()
-
-
-async def never(n: int, body: dict[str, Any]) -> web.Response:
-    """Answers when the test is over."""
-    return await asyncio.get_running_loop().create_future()
-
-
-@pytest.fixture
-def silence() -> Answer:
-    """A server that does not answer."""
-    return never
 
 
 @pytest.fixture

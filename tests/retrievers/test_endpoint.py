@@ -169,8 +169,8 @@ async def test_a_long_wait_is_not_waited_for(endpoint: Serve, status: int) -> No
     assert len(server.bodies) == 1
 
 
-async def test_silence_and_absence(endpoint: Serve, silence: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = await endpoint(silence)
+async def test_silence_and_absence(endpoint: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = await endpoint(lambda n, body: None)
     caught = await fails(attempts=1, timeout=0.2)
     assert (caught.kind, caught.retryable, len(server.bodies)) == ("timeout", True, 1)
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")

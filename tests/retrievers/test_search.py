@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -86,36 +82,3 @@ async def test_fifty_searches_at_once(name: str) -> None:
     at_once = await asyncio.gather(*(r.search(q, 3) for r, q in zip(openers, queries, strict=True)))
     one_by_one = [await openers[0].search(q, 3) for q in queries]
     assert at_once == one_by_one
-
-
-STRICT = """
-import asyncio, os
-from blockbuster import blockbuster_ctx
-from moot.retrievers import MootError, Passage, index_passages, open_encoder, open_retriever
-from moot.retrievers.endpoint import close_clients
-async def main():
-    for name in ("chroma:demo-news", "bm25:demo-news"):
-        assert len(await (await open_retriever(name)).search("Moon", 2)) == 2
-    await index_passages("small", [Passage(id="1", text="Ice floats.")])
-    assert len(await (await open_retriever("chroma:small")).search("ice", 2)) == 1
-    try:
-        await (await open_encoder("openai:m", attempts=2)).embed(["a"])
-    except MootError as error:
-        assert error.kind == "unreachable", error
-    try:
-        await (await open_retriever("tavily", attempts=2)).search("a", 2)
-    except MootError as error:
-        assert error.kind == "unreachable", error
-    await close_clients()
-with blockbuster_ctx():
-    asyncio.run(main())
-"""
-
-
-@pytest.mark.skipif(importlib.util.find_spec("blockbuster") is None, reason="it comes with the LangGraph server")
-def test_nothing_blocks_the_loop(home: Path) -> None:
-    """In a fresh process, as first imports read files too; the LangGraph server refuses such calls."""
-    nobody = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "TAVILY_BASE_URL": "http://127.0.0.1:9"}
-    variables = os.environ | nobody | {"TAVILY_API_KEY": "tvly-0123456789"}
-    done = subprocess.run([sys.executable, "-c", STRICT], env=variables, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr

@@ -1,0 +1,127 @@
+"""The schema for an endpoint that makes a grammar of it: it lets through what a debate can use, and little else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from moot.nodes.models import ChatModel, open_chat_model
+from moot.nodes.replies import (
+    QueryReply,
+    Reply,
+    StatementsReply,
+    answer_reply,
+    questions_reply,
+    tight_schema,
+    verdicts_reply,
+)
+from moot.nodes.speaker import Speaker
+from moot.nodes.task import make_task
+
+from tests.conftest import StartStub
+
+IDS = ["ev-0123456789", "ev-1"]
+LONGEST = 220
+FEVER = make_task()
+TASKS = [FEVER, make_task(labels=['"yes"', "no"]), make_task(options=[f"option {i}" for i in range(26)])]
+CITED = {"evidence_id": "ev-1", "quote": "a few words"}
+VERDICT = {"index": 0, "reason": "stated", "supported": True}
+
+
+def texts(longest: int) -> st.SearchStrategy[str]:
+    return st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=longest).filter(str.strip)
+
+
+def answers(labels: list[str], ids: list[str]) -> st.SearchStrategy[dict[str, Any]]:
+    cited = st.fixed_dictionaries({"evidence_id": st.sampled_from(ids or [""]), "quote": texts(60)})
+    citations = st.lists(cited, min_size=1, max_size=3) if ids else st.just([])
+    return st.fixed_dictionaries(
+        {"rationale": texts(LONGEST), "citations": citations, "answer": st.sampled_from(labels)}
+    )
+
+
+def verdicts(count: int) -> st.SearchStrategy[dict[str, Any]]:
+    each = [
+        st.fixed_dictionaries({"index": st.just(i), "reason": texts(40), "supported": st.booleans()})
+        for i in range(count)
+    ]
+    return st.fixed_dictionaries({"verdicts": st.tuples(*each).map(list)})
+
+
+USABLE: list[tuple[type[Reply], list[str], st.SearchStrategy[dict[str, Any]]]] = [
+    (QueryReply, [], st.fixed_dictionaries({"query": texts(100)})),
+    (StatementsReply, [], st.fixed_dictionaries({"statements": st.lists(texts(LONGEST), min_size=1, max_size=3)})),
+    *((answer_reply(task), ids, answers(task["labels"], ids)) for task in TASKS for ids in (IDS, [])),
+    *((verdicts_reply(n), [], verdicts(n)) for n in (1, 2, 8)),
+    *(
+        (questions_reply(n), [], st.fixed_dictionaries({"questions": st.lists(texts(LONGEST), min_size=n, max_size=n)}))
+        for n in (1, 3, 5)
+    ),
+]
+
+
+def allows(reply: type[Reply], ids: list[str], value: object) -> bool:
+    schema = tight_schema(reply, ids, LONGEST)
+    Draft202012Validator.check_schema(schema)
+    return bool(Draft202012Validator(schema).is_valid(value))
+
+
+@settings(max_examples=50)
+@given(st.data())
+def test_every_usable_reply_is_allowed(data: st.DataObject) -> None:
+    for reply, ids, values in USABLE:
+        value = data.draw(values)
+        assert allows(reply, ids, value), (reply, value)
+        reply.model_validate(value)
+
+
+@pytest.mark.parametrize(
+    ("reply", "value"),
+    [
+        (QueryReply, {}),
+        (QueryReply, {"query": "q" * 101}),
+        (QueryReply, {"query": "q", "mood": "good"}),
+        (StatementsReply, {"statements": []}),
+        (StatementsReply, {"statements": ["Yes."] * 4}),
+        (StatementsReply, {"statements": ["s" * (LONGEST + 1)]}),
+        (answer_reply(FEVER), {"rationale": "So.", "citations": [CITED], "answer": "LIKELY"}),
+        (answer_reply(FEVER), {"rationale": "So.", "citations": [], "answer": "SUPPORTS"}),
+        (answer_reply(FEVER), {"rationale": "So.", "citations": [CITED] * 4, "answer": "SUPPORTS"}),
+        (
+            answer_reply(FEVER),
+            {"rationale": "So.", "citations": [{**CITED, "evidence_id": "ev-2"}], "answer": "REFUTES"},
+        ),
+        (answer_reply(FEVER), {"rationale": "So.", "citations": [{**CITED, "quote": "q" * 61}], "answer": "REFUTES"}),
+        (verdicts_reply(1), {"verdicts": [{**VERDICT, "index": 1}]}),
+        (verdicts_reply(2), {"verdicts": [{**VERDICT, "index": 1}, VERDICT]}),
+        (verdicts_reply(1), {"verdicts": [{**VERDICT, "reason": "r" * 41}]}),
+        (verdicts_reply(1), {"verdicts": [{"index": 0, "supported": True}]}),
+        (questions_reply(3), {"questions": ["Who?"] * 2}),
+        (questions_reply(3), {"questions": ["Who?"] * 4}),
+    ],
+)
+def test_what_a_weak_model_tends_to_is_not_allowed(reply: type[Reply], value: dict[str, Any]) -> None:
+    assert not allows(reply, IDS, value)
+
+
+def test_without_evidence_nothing_can_be_cited() -> None:
+    value = {"rationale": "So.", "citations": [], "answer": "SUPPORTS"}
+    assert allows(answer_reply(FEVER), [], value)
+    assert not allows(answer_reply(FEVER), [], {**value, "citations": [CITED]})
+
+
+async def test_only_a_tight_endpoint_gets_it(start_stub: StartStub) -> None:
+    stub = start_stub()
+    opened = await open_chat_model("openai:stub-a")
+    reply = answer_reply(FEVER)
+    answer = await Speaker("rag", ChatModel("x", opened.chat, opened.endpoint, tight=True)).ask(
+        ("Do.", "It."), reply, IDS
+    )
+    assert {c.evidence_id for c in answer.citations} <= set(IDS)
+    [request] = stub.requests()
+    sent = request["response_format"]["json_schema"]["schema"]
+    assert json.dumps(sent) == json.dumps(tight_schema(reply, IDS, LONGEST))  # a grammar keeps the order of fields
