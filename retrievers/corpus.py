@@ -13,6 +13,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from importlib import resources
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from moot.retrievers.encoders import DEFAULT_ENCODER, Encoder, open_encoder
-from moot.retrievers.errors import UserError
+from moot.retrievers.errors import UserError, WorldError
 from moot.retrievers.evidence import clean
 from moot.retrievers.lazy import imported
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
@@ -201,7 +202,14 @@ def _read_text(file: Path, name: str) -> Iterator[Passage]:
             title = heading.group(1).strip()
             block = block.strip()[heading.end() :]
         if clean(block):
-            yield Passage(id=f"{name}#{number}", title=title, text=block.strip(), source=name)
+            try:
+                yield Passage(id=f"{name}#{number}", title=title, text=block.strip(), source=name)
+            except ValidationError as error:
+                raise UserError(
+                    f"{name!r} cannot be indexed: its path, which becomes the passages' id, is too long or not UTF-8. "
+                    "Rename or move the file.",
+                    kind="invalid_file",
+                ) from error
 
 
 READERS: dict[str, Callable[[Path, str], Iterator[Passage]]] = {
@@ -257,11 +265,11 @@ async def _build(
         raise UserError(
             f"There is nothing to index into the corpus {name!r}: no passage was found.", kind="empty_corpus"
         )
-    collection = await asyncio.to_thread(_open_collection, name)
+    collection = await asyncio.to_thread(_open_collection, name, writing=True)
     await asyncio.to_thread(_write_manifest, name, tool.name, dimension, collection, False)
     seen = encoded = 0
     while batch:
-        encoded += await _store(collection, tool, batch)
+        encoded += await _store(name, collection, tool, dimension, batch)
         seen += len(batch)
         progress(seen, encoded)
         batch = await asyncio.to_thread(next, batches, None)
@@ -286,20 +294,29 @@ def _batches(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
         yield batch
 
 
-async def _store(collection: Any, encoder: Encoder, batch: list[Passage]) -> int:
+async def _store(name: str, collection: Any, encoder: Encoder, dimension: int, batch: list[Passage]) -> int:
     """Stores a batch; returns how many passages had to be encoded."""
-    stored = await asyncio.to_thread(collection.get, ids=[p.id for p in batch], include=["documents", "metadatas"])
+    batch = list({p.id: p for p in batch}.values())  # one passage may be given twice
+    with chroma_errors(name, "it cannot be read"):
+        stored = await asyncio.to_thread(collection.get, ids=[p.id for p in batch], include=["documents", "metadatas"])
     known = {i: (d, m) for i, d, m in zip(stored["ids"], stored["documents"], stored["metadatas"], strict=True)}
     fresh = [p for p in batch if known.get(p.id) != (clean(p.text), _metadata(p))]
     if fresh:
         vectors = await encoder.embed([clean(f"{p.title}. {p.text}" if p.title else p.text) for p in fresh])
-        await asyncio.to_thread(
-            collection.upsert,
-            ids=[p.id for p in fresh],
-            documents=[clean(p.text) for p in fresh],
-            metadatas=[_metadata(p) for p in fresh],
-            embeddings=vectors,
-        )
+        if len(vectors[0]) != dimension:
+            raise WorldError(
+                f"The encoder {encoder.name} gave vectors of {dimension} and then of {len(vectors[0])} dimensions. "
+                "Run the same `moot index` again, or use another encoder.",
+                kind="bad_response",
+            )
+        with chroma_errors(name, "it cannot be written"):
+            await asyncio.to_thread(
+                collection.upsert,
+                ids=[p.id for p in fresh],
+                documents=[clean(p.text) for p in fresh],
+                metadatas=[_metadata(p) for p in fresh],
+                embeddings=vectors,
+            )
     return len(fresh)
 
 
@@ -312,12 +329,14 @@ def _metadata(passage: Passage) -> dict[str, str]:
 _opening = threading.Lock()
 
 
-def _open_collection(name: str) -> Any:
+def _open_collection(name: str, *, writing: bool = False) -> Any:
     chromadb = imported("chromadb")
 
     try:
         with _opening:  # Chroma's clients cannot be made by two threads at once
-            client = _client(str(corpora_folder() / name / "chroma"))
+            if writing:
+                _client.cache_clear()  # the folder may have been deleted since
+            client = _client(str(corpora_folder() / name / "chroma"), corpus_state(name))
             return client.get_or_create_collection(name, embedding_function=None, metadata={"hnsw:space": "cosine"})
     except (chromadb.errors.ChromaError, ValueError, AttributeError) as error:  # the latter: opened again after failing
         raise damaged(name, f"it cannot be opened ({error})") from error
@@ -331,10 +350,22 @@ def damaged(name: str, problem: str) -> UserError:
     )
 
 
+@contextmanager
+def chroma_errors(name: str, problem: str) -> Iterator[None]:
+    """Turns Chroma's errors into `damaged`."""
+    try:
+        yield
+    except imported("chromadb.errors").ChromaError as error:
+        raise damaged(name, f"{problem} ({error})") from error
+
+
 @lru_cache(maxsize=64)
-def _client(path: str) -> Any:
+def _client(path: str, state: int) -> Any:
+    """A client for a state of a corpus: an older one would not see what another process has stored since."""
     chromadb = imported("chromadb")
 
+    # Chroma hands out one database a path; those who hold an older one keep it.
+    imported("chromadb.api.shared_system_client").SharedSystemClient.clear_system_cache()
     return chromadb.PersistentClient(path, settings=imported("chromadb.config").Settings(anonymized_telemetry=False))
 
 
@@ -377,9 +408,13 @@ async def open_corpus(name: str, encoder: str) -> Corpus:
 def _open_whole(manifest: Manifest) -> Any:
     """A corpus's collection, which holds as many passages as the manifest says. Blocking."""
     collection = _open_collection(manifest.name)
-    stored = collection.count()
+    with chroma_errors(manifest.name, "it cannot be read"):
+        stored = collection.count()
     if stored < manifest.passages:
         raise damaged(manifest.name, f"it should hold {manifest.passages} passages and holds {stored}")
+    with chroma_errors(manifest.name, "vectors are missing"):  # where files were lost, searches find only the rest
+        for offset in (0, stored - 1):
+            collection.get(limit=1, offset=offset, include=["embeddings"])
     return collection
 
 
@@ -392,7 +427,8 @@ def _find_corpus(name: str) -> Manifest:
             kind="unknown_corpus",
         )
     if not manifest.complete:
-        stored = _open_collection(name).count()
+        with chroma_errors(name, "it cannot be read"):
+            stored = _open_collection(name).count()
         raise UserError(
             f"The corpus {name!r} is unfinished: its indexing was interrupted after {stored} passages. "
             "Run the same `moot index` again; it goes on where it was.",
@@ -443,6 +479,8 @@ def all_passages(name: str) -> list[Passage]:
     """
     if name in DEMO_CORPORA:
         return sorted(demo_passages(name), key=lambda p: p.id)
-    rows = _open_whole(_find_corpus(name)).get(include=["documents", "metadatas"])
+    collection = _open_whole(_find_corpus(name))
+    with chroma_errors(name, "it cannot be read"):
+        rows = collection.get(include=["documents", "metadatas"])
     columns = zip(rows["ids"], rows["documents"], rows["metadatas"], strict=True)
     return sorted((Passage(id=i, text=d, **m) for i, d, m in columns), key=lambda p: p.id)

@@ -183,6 +183,11 @@ class EndpointEncoder:
                 f"{self._endpoint.shown} returned {len(vectors)} vectors for {len(texts)} texts.",
                 kind="bad_response",
             )
+        if len({len(v) for v in vectors}) > 1:
+            raise WorldError(
+                f"{self._endpoint.shown} returned vectors of different lengths for {self.name}. Try another encoder.",
+                kind="bad_response",
+            )
         return vectors
 
 

@@ -21,8 +21,8 @@ from moot.retrievers.corpus import (
     Passage,
     all_passages,
     check_dimension,
+    chroma_errors,
     corpus_state,
-    damaged,
     open_corpus,
 )
 from moot.retrievers.encoders import DEFAULT_ENCODER, Encoder, open_encoder
@@ -120,12 +120,9 @@ class ChromaRetriever:
         return [self._piece(query, text, about, distance) for text, about, distance in rows]
 
     def _query(self, vectors: list[list[float]], k: int) -> Any:
-        broken = imported("chromadb.errors").ChromaError
         include = ["documents", "metadatas", "distances"]
-        try:
+        with chroma_errors(self._corpus.manifest.name, "it cannot be searched"):
             return self._corpus.collection.query(query_embeddings=vectors, n_results=k, include=include)
-        except broken as error:
-            raise damaged(self._corpus.manifest.name, f"it cannot be searched ({error})") from error
 
     def _piece(self, query: str, text: str, about: dict[str, str], distance: float) -> Evidence:
         return make_evidence(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Awaitable, Iterator
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from moot.retrievers import Passage, UserError, index_passages, known_corpora, open_retriever, read_passages
+from moot.retrievers import Passage, UserError, WorldError, index_passages, known_corpora, open_retriever, read_passages
 from moot.retrievers.corpus import BATCH, DEMO_CORPORA, all_passages, corpora_folder, demo_passages, read_manifest
 
 from .conftest import Serve
@@ -112,23 +113,85 @@ asyncio.run(index_passages("killed", read_passages(Path(sys.argv[1])), progress=
 """
 
 
+SMALL = 2000
+KILLED_AFTER = 5 * BATCH  # Chroma writes its index to files at 1,000 passages
+
+
 def kill_while_indexing(source: Path) -> None:
-    """Indexes in a process of its own, which gets a SIGKILL while it encodes the second batch."""
+    """Indexes in a process of its own, which gets a SIGKILL while it goes on after `KILLED_AFTER` passages."""
     with subprocess.Popen([sys.executable, "-c", INDEX, str(source)], stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
-        assert child.stdout.readline() == f"({BATCH}, {BATCH})\n"
+        while not (said := child.stdout.readline()).startswith(f"({KILLED_AFTER}, "):
+            assert said, "it ended by itself"
         child.kill()
     assert child.returncode == -9
 
 
-async def test_a_killed_build_is_refused_and_can_be_completed(empty_home: Path, tmp_path: Path) -> None:
-    passages = [passage(i, f"Entry {i}: " + "goods were carried over the pass in winter. " * 8) for i in range(MANY)]
+async def test_a_build_killed_elsewhere_is_refused_completed_and_seen_whole(
+    empty_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passages = [passage(i) for i in range(SMALL)]
     source = tmp_path / "ledger.jsonl"
     source.write_text("\n".join(p.model_dump_json() for p in passages))
+    await index_passages("killed", passages[:3])
+    before = await open_retriever("chroma:killed")
+    assert len(await before.search("entry", SMALL)) == 3  # from here on this process holds an old state
     await asyncio.to_thread(kill_while_indexing, source)
     assert (await refused("killed")).kind == "unfinished_corpus"
-    assert await count("killed", read_passages(source)) == (MANY, MANY - BATCH)
-    assert [p.id for p in all_passages("killed")] == sorted(str(i) for i in range(MANY))
+    seen, encoded = await count("killed", read_passages(source))
+    assert (seen, encoded <= SMALL - KILLED_AFTER) == (SMALL, True)
+    assert [p.id for p in all_passages("killed")] == sorted(str(i) for i in range(SMALL))
+    assert len(await (await open_retriever("chroma:killed")).search("entry", SMALL)) == SMALL
+    assert len(await before.search("entry", 3)) == 3
+
+    def index_files(folder: str, names: list[str]) -> set[str]:
+        return {name for name in names if Path(folder).name == "chroma" and Path(folder, name).is_dir()}
+
+    lost = tmp_path / "lost"
+    await asyncio.to_thread(shutil.copytree, empty_home, lost, ignore=index_files)
+    (lost / "corpora" / "killed" / "manifest.json").touch()
+    monkeypatch.setenv("MOOT_HOME", str(lost))
+    error = await refused("killed")
+    assert (error.kind, "vectors are missing" in error.detail) == ("damaged_corpus", True)
+
+
+def test_a_corpus_grown_by_another_process_is_seen_whole(empty_home: Path, tmp_path: Path) -> None:
+    source = tmp_path / "ledger.jsonl"
+    source.write_text("\n".join(passage(i).model_dump_json() for i in range(KILLED_AFTER)))
+
+    async def found() -> int:
+        return len(await (await open_retriever("chroma:killed")).search("entry", SMALL))
+
+    async def grow() -> tuple[int, int]:
+        await index_passages("killed", [passage(0)])
+        first = await found()
+        command = [sys.executable, "-c", INDEX, str(source)]
+        await asyncio.to_thread(subprocess.run, command, check=True, stdout=subprocess.DEVNULL)
+        return first, await found()
+
+    assert asyncio.run(grow()) == (1, KILLED_AFTER)
+
+
+async def test_a_passage_given_twice_is_stored_once(empty_home: Path) -> None:
+    assert await count("twice", [passage(1), passage(2), passage(1)]) == (3, 2)
+    assert [p.id for p in all_passages("twice")] == ["1", "2"]
+
+
+async def test_a_deleted_corpus_can_be_built_again(empty_home: Path) -> None:
+    for _ in range(2):
+        await index_passages("again", [passage(1)])
+        assert (corpora_folder() / "again" / "chroma" / "chroma.sqlite3").exists()
+        await asyncio.to_thread(shutil.rmtree, corpora_folder() / "again")
+
+
+@pytest.mark.parametrize("name", [b"caf\xe9.txt", b"/".join([b"x" * 120] * 5) + b"/a.md"], ids=["not UTF-8", "long"])
+def test_paths_that_are_no_ids_are_refused(name: bytes, tmp_path: Path) -> None:
+    path = Path(os.fsdecode(os.path.join(os.fsencode(tmp_path), name)))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("Ice floats.")
+    with pytest.raises(UserError, match="Rename or move the file") as caught:
+        list(read_passages(tmp_path))
+    assert caught.value.kind == "invalid_file"
 
 
 OPEN = """
@@ -301,3 +364,16 @@ async def test_a_corpus_takes_only_its_own_encoder(
         with pytest.raises(UserError, match="gave 3 dimensions; now it gives 4") as caught:
             await trial
         assert caught.value.kind == "corpus_mismatch"
+
+
+async def test_vectors_that_change_while_a_corpus_is_built(
+    serve: Serve, empty_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(n: int, body: dict[str, Any]) -> web.Response:
+        data = [{"index": i, "embedding": [1.0] * (2 + n)} for i in range(len(body["input"]))]
+        return web.json_response({"data": data, "model": "m"})
+
+    monkeypatch.setenv("OPENAI_BASE_URL", (await serve(answer)).url + "/v1")
+    with pytest.raises(WorldError, match="vectors of 3 and then of 4 dimensions") as caught:
+        await index_passages("shifty", [passage(1)], encoder="openai:m")
+    assert caught.value.kind == "bad_response"

@@ -60,6 +60,7 @@ async def fails(texts: int = 1, **options: Any) -> MootError:
         ("nan", None),
         ("inf", None),
         ("1e999", None),
+        ("Wed, 21 Oct 99999999999999999999 07:28:00 GMT", None),
     ],
 )
 def test_retry_after(header: str | None, seconds: float | None) -> None:
@@ -189,6 +190,12 @@ async def test_vectors_that_are_none_are_refused(endpoint: Serve, vectors: list[
     caught = await fails(attempts=1)
     assert isinstance(caught, WorldError)
     assert caught.kind == "bad_response"
+
+
+async def test_vectors_of_different_lengths_are_refused(endpoint: Serve) -> None:
+    await endpoint(lambda n, body: embedding([[1.0], [1.0, 2.0]]))
+    caught = await fails(2, attempts=1)
+    assert (caught.kind, "different lengths" in caught.detail) == ("bad_response", True)
 
 
 async def test_a_web_page_instead_of_an_answer(endpoint: Serve) -> None:

@@ -1,0 +1,90 @@
+"""The encoder in this process: both paths agree, order is kept, and tasks, threads and loops share it."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+
+import pytest
+from moot.retrievers import Encoder, open_encoder
+from moot.retrievers.corpus import demo_passages
+from moot.retrievers.encoders import FEW, Vector, load_sentence_encoder
+
+LONG = " ".join(p.text for p in demo_passages("demo-news")[:12])  # more tokens than the model reads
+TEXTS = [p.text for p in demo_passages("demo-encyclopaedia")[:FEW]]
+ODD = ["", "?", "lake", "Lake.", "湖", "\U0001f3d4\ufe0f", "a " * 300, LONG]
+
+
+def cosine(a: Vector, b: Vector) -> float:
+    return sum(x * y for x, y in zip(a, b, strict=True))
+
+
+@pytest.fixture
+async def encoder() -> Encoder:
+    return await open_encoder()
+
+
+async def test_short_and_long_lists_agree(encoder: Encoder) -> None:
+    texts = TEXTS + ODD
+    precise = await encoder.embed(texts)
+    quick = [vector for text in texts for vector in await encoder.embed([text])]
+    assert min(map(cosine, precise, quick)) >= 0.99
+    assert all(math.hypot(*v) == pytest.approx(1, abs=1e-4) for v in precise + quick)
+    assert {len(v) for v in precise + quick} == {384}
+
+
+@pytest.mark.parametrize("count", [FEW, 3 * FEW])
+async def test_order_is_kept_and_repeated_texts_are_encoded_alike(encoder: Encoder, count: int) -> None:
+    texts = [f"{text} ({count})" for text in TEXTS[: FEW // 2]]
+    repeated = (texts * count)[:count]
+    vectors = await encoder.embed(repeated)
+    alone = {text: (await encoder.embed([text]))[0] for text in texts}
+    assert len(vectors) == count
+    for text, vector in zip(repeated, vectors, strict=True):
+        assert max(alone, key=lambda other: cosine(alone[other], vector)) == text
+
+
+async def test_no_texts_are_no_vectors(encoder: Encoder) -> None:
+    assert await encoder.embed([]) == []
+
+
+async def test_many_tasks_at_once_get_their_own_vectors(encoder: Encoder) -> None:
+    texts = [f"Question {i} about {word}" for i in range(10) for word in ("a lake", "the moon", "a tower")]
+    at_once = await asyncio.gather(*(encoder.embed([text]) for text in texts))
+    again = [await encoder.embed([text]) for text in texts]
+    assert at_once == again
+    precise = await encoder.embed(texts)
+    assert min(cosine(p, q[0]) for p, q in zip(precise, at_once, strict=True)) >= 0.99
+
+
+async def test_a_search_that_is_given_up_leaves_the_others_alone(encoder: Encoder) -> None:
+    texts = [f"Given up or not, {i}" for i in range(8)]
+    tasks = [asyncio.ensure_future(encoder.embed([text])) for text in texts]
+    await asyncio.gather(asyncio.to_thread(int), return_exceptions=True)
+    for task in tasks[::2]:
+        task.cancel()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    for result in results[1::2]:
+        assert isinstance(result, list)
+    assert await encoder.embed(texts[1::2]) == [r[0] for r in results[1::2] if isinstance(r, list)]
+
+
+def test_two_loops_in_two_threads_share_one_encoder() -> None:
+    texts = [f"Sentence {i} of two threads" for i in range(8)]
+    found: dict[int, tuple[Encoder, list[Vector]]] = {}
+    together = threading.Barrier(2)
+
+    async def use(thread: int) -> None:
+        encoder = await open_encoder()
+        together.wait(60)
+        vectors = await asyncio.gather(*(encoder.embed([text]) for text in texts))
+        found[thread] = encoder, [vector for row in vectors for vector in row]
+
+    threads = [threading.Thread(target=lambda i=i: asyncio.run(use(i))) for i in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found[0][0] is found[1][0] is load_sentence_encoder("all-MiniLM-L6-v2")
+    assert found[0][1] == found[1][1]
