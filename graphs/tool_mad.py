@@ -191,7 +191,9 @@ score.add_edge("faithfulness", END)
 score.add_edge("answer_relevance", END)
 
 builder = DebateGraph(ToolMadSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
-builder.add_node("open", open_node("tool_mad"))
+builder.add_node(
+    "open", open_node("tool_mad", lambda settings: [d.retriever for d in settings.debaters if d.retriever])
+)
 builder.add_node("debater", debater.compile(name="debater"))
 builder.add_node("compare_answers", compare_node())
 builder.add_node("score", score.compile(name="score"))

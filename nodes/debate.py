@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.metadata import version
@@ -60,8 +61,14 @@ def blank_document(graph: str, settings: Settings) -> dict[str, Any]:
     }
 
 
-def open_node(graph: str) -> Node:
-    """Checks the input and begins the result document. Reads: claim, task, labels, options."""
+def open_node(graph: str, sources: Callable[[Any], Iterable[str]] = lambda settings: ()) -> Node:
+    """Checks the input and begins the result document. Reads: claim, task, labels, options.
+
+    Args:
+        graph: the graph's name.
+        sources: the retrievers that the graph will use with these settings: they are opened, so that what is missing
+            is said before any model is called.
+    """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
         document = blank_document(graph, run.settings)
@@ -70,7 +77,12 @@ def open_node(graph: str) -> Node:
             task = make_task(state.get("task"), state.get("labels"), state.get("options"))
         except MootError as error:
             return document | {"error": error.record("input"), "claim": str(state.get("claim") or "")[:200]}
-        return document | {"claim": claim, "task": task}
+        document |= {"claim": claim, "task": task}
+        try:
+            await asyncio.gather(*map(run.retriever, sources(run.settings)))
+        except MootError as error:
+            return document | {"error": error.record(run.ledger.place())}
+        return document
 
     return Node(step)
 

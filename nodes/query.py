@@ -13,6 +13,7 @@ from moot.nodes.speaker import Speaker, as_speaker
 from moot.nodes.state import DebaterState, Turn
 from moot.prompts import as_data, fill, load
 from moot.retrievers.errors import ReplyError
+from moot.retrievers.search import ABOUT, resolve
 
 
 async def formulate_query(
@@ -59,12 +60,11 @@ def query_node(prompt: str = "tool_mad/query") -> Node:
     async def step(state: DebaterState, run: Run) -> dict[str, Any]:
         debater, turn = state["debater"], state["turns"][0]
         speaker = await run.speaker(debater["name"], debater.get("model"))
-        retriever = await run.retriever(debater["retriever"])
         try:
             query = await formulate_query(
                 state["claim"],
                 speaker,
-                tool=retriever.about,
+                tool=ABOUT[resolve(debater["retriever"])[0]],
                 opponents=state["opponents"],
                 previous_query=state["previous_query"],
                 prompt=prompt,

@@ -37,13 +37,9 @@ class Evidence(TypedDict):
 
 
 class Retriever(Protocol):
-    """A source of evidence.
-
-    ``name`` says what was really used, e.g. ``bm25:demo-news``; ``about`` describes it to a debater in a few words.
-    """
+    """A source of evidence. ``name`` says what was really used, e.g. ``bm25:demo-news``."""
 
     name: str
-    about: str
 
     async def search(self, query: str, k: int) -> list[Evidence]:
         """At most ``k`` (1 or more) pieces for a query, best first; an empty list for no finding or a blank query.

@@ -32,7 +32,12 @@ from moot.retrievers.evidence import Evidence, Retriever, clean, make_evidence
 from moot.retrievers.lazy import imported
 from pydantic import BaseModel, FiniteFloat, ValidationError
 
-RETRIEVER_NAMES = ("chroma", "bm25", "tavily", "web")
+ABOUT = {
+    "chroma": "a collection of passages, searched by meaning",
+    "bm25": "a search engine that matches words",
+    "tavily": "a web search engine",
+}
+"""What a source is, in a few words for a debater."""
 LONGEST_WEB_QUERY = 400
 """Characters of a query that Tavily takes; the rest is cut off."""
 MOST_WEB_RESULTS = 20
@@ -59,19 +64,29 @@ async def open_retriever(
     Raises:
         UserError: an unknown source, a missing corpus or key.
     """
-    kind, _, given = name.partition(":")
-    if kind not in RETRIEVER_NAMES or (given and kind in ("tavily", "web")):
-        raise UserError(
-            f"The retriever {name!r} is unknown. Known: chroma, chroma:CORPUS, bm25, bm25:CORPUS, tavily, web.",
-            kind="unknown_retriever",
-        )
-    if kind == "web":
-        kind = "tavily" if os.environ.get("TAVILY_API_KEY") else "bm25"
+    kind, given = resolve(name)
     if kind == "tavily":
         return TavilyRetriever(attempts, timeout)
     if kind == "chroma":
         return await open_chroma(given or corpus or "demo-encyclopaedia", encoder, attempts, timeout)
     return await open_bm25(given or corpus or "demo-news")
+
+
+def resolve(name: str) -> tuple[str, str]:
+    """The kind of a source's name (a key of `ABOUT`), and its corpus or "".
+
+    Raises:
+        UserError: an unknown source.
+    """
+    kind, _, given = name.partition(":")
+    if kind == "web" and not given:
+        kind = "tavily" if os.environ.get("TAVILY_API_KEY") else "bm25"
+    if kind not in ABOUT or (given and kind == "tavily"):
+        raise UserError(
+            f"The retriever {name!r} is unknown. Known: chroma, chroma:CORPUS, bm25, bm25:CORPUS, tavily, web.",
+            kind="unknown_retriever",
+        )
+    return kind, given
 
 
 async def open_chroma(corpus: str, encoder: str, attempts: int = 3, timeout: float = 60.0) -> ChromaRetriever:
@@ -93,8 +108,6 @@ async def open_bm25(corpus: str) -> Bm25Retriever:
 
 class ChromaRetriever:
     """Dense search in a corpus. Scores are cosines."""
-
-    about = "a collection of passages, searched by meaning"
 
     def __init__(self, corpus: Corpus, encoder: Encoder, name: str) -> None:
         self.name = f"chroma:{name}"
@@ -139,8 +152,6 @@ class ChromaRetriever:
 
 class Bm25Retriever:
     """Lexical search over a corpus's passages (BM25, English stop words, no stemming). Building blocks."""
-
-    about = "a search engine that matches words"
 
     def __init__(self, name: str, passages: list[Passage]) -> None:
         bm25s = imported("bm25s")
@@ -200,7 +211,6 @@ class TavilyRetriever:
     """Web search by Tavily. ``TAVILY_BASE_URL`` names another address of the same API."""
 
     name = "tavily"
-    about = "a web search engine"
 
     def __init__(self, attempts: int = 3, timeout: float = 60.0) -> None:
         self._key = os.environ.get("TAVILY_API_KEY", "")
