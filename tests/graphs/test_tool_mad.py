@@ -155,6 +155,13 @@ async def test_a_dead_endpoint_fails_the_debate(start_stub: StartStub, monkeypat
     assert (document["status"], document["error"]["kind"]) == ("failed", "unreachable")
 
 
+async def test_a_missing_source_is_said_before_any_model_is_called(start_stub: StartStub) -> None:
+    start_stub([])
+    document = await debate(debaters=[{"name": "rag", "retriever": "chroma:none"}, {"name": "search"}])
+    assert (document["status"], document["error"]["kind"]) == ("failed", "unknown_corpus")
+    assert document["calls"] == []
+
+
 async def test_a_scoring_call_that_fails_leaves_the_score_unknown_and_fails_the_gate(start_stub: StartStub) -> None:
     start_stub([*agree(), {"model": "stub-scorer", "status": 500, "retry_after": "0"}, says("judge", "REFUTES")])
     document = await debate(max_rounds=1)

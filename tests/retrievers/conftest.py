@@ -29,7 +29,7 @@ Serve = Callable[[Answer], Awaitable[Server]]
 
 @pytest.fixture
 async def serve() -> AsyncIterator[Serve]:
-    """Starts a server that answers every POST: ``await serve(lambda n, body: web.json_response(...))``."""
+    """Starts a server that answers every request: ``await serve(lambda n, body: web.json_response(...))``."""
     runners: list[web.AppRunner] = []
     over = asyncio.Event()
 
@@ -38,14 +38,14 @@ async def serve() -> AsyncIterator[Serve]:
 
         async def handle(request: web.Request) -> web.Response:
             server.headers.append(dict(request.headers))
-            server.bodies.append(await request.json())
+            server.bodies.append(await request.json() if request.can_read_body else {})
             said = answer(len(server.bodies), server.bodies[-1])
             if said is None:
                 await over.wait()
             return said or web.Response()
 
         app = web.Application()
-        app.router.add_post("/{path:.*}", handle)
+        app.router.add_route("*", "/{path:.*}", handle)
         runners.append(web.AppRunner(app, shutdown_timeout=0))
         await runners[-1].setup()
         site = web.TCPSite(runners[-1], "127.0.0.1", 0)

@@ -172,6 +172,12 @@ def test_a_corpus_grown_by_another_process_is_seen_whole(empty_home: Path, tmp_p
     assert asyncio.run(grow()) == (1, KILLED_AFTER)
 
 
+async def test_two_builds_of_one_corpus_take_turns(empty_home: Path) -> None:
+    passages = [passage(i) for i in range(MANY)]
+    builds = await asyncio.gather(count("both", passages), count("both", passages))
+    assert sorted(builds) == [(MANY, 0), (MANY, MANY)]
+
+
 async def test_a_passage_given_twice_is_stored_once(empty_home: Path) -> None:
     assert await count("twice", [passage(1), passage(2), passage(1)]) == (3, 2)
     assert [p.id for p in all_passages("twice")] == ["1", "2"]

@@ -6,7 +6,10 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 from moot.retrievers import Passage, UserError, index_passages, open_encoder, open_retriever
+
+from .conftest import Serve
 
 NAMES = ["chroma:demo-encyclopaedia", "bm25:demo-encyclopaedia"]
 
@@ -35,6 +38,15 @@ async def test_unknown_encoders_are_refused() -> None:
         with pytest.raises(UserError, match="cannot be loaded") as caught:
             await open_encoder(name)
         assert caught.value.kind == "unknown_encoder"
+
+
+async def test_an_encoder_that_is_not_here_is_asked_for_once(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = await serve(lambda n, body: web.Response(status=404))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub.url)
+    with pytest.raises(UserError, match="cannot be loaded"):
+        await open_encoder("nobody/nothing")
+    assert len(hub.bodies) == 1
 
 
 @pytest.mark.parametrize("name", NAMES)
