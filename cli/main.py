@@ -38,8 +38,19 @@ def fail(error: MootError) -> NoReturn:
 
 @app.command()
 def verify(
-    claim: Annotated[str, typer.Argument(help="The claim to check, in one sentence.")],
-    graph: Annotated[str, typer.Option(help="The debate system; see `moot graphs`.")] = "tool_mad",
+    claim: Annotated[str, typer.Argument(help="The claim to check, or the question to answer.")],
+    graph: Annotated[
+        str | None, typer.Option(help="The debate system; see `moot graphs`.  [default: tool_mad]")
+    ] = None,
+    preset: Annotated[str | None, typer.Option(help="A bundle of task and settings; see `moot presets`.")] = None,
+    task: Annotated[str | None, typer.Option(help="What an answer is; see `moot tasks`.")] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(help='Answers of your own: "true,false,unproven", or a JSON object that explains each.'),
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option(help="An option of a multiple-choice question. Repeatable.")
+    ] = None,
     model: Annotated[str | None, typer.Option(help="Model of all roles, as provider:name.")] = None,
     settings: Annotated[
         list[str] | None,
@@ -50,14 +61,17 @@ def verify(
     out: Annotated[Path | None, typer.Option(help="Write the result document to this file.")] = None,
 ) -> None:
     """Debate a claim and say the verdict, with what it rests on."""
-    from moot.cli.options import parse_settings
+    from moot.cli.options import parse_labels, parse_settings
     from moot.cli.verify import debate
     from moot.graphs import load_graph
+    from moot.graphs.presets import load_preset
 
-    system = load_graph(graph)
-    given = {k: v for k, v in {"model": model, "corpus": corpus}.items() if v is not None}
-    chosen = parse_settings(system.settings, settings or [], given)
-    raise SystemExit(debate(system, claim, chosen, as_json=as_json, out=out))
+    bundle = load_preset(preset)
+    system = load_graph(graph or bundle.graph)
+    named = {k: v for k, v in {"model": model, "corpus": corpus}.items() if v is not None}
+    chosen = parse_settings(system.settings, settings or [], {**bundle.settings, **named})
+    given = {"claim": claim, "task": task or bundle.task, "labels": parse_labels(labels), "options": option}
+    raise SystemExit(debate(system, given, chosen, as_json=as_json, out=out))
 
 
 @app.command()
@@ -66,6 +80,22 @@ def graphs() -> None:
     from moot.cli.tables import graphs_table, show
 
     show(graphs_table())
+
+
+@app.command()
+def tasks() -> None:
+    """List the tasks: what an answer can be."""
+    from moot.cli.tables import show, tasks_table
+
+    show(tasks_table())
+
+
+@app.command()
+def presets() -> None:
+    """List the presets: bundles of graph, task, sources and settings."""
+    from moot.cli.tables import presets_table, show
+
+    show(presets_table())
 
 
 @app.command("settings")

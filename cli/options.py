@@ -35,6 +35,19 @@ def parse_settings(kind: type[Settings], pairs: Sequence[str], given: dict[str, 
         raise UserError(f"{problems}. See: moot settings GRAPH", kind="invalid_setting") from error
 
 
+def parse_labels(text: str | None) -> list[str] | dict[str, str] | None:
+    """Labels from the command line: texts between commas, or a JSON list or object."""
+    if text is None:
+        return None
+    if text.lstrip()[:1] in ("[", "{"):
+        try:
+            labels: list[str] | dict[str, str] = json.loads(text)
+        except ValueError as error:
+            raise UserError(f"--labels is no valid JSON ({error}).", kind="invalid_task") from error
+        return labels
+    return [label.strip() for label in text.split(",")]
+
+
 def put(values: dict[str, Any], key: str, text: str) -> None:
     """Puts a value at a dotted key.
 

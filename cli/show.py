@@ -9,6 +9,7 @@ from moot.nodes.agree import METRICS, agreed_answer, answers_of
 from moot.nodes.debate import verdict_citations, verdict_turns
 from moot.nodes.settings import Settings
 from moot.nodes.state import merge_turns
+from moot.nodes.task import full_answer
 from moot.retrievers.evidence import clean
 from rich.console import Console
 from rich.table import Table
@@ -23,6 +24,7 @@ class Transcript:
         self.settings: Any = settings
         self.turns: list[Any] = []
         self.round = 0
+        self.agreed = False
 
     def update(self, node: str, written: Mapping[str, Any], state: Mapping[str, Any]) -> None:
         """What a node wrote, and the state before it."""
@@ -50,8 +52,10 @@ class Transcript:
     # --- what nodes write -------------------------------------------------------------------------------------------
 
     def _open(self, written: Mapping[str, Any]) -> None:
-        self.say(f"Claim: {clean(written['claim'])}", "bold")
-        self.say(f"Graph {written['graph']}; answers: {', '.join(written['task']['labels'])}", "dim")
+        task = written["task"]
+        self.say(f"{task['subject'].capitalize()}: {clean(written['claim'])}", "bold")
+        answers = ", ".join(full_answer(task, label) for label in task["labels"]) or task["kind"].replace("_", " ")
+        self.say(f"Graph {written['graph']}; answers: {clean(answers)}", "dim")
 
     def _formulate_query(self, written: Mapping[str, Any]) -> None:
         turn = written["turns"][0]
@@ -78,16 +82,24 @@ class Transcript:
         self._scores(written["turns"][0])
 
     _answer_relevance = _faithfulness
+    _consistency = _faithfulness
 
     def _scores(self, key: Mapping[str, Any]) -> None:
         turn = next(t for t in answers_of(self.turns, key["round"]) if t["agent"] == key["agent"])
-        if all(metric in turn["scores"] for metric in METRICS):
-            marks = "; ".join(self._mark(metric, turn["scores"][metric]) for metric in METRICS)
+        given = [metric for metric in METRICS if metric in turn["scores"]]
+        if len(given) == len(self._gates()) or "consistency" in given:
+            marks = "; ".join(self._mark(metric, turn["scores"][metric]) for metric in given)
             self.line(turn["agent"], f"scores r{turn['round']}", marks)
 
+    def _gates(self) -> list[str]:
+        """The scores that have thresholds, and so decide whether a consensus is stable."""
+        return [metric for metric in METRICS if hasattr(self.settings, f"{metric}_threshold")]
+
     def _mark(self, metric: str, value: float | None) -> str:
-        threshold = getattr(self.settings, f"{metric}_threshold")
         name = metric.replace("_", " ")
+        threshold = getattr(self.settings, f"{metric}_threshold", None)
+        if threshold is None:
+            return f"{name} {'unknown' if value is None else f'{value:.2f}'}"
         if value is None:
             return f"{name} unknown (needs {threshold:.2f})"
         return f"{name} {value:.2f} {'>=' if value >= threshold else '<'} {threshold:.2f}"
@@ -96,7 +108,7 @@ class Transcript:
         if not written.get("votes"):
             return
         given = ", ".join(f"{v['agent']} {v['answer'] or 'no answer'}" for v in written["votes"])
-        agreed = agreed_answer(answers_of(self.turns)) is not None
+        agreed = self.agreed = agreed_answer(written["votes"]) is not None
         left = written["rounds"] < self.settings.max_rounds
         if agreed:
             why = "they agree; the scores decide whether that is stable" if self._scored() else "they agree"
@@ -105,15 +117,15 @@ class Transcript:
         self.say(f"  Round {written['rounds']}: {given}: {why}.", "magenta")
 
     def _scored(self) -> bool:
-        return getattr(self.settings, "scoring", "on") == "on"
+        return bool(self._gates()) and self.settings.scoring == "on"
 
     def _average_scores(self, written: Mapping[str, Any]) -> None:
         last = answers_of(self.turns)
-        agreed = agreed_answer(last) is not None
+        agreed = self.agreed
         low = [
             f"{t['agent']}'s {metric.replace('_', ' ')}"
             for t in last
-            for metric in METRICS
+            for metric in self._gates()
             if not self._reached(metric, t["scores"]) and (metric != "faithfulness" or "evidence_ids" in t)
         ]
         if agreed and low:
@@ -158,7 +170,8 @@ class Transcript:
             self.say(warned["detail"], "yellow")
 
     def _verdict(self, document: Mapping[str, Any]) -> None:
-        self.say(f"Verdict: {document['answer']} ({document['stop_reason']})", "bold green")
+        answer = clean(full_answer(document["task"], document["answer"]))
+        self.say(f"Verdict: {answer} ({document['stop_reason']})", "bold green")
         for turn in verdict_turns(dict(document)):
             self.line(turn["agent"], "because", turn.get("rationale") or "")
         known = {piece["id"]: piece for piece in document["evidence"]}

@@ -6,7 +6,9 @@ import json
 from typing import Any
 
 from moot.graphs import DESCRIPTIONS
+from moot.graphs.presets import PRESETS
 from moot.nodes.settings import Settings
+from moot.nodes.task import TASKS
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -25,6 +27,23 @@ def graphs_table() -> Table:
     table = Table("graph", "what it is", box=None, padding=(0, 2, 0, 0))
     for name, description in DESCRIPTIONS.items():
         table.add_row(Text(name, style="bold"), Text(description))
+    return table
+
+
+def tasks_table() -> Table:
+    """Every task: its labels, and what it is."""
+    table = Table("task", "answers", "what it is", box=None, padding=(0, 2, 0, 0))
+    for name, known in TASKS.items():
+        answers = ", ".join(label for label, _, _ in known.labels) or known.kind.replace("_", " ")
+        table.add_row(Text(name, style="bold"), Text(answers), Text(known.about))
+    return table
+
+
+def presets_table() -> Table:
+    """Every preset: its graph, task and settings, and what it is for."""
+    table = Table("preset", "graph", "task", "what it is", box=None, padding=(0, 2, 0, 0))
+    for name, preset in PRESETS.items():
+        table.add_row(Text(name, style="bold"), preset.graph, preset.task or "", Text(preset.about))
     return table
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,9 @@ from moot.retrievers.errors import USER_KINDS, UserError
 from rich.console import Console
 
 
-def debate(system: DebateSystem, claim: str, settings: Settings, *, as_json: bool, out: Path | None) -> int:
+def debate(
+    system: DebateSystem, given: Mapping[str, Any], settings: Settings, *, as_json: bool, out: Path | None
+) -> int:
     """Runs a debate; prints it as it happens, or its document alone; returns the exit code.
 
     Raises:
@@ -27,7 +29,7 @@ def debate(system: DebateSystem, claim: str, settings: Settings, *, as_json: boo
         raise UserError(f"There is no folder {out.parent} to write {out.name} to.", kind="missing_file")
     console = Console(stderr=as_json, quiet=as_json, soft_wrap=not Console().is_terminal)
     transcript = Transcript(console, settings)
-    document = asyncio.run(run_debate(system, claim, settings, transcript.update))
+    document = asyncio.run(run_debate(system, given, settings, transcript.update))
     text = json.dumps(document, ensure_ascii=False, indent=2)
     if out is not None:
         out.write_text(text + "\n", encoding="utf-8")
@@ -39,14 +41,19 @@ def debate(system: DebateSystem, claim: str, settings: Settings, *, as_json: boo
 
 
 async def run_debate(
-    system: DebateSystem, claim: str, settings: Settings, update: Callable[[str, dict[str, Any], dict[str, Any]], None]
+    system: DebateSystem,
+    given: Mapping[str, Any],
+    settings: Settings,
+    update: Callable[[str, dict[str, Any], dict[str, Any]], None],
 ) -> dict[str, Any]:
-    """The result document of a debate; ``update`` is told each node's name, what it wrote, and the state before it.
+    """The result document of a debate on the ``given`` input; ``update`` is told what each node wrote.
+
+    It gets the node's name, what it wrote, and the state before it.
 
     An interrupted debate yields the document too, with what there was.
     """
     state: dict[str, Any] = {}
-    stream = system.graph.astream({"claim": claim}, context=settings, stream_mode=["updates", "values"], subgraphs=True)
+    stream = system.graph.astream(dict(given), context=settings, stream_mode=["updates", "values"], subgraphs=True)
     try:
         async for place, mode, chunk in stream:
             if mode == "values" and not place:

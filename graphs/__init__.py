@@ -12,6 +12,8 @@ from moot.retrievers.errors import UserError
 DESCRIPTIONS = {
     "tool_mad": "Tool-MAD: debaters with different retrieval tools rewrite their queries every round; faithfulness "
     "and answer relevance gate the consensus, else a judge decides.",
+    "tool_mad_consistency": "Tool-MAD, first version: the same debaters stop at their first agreement; else a judge "
+    "decides, who sees how close each debater's answers were to its evidence.",
 }
 """Every graph, with the line that says what it is. ``langgraph.json`` says the same."""
 

@@ -14,65 +14,29 @@ scores are made beside it.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 from langgraph.types import Send
 from moot.nodes.agree import agree_node, agreed_answer, answers_of, average_scores_node, compare_node
 from moot.nodes.debate import close_node, open_node
+from moot.nodes.debaters import DebaterSettings, debater_graph, next_round, scores_of_round, sources_of
 from moot.nodes.judge import judge_node
-from moot.nodes.models import ModelChoice
-from moot.nodes.query import query_node
-from moot.nodes.respond import respond_node
-from moot.nodes.retrieve import retrieve_node
 from moot.nodes.run import DebateGraph
 from moot.nodes.score import answer_relevance_node, faithfulness_node, passes
-from moot.nodes.settings import ModelName, Name, Settings
-from moot.nodes.state import ClaimInput, DebaterState, DebateState, ScoreState, StepUpdate, VerdictOutput
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from moot.nodes.state import ClaimInput, DebateState, ScoreState, StepUpdate, VerdictOutput
+from pydantic import Field
 
 # --- settings -------------------------------------------------------------------------------------------------------
 
 
-class Debater(BaseModel):
-    """One debater."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: Name = Field(description="The debater's name, which is also its role in `models`.")
-    retriever: str | None = Field(
-        None,
-        max_length=100,
-        description="Its source: chroma, chroma:CORPUS, bm25, bm25:CORPUS, tavily, web (Tavily where its key is set, "
-        "else bm25); null for a debater without one.",
-    )
-    model: ModelName | ModelChoice | None = Field(None, description="Its model, where it differs from `model`.")
-
-
-def _named_once(debaters: tuple[Debater, ...]) -> tuple[Debater, ...]:
-    names = [d.name for d in debaters]
-    taken = {"judge", "scorer"} & set(names)
-    if taken or len(set(names)) < len(names):
-        raise ValueError(f"debaters need names of their own, and not judge or scorer: {names}")
-    return debaters
-
-
-class ToolMadSettings(Settings):
+class ToolMadSettings(DebaterSettings):
     """Settings of Tool-MAD. The defaults are the paper's."""
 
-    debaters: Annotated[tuple[Debater, ...], AfterValidator(_named_once)] = Field(
-        (Debater(name="rag", retriever="chroma"), Debater(name="search", retriever="web")),
-        min_length=2,
-        max_length=8,
-        description="Who debates: two or more, each with its own retriever or none.",
-    )
-    max_rounds: int = Field(3, ge=1, le=20, description="Most rounds (T).")
-    k: int = Field(3, ge=1, le=50, description="Documents per query.")
     faithfulness_threshold: float = Field(0.7, ge=0, le=1, description="Least faithfulness of a stable answer.")
     answer_relevance_threshold: float = Field(0.8, ge=0, le=1, description="Least answer relevance of a stable answer.")
     questions: int = Field(3, ge=1, le=10, description="Questions that answer relevance is averaged over (n).")
-    query_formulation: bool = Field(True, description="Off: the claim itself is the query in every round.")
     scoring: Literal["on", "all_rounds", "consensus_only"] = Field(
         "on",
         description="on: scores gate the consensus and reach the judge. Without scores: all_rounds runs every round, "
@@ -88,56 +52,10 @@ def settings_of(runtime: Runtime[Any]) -> ToolMadSettings:
 # --- edges ----------------------------------------------------------------------------------------------------------
 
 
-def next_round(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
-    """Every debater goes into the next round, with the others' last answers."""
-    if state["error"]:
-        return "close"
-    last = answers_of(state["turns"])
-    sends = []
-    for debater in settings_of(runtime).debaters:
-        own = next((t for t in last if t["agent"] == debater.name), None)
-        turn = {"round": state["rounds"] + 1, "phase": "primary", "agent": debater.name, "step": "respond"}
-        debate = {
-            "claim": state["claim"],
-            "task": state["task"],
-            "debater": debater.model_dump(mode="json"),
-            "opponents": [t for t in last if t["agent"] != debater.name],
-            "previous_query": own.get("query") if own else None,
-            "turns": [{**turn, "role": debater.name, "side": None}],
-            "depth": state["depth"],
-        }
-        sends.append(Send("debater", debate))
-    return sends
-
-
-def scores_of_round(state: DebateState, node: str) -> list[Send]:
-    """Every answer of the round goes to be scored, with the evidence that it was written from."""
-    known = {piece["id"]: piece for piece in state["evidence"]}
-    return [
-        Send(
-            node,
-            {
-                "claim": state["claim"],
-                "turns": [turn],
-                "evidence": [known[i] for i in turn.get("evidence_ids", [])],
-                "depth": state["depth"],
-            },
-        )
-        for turn in answers_of(state["turns"])
-    ]
-
-
-def first_step(state: DebaterState, runtime: Runtime[Any]) -> Literal["formulate_query", "retrieve", "respond"]:
-    """A debater without a retriever answers at once; without query formulation the claim is the query."""
-    if state["debater"]["retriever"] is None:
-        return "respond"
-    return "formulate_query" if settings_of(runtime).query_formulation else "retrieve"
-
-
 def consensus(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
     """After a round's answers: disputed with rounds left, go on at once; otherwise the scores have to be known."""
     settings = settings_of(runtime)
-    agreed = agreed_answer(answers_of(state["turns"])) is not None
+    agreed = agreed_answer(state["votes"]) is not None
     left = state["rounds"] < settings.max_rounds
     if state["error"]:
         return "close"
@@ -166,21 +84,12 @@ def stability(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
     )
     if state["error"]:
         return "close"
-    if agreed_answer(last) is not None and stable:
+    if agreed_answer(state["votes"]) is not None and stable:
         return "agree"
     return next_round(state, runtime) if state["rounds"] < settings.max_rounds else "judge"
 
 
 # --- the graph ------------------------------------------------------------------------------------------------------
-
-debater = DebateGraph(ToolMadSettings, DebaterState, output_schema=StepUpdate)
-debater.add_node("formulate_query", query_node())
-debater.add_node("retrieve", retrieve_node())
-debater.add_node("respond", respond_node())
-debater.add_conditional_edges(START, first_step)
-debater.add_edge("formulate_query", "retrieve")
-debater.add_edge("retrieve", "respond")
-debater.add_edge("respond", END)
 
 score = DebateGraph(ToolMadSettings, ScoreState, output_schema=StepUpdate)
 score.add_node("faithfulness", faithfulness_node())
@@ -191,10 +100,8 @@ score.add_edge("faithfulness", END)
 score.add_edge("answer_relevance", END)
 
 builder = DebateGraph(ToolMadSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
-builder.add_node(
-    "open", open_node("tool_mad", lambda settings: [d.retriever for d in settings.debaters if d.retriever])
-)
-builder.add_node("debater", debater.compile(name="debater"))
+builder.add_node("open", open_node("tool_mad", sources_of))
+builder.add_node("debater", debater_graph(ToolMadSettings))
 builder.add_node("compare_answers", compare_node())
 builder.add_node("score", score.compile(name="score"))
 builder.add_node("score_beside", score.compile(name="score_beside"))

@@ -1,15 +1,25 @@
-"""Consensus and stability: what the conditional edges of a debate look at."""
+"""Consensus: which answers are the same, and what the conditional edges of a debate look at."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from langchain_core.language_models import BaseChatModel
+from moot.nodes.answers import same_answer
+from moot.nodes.replies import SameReply
 from moot.nodes.run import Node, Run
 from moot.nodes.score import average
-from moot.nodes.state import DebateState, StopReason, Turn
+from moot.nodes.show import show_claim
+from moot.nodes.speaker import Speaker, as_speaker
+from moot.nodes.state import DebateState, StopReason, Task, Turn, Vote
+from moot.prompts import as_data, fill, load
+from moot.retrievers.errors import ReplyError
 
-METRICS = ("faithfulness", "answer_relevance")
+METRICS = ("faithfulness", "answer_relevance", "consistency")
+"""Scores of answers that are averaged over a debate, where they were given."""
 
 
 def answers_of(turns: Sequence[Turn], round: int | None = None) -> list[Turn]:
@@ -19,35 +29,115 @@ def answers_of(turns: Sequence[Turn], round: int | None = None) -> list[Turn]:
     return [t for t in given if t["round"] == last]
 
 
-def agreed_answer(turns: Sequence[Turn]) -> str | None:
-    """The answer that all of these turns give; None where they differ, or where any gave none."""
-    answers = {t.get("answer") for t in turns}
-    return answers.pop() if len(answers) == 1 else None
+def agreed_answer(votes: Sequence[Vote]) -> str | None:
+    """The answer that all voters give, as the first of them put it; None where they differ, or any gave none."""
+    groups = {vote["group"] for vote in votes}
+    return votes[0]["answer"] if len(groups) == 1 and None not in groups else None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What an equivalence check of two answers said; ``same`` is None where it gave no usable reply."""
+
+    first: str
+    second: str
+    same: bool | None
+    reason: str
+
+
+async def same_meaning(claim: str, task: Task, first: str, second: str, model: Speaker | BaseChatModel) -> Comparison:
+    """Whether two answers mean the same (S0 C.2): one call.
+
+    Raises:
+        UserError, WorldError: the call failed.
+    """
+    speaker = as_speaker(model, "equivalence")
+    shown = {"first": as_data("answer", first, number="1"), "second": as_data("answer", second, number="2")}
+    values = {"subject": task["subject"], "claim": show_claim(claim, task), **shown}
+    try:
+        reply = await speaker.ask(fill(load("tasks/equivalence"), values), SameReply)
+    except ReplyError as error:
+        return Comparison(first, second, None, error.detail)
+    return Comparison(first, second, reply.same, reply.reason)
+
+
+async def group_answers(
+    claim: str, task: Task, answers: Sequence[str | None], model: Speaker | BaseChatModel | None = None
+) -> tuple[list[int | None], list[list[Comparison]]]:
+    """Which answers are the same: by their text, and where the task is open by the model's check after that.
+
+    Answers are taken in order, each compared with the first of every group, those comparisons at once.
+
+    Args:
+        claim: what was asked.
+        task: what an answer is.
+        answers: one for each agent, None where it gave none.
+        model: who checks answers in words; without one only texts are compared.
+
+    Returns:
+        Each answer's group, numbered from 0, None where there is no answer; and the checks that each answer took.
+
+    Raises:
+        UserError, WorldError: a call failed.
+    """
+    firsts: list[str] = []
+    found: list[int | None] = []
+    checks: list[list[Comparison]] = []
+    for answer in answers:
+        made: list[Comparison] = []
+        group = None
+        if answer is not None:
+            group = next((i for i, first in enumerate(firsts) if same_answer(task, first, answer)), None)
+            if group is None and firsts and model is not None and task["kind"] in ("short_answer", "expression"):
+                made = await asyncio.gather(*(same_meaning(claim, task, first, answer, model) for first in firsts))
+                group = next((i for i, check in enumerate(made) if check.same), None)
+            if group is None:
+                group = len(firsts)
+                firsts.append(answer)
+        found.append(group)
+        checks.append(made)
+    return found, checks
 
 
 def average_scores(turns: Sequence[Turn]) -> dict[str, dict[str, float | None]]:
     """Each debater's mean of each score over its rounds so far; null where none is known."""
     given = [t for t in turns if t["step"] == "respond"]
     agents = list(dict.fromkeys(t["agent"] for t in given))
+    measured = [m for m in METRICS if any(m in t.get("scores", {}) for t in given)]
     return {
-        agent: {m: average([t.get("scores", {}).get(m) for t in given if t["agent"] == agent]) for m in METRICS}
+        agent: {m: average([t.get("scores", {}).get(m) for t in given if t["agent"] == agent]) for m in measured}
         for agent in agents
     }
 
 
-def tally(turns: Sequence[Turn]) -> list[dict[str, Any]]:
-    """Who answered what."""
-    return [{"agent": t["agent"], "answer": t.get("answer")} for t in turns]
-
-
 def compare_node() -> Node:
-    """Closes a round: its number, and who answered what. Reads: turns."""
+    """Closes a round: its number, who answered what, and whose answers are the same.
+
+    Reads: claim, task, turns. Answers in words whose texts differ are compared by the role ``equivalence``; what it
+    said is a turn of the agent whose answer it was about.
+    """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
         last = answers_of(state["turns"])
-        return {"rounds": last[0]["round"] if last else 0, "votes": tally(last)}
+        answers = [t.get("answer") for t in last]
+        speaker = None
+        if state["task"]["kind"] in ("short_answer", "expression"):
+            speaker = await run.speaker("equivalence")
+        groups, checks = await group_answers(state["claim"], state["task"], answers, speaker)
+        votes: list[Vote] = [
+            {"agent": turn["agent"], "answer": answer, "group": group}
+            for turn, answer, group in zip(last, answers, groups, strict=True)
+        ]
+        turns = [_compared(turn, made) for turn, made in zip(last, checks, strict=True) if made]
+        return {"rounds": last[0]["round"] if last else 0, "votes": votes, "turns": turns}
 
     return Node(step)
+
+
+def _compared(turn: Turn, made: Sequence[Comparison]) -> Turn:
+    said = [{"with": c.first, "same": c.same, "reason": c.reason} for c in made]
+    key = {k: turn[k] for k in ("round", "phase", "agent")}
+    return {**key, "step": "compare", "role": "equivalence", "comparisons": said}  # type: ignore[typeddict-item]
 
 
 def average_scores_node() -> Node:
@@ -60,14 +150,14 @@ def average_scores_node() -> Node:
 
 
 def agree_node(reason: Callable[[Any], StopReason]) -> Node:
-    """Ends the debate with the answer that the last round agrees on. Reads: turns.
+    """Ends the debate with the answer that the last round agrees on. Reads: votes.
 
     Args:
         reason: the stop reason, from the settings.
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
-        answer = agreed_answer(answers_of(state["turns"]))
+        answer = agreed_answer(state["votes"])
         return {"answer": answer, "raw_verdict": answer, "stop_reason": reason(run.settings)}
 
     return Node(step)

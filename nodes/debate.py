@@ -74,7 +74,7 @@ def open_node(graph: str, sources: Callable[[Any], Iterable[str]] = lambda setti
         document = blank_document(graph, run.settings)
         try:
             claim = check_claim(state.get("claim"))
-            task = make_task(state.get("task"), state.get("labels"), state.get("options"))
+            task = make_task(state.get("task"), state.get("labels"), state.get("options"), claim)
         except MootError as error:
             return document | {"error": error.record("input"), "claim": str(state.get("claim") or "")[:200]}
         document |= {"claim": claim, "task": task}
@@ -148,8 +148,10 @@ def verdict_turns(document: DebateState | dict[str, Any]) -> list[Turn]:
     judged = [t for t in document["turns"] if t["step"] == "judge"]
     if judged:
         return judged
+    group = next((v["group"] for v in document["votes"] if v["answer"] == document["answer"]), None)
+    agents = {v["agent"] for v in document["votes"] if v["group"] == group and group is not None}
     given = [t for t in document["turns"] if t["step"] == "respond" and t["round"] == document["rounds"]]
-    return [t for t in given if t.get("answer") == document["answer"]]
+    return [t for t in given if t["agent"] in agents]
 
 
 def verdict_citations(document: DebateState | dict[str, Any]) -> list[Citation]:

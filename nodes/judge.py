@@ -12,7 +12,7 @@ from moot.nodes.run import Node, Run
 from moot.nodes.show import show_claim, show_evidence, show_history, show_scores, shown_ids
 from moot.nodes.speaker import Speaker, as_speaker
 from moot.nodes.state import DebateState, Task, Turn
-from moot.nodes.task import describe
+from moot.nodes.task import wording
 from moot.prompts import fill, load
 from moot.retrievers import Evidence
 from moot.retrievers.errors import ReplyError
@@ -43,9 +43,8 @@ async def judge(
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
     speaker = as_speaker(model, "judge")
-    values = {
-        "labels": describe(task),
-        "claim": show_claim(claim),
+    values = wording(task) | {
+        "claim": show_claim(claim, task),
         "evidence": show_evidence(evidence),
         "history": show_history(history),
         "scores": show_scores(scores or {}),

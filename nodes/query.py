@@ -10,7 +10,8 @@ from moot.nodes.replies import QueryReply
 from moot.nodes.run import Node, Run
 from moot.nodes.show import show_claim, show_opponents
 from moot.nodes.speaker import Speaker, as_speaker
-from moot.nodes.state import DebaterState, Turn
+from moot.nodes.state import DebaterState, Task, Turn
+from moot.nodes.task import make_task, wording
 from moot.prompts import as_data, fill, load
 from moot.retrievers.errors import ReplyError
 from moot.retrievers.search import ABOUT, resolve
@@ -20,6 +21,7 @@ async def formulate_query(
     claim: str,
     model: Speaker | BaseChatModel,
     *,
+    task: Task | None = None,
     tool: str = "a search engine",
     opponents: Sequence[Turn] = (),
     previous_query: str | None = None,
@@ -30,6 +32,7 @@ async def formulate_query(
     Args:
         claim: what is debated.
         model: who formulates it.
+        task: what an answer is; by default FEVER's labels.
         tool: what will be searched, in a few words.
         opponents: the other debaters' last answers.
         previous_query: the last query of the same debater.
@@ -39,10 +42,11 @@ async def formulate_query(
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
     speaker = as_speaker(model, "debater")
-    values = {
+    task = task or make_task(claim=claim)
+    values = wording(task) | {
         "name": speaker.role,
         "tool": tool,
-        "claim": show_claim(claim),
+        "claim": show_claim(claim, task),
         "previous_query": f"Your last query:\n{as_data('query', previous_query)}" if previous_query else "",
         "opponents": show_opponents(opponents),
     }
@@ -64,6 +68,7 @@ def query_node(prompt: str = "tool_mad/query") -> Node:
             query = await formulate_query(
                 state["claim"],
                 speaker,
+                task=state["task"],
                 tool=ABOUT[resolve(debater["retriever"])[0]],
                 opponents=state["opponents"],
                 previous_query=state["previous_query"],

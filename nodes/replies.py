@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, Any
 
+from moot.nodes.answers import read_answer
 from moot.nodes.state import Task
-from moot.nodes.task import read_label
 from moot.retrievers.errors import redact
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, create_model
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
 
 
 class Reply(BaseModel):
@@ -46,7 +46,7 @@ class QueryReply(Reply):
 
 
 class AnswerReply(Reply):
-    """An answer with its reasons; ``answer`` is one of the task's labels."""
+    """An answer of the task with its reasons."""
 
     rationale: Text
     citations: list[Quote]
@@ -79,23 +79,37 @@ class QuestionsReply(Reply):
     questions: list[Text]
 
 
+def _plain(value: Any) -> Any:
+    """Numbers and truth values as the text that they were written as."""
+    return json.dumps(value) if isinstance(value, bool | int | float) else value
+
+
 def answer_reply(task: Task) -> type[AnswerReply]:
-    """The reply whose ``answer`` is one of the task's labels."""
-    return _answer_reply(tuple(task["labels"]), json.dumps(task))
+    """The reply whose ``answer`` is one of the task's."""
+    return _answer_reply(json.dumps(task))
 
 
 @lru_cache(maxsize=256)
-def _answer_reply(labels: tuple[str, ...], task_json: str) -> type[AnswerReply]:
+def _answer_reply(task_json: str) -> type[AnswerReply]:
     task: Task = json.loads(task_json)
+    wanted = f"one of {task['labels']}" if task["labels"] else f"a {task['kind'].replace('_', ' ')}"
 
-    def label(text: str) -> str:
-        found = read_label(task, text)
+    def read(text: str) -> str:
+        found = read_answer(task, text)
         if found is None:
-            raise ValueError(f"is {redact(text)[:80]!r}, not one of {list(labels)}")
+            raise ValueError(f"is {redact(text)[:80]!r}, not {wanted}")
         return found
 
-    kind = Annotated[str, AfterValidator(label), WithJsonSchema({"type": "string", "enum": list(labels)})]
+    schema: dict[str, Any] = {"type": "string"} | ({"enum": task["labels"]} if task["labels"] else {})
+    kind = Annotated[str, BeforeValidator(_plain), AfterValidator(read), WithJsonSchema(schema)]
     return create_model("AnswerReply", __base__=AnswerReply, answer=(kind, ...))
+
+
+class SameReply(Reply):
+    """Whether two answers mean the same."""
+
+    reason: str
+    same: bool
 
 
 @lru_cache(maxsize=64)
@@ -158,7 +172,7 @@ def tight_schema(reply: type[Reply], evidence_ids: Sequence[str], longest: int) 
     """
     schema = reply_schema(reply)
     parts = schema.pop("$defs", {})
-    shorter = {"quote": 60, "reason": 40, "query": 100}
+    shorter = {"quote": 60, "reason": 40, "query": 100, "answer": 60}
 
     def tighten(node: dict[str, Any], name: str) -> dict[str, Any]:
         node = parts[node["$ref"].rsplit("/", 1)[-1]] if "$ref" in node else node

@@ -11,7 +11,7 @@ from moot.nodes.run import Node, Run
 from moot.nodes.show import show_claim, show_evidence, show_opponents, shown_ids
 from moot.nodes.speaker import Ledger, Speaker, as_speaker
 from moot.nodes.state import Citation, DebaterState, Task, Turn
-from moot.nodes.task import describe
+from moot.nodes.task import wording
 from moot.prompts import fill, load
 from moot.retrievers import Evidence
 from moot.retrievers.errors import ReplyError
@@ -40,10 +40,9 @@ async def respond(
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
     speaker = as_speaker(model, "debater")
-    values = {
+    values = wording(task) | {
         "name": speaker.role,
-        "labels": describe(task),
-        "claim": show_claim(claim),
+        "claim": show_claim(claim, task),
         "evidence": show_evidence(evidence),
         "opponents": show_opponents(opponents),
     }

@@ -5,7 +5,7 @@ The formulae are pure functions; the model only lists, judges and asks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +14,11 @@ from moot.nodes.replies import StatementsReply, questions_reply, verdicts_reply
 from moot.nodes.run import Node, Run
 from moot.nodes.show import show_evidence
 from moot.nodes.speaker import Speaker, as_speaker
-from moot.nodes.state import ScoreState, Turn
+from moot.nodes.state import DebateState, ScoreState, Task, Turn
+from moot.nodes.task import full_answer
 from moot.prompts import as_data, fill, load
 from moot.retrievers import Encoder, Evidence
+from moot.retrievers.encoders import Vector, open_cross_encoder
 from moot.retrievers.errors import MootError, UserError, WorldError
 from moot.retrievers.lazy import imported
 
@@ -42,10 +44,19 @@ def answer_relevance_score(claim: Sequence[float], questions: Sequence[Sequence[
     Raises:
         ValueError: a vector is zero or not finite.
     """
+    return mean_cosine(claim, questions)
+
+
+def mean_cosine(vector: Sequence[float], others: Sequence[Sequence[float]]) -> float | None:
+    """The mean of a vector's cosines with others; None without others.
+
+    Raises:
+        ValueError: a vector is zero or not finite.
+    """
     np = imported("numpy")
-    if not len(questions):
+    if not len(others):
         return None
-    c, q = np.asarray(claim, dtype=float), np.asarray(questions, dtype=float)
+    c, q = np.asarray(vector, dtype=float), np.asarray(others, dtype=float)
     lengths = np.linalg.norm(q, axis=1) * np.linalg.norm(c)
     if not np.all(np.isfinite(lengths) & (lengths > 0)):
         raise ValueError("a vector without a direction has no cosine")
@@ -136,12 +147,26 @@ async def answer_relevance(
     speaker = as_speaker(model, "scorer")
     values = {"answer": as_data("answer", answer), "count": str(n)}
     reply = await speaker.ask(fill(load("scoring/questions"), values), questions_reply(n))
-    vectors = await encoder.embed([claim, *reply.questions])
+    return AnswerRelevance(await closeness(claim, reply.questions, encoder), reply.questions)
+
+
+async def closeness(
+    text: str,
+    others: Sequence[str],
+    encoder: Encoder,
+    formula: Callable[[Vector, Sequence[Vector]], float | None] = answer_relevance_score,
+) -> float | None:
+    """A formula of a text's vector and other texts' vectors.
+
+    Raises:
+        UserError, WorldError: the encoder failed, or its vectors have no direction.
+    """
+    vectors = await encoder.embed([text, *others])
     try:
-        return AnswerRelevance(answer_relevance_score(vectors[0], vectors[1:]), reply.questions)
+        return formula(vectors[0], vectors[1:])
     except ValueError as error:
-        text = f"The encoder {encoder.name} returned vectors that cannot be compared ({error})."
-        raise WorldError(text, kind="bad_response") from error
+        problem = f"The encoder {encoder.name} returned vectors that cannot be compared ({error})."
+        raise WorldError(problem, kind="bad_response") from error
 
 
 # --- nodes ----------------------------------------------------------------------------------------------------------
@@ -181,7 +206,7 @@ def answer_relevance_node() -> Node:
         turn = state["turns"][0]
         if turn.get("answer") is None:
             return scored(turn, {"answer_relevance": None})
-        answer = f"{turn['answer']}. {turn['rationale']}"
+        answer = written_answer(state["task"], turn)
         try:
             speaker, encoder = await run.speaker("scorer"), await run.encoder()
             found = await answer_relevance(state["claim"], answer, speaker, encoder, run.settings.questions)
@@ -190,6 +215,58 @@ def answer_relevance_node() -> Node:
         return scored(turn, {"answer_relevance": found.score, "questions": found.questions})
 
     return Node(step)
+
+
+COSINE = "cosine of"
+"""How a similarity by the text encoder begins; the encoder's name follows."""
+
+
+def similarity_node() -> Node:
+    """Says in ``metrics.similarity`` what compares answers with evidence: the cross-encoder by name.
+
+    Where it cannot be loaded, the text encoder's cosine stands in (`COSINE`), and a warning says so.
+    """
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        name = run.settings.cross_encoder
+        try:
+            await open_cross_encoder(name)
+        except UserError as error:
+            run.ledger.warn("cross_encoder_missing", f"{error.detail} The cosine of {run.settings.embedder} is used.")
+            name = f"{COSINE} {run.settings.embedder}"
+        return {"metrics": {**state["metrics"], "similarity": name}}
+
+    return Node(step)
+
+
+def consistency_node() -> Node:
+    """Writes ``scores.consistency`` of the one turn in the state: the mean similarity(D, a) over its documents (S0).
+
+    Reads: task, turns, evidence, metrics. Null where the turn has no answer or no evidence, or where scoring failed.
+    """
+
+    async def step(state: ScoreState, run: Run) -> dict[str, Any]:
+        turn = state["turns"][0]
+        if turn.get("answer") is None or not state["evidence"]:
+            return scored(turn, {"consistency": None})
+        answer = written_answer(state["task"], turn)
+        documents = [piece["text"] for piece in state["evidence"]]
+        name: str = state["metrics"]["similarity"]
+        try:
+            if name.startswith(COSINE):
+                score = await closeness(answer, documents, await run.encoder(), mean_cosine)
+            else:
+                score = average(await (await open_cross_encoder(name)).compare(answer, documents))
+        except MootError as error:
+            return unscored(turn, "consistency", error, run)
+        return scored(turn, {"consistency": score})
+
+    return Node(step)
+
+
+def written_answer(task: Task, turn: Turn) -> str:
+    """A turn's answer with its reasons, as it is compared with other texts."""
+    return f"{full_answer(task, turn['answer'] or '')}. {turn['rationale']}"
 
 
 def scored(turn: Turn, scores: dict[str, Any]) -> dict[str, Any]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from moot.nodes.state import Citation, Turn
+from moot.nodes.state import Citation, Task, Turn
 from moot.prompts import as_data, listed
 from moot.retrievers import Evidence
 
 
-def show_claim(claim: str) -> str:
-    """The claim."""
-    return as_data("claim", claim)
+def show_claim(claim: str, task: Task) -> str:
+    """The claim, or the question."""
+    return as_data(task["subject"], claim)
 
 
 def show_evidence(evidence: Iterable[Evidence]) -> str:
@@ -54,14 +54,26 @@ def show_history(turns: Sequence[Turn]) -> str:
     return "\n\n".join(f"Round {r}\n{show_answers(t for t in turns if t['round'] == r)}" for r in rounds)
 
 
+MEASURES = {
+    "faithfulness": "how much of what it said follows from the evidence it had",
+    "answer_relevance": "how directly it spoke to what was asked",
+    "consistency": "how close in meaning its answers were to the evidence it had",
+}
+"""What scores measure, for those who read them."""
+
+
 def show_scores(scores: Mapping[str, Mapping[str, float | None]]) -> str:
-    """Averages of each debater."""
+    """Averages of each debater under a heading that explains them; nothing where nothing was measured."""
 
     def line(agent: str, of: Mapping[str, float | None]) -> str:
         parts = (f"{name.replace('_', ' ')} {'unknown' if v is None else f'{v:.2f}'}" for name, v in of.items())
         return f"- {agent}: {', '.join(parts)}"
 
-    return listed((line(agent, of) for agent, of in scores.items()), empty="(not measured)")
+    measured = dict.fromkeys(name for of in scores.values() for name in of)
+    if not measured:
+        return ""
+    meanings = "; ".join(f"{name.replace('_', ' ')}: {MEASURES[name]}" for name in measured)
+    return "\n".join([f"Averages of each debater, from 0 to 1 ({meanings}):", *map(line, scores, scores.values())])
 
 
 def shown_ids(evidence: Iterable[Evidence], turns: Iterable[Turn] = ()) -> set[str]:

@@ -29,6 +29,8 @@ ECHO = 2000
 OBJECT = re.compile(r"\{\s*\"")
 MOST_OBJECTS = 10_000
 """Places in a reply where an object may begin that are tried."""
+MOST_REPLIES = 100
+"""Objects in a reply that are read."""
 
 _chain: ContextVar[int] = ContextVar("chain", default=0)
 
@@ -211,17 +213,23 @@ def read_reply(message: AIMessage, reply: type[R]) -> tuple[R | None, str, str]:
         return None, "cut", "it was cut off at the limit of its length"
     if not text.strip():
         return None, "empty", "it was empty"
-    value = find_object(text)
-    if value is None:
+    values = find_objects(text)
+    if not values:
         return None, "unparsed", "it holds no complete JSON object"
-    try:
-        found = reply.model_validate(value)
-        found.model_dump_json()
-    except PydanticSerializationError:
-        return None, "unparsed", "it holds half a character (a lone surrogate)"
-    except ValidationError as error:
-        return None, "unparsed", "; ".join(_problem(e) for e in error.errors()[:3])
-    return found, "ok", ""
+    found: list[R] = []
+    problems: list[str] = []
+    for value in values:
+        try:
+            read = reply.model_validate(value)
+            read.model_dump_json()
+            found += [] if read in found else [read]
+        except PydanticSerializationError:
+            problems.append("it holds half a character (a lone surrogate)")
+        except ValidationError as error:
+            problems.append("; ".join(_problem(e) for e in error.errors()[:3]))
+    if len(found) == 1:
+        return found[0], "ok", ""
+    return None, "unparsed", "it holds several replies that differ" if found else problems[-1]
 
 
 def _problem(error: Any) -> str:
@@ -229,18 +237,22 @@ def _problem(error: Any) -> str:
     return f"`{place}` {str(error['msg']).removeprefix('Value error, ')}"[:300]
 
 
-def find_object(text: str) -> dict[str, Any] | None:
-    """The first complete JSON object with anything in it, bare, fenced or amid prose; None where there is none.
+def find_objects(text: str) -> list[dict[str, Any]]:
+    """The complete JSON objects with anything in them, bare, fenced or amid prose, in order; none inside another.
 
     Nothing is repaired: half an object is none. One call takes little time, whatever the text.
     """
     decoder = json.JSONDecoder()
+    found: list[dict[str, Any]] = []
+    end = 0
     for begin in islice(OBJECT.finditer(text), MOST_OBJECTS):
+        if begin.start() < end:
+            continue
         try:
-            value, _ = decoder.raw_decode(text, begin.start())
+            value, end = decoder.raw_decode(text, begin.start())
         except RecursionError:
-            return None  # nested so deeply that every further start would take as long
+            break  # nested so deeply that every further start would take as long
         except ValueError:
             continue
-        return value if isinstance(value, dict) else None
-    return None
+        found.append(value)
+    return found[:MOST_REPLIES]

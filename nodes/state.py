@@ -60,6 +60,7 @@ class Turn(TurnKey):
     citations: NotRequired[list[Citation]]
     outcome: NotRequired[str]
     scores: NotRequired[dict[str, Any]]
+    comparisons: NotRequired[list[dict[str, Any]]]
 
 
 class Call(TypedDict):
@@ -92,13 +93,27 @@ class Warned(TypedDict):
     detail: str
 
 
+class Vote(TypedDict):
+    """Who answered what. Votes of one ``group`` are the same answer; it is null where there is no answer."""
+
+    agent: str
+    answer: str | None
+    group: int | None
+
+
 class Task(TypedDict):
-    """What an answer is: exactly one of ``labels``; ``meanings`` explains each to a model."""
+    """What an answer is.
+
+    ``kind`` labels: exactly one of ``labels``, each explained by ``meanings``; ``spellings`` are other ways to write
+    one. The other kinds have no labels: a phrase, a number, an expression in LaTeX. ``subject`` is what is put.
+    """
 
     name: str
-    kind: Literal["labels"]
+    kind: Literal["labels", "short_answer", "number", "expression"]
+    subject: Literal["claim", "question"]
     labels: list[str]
     meanings: dict[str, str]
+    spellings: dict[str, str]
 
 
 class Reading(TypedDict):
@@ -154,14 +169,25 @@ def first_error(old: ErrorRecord | None, new: ErrorRecord | None) -> ErrorRecord
 class ClaimInput(TypedDict):
     """What a debate is about."""
 
-    claim: Annotated[str, Field(description="The claim to check.", min_length=1, max_length=4000)]
+    claim: Annotated[
+        str, Field(description="The claim to check, or the question to answer.", min_length=1, max_length=4000)
+    ]
     task: NotRequired[
         Annotated[
-            Literal["fever", "labels", "choice"] | None,
-            Field(description="The kind of answer: FEVER's three labels (the default), labels or options of your own."),
+            str | None,
+            Field(
+                description="What an answer is: labels or choice (of your own), short_answer, number, expression, or a "
+                "benchmark's name. By default what labels and options suggest, else fever.",
+                examples=["fever", "averitec", "choice", "short_answer", "number"],
+            ),
         ]
     ]
-    labels: NotRequired[Annotated[list[str] | None, Field(description="For `labels`: the answers to choose from.")]]
+    labels: NotRequired[
+        Annotated[
+            list[str] | dict[str, str] | None,
+            Field(description="For `labels`: the answers to choose from, or an object that explains each."),
+        ]
+    ]
     options: NotRequired[
         Annotated[list[str] | None, Field(description="For `choice`: the options; answers are letters, from A.")]
     ]
@@ -185,7 +211,7 @@ class VerdictOutput(TypedDict):
     turns: list[Turn]
     evidence: list[Evidence]
     scores: dict[str, dict[str, float | None]]
-    votes: list[dict[str, Any]]
+    votes: list[Vote]
     graphs: list[dict[str, Any]]
     debates: list[dict[str, Any]]
     metrics: dict[str, Any]
@@ -206,7 +232,7 @@ class DebateState(TypedDict):
 
     claim: str
     task: Any  # the name that was given at first, a `Task` once the debate is open
-    labels: NotRequired[list[str] | None]
+    labels: NotRequired[list[str] | dict[str, str] | None]
     options: NotRequired[list[str] | None]
     schema_version: str
     status: Status
@@ -221,7 +247,7 @@ class DebateState(TypedDict):
     turns: Annotated[list[Turn], merge_turns]
     evidence: Annotated[list[Evidence], merge_evidence]
     scores: dict[str, dict[str, float | None]]
-    votes: list[dict[str, Any]]
+    votes: list[Vote]
     graphs: list[dict[str, Any]]
     debates: list[dict[str, Any]]
     metrics: dict[str, Any]
@@ -270,6 +296,8 @@ class ScoreState(TypedDict):
     """What scoring reads: one turn, and the evidence that it was written from."""
 
     claim: str
+    task: Task
+    metrics: dict[str, Any]
     turns: Annotated[list[Turn], merge_turns]
     evidence: Annotated[list[Evidence], merge_evidence]
     calls: Annotated[list[Call], operator.add]

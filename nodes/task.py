@@ -1,11 +1,13 @@
-"""Tasks: what an answer is, and how a written answer is read as one."""
+"""Tasks: what an answer is, by name, and how prompts speak of it. `moot.nodes.answers` reads answers."""
 
 from __future__ import annotations
 
-import re
 import string
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
+from moot.nodes.answers import fold
 from moot.nodes.state import Task
 from moot.prompts.load import LOOKALIKES
 from moot.retrievers.errors import UserError
@@ -14,54 +16,158 @@ from moot.retrievers.evidence import clean
 LONGEST_CLAIM = 4000
 """Characters."""
 
-FEVER = {
-    "SUPPORTS": "the evidence shows that the claim is true",
-    "REFUTES": "the evidence shows that the claim is false",
-    "NOT ENOUGH INFO": "the evidence settles the claim neither way",
+SUPPORTED = ("support", "supports", "supported")
+REFUTED = ("refute", "refutes", "refuted", "contradict", "contradicts", "contradicted")
+UNSETTLED = (
+    *("not enough info", "not enough information", "notenoughinfo", "NEI", "no info", "noinfo"),
+    *("not enough evidence", "insufficient information", "insufficient evidence", "neutral"),
+)
+MIXED = ("conflicting evidence", "cherrypicking", "cherry picking", "conflicting evidence/cherry picking")
+
+TRUE = "the evidence shows that the claim is true"
+FALSE = "the evidence shows that the claim is false"
+OPEN = "the evidence settles the claim neither way"
+
+
+@dataclass(frozen=True)
+class Known:
+    """A task by name. ``labels`` give each label's meaning and its other spellings."""
+
+    kind: Literal["labels", "choice", "short_answer", "number", "expression"]
+    about: str
+    labels: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+
+
+def _claims(about: str, supported: str, refuted: str, unsettled: str | None = None, *more: Any) -> Known:
+    labels = [(supported, TRUE, SUPPORTED), (refuted, FALSE, REFUTED)]
+    if unsettled:
+        labels.append((unsettled, OPEN, UNSETTLED))
+    return Known("labels", about, (*labels, *more))
+
+
+_HOVER = (
+    ("SUPPORTED", TRUE, SUPPORTED),
+    ("NOT_SUPPORTED", "the evidence shows that the claim is false, or does not show that it is true", ()),
+)
+_PUBMEDQA = (
+    ("yes", "the evidence answers the question with yes", ()),
+    ("no", "the evidence answers the question with no", ()),
+    ("maybe", "the evidence leaves the answer undecided", ()),
+)
+_MIXED = ("Conflicting Evidence/Cherrypicking", "some evidence supports the claim and some refutes it", MIXED)
+
+TASKS: dict[str, Known] = {
+    "labels": Known("labels", "one of your own labels"),
+    "choice": Known("choice", "one of the given options, by its letter"),
+    "short_answer": Known("short_answer", "a name, phrase or span"),
+    "number": Known("number", "a number, compared by its value"),
+    "expression": Known("expression", "a mathematical expression in LaTeX"),
+    "fever": _claims("FEVER: three labels", "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"),
+    "feverous": _claims("FEVEROUS: three labels", "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"),
+    "faviq": _claims("FaVIQ: two labels", "SUPPORTS", "REFUTES"),
+    "averitec": _claims("AVeriTeC: four labels", "Supported", "Refuted", "Not Enough Evidence", _MIXED),
+    "hover": Known("labels", "HoVer: two labels", _HOVER),
+    "scifact": _claims("SciFact: three labels", "SUPPORT", "CONTRADICT", "NOT ENOUGH INFO"),
+    "check_covid": _claims("Check-COVID: three labels", "SUPPORT", "REFUTE", "NOTENOUGHINFO"),
+    "check_covid_binary": _claims("Check-COVID: two labels", "SUPPORT", "REFUTE"),
+    "healthver": _claims("HealthVer: three labels", "Supports", "Refutes", "Neutral"),
+    "healthver_binary": _claims("HealthVer: two labels", "SUPPORT", "REFUTE"),
+    "pubmedqa": Known("labels", "PubMedQA: yes, no, maybe", _PUBMEDQA),
+    **{
+        name: Known("choice", f"{title}: the letter of an option")
+        for name, title in {
+            "medqa": "MedQA",
+            "medmcqa": "MedMCQA",
+            "mmlu": "MMLU",
+            "mmlu_pro": "MMLU-Pro",
+            "gpqa": "GPQA",
+            "arc_challenge": "ARC-Challenge",
+        }.items()
+    },
+    **{
+        name: Known("short_answer", f"{title}: a name, phrase or span")
+        for name, title in {
+            "triviaqa": "TriviaQA",
+            "nq_open": "NQ-open",
+            "hotpotqa": "HotpotQA",
+            "2wikimultihopqa": "2WikiMultiHopQA",
+            "squad": "SQuAD",
+            "longbench": "LongBench's question answering",
+        }.items()
+    },
+    "gsm8k": Known("number", "GSM8K: a number"),
+    "gsm_ic": Known("number", "GSM-IC: a number"),
+    "math": Known("expression", "MATH: an expression"),
 }
+"""Every task by name."""
+
+Labels = Sequence[str] | Mapping[str, str]
 
 
 def make_task(
-    name: str | None = None, labels: Sequence[str] | None = None, options: Sequence[str] | None = None
+    name: str | None = None, labels: Labels | None = None, options: Sequence[str] | None = None, claim: str = ""
 ) -> Task:
     """The task of a debate.
 
     Args:
-        name: ``fever`` (FEVER's three labels), ``labels`` or ``choice``; by default what labels and options suggest.
-        labels: the answers to choose from, for ``labels``.
-        options: the options of a multiple-choice question, for ``choice``; the answers are their letters.
+        name: a key of `TASKS`; by default ``choice`` where there are options, ``labels`` where there are labels, else
+            ``fever``.
+        labels: for ``labels``: the answers to choose from, alone or each with its meaning.
+        options: for multiple choice: the options; the answers are their letters, from A.
+        claim: what is debated; a question mark at its end makes it a question.
 
     Raises:
         UserError: an unknown task, or labels or options that do not fit it.
     """
-    if any(isinstance(given, str) or not isinstance(given, Sequence | None) for given in (labels, options)):
+    if any(isinstance(given, str) or not isinstance(given, Sequence | Mapping | None) for given in (labels, options)):
         raise UserError("Labels and options are lists of texts.", kind="invalid_task")
     name = name or ("choice" if options else "labels" if labels else "fever")
-    if name == "fever" and not labels and not options:
-        return {"name": name, "kind": "labels", "labels": list(FEVER), "meanings": dict(FEVER)}
+    known = TASKS.get(name)
+    if known is None:
+        raise UserError(f"The task {name!r} is unknown. Known: {', '.join(TASKS)}.", kind="invalid_task")
+    asks = known.kind != "labels" or name == "pubmedqa" or claim.rstrip().endswith("?")
+    task: Task = {
+        "name": name,
+        "kind": "labels" if known.kind == "choice" else known.kind,
+        "subject": "question" if asks else "claim",
+        "labels": [label for label, _, _ in known.labels],
+        "meanings": {label: meaning for label, meaning, _ in known.labels},
+        "spellings": {spelling: label for label, _, others in known.labels for spelling in others},
+    }
     if name == "labels" and labels and not options:
-        return _checked({"name": name, "kind": "labels", "labels": list(labels), "meanings": {}}, labels)
-    if name == "choice" and options and not labels:
+        meanings = {k: v for k, v in labels.items() if v} if isinstance(labels, Mapping) else {}
+        return _checked({**task, "labels": list(labels), "meanings": meanings}, [*labels, *meanings.values()])
+    if known.kind == "choice" and options and not labels and not isinstance(options, Mapping):
         letters = list(string.ascii_uppercase[: len(options)])
-        meanings = dict(zip(letters, options, strict=False))
-        return _checked({"name": name, "kind": "labels", "labels": letters, "meanings": meanings}, options)
+        pairs = list(zip(letters, options, strict=False))
+        task |= {"labels": letters, "meanings": dict(pairs), "spellings": _read_options(pairs)}
+        return _checked(task, options)
+    if name != "labels" and known.kind != "choice" and not labels and not options:
+        return task
     raise UserError(
-        f"The task {name!r} does not fit the input. Use `fever` without labels, `labels` with a list of labels, or "
-        "`choice` with a list of options.",
+        f"The task {name!r} does not fit the input. `labels` needs a list of labels, multiple choice a list of "
+        "options, and the other tasks neither.",
         kind="invalid_task",
     )
+
+
+def _read_options(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Options as spellings of their letters; what two options could mean is none."""
+    texts = [fold(option) for _, option in pairs if isinstance(option, str)]
+    return {o: letter for letter, o in pairs if isinstance(o, str) and texts.count(fold(o)) == 1}
 
 
 def _checked(task: Task, texts: Sequence[str]) -> Task:
     if not all(isinstance(t, str) and t.strip() and len(t) <= 500 for t in texts):
         raise UserError("Labels and options are texts of 1 to 500 characters.", kind="invalid_task")
-    if not 2 <= len(texts) <= len(string.ascii_uppercase):
-        raise UserError(f"A task has 2 to 26 answers, not {len(texts)}.", kind="invalid_task")
-    if not all(_folded(label) for label in task["labels"]):
+    count = len(task["labels"]) if task["name"] == "labels" else len(texts)
+    if not 2 <= count <= len(string.ascii_uppercase):
+        raise UserError(f"A task has 2 to 26 answers, not {count}.", kind="invalid_task")
+    if not all(fold(label) for label in task["labels"]):
         raise UserError("A label needs a letter or a digit.", kind="invalid_task")
     # Options are told apart by their letters: `AA` and `Aa`, or `[0, 1]` and `(0, 1)`, are two.
-    read = _folded if task["name"] == "labels" else str.strip
-    if len({read(t) for t in texts}) < len(texts):
+    alike = [fold(label) for label in task["labels"]] if task["name"] == "labels" else [t.strip() for t in texts]
+    if len(set(alike)) < len(alike):
         raise UserError("Two of the labels or options are the same.", kind="invalid_task")
     return task
 
@@ -73,7 +179,9 @@ def check_claim(claim: object) -> str:
         UserError: no text, an empty one, one of more than 4,000 characters, or one that is no valid Unicode.
     """
     if not isinstance(claim, str) or not clean(claim):
-        raise UserError("The claim is empty. Give one sentence that can be true or false.", kind="invalid_claim")
+        raise UserError(
+            "The claim is empty. Give one sentence that can be true or false, or a question.", kind="invalid_claim"
+        )
     if len(claim) > LONGEST_CLAIM:
         raise UserError(
             f"The claim has {len(claim):,} characters; at most {LONGEST_CLAIM:,} are taken. Give its core.",
@@ -86,19 +194,39 @@ def check_claim(claim: object) -> str:
     return claim.strip()
 
 
-def _folded(text: str) -> str:
-    return re.sub(r"[\s_-]+", " ", text.strip(string.whitespace + "\"'`*.[](){}")).casefold()
-
-
-def read_label(task: Task, text: str) -> str | None:
-    """The task's label that a text is, up to case, white space, underscores and the marks around it; else None.
-
-    Nothing is guessed: a text that says more than the label is no label.
-    """
-    return next((label for label in task["labels"] if _folded(label) == _folded(text)), None)
-
-
 def describe(task: Task) -> str:
-    """The task's answers for a prompt, one a line."""
+    """What an answer is, for a prompt: with labels, one a line."""
+    if task["kind"] != "labels":
+        return RULES[task["kind"]]
     lines = (f"{label} - {task['meanings'][label]}" if label in task["meanings"] else label for label in task["labels"])
-    return "\n".join(f"  - {' '.join(line.split())}".translate(LOOKALIKES) for line in lines)
+    shown = "\n".join(f"  - {' '.join(line.split())}".translate(LOOKALIKES) for line in lines)
+    what = "the letter of exactly one of these" if _lettered(task) else "exactly one of these, as it is written here"
+    return f"`answer` is {what}:\n{shown}"
+
+
+RULES = {
+    "short_answer": "`answer` is a name, date or phrase of a few words, without a sentence around it.",
+    "number": "`answer` is one number in digits, without a unit or a calculation.",
+    "expression": "`answer` is one mathematical expression in LaTeX, simplified, without a sentence around it.",
+}
+
+
+def _lettered(task: Task) -> bool:
+    return task["labels"] == list(string.ascii_uppercase[: len(task["labels"])])
+
+
+def wording(task: Task) -> dict[str, str]:
+    """The words in which prompts speak of the task, so that they read naturally of claims and of questions."""
+    asked = task["subject"] == "question"
+    return {
+        "labels": describe(task),
+        "subject": task["subject"],
+        "work": "answer a question" if asked else "check a claim",
+        "to_decide": "The question to answer:" if asked else "The claim to decide:",
+        "asks": "what is the answer to this question" if asked else "what does the evidence above say about this claim",
+    }
+
+
+def full_answer(task: Task, answer: str) -> str:
+    """An answer that can be read alone: an option's letter with the option."""
+    return f"{answer} ({task['meanings'][answer]})" if _lettered(task) and answer in task["meanings"] else answer

@@ -37,6 +37,7 @@ USER_KINDS = frozenset(
         "unknown_encoder",
         "unknown_graph",
         "unknown_model",
+        "unknown_preset",
         "unknown_provider",
         "unknown_retriever",
     }

@@ -32,7 +32,7 @@ async def test_agreement_with_good_scores_stops_in_the_first_round(start_stub: S
     assert document["scores"] == {
         a: {"faithfulness": 1.0, "answer_relevance": pytest.approx(1)} for a in ("rag", "search")
     }
-    assert document["votes"] == [{"agent": "rag", "answer": "SUPPORTS"}, {"agent": "search", "answer": "SUPPORTS"}]
+    assert document["votes"] == [{"agent": a, "answer": "SUPPORTS", "group": 0} for a in ("rag", "search")]
     assert not stub.prompts("judge")
     assert document["depth"] == 4  # query, answer, statements, verdicts
     assert document["usage"]["calls"] == len(document["calls"]) == 10

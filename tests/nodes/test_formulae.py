@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.nodes.agree import agreed_answer, answers_of, average_scores
+from moot.nodes.agree import agreed_answer, answers_of, average_scores, group_answers
 from moot.nodes.score import answer_relevance_score, average, faithfulness_score, passes
-from moot.nodes.state import Turn
+from moot.nodes.state import Turn, Vote
+from moot.nodes.task import make_task
 
 THRESHOLDS = {"faithfulness": 0.7, "answer_relevance": 0.8}
 
@@ -111,14 +113,11 @@ def test_an_average_lies_among_its_values(values: list[float | None]) -> None:
     ],
 )
 def test_agreement(answers: list[str | None], agreed: str | None) -> None:
-    assert agreed_answer([turn(f"d{i}", answer) for i, answer in enumerate(answers)]) == agreed
-
-
-def test_an_answer_that_is_missing_does_not_agree() -> None:
-    silent = turn("b", None)
-    silent.pop("answer")
-    assert agreed_answer([turn("a", "YES"), silent]) is None
-    assert agreed_answer([silent, silent]) is None
+    groups, _ = asyncio.run(group_answers("?", make_task(labels=["YES", "NO"]), answers))
+    votes: list[Vote] = [
+        {"agent": f"d{i}", "answer": a, "group": g} for i, (a, g) in enumerate(zip(answers, groups, strict=True))
+    ]
+    assert agreed_answer(votes) == agreed
 
 
 def test_the_answers_of_a_round_leave_the_judge_out() -> None:

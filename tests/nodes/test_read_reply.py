@@ -18,7 +18,7 @@ from moot.nodes.replies import (
     questions_reply,
     verdicts_reply,
 )
-from moot.nodes.speaker import find_object, read_reply
+from moot.nodes.speaker import find_objects, read_reply
 from moot.nodes.task import make_task
 
 ANSWER = answer_reply(make_task())
@@ -52,7 +52,7 @@ def said(text: str, finish: str = "stop", **more: Any) -> AIMessage:
 @pytest.mark.parametrize("indent", [None, 2])
 def test_an_object_is_found_bare_fenced_and_amid_prose(around: str, indent: int | None) -> None:
     text = around.replace("%s", json.dumps(VALID, indent=indent))
-    assert find_object(text) == VALID
+    assert set(map(json.dumps, find_objects(text))) == {json.dumps(VALID)}
     found, outcome, problem = read_reply(said(text), ANSWER)
     assert found is not None
     assert (found.answer, found.citations[0].quote, outcome, problem) == ("SUPPORTS", "é\n‹…›", "ok", "")

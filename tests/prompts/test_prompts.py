@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from moot.nodes.agree import same_meaning
 from moot.nodes.fake import FakeChatModel, draw
 from moot.nodes.judge import judge
 from moot.nodes.models import ChatModel
@@ -86,6 +87,7 @@ def rendered(text: str) -> list[tuple[str, str]]:
         await faithfulness(text, evidence, recorder, claim=text)
         await answer_relevance(text, text, recorder, Flat())
         await judge(text, make_task(), turns, evidence, recorder, scores=scores)
+        await same_meaning(text, make_task("squad"), text, text, recorder)
 
     asyncio.run(speak())
     return recorder.seen
@@ -128,7 +130,7 @@ def test_every_shipped_prompt_renders_through_its_plain_function() -> None:
         for file in sub.iterdir()
         if file.name.endswith(".md")
     ]
-    assert len(seen) == len(shipped) == 6
+    assert len(seen) == len(shipped) == 7
     for name in shipped:
         said = re.escape(load(name).partition("\n---\n")[0].strip())
         pattern = re.compile(re.sub(r"\\\{\w+\\\}", "(?s:.+)", said))

@@ -1,0 +1,54 @@
+"""Named bundles of graph, task, sources and settings."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, field
+from typing import Any
+
+from moot.retrievers.errors import UserError
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A bundle: what ``moot verify --preset NAME`` sets before any other option."""
+
+    about: str = ""
+    graph: str = "tool_mad"
+    task: str | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+def _debaters(**sources: str) -> list[dict[str, str]]:
+    return [{"name": name, "retriever": source} for name, source in sources.items()]
+
+
+PRESETS = {
+    "medqa": Preset(
+        "MedQA as in the paper: the first debater reads a corpus of PubMed abstracts, the other one searches the web. "
+        "Index the abstracts under the name pubmed first.",
+        task="medqa",
+        settings={"debaters": _debaters(rag="chroma:pubmed", search="web")},
+    ),
+    "pubmedqa": Preset(
+        "PubMedQA as in the paper: OpenAlex, which finds and summarises scholarly abstracts, in place of web search.",
+        task="pubmedqa",
+        settings={"debaters": _debaters(rag="chroma", search="openalex")},
+    ),
+}
+"""Every preset by name. The first two are the domain settings of Tool-MAD (S0 4.4, C.2; S1 IV-D)."""
+
+
+def load_preset(name: str | None) -> Preset:
+    """A preset by name; without a name an empty one.
+
+    Raises:
+        UserError: there is no preset of that name.
+    """
+    if name is None:
+        return Preset()
+    if name not in PRESETS:
+        near = difflib.get_close_matches(name, PRESETS, n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise UserError(f"There is no preset {name!r}.{hint} Known: {', '.join(PRESETS)}.", kind="unknown_preset")
+    return PRESETS[name]

@@ -1,0 +1,91 @@
+"""Tool-MAD with the consistency score (Jeong et al., first version; S0).
+
+open the debate on a claim
+repeat, for every debater at the same time:
+    formulate a query (from the second round on, also from the others' last answers) and retrieve evidence
+    respond from the evidence and the others' last answers
+until all debaters give one answer, or the rounds are used up
+score each response of the other rounds: its similarity to the evidence that it was written from
+if the rounds are used up, the judge decides from the whole debate and each debater's mean similarity
+
+Scores gate nothing, so the next round begins at once and they are made beside it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from langgraph.graph import END, START
+from langgraph.runtime import Runtime
+from langgraph.types import Send
+from moot.nodes.agree import agree_node, agreed_answer, average_scores_node, compare_node
+from moot.nodes.debate import close_node, open_node
+from moot.nodes.debaters import DebaterSettings, debater_graph, next_round, scores_of_round, sources_of
+from moot.nodes.judge import judge_node
+from moot.nodes.run import DebateGraph
+from moot.nodes.score import consistency_node, similarity_node
+from moot.nodes.state import ClaimInput, DebateState, ScoreState, StepUpdate, VerdictOutput
+from pydantic import Field
+
+
+class ConsistencySettings(DebaterSettings):
+    """Settings of Tool-MAD with the consistency score. The defaults are the paper's."""
+
+    cross_encoder: str = Field(
+        "cross-encoder/stsb-roberta-base",
+        min_length=1,
+        max_length=300,
+        description="Cross-encoder that compares answers with evidence: a sentence-transformers CrossEncoder by name "
+        "or folder. Where it cannot be loaded, the cosine of `embedder` takes its place.",
+    )
+    scoring: Literal["on", "off"] = Field("on", description="off: the judge decides without scores.")
+
+
+def settings_of(runtime: Runtime[Any]) -> ConsistencySettings:
+    """The run's settings, or the defaults where none were given."""
+    return runtime.context if isinstance(runtime.context, ConsistencySettings) else ConsistencySettings()
+
+
+def consensus(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+    """After a round's answers: one answer ends the debate; with rounds left, go on at once; else score and judge."""
+    settings = settings_of(runtime)
+    if state["error"]:
+        return "close"
+    if agreed_answer(state["votes"]) is not None:
+        return "agree"
+    if state["rounds"] < settings.max_rounds:
+        beside = scores_of_round(state, "score_beside") if settings.scoring == "on" else []
+        return [*next_round(state, runtime), *beside]
+    return scores_of_round(state, "score") if settings.scoring == "on" else "judge"
+
+
+score = DebateGraph(ConsistencySettings, ScoreState, output_schema=StepUpdate)
+score.add_node("consistency", consistency_node())
+score.add_edge(START, "consistency")
+score.add_edge("consistency", END)
+
+builder = DebateGraph(ConsistencySettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
+builder.add_node("open", open_node("tool_mad_consistency", sources_of))
+builder.add_node("choose_similarity", similarity_node())
+builder.add_node("debater", debater_graph(ConsistencySettings))
+builder.add_node("compare_answers", compare_node())
+builder.add_node("score", score.compile(name="score"))
+builder.add_node("score_beside", score.compile(name="score_beside"))
+builder.add_node("average_scores", average_scores_node())
+builder.add_node("agree", agree_node(lambda settings: "consensus"))
+builder.add_node("judge", judge_node())
+builder.add_node("close", close_node())
+builder.add_edge(START, "open")
+builder.add_edge("open", "choose_similarity")
+builder.add_conditional_edges("choose_similarity", next_round, ["debater", "close"])
+builder.add_edge("debater", "compare_answers")
+builder.add_conditional_edges(
+    "compare_answers", consensus, ["debater", "score_beside", "score", "agree", "judge", "close"]
+)
+builder.add_edge("score_beside", "compare_answers")
+builder.add_edge("score", "average_scores")
+builder.add_edge("average_scores", "judge")
+builder.add_edge("agree", "close")
+builder.add_edge("judge", "close")
+builder.add_edge("close", END)
+graph = builder.compile(name="Tool-MAD (consistency)")

@@ -1,0 +1,130 @@
+"""Debaters that find their own evidence, each a subgraph: who they are, and how a round of them begins."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from langgraph.graph import END, START
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+from langgraph.types import Send
+from moot.nodes.agree import answers_of
+from moot.nodes.models import ModelChoice
+from moot.nodes.query import query_node
+from moot.nodes.respond import respond_node
+from moot.nodes.retrieve import retrieve_node
+from moot.nodes.run import DebateGraph
+from moot.nodes.settings import ModelName, Name, Settings
+from moot.nodes.state import DebaterState, DebateState, StepUpdate
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+
+class Debater(BaseModel):
+    """One debater."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Name = Field(description="The debater's name, which is also its role in `models`.")
+    retriever: str | None = Field(
+        None,
+        max_length=100,
+        description="Its source: chroma, chroma:CORPUS, bm25, bm25:CORPUS, tavily, web (Tavily where its key is set, "
+        "else bm25); null for a debater without one.",
+    )
+    model: ModelName | ModelChoice | None = Field(None, description="Its model, where it differs from `model`.")
+
+
+RESERVED = {"judge", "scorer", "equivalence"}
+"""Roles that no debater may be called."""
+
+
+def _named_once(debaters: tuple[Debater, ...]) -> tuple[Debater, ...]:
+    names = [d.name for d in debaters]
+    if RESERVED & set(names) or len(set(names)) < len(names):
+        raise ValueError(f"debaters need names of their own, and not {', '.join(sorted(RESERVED))}: {names}")
+    return debaters
+
+
+class DebaterSettings(Settings):
+    """Settings of debates whose debaters find their own evidence. The defaults are Tool-MAD's."""
+
+    debaters: Annotated[tuple[Debater, ...], AfterValidator(_named_once)] = Field(
+        (Debater(name="rag", retriever="chroma"), Debater(name="search", retriever="web")),
+        min_length=2,
+        max_length=8,
+        description="Who debates: two or more, each with its own retriever or none.",
+    )
+    max_rounds: int = Field(3, ge=1, le=20, description="Most rounds (T).")
+    k: int = Field(3, ge=1, le=50, description="Documents per query.")
+    query_formulation: bool = Field(True, description="Off: the claim itself is the query in every round.")
+
+
+def sources_of(settings: DebaterSettings) -> list[str]:
+    """The retrievers that the debaters use."""
+    return [d.retriever for d in settings.debaters if d.retriever]
+
+
+def debaters_settings(runtime: Runtime[Any]) -> DebaterSettings:
+    """The run's settings, or the defaults where none were given."""
+    return runtime.context if isinstance(runtime.context, DebaterSettings) else DebaterSettings()
+
+
+def next_round(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+    """Every debater goes into the next round, with the others' last answers."""
+    if state["error"]:
+        return "close"
+    last = answers_of(state["turns"])
+    sends = []
+    for debater in debaters_settings(runtime).debaters:
+        own = next((t for t in last if t["agent"] == debater.name), None)
+        turn = {"round": state["rounds"] + 1, "phase": "primary", "agent": debater.name, "step": "respond"}
+        debate = {
+            "claim": state["claim"],
+            "task": state["task"],
+            "debater": debater.model_dump(mode="json"),
+            "opponents": [t for t in last if t["agent"] != debater.name],
+            "previous_query": own.get("query") if own else None,
+            "turns": [{**turn, "role": debater.name, "side": None}],
+            "depth": state["depth"],
+        }
+        sends.append(Send("debater", debate))
+    return sends
+
+
+def scores_of_round(state: DebateState, node: str) -> list[Send]:
+    """Every answer of the round goes to be scored, with the evidence that it was written from."""
+    known = {piece["id"]: piece for piece in state["evidence"]}
+    return [
+        Send(
+            node,
+            {
+                "claim": state["claim"],
+                "task": state["task"],
+                "metrics": state["metrics"],
+                "turns": [turn],
+                "evidence": [known[i] for i in turn.get("evidence_ids", [])],
+                "depth": state["depth"],
+            },
+        )
+        for turn in answers_of(state["turns"])
+    ]
+
+
+def first_step(state: DebaterState, runtime: Runtime[Any]) -> Literal["formulate_query", "retrieve", "respond"]:
+    """A debater without a retriever answers at once; without query formulation the claim is the query."""
+    if state["debater"]["retriever"] is None:
+        return "respond"
+    return "formulate_query" if debaters_settings(runtime).query_formulation else "retrieve"
+
+
+def debater_graph(settings: type[DebaterSettings]) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """One debater's round: query, retrieval, answer."""
+    debater = DebateGraph(settings, DebaterState, output_schema=StepUpdate)
+    debater.add_node("formulate_query", query_node())
+    debater.add_node("retrieve", retrieve_node())
+    debater.add_node("respond", respond_node())
+    debater.add_conditional_edges(START, first_step)
+    debater.add_edge("formulate_query", "retrieve")
+    debater.add_edge("retrieve", "respond")
+    debater.add_edge("respond", END)
+    return debater.compile(name="debater")

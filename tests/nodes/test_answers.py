@@ -1,0 +1,301 @@
+"""Reading answers: the hard cases of every benchmark's labels, options, numbers, short answers and expressions."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from moot.nodes.answers import normal_expression, normal_text, read_answer, read_number, same_answer, show_number
+from moot.nodes.state import Task
+from moot.nodes.task import TASKS, make_task
+
+OPTIONS = ["Aspirin", "A loop diuretic", "Vitamin B", "Not enough information", "B"]
+
+
+def task(name: str) -> Task:
+    if TASKS[name].kind == "choice":
+        return make_task(name, options=OPTIONS)
+    return make_task(name, labels=["true", "false", "mostly true"] if name == "labels" else None)
+
+
+HARD = [
+    # as written, in other case, with marks, Markdown and words around it
+    ("fever", "SUPPORTS", "SUPPORTS"),
+    ("fever", " supports.\n", "SUPPORTS"),
+    ("fever", "**Supported**", "SUPPORTS"),
+    ("fever", "`REFUTES`", "REFUTES"),
+    ("fever", "# REFUTED", "REFUTES"),
+    ("fever", '"NOT ENOUGH INFO"', "NOT ENOUGH INFO"),
+    ("fever", "not_enough_information", "NOT ENOUGH INFO"),
+    ("fever", "NEI", "NOT ENOUGH INFO"),
+    ("fever", "ＳＵＰＰＯＲＴＳ", "SUPPORTS"),
+    ("fever", "Answer: SUPPORTS", "SUPPORTS"),
+    ("fever", "**Answer:** REFUTES", "REFUTES"),
+    ("fever", "The final verdict is: **refutes**.", "REFUTES"),
+    ("fever", "The claim is supported.", "SUPPORTS"),
+    ("fever", "<answer>SUPPORTS</answer>", "SUPPORTS"),
+    ("fever", "\\boxed{SUPPORTS}", "SUPPORTS"),
+    ("fever", "contradicts", "REFUTES"),
+    # a trailing explanation
+    ("fever", "SUPPORTS, because the record says so", "SUPPORTS"),
+    ("fever", "SUPPORTS - the record says so", "SUPPORTS"),
+    ("fever", "REFUTES\n\nThe treaty was signed in 1648.", "REFUTES"),
+    ("fever", "Not enough info. None of the passages names the year.", "NOT ENOUGH INFO"),
+    # negations
+    ("fever", "not supported", None),
+    ("fever", "NOT SUPPORTS", None),
+    ("fever", "The claim is not supported.", None),
+    ("fever", "unsupported", None),
+    ("fever", "does not support", None),
+    ("fever", "doesn't refute", None),
+    ("fever", "SUPPORTS? No.", None),
+    ("fever", "SUPPORTS: not at all", None),
+    ("fever", "SUPPORTS is wrong", None),
+    ("fever", "Supported by no evidence", None),
+    ("fever", "never refuted", None),
+    ("fever", "enough info", None),
+    ("fever", "~~SUPPORTS~~", None),
+    # two labels in one text
+    ("fever", "SUPPORTS or REFUTES", None),
+    ("fever", "SUPPORTS/REFUTES", None),
+    ("fever", "SUPPORTS, REFUTES", None),
+    ("fever", "SUPPORTS. The evidence in no way refutes it.", None),
+    ("fever", "~~SUPPORTS~~ REFUTES", None),
+    ("fever", "SUPPORTS\nREFUTES", None),
+    ("fever", "Either SUPPORTS or NOT ENOUGH INFO", None),
+    # a label inside a quote or inside other words
+    ("fever", 'The other debater says "SUPPORTS"', None),
+    ("fever", '"SUPPORTS", says the other debater', None),
+    ("fever", "The museum supports young artists", None),
+    ("fever", "Supportive", None),
+    ("fever", "true", None),
+    ("fever", "", None),
+    ("fever", "**", None),
+    # the other benchmarks
+    ("feverous", "supports", "SUPPORTS"),
+    ("feverous", "NOT ENOUGH INFO", "NOT ENOUGH INFO"),
+    ("faviq", "refutes", "REFUTES"),
+    ("faviq", "NOT ENOUGH INFO", None),
+    ("averitec", "supported", "Supported"),
+    ("averitec", "REFUTED", "Refuted"),
+    ("averitec", "Not Enough Evidence", "Not Enough Evidence"),
+    ("averitec", "not enough information", "Not Enough Evidence"),
+    ("averitec", "Conflicting Evidence/Cherrypicking", "Conflicting Evidence/Cherrypicking"),
+    ("averitec", "conflicting evidence", "Conflicting Evidence/Cherrypicking"),
+    ("averitec", "Conflicting Evidence / Cherry-picking", "Conflicting Evidence/Cherrypicking"),
+    ("averitec", "Cherrypicking: the speech leaves out the second half.", "Conflicting Evidence/Cherrypicking"),
+    ("averitec", "Not Enough Evidence/Conflicting Evidence", None),
+    ("pubmedqa", "Yes.", "yes"),
+    ("pubmedqa", "no", "no"),
+    ("pubmedqa", "**Maybe**", "maybe"),
+    ("pubmedqa", "yes and no", None),
+    ("pubmedqa", "Yes, no", None),
+    ("pubmedqa", "not yes", None),
+    ("pubmedqa", "Yes, the trial shows an effect.", "yes"),
+    ("pubmedqa", "No: the groups did not differ.", "no"),
+    ("pubmedqa", "None", None),
+    ("pubmedqa", "yesterday", None),
+    ("check_covid", "SUPPORT", "SUPPORT"),
+    ("check_covid", "refutes", "REFUTE"),
+    ("check_covid", "NOTENOUGHINFO", "NOTENOUGHINFO"),
+    ("check_covid", "not enough info", "NOTENOUGHINFO"),
+    ("check_covid_binary", "NOTENOUGHINFO", None),
+    ("healthver", "Neutral", "Neutral"),
+    ("healthver", "supports", "Supports"),
+    ("healthver", "not neutral", None),
+    ("scifact", "CONTRADICT", "CONTRADICT"),
+    ("scifact", "contradicts", "CONTRADICT"),
+    ("scifact", "REFUTES", "CONTRADICT"),
+    ("scifact", "not contradicted", None),
+    ("hover", "SUPPORTED", "SUPPORTED"),
+    ("hover", "NOT_SUPPORTED", "NOT_SUPPORTED"),
+    ("hover", "not supported", "NOT_SUPPORTED"),
+    ("hover", "Not supported: two of the facts are missing.", "NOT_SUPPORTED"),
+    ("hover", "The claim is not supported.", "NOT_SUPPORTED"),
+    ("hover", "SUPPORTED, not supported", None),
+    # labels of one's own
+    ("labels", "TRUE", "true"),
+    ("labels", "mostly true", "mostly true"),
+    ("labels", "Mostly true: one figure is off.", "mostly true"),
+    ("labels", "half true", None),
+    ("labels", "true false", None),
+    # options: letter or text
+    ("choice", "B", "B"),
+    ("choice", "b", "B"),
+    ("choice", "(C)", "C"),
+    ("choice", "C)", "C"),
+    ("choice", "C. Vitamin B", "C"),
+    ("choice", "Option B", "B"),
+    ("choice", "The answer is (A)", "A"),
+    ("choice", "The answer is option D.", "D"),
+    ("choice", "aspirin", "A"),
+    ("choice", "A loop diuretic", "B"),
+    ("choice", "$\\boxed{D}$", "D"),
+    ("choice", "A: Vitamin B", None),
+    ("choice", "A or B", None),
+    ("choice", "A, B", None),
+    ("choice", "A and B", None),
+    ("choice", "A drug", None),
+    ("choice", "F", None),
+    ("choice", "Not A", None),
+    ("choice", "A, not B", None),
+    ("choice", "B. It acts on the loop; I would not give another drug.", "B"),
+    ("choice", "B, since (C) is a vitamin", None),
+    ("choice", "Vitamin C", None),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "label"), HARD)
+def test_the_table_of_hard_labels(name: str, text: str, label: str | None) -> None:
+    assert read_answer(task(name), text) == label
+
+
+def test_every_label_of_every_task_is_read_as_itself() -> None:
+    for name, known in TASKS.items():
+        for label, _, others in known.labels:
+            for text in (label, label.lower(), label.upper(), f"**{label}**.", *others):
+                assert read_answer(task(name), text) == label, (name, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1,860", 1860),
+        ("1860", 1860),
+        ("$1860", 1860),
+        ("-$5", -5),
+        ("$-5", -5),
+        ("−5", -5),
+        ("0.5", Fraction(1, 2)),
+        ("1/2", Fraction(1, 2)),
+        ("½", Fraction(1, 2)),
+        ("1½", Fraction(3, 2)),
+        ("1 1/2", Fraction(3, 2)),
+        ("\\frac{1}{2}", Fraction(1, 2)),
+        ("$\\dfrac12$", Fraction(1, 2)),
+        (".5", Fraction(1, 2)),
+        ("1.50", Fraction(3, 2)),
+        ("1e3", 1000),
+        ("2.5 million", 2500000),
+        ("18 dollars", 18),
+        ("18cm", 18),
+        ("50%", 50),
+        ("**18**", 18),
+        ("#### 18", 18),
+        ("9 + 9 = 18", 18),
+        ("x = 18", 18),
+        ("She earns 9 * 2 dollars.\n#### 18", 18),
+        ("The answer is 18.", 18),
+        ("Answer: $1,860.00 per month", 1860),
+        ("\\boxed{1,860}", 1860),
+        ("٣", 3),
+        ("1,86", None),
+        ("1.860,00", None),
+        ("12,3456", None),
+        ("3-5", None),
+        ("3 to 5", None),
+        ("between 3 and 5", None),
+        ("about 18", None),
+        ("not 18", None),
+        ("18 or 19", None),
+        ("18 of 20", None),
+        ("2024-05-01", None),
+        ("3:30", None),
+        ("1/0", None),
+        ("1/2/3", None),
+        ("5^2", None),
+        ("eighteen", None),
+        ("18?", None),
+        ("", None),
+        ("NaN", None),
+        ("inf", None),
+        ("1e999999999", None),
+        ("9" * 41, None),
+        ("--5", None),
+    ],
+)
+def test_numbers(text: str, value: Fraction | None) -> None:
+    assert read_number(text) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (Fraction(1860), "1860"),
+        (Fraction(1, 2), "0.5"),
+        (Fraction(-1, 8), "-0.125"),
+        (Fraction(1, 3), "1/3"),
+        (Fraction(-22, 7), "-22/7"),
+        (Fraction(3, 20), "0.15"),
+        (Fraction(1001, 1000), "1.001"),
+        (Fraction(0), "0"),
+        (Fraction(10**30), "1" + "0" * 30),
+    ],
+)
+def test_a_number_has_one_spelling(value: Fraction, shown: str) -> None:
+    assert show_number(value) == shown
+    assert read_number(shown) == value
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("Paris", "paris.", True),
+        ("The Beatles", "Beatles", True),
+        ("Zürich", "Zurich", True),
+        ("O'Neill", "ONeill", True),
+        ("St. Louis", "St Louis", True),
+        ("The The", "the the", True),
+        ("Paris", "Paris, Texas", False),
+        ("1912", "1921", False),
+        ("東京", "京都", False),
+        ("?", "!", False),
+    ],
+)
+def test_short_answers_are_compared_without_what_tells_nothing_apart(one: str, other: str, same: bool) -> None:
+    assert same_answer(make_task("short_answer"), one, other) is same
+    assert (normal_text(one) == normal_text(other)) is same
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("Paris", "Paris"),
+        ("**Paris**", "Paris"),
+        ("Answer: Paris", "Paris"),
+        ("The answer is Paris.", "Paris."),
+        ("The Result of Love", "The Result of Love"),
+        ("Choice: A Memoir", "Choice: A Memoir"),
+        ("???", None),
+        (" ", None),
+        ("x" * 501, None),
+    ],
+)
+def test_short_answers(text: str, answer: str | None) -> None:
+    assert read_answer(make_task("short_answer"), text) == answer
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("\\frac{1}{2}", "\\dfrac12", True),
+        ("\\frac{1}{2}", "0.5", True),
+        ("1/2", "$\\frac{1}{2}$", True),
+        ("\\boxed{x^2 + 1}", "x^2+1", True),
+        ("\\left( 3, \\frac{\\pi}{2} \\right)", "(3,\\frac{\\pi}{2})", True),
+        ("90^\\circ", "90", True),
+        ("x = 5", "5", True),
+        ("\\sqrt3", "\\sqrt{3}", True),
+        ("12\\text{ cm}", "12cm", True),
+        ("1,000", "1000", True),
+        ("\\$10", "10", True),
+        ("x+1", "x-1", False),
+        ("\\frac{1}{2}", "\\frac{2}{1}", False),
+        ("(1,2)", "(2,1)", False),
+        ("(1,234)", "1234", False),
+        ("x", "X", False),
+    ],
+)
+def test_expressions(one: str, other: str, same: bool) -> None:
+    assert same_answer(make_task("math"), one, other) is same
+    assert (normal_expression(one) == normal_expression(other)) is same
