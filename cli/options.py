@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -23,15 +24,16 @@ def parse_settings(kind: type[Settings], pairs: Sequence[str], given: dict[str, 
         UserError: no ``=``, an unknown setting, a value out of its range.
     """
     values: dict[str, Any] = dict(given)
+    defaults = kind().model_dump(mode="json")
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals or not key.strip():
             raise UserError(f"--set takes KEY=VALUE, not {pair!r}.", kind="invalid_setting")
-        put(values, key.strip(), text)
+        put(values, key.strip(), text, defaults)
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        problems = "; ".join(problem(kind, e) for e in error.errors()[:5])
+        problems = "; ".join(dict.fromkeys(problem(kind, e) for e in error.errors()[:5]))
         raise UserError(f"{problems}. See: moot settings GRAPH", kind="invalid_setting") from error
 
 
@@ -48,22 +50,34 @@ def parse_labels(text: str | None) -> list[str] | dict[str, str] | None:
     return [label.strip() for label in text.split(",")]
 
 
-def put(values: dict[str, Any], key: str, text: str) -> None:
-    """Puts a value at a dotted key.
+def put(values: dict[str, Any], key: str, text: str, defaults: dict[str, Any]) -> None:
+    """Puts a value at a dotted key; numbers in it count the elements of a list, from 0.
 
     Raises:
-        UserError: a part of the key is already a plain value.
+        UserError: a part of the key is already a plain value, or a list has no such element.
     """
-    *path, last = key.split(".")
-    place: Any = values
-    for part in path:
-        place = place.setdefault(part, {})
-        if not isinstance(place, dict):
-            raise UserError(f"--set {key}: {part} is already a plain value.", kind="invalid_setting")
+    path = key.split(".")
+    if len(path) > 1 and path[1].isdecimal():
+        values[path[0]] = copy.deepcopy(values.get(path[0], defaults.get(path[0], [])))
     try:
-        place[last] = json.loads(text)
+        value: Any = json.loads(text)
     except ValueError:
-        place[last] = text
+        value = text
+    place: Any = values
+    for i, part in enumerate(path):
+        last = i + 1 == len(path)
+        if isinstance(place, list):
+            if not part.isdecimal() or int(part) >= len(place):
+                raise UserError(f"--set {key}: the list has {len(place)} elements, from 0.", kind="invalid_setting")
+            index: Any = int(part)
+        elif isinstance(place, dict):
+            index = part
+        else:
+            raise UserError(f"--set {key}: {path[i - 1]} is already a plain value.", kind="invalid_setting")
+        if last:
+            place[index] = value
+        else:
+            place = place[index] if isinstance(place, list) else place.setdefault(index, {})
 
 
 def problem(kind: type[Settings], error: Any) -> str:
@@ -72,6 +86,8 @@ def problem(kind: type[Settings], error: Any) -> str:
     if error["type"] == "extra_forbidden":
         known = ", ".join(sorted(kind.model_fields))
         return f"There is no setting {place!r}; known are {known}"
+    if error["type"] == "string_pattern_mismatch" and "model" in place:
+        return f"{place.split('.constrained')[0]}: name a model as provider:name, not {json.dumps(error['input'])[:80]}"
     return (
         f"{place}: {error['msg'].removeprefix('Value error, ')} (given: {json.dumps(error['input'], default=str)[:80]})"
     )

@@ -88,18 +88,25 @@ class Transcript:
         turn = next(t for t in answers_of(self.turns, key["round"]) if t["agent"] == key["agent"])
         given = [metric for metric in METRICS if metric in turn["scores"]]
         if len(given) == len(self._gates()) or "consistency" in given:
-            marks = "; ".join(self._mark(metric, turn["scores"][metric]) for metric in given)
+            marks = "; ".join(
+                self._mark(metric, turn["scores"][metric], self._searches(turn["agent"])) for metric in given
+            )
             self.line(turn["agent"], f"scores r{turn['round']}", marks)
 
     def _gates(self) -> list[str]:
         """The scores that have thresholds, and so decide whether a consensus is stable."""
         return [metric for metric in METRICS if hasattr(self.settings, f"{metric}_threshold")]
 
-    def _mark(self, metric: str, value: float | None) -> str:
+    def _searches(self, agent: str) -> bool:
+        return any(d.name == agent and d.retriever for d in self.settings.debaters)
+
+    def _mark(self, metric: str, value: float | None, searches: bool) -> str:
         name = metric.replace("_", " ")
         threshold = getattr(self.settings, f"{metric}_threshold", None)
         if threshold is None:
             return f"{name} {'unknown' if value is None else f'{value:.2f}'}"
+        if value is None and metric == "faithfulness" and not searches:
+            return f"{name} not applicable"
         if value is None:
             return f"{name} unknown (needs {threshold:.2f})"
         return f"{name} {value:.2f} {'>=' if value >= threshold else '<'} {threshold:.2f}"
@@ -111,10 +118,16 @@ class Transcript:
         agreed = self.agreed = agreed_answer(written["votes"]) is not None
         left = written["rounds"] < self.settings.max_rounds
         if agreed:
-            why = "they agree; the scores decide whether that is stable" if self._scored() else "they agree"
+            why = "they agree" + ("; the scores decide whether that is stable" if self._scored() else self._then(left))
         else:
             why = "they differ, so the debate goes on" if left else "they differ, and the rounds are used up"
         self.say(f"  Round {written['rounds']}: {given}: {why}.", "magenta")
+
+    def _then(self, left: bool) -> str:
+        """What an agreement leads to where no scores gate it."""
+        if getattr(self.settings, "scoring", "on") != "all_rounds":
+            return ""
+        return ", but every round is run" if left else "; the rounds are used up, so the judge decides"
 
     def _scored(self) -> bool:
         return bool(self._gates()) and self.settings.scoring == "on"
@@ -126,7 +139,7 @@ class Transcript:
             f"{t['agent']}'s {metric.replace('_', ' ')}"
             for t in last
             for metric in self._gates()
-            if not self._reached(metric, t["scores"]) and (metric != "faithfulness" or "evidence_ids" in t)
+            if not self._reached(metric, t["scores"]) and (metric != "faithfulness" or self._searches(t["agent"]))
         ]
         if agreed and low:
             left = last[0]["round"] < self.settings.max_rounds

@@ -25,19 +25,40 @@ def debate(
     Raises:
         UserError: the file cannot be written.
     """
-    if out is not None and not out.parent.is_dir():
-        raise UserError(f"There is no folder {out.parent} to write {out.name} to.", kind="missing_file")
+    if out is not None:
+        check_writable(out)
     console = Console(stderr=as_json, quiet=as_json, soft_wrap=not Console().is_terminal)
     transcript = Transcript(console, settings)
     document = asyncio.run(run_debate(system, given, settings, transcript.update))
     text = json.dumps(document, ensure_ascii=False, indent=2)
     if out is not None:
-        out.write_text(text + "\n", encoding="utf-8")
+        try:
+            out.write_text(text + "\n", encoding="utf-8")
+        except OSError as error:  # what was paid for is shown rather than lost
+            print(text)  # noqa: T201
+            raise UserError(f"{out} cannot be written ({error.strerror}).", kind="missing_file") from error
     if as_json:
         print(text)  # noqa: T201
     else:
         transcript.close(document)
     return exit_code(document)
+
+
+def check_writable(file: Path) -> None:
+    """Sees before a debate that its document can be written.
+
+    Raises:
+        UserError: it cannot.
+    """
+    if not file.parent.is_dir():
+        raise UserError(f"There is no folder {file.parent} to write {file.name} to.", kind="missing_file")
+    there = file.exists()
+    try:
+        file.open("a").close()
+    except OSError as error:
+        raise UserError(f"{file} cannot be written ({error.strerror}).", kind="missing_file") from error
+    if not there:
+        file.unlink()
 
 
 async def run_debate(

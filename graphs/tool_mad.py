@@ -8,8 +8,8 @@ repeat, for every debater at the same time:
 until all debaters give one answer and every score reaches its threshold, or the rounds are used up
 if the rounds are used up, the judge decides from the whole debate and each debater's average scores
 
-A round whose answers differ cannot end the debate before the last round, so the next round begins at once and the
-scores are made beside it.
+Only an agreement has to be scored before the debate can go on; the answers of disputed rounds are scored with it, or
+before the judge, all at the same time.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 from langgraph.types import Send
 from moot.nodes.agree import agree_node, agreed_answer, answers_of, average_scores_node, compare_node
-from moot.nodes.debate import close_node, open_node
-from moot.nodes.debaters import DebaterSettings, debater_graph, next_round, scores_of_round, sources_of
+from moot.nodes.debate import Needs, close_node, open_node
+from moot.nodes.debaters import DebaterSettings, debater_graph, needs_of, next_round, unscored_answers
 from moot.nodes.judge import judge_node
 from moot.nodes.run import DebateGraph
 from moot.nodes.score import answer_relevance_node, faithfulness_node, passes
@@ -44,6 +44,12 @@ class ToolMadSettings(DebaterSettings):
     )
 
 
+def needs(settings: ToolMadSettings) -> Needs:
+    """What a debate with these settings uses."""
+    scored = settings.scoring == "on"
+    return needs_of(settings, "judge", *(["scorer"] if scored else []), encoder=scored)
+
+
 def settings_of(runtime: Runtime[Any]) -> ToolMadSettings:
     """The run's settings, or the defaults where none were given."""
     return runtime.context if isinstance(runtime.context, ToolMadSettings) else ToolMadSettings()
@@ -61,11 +67,9 @@ def consensus(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
         return "close"
     if settings.scoring == "consensus_only" and agreed:
         return "agree"
-    if settings.scoring != "on":
-        return next_round(state, runtime) if left else "judge"
-    if not agreed and left:
-        return [*next_round(state, runtime), *scores_of_round(state, "score_beside")]
-    return scores_of_round(state, "score")
+    if left and (settings.scoring != "on" or not agreed):
+        return next_round(state, runtime)
+    return unscored_answers(state) if settings.scoring == "on" else "judge"
 
 
 def stability(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
@@ -100,11 +104,10 @@ score.add_edge("faithfulness", END)
 score.add_edge("answer_relevance", END)
 
 builder = DebateGraph(ToolMadSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
-builder.add_node("open", open_node("tool_mad", sources_of))
+builder.add_node("open", open_node("tool_mad", needs))
 builder.add_node("debater", debater_graph(ToolMadSettings))
 builder.add_node("compare_answers", compare_node())
 builder.add_node("score", score.compile(name="score"))
-builder.add_node("score_beside", score.compile(name="score_beside"))
 builder.add_node("average_scores", average_scores_node())
 builder.add_node("agree", agree_node(lambda s: "stable_consensus" if s.scoring == "on" else "consensus"))
 builder.add_node("judge", judge_node())
@@ -112,10 +115,7 @@ builder.add_node("close", close_node())
 builder.add_edge(START, "open")
 builder.add_conditional_edges("open", next_round, ["debater", "close"])
 builder.add_edge("debater", "compare_answers")
-builder.add_conditional_edges(
-    "compare_answers", consensus, ["debater", "score_beside", "score", "agree", "judge", "close"]
-)
-builder.add_edge("score_beside", "compare_answers")
+builder.add_conditional_edges("compare_answers", consensus, ["debater", "score", "agree", "judge", "close"])
 builder.add_edge("score", "average_scores")
 builder.add_conditional_edges("average_scores", stability, ["debater", "agree", "judge", "close"])
 builder.add_edge("agree", "close")

@@ -5,10 +5,9 @@ repeat, for every debater at the same time:
     formulate a query (from the second round on, also from the others' last answers) and retrieve evidence
     respond from the evidence and the others' last answers
 until all debaters give one answer, or the rounds are used up
-score each response of the other rounds: its similarity to the evidence that it was written from
-if the rounds are used up, the judge decides from the whole debate and each debater's mean similarity
-
-Scores gate nothing, so the next round begins at once and they are made beside it.
+if the rounds are used up:
+    score every response: its similarity to the evidence that it was written from
+    the judge decides from the whole debate and each debater's mean similarity
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Send
 from moot.nodes.agree import agree_node, agreed_answer, average_scores_node, compare_node
 from moot.nodes.debate import close_node, open_node
-from moot.nodes.debaters import DebaterSettings, debater_graph, next_round, scores_of_round, sources_of
+from moot.nodes.debaters import DebaterSettings, debater_graph, needs_of, next_round, unscored_answers
 from moot.nodes.judge import judge_node
 from moot.nodes.run import DebateGraph
 from moot.nodes.score import consistency_node, similarity_node
@@ -47,16 +46,15 @@ def settings_of(runtime: Runtime[Any]) -> ConsistencySettings:
 
 
 def consensus(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
-    """After a round's answers: one answer ends the debate; with rounds left, go on at once; else score and judge."""
+    """After a round's answers: one answer ends the debate; with rounds left, go on; else score and judge."""
     settings = settings_of(runtime)
     if state["error"]:
         return "close"
     if agreed_answer(state["votes"]) is not None:
         return "agree"
     if state["rounds"] < settings.max_rounds:
-        beside = scores_of_round(state, "score_beside") if settings.scoring == "on" else []
-        return [*next_round(state, runtime), *beside]
-    return scores_of_round(state, "score") if settings.scoring == "on" else "judge"
+        return next_round(state, runtime)
+    return unscored_answers(state) if settings.scoring == "on" else "judge"
 
 
 score = DebateGraph(ConsistencySettings, ScoreState, output_schema=StepUpdate)
@@ -65,12 +63,11 @@ score.add_edge(START, "consistency")
 score.add_edge("consistency", END)
 
 builder = DebateGraph(ConsistencySettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
-builder.add_node("open", open_node("tool_mad_consistency", sources_of))
+builder.add_node("open", open_node("tool_mad_consistency", lambda settings: needs_of(settings, "judge")))
 builder.add_node("choose_similarity", similarity_node())
 builder.add_node("debater", debater_graph(ConsistencySettings))
 builder.add_node("compare_answers", compare_node())
 builder.add_node("score", score.compile(name="score"))
-builder.add_node("score_beside", score.compile(name="score_beside"))
 builder.add_node("average_scores", average_scores_node())
 builder.add_node("agree", agree_node(lambda settings: "consensus"))
 builder.add_node("judge", judge_node())
@@ -79,10 +76,7 @@ builder.add_edge(START, "open")
 builder.add_edge("open", "choose_similarity")
 builder.add_conditional_edges("choose_similarity", next_round, ["debater", "close"])
 builder.add_edge("debater", "compare_answers")
-builder.add_conditional_edges(
-    "compare_answers", consensus, ["debater", "score_beside", "score", "agree", "judge", "close"]
-)
-builder.add_edge("score_beside", "compare_answers")
+builder.add_conditional_edges("compare_answers", consensus, ["debater", "score", "agree", "judge", "close"])
 builder.add_edge("score", "average_scores")
 builder.add_edge("average_scores", "judge")
 builder.add_edge("agree", "close")

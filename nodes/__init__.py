@@ -4,8 +4,18 @@ Functions take a LangChain chat model (or a `Speaker`); node factories read and 
 docstrings name, and take their settings from the run's context or from ``.having(Settings(...))``.
 """
 
-from moot.nodes.agree import agree_node, agreed_answer, average_scores, average_scores_node, compare_node
+from moot.nodes.agree import (
+    agree_node,
+    agreed_answer,
+    average_scores,
+    average_scores_node,
+    compare_node,
+    group_answers,
+    same_meaning,
+)
+from moot.nodes.answers import read_answer, same_answer
 from moot.nodes.debate import close_node, open_node, verdict_citations
+from moot.nodes.debaters import Debater, DebaterSettings, debater_graph
 from moot.nodes.judge import judge, judge_node
 from moot.nodes.models import ModelChoice, open_chat_model
 from moot.nodes.query import formulate_query, query_node
@@ -16,9 +26,11 @@ from moot.nodes.score import (
     answer_relevance,
     answer_relevance_node,
     answer_relevance_score,
+    consistency_node,
     faithfulness,
     faithfulness_node,
     faithfulness_score,
+    similarity_node,
 )
 from moot.nodes.settings import Settings
 from moot.nodes.speaker import Ledger, Speaker
@@ -29,6 +41,8 @@ __all__ = [
     "ClaimInput",
     "DebateGraph",
     "DebateState",
+    "Debater",
+    "DebaterSettings",
     "Ledger",
     "ModelChoice",
     "Node",
@@ -46,19 +60,26 @@ __all__ = [
     "average_scores_node",
     "close_node",
     "compare_node",
+    "consistency_node",
+    "debater_graph",
     "faithfulness",
     "faithfulness_node",
     "faithfulness_score",
     "formulate_query",
+    "group_answers",
     "judge",
     "judge_node",
     "make_task",
     "open_chat_model",
     "open_node",
     "query_node",
+    "read_answer",
     "respond",
     "respond_node",
     "retrieve",
     "retrieve_node",
+    "same_answer",
+    "same_meaning",
+    "similarity_node",
     "verdict_citations",
 ]

@@ -20,6 +20,8 @@ from moot.retrievers.errors import ReplyError
 
 METRICS = ("faithfulness", "answer_relevance", "consistency")
 """Scores of answers that are averaged over a debate, where they were given."""
+IN_WORDS = ("short_answer", "expression")
+"""Kinds of tasks whose answers may be the same in different words."""
 
 
 def answers_of(turns: Sequence[Turn], round: int | None = None) -> list[Turn]:
@@ -88,7 +90,7 @@ async def group_answers(
         group = None
         if answer is not None:
             group = next((i for i, first in enumerate(firsts) if same_answer(task, first, answer)), None)
-            if group is None and firsts and model is not None and task["kind"] in ("short_answer", "expression"):
+            if group is None and firsts and model is not None and task["kind"] in IN_WORDS:
                 made = await asyncio.gather(*(same_meaning(claim, task, first, answer, model) for first in firsts))
                 group = next((i for i, check in enumerate(made) if check.same), None)
             if group is None:
@@ -121,7 +123,7 @@ def compare_node() -> Node:
         last = answers_of(state["turns"])
         answers = [t.get("answer") for t in last]
         speaker = None
-        if state["task"]["kind"] in ("short_answer", "expression"):
+        if state["task"]["kind"] in IN_WORDS:
             speaker = await run.speaker("equivalence")
         groups, checks = await group_answers(state["claim"], state["task"], answers, speaker)
         votes: list[Vote] = [

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.metadata import version
 from typing import Any
 
-from moot.nodes.models import EMBEDDED
+from moot.nodes.agree import IN_WORDS
+from moot.nodes.models import EMBEDDED, ModelChoice
 from moot.nodes.run import Node, Run
 from moot.nodes.settings import Settings
-from moot.nodes.state import SCHEMA_VERSION, Call, Citation, DebateState, Turn
+from moot.nodes.state import OPENING, SCHEMA_VERSION, Call, Citation, DebateState, Task, Turn
 from moot.nodes.task import check_claim, make_task
 from moot.retrievers.errors import MootError
 
@@ -61,30 +63,61 @@ def blank_document(graph: str, settings: Settings) -> dict[str, Any]:
     }
 
 
-def open_node(graph: str, sources: Callable[[Any], Iterable[str]] = lambda settings: ()) -> Node:
-    """Checks the input and begins the result document. Reads: claim, task, labels, options.
+@dataclass(frozen=True)
+class Needs:
+    """What a debate will use: retrievers by name, roles with their own models, and whether texts are encoded."""
+
+    sources: Sequence[str] = ()
+    roles: Mapping[str, str | ModelChoice | None] = field(default_factory=dict)
+    encoder: bool = False
+
+
+MERGED = ("turns", "evidence", "calls", "corpora", "warnings", "depth")
+"""What nodes add to; None empties it, so that the debate before it on the same thread is left behind."""
+
+
+def open_node(graph: str, needs: Callable[[Any], Needs] = lambda settings: Needs()) -> Node:
+    """Checks the input and begins the result document.
+
+    Reads: claim, task, labels, options. What the debate needs is opened here, so that what is missing is said before
+    any model is called.
 
     Args:
         graph: the graph's name.
-        sources: the retrievers that the graph will use with these settings: they are opened, so that what is missing
-            is said before any model is called.
+        needs: what the graph will use with these settings.
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
-        document = blank_document(graph, run.settings)
+        document = blank_document(graph, run.settings) | dict.fromkeys(MERGED) | {"labels": None, "options": None}
+        named = state.get("task")
         try:
             claim = check_claim(state.get("claim"))
-            task = make_task(state.get("task"), state.get("labels"), state.get("options"), claim)
+            earlier = isinstance(named, dict)  # the checked task of the debate before this one on the thread
+            task = make_task(None if earlier else named, state.get("labels"), state.get("options"), claim)
         except MootError as error:
-            return document | {"error": error.record("input"), "claim": str(state.get("claim") or "")[:200]}
+            return document | {"error": error.record(OPENING), "claim": str(state.get("claim") or "")[:200]}
         document |= {"claim": claim, "task": task}
         try:
-            await asyncio.gather(*map(run.retriever, sources(run.settings)))
+            await open_all(needs(run.settings), task, run)
         except MootError as error:
-            return document | {"error": error.record(run.ledger.place())}
+            return document | {"error": error.record(OPENING)}
         return document
 
-    return Node(step)
+    return Node(step, always=True)  # also where the debate before it on the thread failed
+
+
+async def open_all(needs: Needs, task: Task, run: Run) -> None:
+    """Opens what a debate needs, all at once.
+
+    Raises:
+        UserError, WorldError: something is missing or misconfigured.
+    """
+    roles = dict(needs.roles) | ({"equivalence": None} if task["kind"] in IN_WORDS else {})
+    opening: list[Awaitable[Any]] = [run.retriever(name) for name in dict.fromkeys(needs.sources)]
+    opening += [run.speaker(role, own) for role, own in roles.items()]
+    if needs.encoder:
+        opening.append(run.encoder())
+    await asyncio.gather(*opening)
 
 
 def close_node() -> Node:

@@ -9,6 +9,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Send
 from moot.nodes.agree import answers_of
+from moot.nodes.debate import Needs
 from moot.nodes.models import ModelChoice
 from moot.nodes.query import query_node
 from moot.nodes.respond import respond_node
@@ -58,10 +59,18 @@ class DebaterSettings(Settings):
     k: int = Field(3, ge=1, le=50, description="Documents per query.")
     query_formulation: bool = Field(True, description="Off: the claim itself is the query in every round.")
 
+    def roles(self) -> set[str]:
+        """Who may have a model of its own."""
+        return {d.name for d in self.debaters} | RESERVED
 
-def sources_of(settings: DebaterSettings) -> list[str]:
-    """The retrievers that the debaters use."""
-    return [d.retriever for d in settings.debaters if d.retriever]
+
+def needs_of(settings: DebaterSettings, *roles: str, encoder: bool = False) -> Needs:
+    """What the debaters use, and these further roles."""
+    return Needs(
+        sources=[d.retriever for d in settings.debaters if d.retriever],
+        roles={d.name: d.model for d in settings.debaters} | dict.fromkeys(roles),
+        encoder=encoder,
+    )
 
 
 def debaters_settings(runtime: Runtime[Any]) -> DebaterSettings:
@@ -78,35 +87,37 @@ def next_round(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
     for debater in debaters_settings(runtime).debaters:
         own = next((t for t in last if t["agent"] == debater.name), None)
         turn = {"round": state["rounds"] + 1, "phase": "primary", "agent": debater.name, "step": "respond"}
+        blank: dict[str, Any] = {"role": debater.name, "side": None, "query": None, "evidence_ids": [], "scores": {}}
         debate = {
             "claim": state["claim"],
             "task": state["task"],
             "debater": debater.model_dump(mode="json"),
             "opponents": [t for t in last if t["agent"] != debater.name],
             "previous_query": own.get("query") if own else None,
-            "turns": [{**turn, "role": debater.name, "side": None}],
+            "turns": [{**turn, **blank}],
             "depth": state["depth"],
         }
         sends.append(Send("debater", debate))
     return sends
 
 
-def scores_of_round(state: DebateState, node: str) -> list[Send]:
-    """Every answer of the round goes to be scored, with the evidence that it was written from."""
+def unscored_answers(state: DebateState) -> list[Send]:
+    """Every answer without scores goes to be scored, with the evidence that it was written from."""
     known = {piece["id"]: piece for piece in state["evidence"]}
     return [
         Send(
-            node,
+            "score",
             {
                 "claim": state["claim"],
                 "task": state["task"],
                 "metrics": state["metrics"],
                 "turns": [turn],
-                "evidence": [known[i] for i in turn.get("evidence_ids", [])],
+                "evidence": [known[i] for i in turn["evidence_ids"]],
                 "depth": state["depth"],
             },
         )
-        for turn in answers_of(state["turns"])
+        for turn in state["turns"]
+        if turn["step"] == "respond" and not turn["scores"]
     ]
 
 

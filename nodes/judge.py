@@ -72,7 +72,8 @@ def judge_node(prompt: str = "tool_mad/judge") -> Node:
         reply = await judge(
             state["claim"], state["task"], history, state["evidence"], speaker, scores=state["scores"], prompt=prompt
         )
-        turn: Turn = {"round": state["rounds"], "phase": "primary", "agent": "judge", "step": "judge", "role": "judge"}
+        turn: Turn = {"round": state["rounds"], "phase": "primary", "agent": "judge", "step": "judge"}
+        turn |= {"role": "judge", "side": None, "query": None, "scores": {}}
         turn = with_answer(turn, reply, shown_ids(state["evidence"]), run.ledger)
         return {
             "turns": [{**turn, "evidence_ids": [piece["id"] for piece in state["evidence"]]}],

@@ -70,7 +70,7 @@ async def open_chat_model(
         max_tokens = max_tokens or 512
     else:
         endpoint = find_endpoint(provider)
-    http = await http_client(timeout)
+    http = await http_client(timeout, endpoint.base_url)
 
     def make() -> ChatModel:
         limits: dict[str, Any] = {"max_tokens": max_tokens} if max_tokens else {}
@@ -82,6 +82,7 @@ async def open_chat_model(
             timeout=timeout,
             max_retries=0,  # the one retry loop is ours
             http_async_client=http,
+            http_socket_options=(),  # the HTTP client is ours
             use_responses_api=False,
             **limits,
         )

@@ -13,6 +13,7 @@ from moot.nodes.settings import Settings
 from moot.nodes.speaker import Ledger, Speaker, start_chain
 from moot.nodes.state import DebateState
 from moot.retrievers import Encoder, Retriever, open_encoder, open_retriever
+from moot.retrievers.endpoint import Limits
 from moot.retrievers.errors import MootError, UserError
 
 
@@ -29,7 +30,7 @@ class Run:
         choice = choose_model(settings, role, own)
         model = await open_chat_model(
             choice.model,
-            temperature=settings.temperature if choice.temperature is None else choice.temperature,
+            temperature=choice.temperature if "temperature" in choice.model_fields_set else settings.temperature,
             max_tokens=choice.max_tokens or settings.max_tokens,
             timeout=settings.timeout,
         )
@@ -38,9 +39,7 @@ class Run:
             model,
             self.ledger,
             choice.structured_output or settings.structured_output,
-            settings.attempts,
-            settings.max_concurrency,
-            settings.requests_per_minute,
+            limits_of(settings),
         )
 
     async def retriever(self, name: str) -> Retriever:
@@ -50,14 +49,18 @@ class Run:
             name,
             corpus=settings.corpus,
             encoder=settings.embedder,
-            attempts=settings.attempts,
-            timeout=settings.timeout,
+            limits=limits_of(settings),
         )
 
     async def encoder(self) -> Encoder:
         """The debate's text encoder."""
         settings: Settings = self.settings
-        return await open_encoder(settings.embedder, attempts=settings.attempts, timeout=settings.timeout)
+        return await open_encoder(settings.embedder, limits_of(settings))
+
+
+def limits_of(settings: Settings) -> Limits:
+    """How endpoints may be called in a debate."""
+    return Limits(settings.attempts, settings.timeout, settings.max_concurrency, settings.requests_per_minute)
 
 
 def choose_model(settings: Settings, role: str, own: str | ModelChoice | dict[str, Any] | None = None) -> ModelChoice:
@@ -93,6 +96,11 @@ class Node:
         if state.get("error") and not self.always:
             return {}
         settings = runtime.context if isinstance(runtime.context, Settings) else self.defaults
+        if self.defaults is not None and not isinstance(settings, type(self.defaults)):
+            raise UserError(
+                f"The node {self.name} takes {type(self.defaults).__name__}, not {type(settings).__name__}.",
+                kind="missing_settings",
+            )
         if settings is None:
             raise UserError(
                 f"The node {self.name} has no settings: call the graph with context=Settings(...), or give it some "

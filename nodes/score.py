@@ -276,12 +276,12 @@ def scored(turn: Turn, scores: dict[str, Any]) -> dict[str, Any]:
 
 
 def unscored(turn: Turn, score: str, error: MootError, run: Run) -> dict[str, Any]:
-    """The update for a score that could not be computed: null, with a warning. The caller's own mistakes are errors.
+    """The update for a score that could not be computed: null, with a warning.
 
     Raises:
-        UserError: the caller has to mend it first.
+        UserError: the caller has to mend something that every further call needs, such as a key.
     """
-    if isinstance(error, UserError):
+    if isinstance(error, UserError) and error.kind not in ("bad_request", "too_long"):
         raise error
     run.ledger.warn("score_missing", f"{score}: {error.detail}")
     return scored(turn, {score: None})

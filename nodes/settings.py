@@ -6,7 +6,7 @@ from typing import Annotated
 
 from moot.nodes.models import EMBEDDED, ModelChoice, StructuredOutput
 from moot.retrievers.encoders import DEFAULT_ENCODER
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 ModelName = Annotated[str, StringConstraints(pattern=r"^[a-z]+:.+$", max_length=200)]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
@@ -43,6 +43,7 @@ class Settings(BaseModel):
     )
     corpus: str | None = Field(
         None,
+        min_length=1,
         max_length=63,
         description="Corpus of retrievers that name none; null means the demo corpora (encyclopaedia for chroma, "
         "news for bm25).",
@@ -53,3 +54,15 @@ class Settings(BaseModel):
     requests_per_minute: int | None = Field(
         None, ge=1, le=1_000_000, description="Most calls to one endpoint in a minute; null means no limit."
     )
+
+    def roles(self) -> set[str] | None:
+        """Who may have a model of its own in `models`; None where a graph's roles are not known."""
+        return None
+
+    @model_validator(mode="after")
+    def _roles_are_known(self) -> Settings:
+        roles = self.roles()
+        unknown = sorted(set(self.models) - roles) if roles is not None else []
+        if unknown:
+            raise ValueError(f"models: there is no role {unknown[0]!r}; known are {', '.join(sorted(roles or ()))}")
+        return self

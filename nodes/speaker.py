@@ -16,7 +16,8 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from moot.nodes.models import ChatModel, StructuredOutput
 from moot.nodes.replies import Reply, reply_schema, tight_schema
 from moot.nodes.state import Call, Warned
-from moot.retrievers.endpoint import Endpoint, explain, limiter, with_retries
+from moot.prompts import as_data
+from moot.retrievers.endpoint import DEFAULT_LIMITS, Endpoint, Limits, explain, limiter, with_retries
 from moot.retrievers.errors import MootError, Outcome, ReplyError, redact
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
@@ -27,6 +28,7 @@ ECHO = 2000
 """Characters of an unusable reply that are shown to the model again."""
 
 OBJECT = re.compile(r"\{\s*\"")
+THOUGHT = re.compile(r"\s*<think>(?:.*?</think>|.*)", re.DOTALL)
 MOST_OBJECTS = 10_000
 """Places in a reply where an object may begin that are tried."""
 MOST_REPLIES = 100
@@ -66,17 +68,14 @@ class Speaker:
         model: the model that answers.
         ledger: where calls and warnings are written down.
         structured_output: how structure is asked for.
-        attempts: most requests per call.
-        max_concurrency, requests_per_minute: the limits of the endpoint.
+        limits: how the endpoint may be called.
     """
 
     role: str
     model: ChatModel
     ledger: Ledger = field(default_factory=Ledger)
     structured_output: StructuredOutput = "json_schema"
-    attempts: int = 3
-    max_concurrency: int = 16
-    requests_per_minute: int | None = None
+    limits: Limits = DEFAULT_LIMITS
 
     async def ask(self, prompt: tuple[str, str], reply: type[R], evidence_ids: Sequence[str] = ()) -> R:
         """Asks for a structured reply. A reply that cannot be used is asked for again once, with the reason said.
@@ -127,14 +126,14 @@ class Speaker:
 
     async def _call(self, messages: list[BaseMessage], request: dict[str, Any]) -> tuple[AIMessage, Call]:
         """One call with its retries."""
-        gate = limiter(self.model.endpoint.base_url, self.max_concurrency, self.requests_per_minute)
+        gate = limiter(self.model.endpoint.base_url)
         started = time.perf_counter()
         depth = _chain.get() + 1
         _chain.set(depth)
         self.ledger.depth = max(self.ledger.depth, depth)
 
         async def attempt() -> AIMessage:
-            async with gate.slot():
+            async with gate.slot(self.limits):
                 try:
                     message = await self.model.chat.ainvoke(messages, **request)
                 except MootError:
@@ -144,7 +143,7 @@ class Speaker:
             return message if isinstance(message, AIMessage) else AIMessage(message.content)
 
         try:
-            message, attempts = await with_retries(attempt, self.attempts)
+            message, attempts = await with_retries(attempt, self.limits.attempts)
         except MootError as error:
             error.where = error.where or self.ledger.place()
             self.ledger.calls.append(
@@ -189,8 +188,9 @@ def start_chain() -> None:
 
 
 def again(problem: str) -> str:
-    """What is said to a model whose reply could not be used."""
-    return f"That reply could not be used: {problem}. Reply again, briefly, with one JSON object as asked for."
+    """What is said to a model whose reply could not be used; the problem may quote the reply."""
+    shown = as_data("problem", problem)
+    return f"That reply could not be used.\n{shown}\nReply again, briefly, with one JSON object as asked for."
 
 
 def text_of(message: AIMessage) -> str:
@@ -240,19 +240,24 @@ def _problem(error: Any) -> str:
 def find_objects(text: str) -> list[dict[str, Any]]:
     """The complete JSON objects with anything in them, bare, fenced or amid prose, in order; none inside another.
 
-    Nothing is repaired: half an object is none. One call takes little time, whatever the text.
+    Nothing is repaired: half an object is none, nor is what stands inside it. What a model thinks before it answers
+    (between ``<think>`` tags) is not read. One call takes little time, whatever the text.
     """
     decoder = json.JSONDecoder()
     found: list[dict[str, Any]] = []
-    end = 0
+    thought = THOUGHT.match(text)
+    end = thought.end() if thought else 0
     for begin in islice(OBJECT.finditer(text), MOST_OBJECTS):
         if begin.start() < end:
             continue
         try:
             value, end = decoder.raw_decode(text, begin.start())
-        except RecursionError:
-            break  # nested so deeply that every further start would take as long
-        except ValueError:
+        except json.JSONDecodeError as error:
+            end = error.pos  # up to there it was an object, so what begins before stands inside it
+            if error.msg.startswith("Unterminated"):
+                break
             continue
+        except (RecursionError, ValueError):
+            break  # nested so deeply, or a number so long, that every further start would take as long
         found.append(value)
     return found[:MOST_REPLIES]

@@ -1,12 +1,11 @@
 """The state of a debate: what nodes read, what they write, and the result document that it becomes.
 
 All values are plain JSON, so that every checkpointer stores them. Nodes run at the same time: what several write is
-merged by the reducers below.
+merged by the reducers below. For each of them None means: begin anew, as the next debate on a thread does.
 """
 
 from __future__ import annotations
 
-import operator
 from typing import Annotated, Any, Literal, NotRequired
 
 from moot.retrievers.errors import ErrorRecord
@@ -15,6 +14,8 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 SCHEMA_VERSION = "1.0"
+OPENING = "open"
+"""Where errors are that are found before a debate begins."""
 
 StopReason = Literal[
     "consensus",
@@ -137,8 +138,10 @@ class Usage(TypedDict):
 
 def merge_turns(old: list[Turn] | None, new: list[Turn] | None) -> list[Turn]:
     """Turns in the order of their rounds; several writes to one turn are one turn, its scores joined."""
+    if new is None:
+        return []
     merged: dict[tuple[int, str, str, str], Turn] = {}
-    for turn in [*(old or ()), *(new or ())]:
+    for turn in [*(old or ()), *new]:
         key = (turn["round"], turn["phase"], turn["agent"], turn["step"])
         known = merged.get(key)
         if known is None:
@@ -151,19 +154,26 @@ def merge_turns(old: list[Turn] | None, new: list[Turn] | None) -> list[Turn]:
 
 def merge_readings(old: list[Reading] | None, new: list[Reading] | None) -> list[Reading]:
     """Each reading once."""
+    if new is None:
+        return []
     result = list(old or ())
-    result.extend(r for r in new or () if r not in result)
+    result.extend(r for r in new if r not in result)
     return result
 
 
-def deepest(old: int, new: int) -> int:
+def joined(old: list[Any] | None, new: list[Any] | None) -> list[Any]:
+    """One list after the other."""
+    return [] if new is None else [*(old or ()), *new]
+
+
+def deepest(old: int | None, new: int | None) -> int:
     """The longer of two chains of dependent calls."""
-    return max(old, new)
+    return 0 if new is None else max(old or 0, new)
 
 
 def first_error(old: ErrorRecord | None, new: ErrorRecord | None) -> ErrorRecord | None:
-    """The error that came first."""
-    return old or new
+    """The error that came first in a debate; one of its opening is the first, whatever was before."""
+    return new if new is None or new["where"] == OPENING else old or new
 
 
 class ClaimInput(TypedDict):
@@ -251,14 +261,14 @@ class DebateState(TypedDict):
     graphs: list[dict[str, Any]]
     debates: list[dict[str, Any]]
     metrics: dict[str, Any]
-    calls: Annotated[list[Call], operator.add]
+    calls: Annotated[list[Call], joined]
     usage: dict[str, Any]
     depth: Annotated[int, deepest]
     seconds: float
     settings: dict[str, Any]
     models: dict[str, Any]
     corpora: Annotated[list[Reading], merge_readings]
-    warnings: Annotated[list[Warned], operator.add]
+    warnings: Annotated[list[Warned], joined]
     moot_version: str
     started_at: str
 
@@ -269,8 +279,8 @@ class StepUpdate(TypedDict, total=False):
     turns: Annotated[list[Turn], merge_turns]
     evidence: Annotated[list[Evidence], merge_evidence]
     corpora: Annotated[list[Reading], merge_readings]
-    calls: Annotated[list[Call], operator.add]
-    warnings: Annotated[list[Warned], operator.add]
+    calls: Annotated[list[Call], joined]
+    warnings: Annotated[list[Warned], joined]
     depth: Annotated[int, deepest]
     error: Annotated[ErrorRecord | None, first_error]
 
@@ -286,8 +296,8 @@ class DebaterState(TypedDict):
     turns: Annotated[list[Turn], merge_turns]
     evidence: Annotated[list[Evidence], merge_evidence]
     corpora: Annotated[list[Reading], merge_readings]
-    calls: Annotated[list[Call], operator.add]
-    warnings: Annotated[list[Warned], operator.add]
+    calls: Annotated[list[Call], joined]
+    warnings: Annotated[list[Warned], joined]
     depth: Annotated[int, deepest]
     error: Annotated[ErrorRecord | None, first_error]
 
@@ -300,7 +310,7 @@ class ScoreState(TypedDict):
     metrics: dict[str, Any]
     turns: Annotated[list[Turn], merge_turns]
     evidence: Annotated[list[Evidence], merge_evidence]
-    calls: Annotated[list[Call], operator.add]
-    warnings: Annotated[list[Warned], operator.add]
+    calls: Annotated[list[Call], joined]
+    warnings: Annotated[list[Warned], joined]
     depth: Annotated[int, deepest]
     error: Annotated[ErrorRecord | None, first_error]

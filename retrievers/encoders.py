@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import itertools
+import logging
 import math
 import threading
 import warnings
@@ -16,9 +17,20 @@ from pathlib import Path
 from queue import PriorityQueue
 from typing import Any, Protocol
 
-from moot.retrievers.endpoint import explain, find_endpoint, http_client, limiter, made_in_thread, with_retries
+from moot.retrievers.endpoint import (
+    DEFAULT_LIMITS,
+    Limits,
+    explain,
+    find_endpoint,
+    http_client,
+    limiter,
+    made_in_thread,
+    with_retries,
+)
 from moot.retrievers.errors import UserError, WorldError
 from moot.retrievers.lazy import imported
+
+logger = logging.getLogger(__name__)
 
 Vector = list[float]
 
@@ -45,22 +57,21 @@ class Encoder(Protocol):
         ...
 
 
-async def open_encoder(name: str = DEFAULT_ENCODER, *, attempts: int = 3, timeout: float = 60.0) -> Encoder:
+async def open_encoder(name: str = DEFAULT_ENCODER, limits: Limits = DEFAULT_LIMITS) -> Encoder:
     """The encoder of that name, loaded once per process.
 
     Args:
         name: ``all-MiniLM-L6-v2`` (from its package, offline); ``openai:NAME`` for an embedding model of an
             OpenAI-compatible endpoint (``ollama:`` and ``vllm:`` likewise); anything else is a sentence-transformers
             model by its name or folder.
-        attempts: most requests per call, for endpoints.
-        timeout: seconds per request, for endpoints.
+        limits: how an endpoint may be called.
 
     Raises:
         UserError: no such encoder, or its package or key is missing.
     """
     provider, colon, model = name.partition(":")
     if colon and provider in ("openai", "ollama", "vllm"):
-        return await _open_endpoint_encoder(provider, model, attempts, timeout)
+        return await _open_endpoint_encoder(provider, model, limits)
     return await asyncio.to_thread(load_sentence_encoder, name)
 
 
@@ -68,8 +79,8 @@ class SentenceEncoder:
     """A sentence-transformers model in this process.
 
     Long lists (a corpus) are encoded in full precision. Short lists (queries, claims, questions) are what a debate
-    waits for: they are encoded beside them, text by text, in bfloat16 where the processor computes in it (cosines
-    differ by less than 0.01 then), and remembered, as debates come back to the same texts.
+    waits for: they are encoded beside them, in bfloat16 where the processor computes in it (cosines differ by less
+    than 0.01 then), and remembered, as debates come back to the same texts.
     """
 
     def __init__(self, name: str, model: Any) -> None:
@@ -78,41 +89,53 @@ class SentenceEncoder:
         self._model = model
         self._quick = quick_encoder(model)
         self._bulk = ThreadPoolExecutor(1, "encoder")  # PyTorch keeps workers for each thread that calls it
-        self._worker = ThreadPoolExecutor(1, "quick-encoder")
-        cores = torch.get_num_threads()
-        # One text is too little to share out, and the debate needs the other cores. PyTorch keeps the number for the
-        # thread that sets it, and the last one for the threads to come.
-        self._worker.submit(lambda: (torch.get_num_threads(), torch.set_num_threads(1))).result()
-        torch.set_num_threads(cores)
-        self._waiting: PriorityQueue[tuple[int, int, str, Future[Vector]]] = PriorityQueue()
+        self._workers = single_threads(torch)
+        self._waiting: PriorityQueue[tuple[int, int, list[str], Future[list[Vector]]]] = PriorityQueue()
         self._count = itertools.count()
         self._known: dict[str, Vector] = {}
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        """One unit vector for each text, in order. Short lists are served first, and text by text."""
+        """One unit vector for each text, in order. Of the lists that wait, the shortest is served first."""
         if len(texts) > FEW:
             return await asyncio.get_running_loop().run_in_executor(self._bulk, encode, self._model, list(texts))
-        return await asyncio.gather(*(self._one(text, len(texts)) for text in texts))
-
-    async def _one(self, text: str, priority: int) -> Vector:
-        known = self._known.get(text)
-        if known is None:
-            made: Future[Vector] = Future()
-            self._waiting.put((priority, next(self._count), text, made))
-            self._worker.submit(self._serve)
-            known = await asyncio.wrap_future(made)
+        known = {text: self._known[text] for text in texts if text in self._known}
+        if missing := [text for text in dict.fromkeys(texts) if text not in known]:
+            made: Future[list[Vector]] = Future()
+            self._waiting.put((len(missing), next(self._count), missing, made))
+            self._workers.submit(self._serve)
+            vectors = await asyncio.wrap_future(made)
+            known |= dict(zip(missing, vectors, strict=True))
             if len(self._known) >= REMEMBERED:
                 self._known.clear()
-            self._known[text] = known
-        return known
+            self._known |= known
+        return [known[text] for text in texts]
 
     def _serve(self) -> None:
-        _, _, text, made = self._waiting.get_nowait()
+        _, _, texts, made = self._waiting.get_nowait()
         if made.set_running_or_notify_cancel():
             try:
-                made.set_result(self._quick(text))
-            except Exception as error:  # noqa: BLE001 - whoever waits for the vector gets it
+                made.set_result(self._quick(texts))
+            except Exception as error:  # noqa: BLE001 - whoever waits for the vectors gets it
                 made.set_exception(error)
+
+
+def single_threads(torch: Any) -> ThreadPoolExecutor:
+    """Threads that each compute alone: one text is too little to share out, and texts come several at once."""
+    cores = torch.get_num_threads()
+    count = min(4, cores)
+    started = threading.Barrier(count + 1)
+
+    def start() -> None:
+        torch.get_num_threads()  # sets this thread up with PyTorch's number, which would otherwise come later
+        torch.set_num_threads(1)
+        started.wait()
+
+    threads = ThreadPoolExecutor(count, "quick-encoder")
+    for _ in range(count):
+        threads.submit(start)
+    started.wait()
+    torch.set_num_threads(cores)  # the number belongs to the thread that sets it, and to those that come after it
+    return threads
 
 
 def encode(model: Any, texts: list[str]) -> list[Vector]:
@@ -121,42 +144,48 @@ def encode(model: Any, texts: list[str]) -> list[Vector]:
     return rows
 
 
-def quick_encoder(model: Any) -> Callable[[str], Vector]:
-    """`encode` for single texts, in a third of the time: reduced precision, and the model as one traced function.
+def quick_encoder(model: Any) -> Callable[[list[str]], list[Vector]]:
+    """`encode` for short lists, in a third of the time: reduced precision, and the model as one traced function.
 
     A traced model computes outside Python from end to end; otherwise a busy event loop and the model keep taking
-    Python's lock from each other between its hundreds of small steps.
+    Python's lock from each other between its hundreds of small steps. A model that cannot be traced, or that gives
+    other vectors then, is used as it is.
     """
     torch = imported("torch")
+    quick = copy.deepcopy(model).requires_grad_(False)
     # The processor is asked, not timed, so that a machine always gives the same vectors.
     able: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
-    model = copy.deepcopy(model).requires_grad_(False)
     if able.get("avx512_bf16") or able.get("amx_bf16"):
-        model = model.bfloat16()
+        quick = quick.bfloat16()
 
-    def features(text: str) -> dict[str, Any]:
-        return dict(model.tokenizer([text], **PADDING))
+    def compute(features: dict[str, Any]) -> Any:
+        vectors = quick(features)["sentence_embedding"]
+        return torch.nn.functional.normalize(vectors.float(), dim=1)
 
-    def run(features: dict[str, Any]) -> Any:
-        vectors = model(features)["sentence_embedding"]
-        return torch.nn.functional.normalize(vectors.float(), dim=1)[0]
-
-    texts = ["One short text.", "A text of another length. " * 12]
-    with torch.inference_mode(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what a trace may get wrong: that is what the comparison is for
-        try:
-            traced = torch.jit.trace(run, (features(texts[0]),), check_trace=False)
-            same = all(torch.dot(traced(features(t)), run(features(t))) > 0.9999 for t in texts * 2)
-        except RuntimeError:  # a model that cannot be traced
-            same = False
-    compute = traced if same else run
-
-    def quick(text: str) -> Vector:
+    def run(texts: list[str], compute: Any) -> list[Vector]:
+        # Texts of like length go together, so that a text's vector does not depend on its neighbours.
+        alike: dict[int, list[str]] = {}
+        for text in texts:
+            alike.setdefault(quick.tokenizer([text], **PADDING)["input_ids"].shape[1], []).append(text)
+        found: dict[str, Vector] = {}
         with torch.inference_mode():
-            vector: Vector = compute(features(text)).tolist()
-        return vector
+            for group in alike.values():
+                vectors = compute(dict(quick.tokenizer(group, **PADDING)))
+                found.update(zip(group, vectors.tolist(), strict=True))
+        return [found[text] for text in texts]
 
-    return quick
+    samples = ["One short text.", "Another one.", "A text of another length. " * 12]
+    try:
+        with torch.inference_mode(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what a trace may get wrong: that is what the comparison is for
+            traced = torch.jit.trace(compute, (dict(quick.tokenizer(samples[:2], **PADDING)),), check_trace=False)
+        tried = [run(samples, traced), [run([text], traced)[0] for text in samples]]
+        wanted = torch.tensor(encode(model, samples))
+        if all((torch.tensor(vectors) * wanted).sum(dim=1).min() >= 0.99 for vectors in tried):
+            return lambda texts: run(texts, traced)
+    except Exception as error:  # noqa: BLE001 - whatever a model cannot do here, `encode` is there for it
+        logger.debug("No quick encoder: %s", error)
+    return lambda texts: encode(model, texts)
 
 
 _loading = threading.Lock()
@@ -255,24 +284,24 @@ def _load_cross(name: str) -> CrossScorer:
 class EndpointEncoder:
     """An embedding model behind an OpenAI-compatible endpoint."""
 
-    def __init__(self, name: str, client: Any, endpoint: Any, attempts: int) -> None:
+    def __init__(self, name: str, client: Any, endpoint: Any, limits: Limits) -> None:
         self.name = name
         self._client = client
         self._endpoint = endpoint
-        self._attempts = attempts
+        self._limits = limits
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
         """One unit vector for each text, in order."""
 
         async def call() -> list[Vector]:
             try:
-                async with limiter(self._endpoint.base_url + "#embeddings", 16, None).slot():
+                async with limiter(self._endpoint.base_url).slot(self._limits):
                     vectors: list[Vector] = await self._client.aembed_documents(list(texts))
             except Exception as error:
                 raise explain(error, self._endpoint, self.name) from error
             return [unit(v) for v in vectors]
 
-        vectors, _ = await with_retries(call, self._attempts)
+        vectors, _ = await with_retries(call, self._limits.attempts)
         if len(vectors) != len(texts):
             raise WorldError(
                 f"{self._endpoint.shown} returned {len(vectors)} vectors for {len(texts)} texts.",
@@ -286,9 +315,9 @@ class EndpointEncoder:
         return vectors
 
 
-async def _open_endpoint_encoder(provider: str, model: str, attempts: int, timeout: float) -> EndpointEncoder:
+async def _open_endpoint_encoder(provider: str, model: str, limits: Limits) -> EndpointEncoder:
     endpoint = find_endpoint(provider)
-    http = await http_client(timeout)
+    http = await http_client(limits.timeout, endpoint.base_url)
 
     def make() -> EndpointEncoder:
         client = imported("langchain_openai").OpenAIEmbeddings(
@@ -297,12 +326,12 @@ async def _open_endpoint_encoder(provider: str, model: str, attempts: int, timeo
             base_url=endpoint.base_url,
             http_async_client=http,
             max_retries=0,
-            timeout=timeout,
+            timeout=limits.timeout,
             check_embedding_ctx_length=False,  # sends text, not token ids, which other endpoints do not read
         )
-        return EndpointEncoder(f"{provider}:{model}", client, endpoint, attempts)
+        return EndpointEncoder(f"{provider}:{model}", client, endpoint, limits)
 
-    return await made_in_thread(("embeddings", endpoint, model, attempts, timeout), make)
+    return await made_in_thread(("embeddings", endpoint, model, limits), make)
 
 
 def unit(vector: Sequence[float]) -> Vector:

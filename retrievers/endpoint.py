@@ -16,10 +16,11 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from aiolimiter import AsyncLimiter  # not later: it reads a file when first imported, which must not block a loop
-from moot.retrievers.errors import MootError, UserError, WorldError, redact
+from moot.retrievers.errors import MootError, ReplyError, UserError, WorldError, redact
 from moot.retrievers.lazy import imported
 
 T = TypeVar("T")
@@ -71,8 +72,14 @@ def find_endpoint(provider: str) -> Endpoint:
             "OpenAI-compatible endpoint works as openai:NAME with OPENAI_BASE_URL set.",
             kind="unknown_provider",
         )
-    base_url = os.environ.get(known.base_url_variable) or known.base_url
-    key = os.environ.get(known.key_variable, "")
+    base_url = (os.environ.get(known.base_url_variable) or known.base_url).strip()
+    key = os.environ.get(known.key_variable, "").strip()
+    check_address(base_url, known.base_url_variable)
+    if not (key.isascii() and key.isprintable()):
+        raise UserError(
+            f"{known.key_variable} holds characters that no key has. Copy the key again, without line breaks.",
+            kind="invalid_environment",
+        )
     if not key and base_url == PROVIDERS["openai"].base_url:
         raise UserError(
             f"{known.key_variable} is not set, so models of {provider} cannot be called. Set it, or point "
@@ -80,6 +87,43 @@ def find_endpoint(provider: str) -> Endpoint:
             kind="missing_key",
         )
     return Endpoint(base_url, key or "not-needed", known.key_variable)
+
+
+def check_address(url: str, variable: str) -> None:
+    """Refuses what is no web address.
+
+    Raises:
+        UserError: no scheme, no host, or a port that is none.
+    """
+    try:
+        parts = urlsplit(url)
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        fine = False
+    if not fine:
+        raise UserError(
+            f"{variable} is {redact(url)[:200]!r}, which is no web address. It looks like http://localhost:1234/v1.",
+            kind="invalid_environment",
+        )
+
+
+def is_loopback(url: str) -> bool:
+    """Whether an address is this machine's own."""
+    host = urlsplit(url).hostname or ""
+    return host == "localhost" or host.startswith("127.") or host == "::1"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How an endpoint may be called: requests per call, seconds per request, calls at once and in a minute."""
+
+    attempts: int = 3
+    timeout: float = 60.0
+    max_concurrency: int = 16
+    requests_per_minute: int | None = None
+
+
+DEFAULT_LIMITS = Limits()
 
 
 # --- errors ---------------------------------------------------------------------------------------------------------
@@ -139,6 +183,15 @@ def explain_status(status: int, headers: Any, body: Any, endpoint: Endpoint, mod
             f"{at} does not know the model {model} (HTTP 404{said}). Check its name and the address.",
             kind="unknown_model",
         )
+    words = f"{code} {said}".casefold()
+    if status in (400, 413, 422) and any(w in words for w in ("context", "too long", "too large", "maximum length")):
+        return UserError(
+            f"{at} finds the prompt for {model} too long (HTTP {status}{said}). Use a model that reads more, a smaller "
+            "`k`, or shorter passages.",
+            kind="too_long",
+        )
+    if status in (400, 422) and "content_filter" in words:
+        return ReplyError(f"{at} refused the prompt for {model} (HTTP {status}{said}).", "refused")
     if status == 429 and code == "insufficient_quota":
         return UserError(f"The quota at {at} is used up (HTTP 429{said}). Check the account's billing.", kind="quota")
     if status == 429:
@@ -219,19 +272,33 @@ async def with_retries(call: Callable[[], Awaitable[T]], attempts: int) -> tuple
 
 
 class Limiter:
-    """At most so many calls at once, and so many a minute where that is set."""
+    """Calls to one endpoint, however many debates make them: so many at once, and so many a minute where that is set.
 
-    def __init__(self, max_concurrency: int, requests_per_minute: int | None) -> None:
-        self._slots = asyncio.Semaphore(max_concurrency)
-        self._rate = AsyncLimiter(requests_per_minute, 60) if requests_per_minute else None
+    Each caller brings its own limits; those of a minute are spaced evenly, and the strictest of them holds for all.
+    """
+
+    def __init__(self) -> None:
+        self._running = 0
+        self._changed = asyncio.Condition()
+        self._rate: tuple[int, AsyncLimiter] | None = None
 
     @asynccontextmanager
-    async def slot(self) -> AsyncIterator[None]:
+    async def slot(self, limits: Limits) -> AsyncIterator[None]:
         """A place for one call."""
-        async with self._slots:
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._running < limits.max_concurrency)
+            self._running += 1
+        try:
+            asked = limits.requests_per_minute
+            if asked and (self._rate is None or asked < self._rate[0]):
+                self._rate = asked, AsyncLimiter(1, 60 / asked)
             if self._rate is not None:
-                await self._rate.acquire()
+                await self._rate[1].acquire()
             yield
+        finally:
+            async with self._changed:
+                self._running -= 1
+                self._changed.notify_all()
 
 
 _per_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Any, Any]] = WeakKeyDictionary()
@@ -271,10 +338,9 @@ async def made_in_thread(key: Any, make: Callable[[], T]) -> T:
     return await made_once(key, lambda: asyncio.to_thread(make))
 
 
-def limiter(base_url: str, max_concurrency: int, requests_per_minute: int | None) -> Limiter:
-    """The limiter that all calls to one endpoint share, for these limits, in the running event loop."""
-    key = ("limiter", base_url, max_concurrency, requests_per_minute)
-    return once_per_loop(key, lambda: Limiter(max_concurrency, requests_per_minute))
+def limiter(base_url: str) -> Limiter:
+    """The limiter that all calls to one endpoint share in the running event loop."""
+    return once_per_loop(("limiter", base_url), Limiter)
 
 
 @lru_cache(maxsize=1)
@@ -285,13 +351,27 @@ def tls() -> Any:
     return ssl.create_default_context()
 
 
-async def http_client(timeout: float) -> Any:
-    """The running loop's HTTP client for OpenAI-compatible endpoints; ``timeout`` in seconds."""
+async def http_client(timeout: float, base_url: str) -> Any:
+    """The running loop's HTTP client for OpenAI-compatible endpoints; ``timeout`` in seconds.
+
+    Proxies of the environment are used, except for this machine's own addresses.
+
+    Raises:
+        UserError: the environment names a proxy or certificates that cannot be used.
+    """
+    local = is_loopback(base_url)
 
     def make() -> Any:
-        return imported("openai").DefaultAsyncHttpxClient(timeout=timeout, verify=tls())
+        try:
+            return imported("openai").DefaultAsyncHttpxClient(timeout=timeout, verify=tls(), trust_env=not local)
+        except (ImportError, ValueError, OSError) as error:
+            raise UserError(
+                f"No HTTP client can be made ({type(error).__name__}: {error}). Check the variables HTTP_PROXY, "
+                "HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE.",
+                kind="invalid_environment",
+            ) from error
 
-    return await made_in_thread(("http", timeout), make)
+    return await made_in_thread(("http", timeout, local), make)
 
 
 async def close_clients() -> None:

@@ -98,9 +98,14 @@ def make_evidence(
 
 
 def merge_evidence(old: Iterable[Evidence] | None, new: Iterable[Evidence] | None) -> list[Evidence]:
-    """Both lists in order, where one piece found twice is one piece with both retrievals (each finding once)."""
+    """Both lists in order, where one piece found twice is one piece with both retrievals (each finding once).
+
+    None in place of the new list begins anew.
+    """
+    if new is None:
+        return []
     merged: dict[str, Evidence] = {}
-    for piece in [*(old or ()), *(new or ())]:
+    for piece in [*(old or ()), *new]:
         known = merged.get(piece["id"])
         if known is None:
             merged[piece["id"]] = piece

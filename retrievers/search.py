@@ -26,7 +26,16 @@ from moot.retrievers.corpus import (
     open_corpus,
 )
 from moot.retrievers.encoders import DEFAULT_ENCODER, Encoder, open_encoder
-from moot.retrievers.endpoint import made_in_thread, made_once, retry_after_seconds, said_by, tls, with_retries
+from moot.retrievers.endpoint import (
+    DEFAULT_LIMITS,
+    Limits,
+    made_in_thread,
+    made_once,
+    retry_after_seconds,
+    said_by,
+    tls,
+    with_retries,
+)
 from moot.retrievers.errors import MootError, UserError, WorldError
 from moot.retrievers.evidence import Evidence, Retriever, clean, make_evidence
 from moot.retrievers.lazy import imported
@@ -49,8 +58,7 @@ async def open_retriever(
     *,
     corpus: str | None = None,
     encoder: str = DEFAULT_ENCODER,
-    attempts: int = 3,
-    timeout: float = 60.0,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Retriever:
     """The source of that name, opened once per process or event loop.
 
@@ -58,17 +66,16 @@ async def open_retriever(
         name: as in this module's text.
         corpus: the corpus of names that give none.
         encoder: the encoder of dense search, by name.
-        attempts: most requests per search, for web sources and encoders behind an endpoint.
-        timeout: seconds per request, for the same.
+        limits: how web sources, and encoders behind an endpoint, may be called.
 
     Raises:
         UserError: an unknown source, a missing corpus or key.
     """
     kind, given = resolve(name)
     if kind == "tavily":
-        return TavilyRetriever(attempts, timeout)
+        return TavilyRetriever(limits)
     if kind == "chroma":
-        return await open_chroma(given or corpus or "demo-encyclopaedia", encoder, attempts, timeout)
+        return await open_chroma(given or corpus or "demo-encyclopaedia", encoder, limits)
     return await open_bm25(given or corpus or "demo-news")
 
 
@@ -78,10 +85,10 @@ def resolve(name: str) -> tuple[str, str]:
     Raises:
         UserError: an unknown source.
     """
-    kind, _, given = name.partition(":")
+    kind, colon, given = name.partition(":")
     if kind == "web" and not given:
         kind = "tavily" if os.environ.get("TAVILY_API_KEY") else "bm25"
-    if kind not in ABOUT or (given and kind == "tavily"):
+    if kind not in ABOUT or (colon and (kind == "tavily" or not given)):
         raise UserError(
             f"The retriever {name!r} is unknown. Known: chroma, chroma:CORPUS, bm25, bm25:CORPUS, tavily, web.",
             kind="unknown_retriever",
@@ -89,15 +96,15 @@ def resolve(name: str) -> tuple[str, str]:
     return kind, given
 
 
-async def open_chroma(corpus: str, encoder: str, attempts: int = 3, timeout: float = 60.0) -> ChromaRetriever:
+async def open_chroma(corpus: str, encoder: str, limits: Limits = DEFAULT_LIMITS) -> ChromaRetriever:
     """Dense search in a corpus, opened once per event loop and state of the corpus."""
 
     async def make() -> ChromaRetriever:
-        tool = await open_encoder(encoder, attempts=attempts, timeout=timeout)
+        tool = await open_encoder(encoder, limits)
         return ChromaRetriever(await open_corpus(corpus, tool.name), tool, corpus)
 
     state = await asyncio.to_thread(corpus_state, corpus)
-    return await made_once(("chroma", corpus, state, encoder, attempts, timeout), make)
+    return await made_once(("chroma", corpus, state, encoder, limits), make)
 
 
 async def open_bm25(corpus: str) -> Bm25Retriever:
@@ -212,7 +219,7 @@ class TavilyRetriever:
 
     name = "tavily"
 
-    def __init__(self, attempts: int = 3, timeout: float = 60.0) -> None:
+    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._key = os.environ.get("TAVILY_API_KEY", "")
         if not self._key:
             raise UserError(
@@ -220,8 +227,7 @@ class TavilyRetriever:
                 "(which falls back to lexical search), `bm25:CORPUS` or `chroma:CORPUS`.",
                 kind="missing_key",
             )
-        self._attempts = attempts
-        self._timeout = timeout
+        self._limits = limits
 
     async def _client(self) -> Any:
         base_url = os.environ.get("TAVILY_BASE_URL")
@@ -245,7 +251,7 @@ class TavilyRetriever:
 
         async def call() -> TavilyReply:
             try:
-                found = await client.search(query, max_results=min(k, MOST_WEB_RESULTS), timeout=self._timeout)
+                found = await client.search(query, max_results=min(k, MOST_WEB_RESULTS), timeout=self._limits.timeout)
                 return TavilyReply.model_validate(found)
             except MootError:
                 raise
@@ -253,7 +259,7 @@ class TavilyRetriever:
                 raise explain_tavily(error) from error
 
         client = await self._client()
-        reply, _ = await with_retries(call, self._attempts)
+        reply, _ = await with_retries(call, self._limits.attempts)
         return [
             make_evidence(
                 text=row.content,

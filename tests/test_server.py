@@ -74,8 +74,9 @@ def server(start_stub: StartStub, tmp_path: Path) -> Iterator[Server]:
 
 
 def test_the_server_shows_and_runs_the_graph(server: Server) -> None:
-    [assistant] = server.json("/assistants/search", {})
-    assert assistant["graph_id"] == "tool_mad"
+    assistants = {a["graph_id"]: a for a in server.json("/assistants/search", {})}
+    assert {name: a["description"] for name, a in assistants.items()} == DESCRIPTIONS
+    assistant = assistants["tool_mad"]
     assert assistant["description"] == DESCRIPTIONS["tool_mad"]
 
     schemas = server.json(f"/assistants/{assistant['assistant_id']}/schemas")
@@ -98,6 +99,11 @@ def test_the_server_shows_and_runs_the_graph(server: Server) -> None:
     stream = server.send("/runs/stream", run | {"stream_mode": ["updates"], "stream_subgraphs": True}).decode()
     for name in ("formulate_query", "retrieve", "respond", "faithfulness", "answer_relevance", "agree", "close"):
         assert f'"{name}":' in stream
+
+    thread = server.json("/threads", {})["thread_id"]
+    for claim, answer in ((CLAIM, "SUPPORTS"), (" ", None), (CLAIM, "SUPPORTS")):
+        document = server.json(f"/threads/{thread}/runs/wait", run | {"input": {"claim": claim}})
+        assert (document["answer"], len(document["turns"])) == (answer, 2 if answer else 0)
 
     refused = server.json("/runs/wait", run | {"input": {"claim": " "}})
     assert (refused["status"], refused["error"]["kind"]) == ("failed", "invalid_claim")

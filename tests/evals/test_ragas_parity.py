@@ -34,6 +34,7 @@ from moot.nodes.score import (
     faithfulness_score,
 )
 from moot.nodes.speaker import Speaker
+from moot.nodes.task import make_task
 from moot.retrievers import Evidence, ReplyError, UserError, make_evidence, open_encoder
 
 from tests.conftest import StartStub
@@ -100,7 +101,9 @@ async def node_update(node: Node, answer: str | None, evidence: list[Evidence]) 
     """The scores that a node writes for one turn, and the calls that it made."""
     turn = {"round": 1, "phase": "primary", "agent": "rag", "step": "answer", "answer": answer, "rationale": answer}
     settings = ToolMadSettings(models={"scorer": "openai:stub-moot"}, embedder=STUB)
-    update = await node.having(settings, "score")({"claim": CLAIM, "turns": [turn], "evidence": evidence}, Runtime())
+    update = await node.having(settings, "score")(
+        {"claim": CLAIM, "task": make_task(), "turns": [turn], "evidence": evidence}, Runtime()
+    )
     return update["turns"][0]["scores"], update.get("calls", [])
 
 

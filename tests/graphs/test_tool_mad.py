@@ -6,7 +6,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from moot.graphs.tool_mad import ToolMadSettings, graph
+from langgraph.checkpoint.memory import InMemorySaver
+from moot.graphs.tool_mad import ToolMadSettings, builder, graph
 from moot.nodes.debate import verdict_citations
 
 from tests.conftest import MODELS, StartStub, says, supports
@@ -208,10 +209,71 @@ async def test_vanilla_debaters_are_gated_by_answer_relevance_alone(start_stub: 
 async def test_three_debaters_and_one_piece_found_twice(start_stub: StartStub) -> None:
     start_stub()
     names = [{"name": n, "retriever": "bm25:demo-news"} for n in ("one", "two", "three")]
-    document = await debate(model="openai:stub", debaters=names, query_formulation=False, max_rounds=1)
+    document = await debate(model="openai:stub", models={}, debaters=names, query_formulation=False, max_rounds=1)
     assert [t["agent"] for t in document["turns"]] == ["one", "two", "three", "judge"]
     assert len(document["evidence"]) == 3
     assert {r["agent"] for r in document["evidence"][0]["retrievals"]} == {"one", "two", "three"}
+
+
+async def test_the_next_debate_on_a_thread_begins_anew(start_stub: StartStub) -> None:
+    start_stub([*(r | {"match": "saffron"} for r in agree("REFUTES")), *agree(), *supports([True, True], CLAIM)])
+    kept = builder.compile(checkpointer=InMemorySaver())
+
+    async def on_thread(given: dict[str, Any], **settings: Any) -> dict[str, Any]:
+        chosen = ToolMadSettings.model_validate(
+            {"models": MODELS, "embedder": "openai:stub-embedding", "scoring": "consensus_only", **settings}
+        )
+        config: Any = {"configurable": {"thread_id": "one"}}
+        document: dict[str, Any] = await kept.ainvoke(given, config, context=chosen)
+        return document
+
+    first = await on_thread({"claim": CLAIM, "labels": ["SUPPORTS", "REFUTES"]})
+    assert (first["answer"], first["task"]["name"], len(first["calls"])) == ("SUPPORTS", "labels", 4)
+    failed = await on_thread({"claim": "  "})
+    assert (failed["status"], failed["error"]["kind"], failed["turns"]) == ("failed", "invalid_claim", [])
+    failed = await on_thread({"claim": CLAIM}, debaters=[{"name": "rag", "retriever": "bm25:none"}, {"name": "search"}])
+    assert failed["error"]["kind"] == "unknown_corpus"
+    second = await on_thread({"claim": "Bees make saffron."})
+    assert (second["status"], second["answer"], second["task"]["name"]) == ("done", "REFUTES", "fever")
+    assert (second["rounds"], len(second["turns"]), len(second["calls"]), second["depth"]) == (1, 2, 4, 2)
+    assert {r["query"] for e in second["evidence"] for r in e["retrievals"]} == {t["query"] for t in second["turns"]}
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind"),
+    [
+        ({"models": {**MODELS, "judge": "nobody:x"}}, "unknown_provider"),
+        ({"embedder": "no-such/model"}, "unknown_encoder"),
+    ],
+)
+async def test_what_is_missing_is_said_before_any_model_is_called(
+    start_stub: StartStub, settings: dict[str, Any], kind: str
+) -> None:
+    start_stub([])
+    document = await debate(**{"debaters": [{"name": "rag"}, {"name": "search"}], **settings})
+    assert (document["error"]["kind"], document["error"]["where"], document["calls"]) == (kind, "open", [])
+
+
+def test_misspelt_roles_are_refused() -> None:
+    with pytest.raises(ValueError, match="no role 'jugde'"):
+        ToolMadSettings.model_validate({"models": {"jugde": "fake:1"}})
+
+
+async def test_a_slow_scorer_holds_up_no_round(start_stub: StartStub) -> None:
+    stub = start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), *supports([True], CLAIM)])
+    document = await debate()
+    models = [r["model"] for r in stub.requests()]
+    assert models[:12].count("openai:stub-scorer") == 0
+    assert all(t["scores"]["faithfulness"] == 1 for t in document["turns"] if t["step"] == "respond")
+    assert document["depth"] == 9
+
+
+async def test_a_refused_scoring_request_leaves_the_score_unknown(start_stub: StartStub) -> None:
+    start_stub([{"model": "stub-scorer", "match": "Give `verdicts`", "status": 400}, *agree()])
+    document = await debate(max_rounds=1)
+    assert document["status"] == "done", document["error"]
+    assert document["turns"][0]["scores"]["faithfulness"] is None
+    assert [w["kind"] for w in document["warnings"]].count("score_missing") == 2
 
 
 async def test_defaults_hold_without_a_context(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:

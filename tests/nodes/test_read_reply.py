@@ -206,3 +206,24 @@ def test_no_text_raises(text: str) -> None:
     found, outcome, _ = read_reply(said(text), ANSWER)
     assert found is None
     assert outcome in ("empty", "unparsed")
+
+
+DRAFT = json.dumps({**VALID, "answer": "REFUTES"})
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (f"<think>Suppose {DRAFT} - no.</think>\n{json.dumps(VALID)}", "SUPPORTS"),
+        (f"{json.dumps(VALID)} and again {json.dumps(VALID)}", "SUPPORTS"),
+        (f'{{"note": "the schema"}} {json.dumps(VALID)}', "SUPPORTS"),
+        (f"<think>Suppose {DRAFT}", None),
+        (f"First {DRAFT}, then {json.dumps(VALID)}", None),
+        (f'{{"draft": {DRAFT}, "final": {{"rationale": "cut', None),
+        (f'{{"draft": {DRAFT}, "final": {{"rationale": ', None),
+        (f'{{"draft": [{DRAFT}', None),
+    ],
+)
+def test_drafts_and_thoughts_are_no_answers(text: str, answer: str | None) -> None:
+    found, outcome, _ = read_reply(said(text), ANSWER)
+    assert (getattr(found, "answer", None), outcome) == (answer, "ok" if answer else "unparsed")

@@ -6,8 +6,9 @@ from typing import Any, cast
 
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.nodes.state import Reading, Turn, deepest, first_error, merge_readings, merge_turns
+from moot.nodes.state import Reading, Turn, deepest, first_error, joined, merge_readings, merge_turns
 from moot.retrievers.errors import ErrorRecord
+from moot.retrievers.evidence import merge_evidence
 
 KEYS = ("round", "phase", "agent", "step")
 
@@ -66,7 +67,7 @@ def test_it_does_not_matter_how_writes_are_bundled(a: list[Turn], b: list[Turn],
 def test_nothing_written_changes_nothing(turns: list[Turn]) -> None:
     merged = merge_turns(None, turns)
     before = [dict(t) for t in merged]
-    assert merge_turns(merged, None) == merge_turns(merged, []) == merged
+    assert merge_turns(merged, []) == merged
     merge_turns(merged, turns)
     assert [dict(t) for t in merged] == before  # a checkpoint's values are not touched
 
@@ -118,7 +119,7 @@ def test_every_reading_is_there_once(old: list[Reading], new: list[Reading]) -> 
     merged = merge_readings(merge_readings(None, old), new)
     assert all(r in merged for r in [*old, *new])
     assert all(merged.count(r) == 1 for r in merged)
-    assert merge_readings(merged, new) == merge_readings(merged, None) == merged
+    assert merge_readings(merged, new) == merge_readings(merged, []) == merged
 
 
 @given(st.integers(0, 99), st.integers(0, 99), st.integers(0, 99))
@@ -130,5 +131,12 @@ def test_the_deepest_chain_counts(a: int, b: int, c: int) -> None:
 def test_the_first_error_holds() -> None:
     one: ErrorRecord = {"kind": "timeout", "where": "here", "detail": "late", "retryable": True}
     two: ErrorRecord = {**one, "kind": "quota"}
-    assert first_error(None, None) is None
-    assert first_error(one, None) == first_error(None, one) == first_error(one, two) == one
+    assert first_error(None, one) == first_error(one, two) == one
+    opening: ErrorRecord = {**two, "where": "open"}
+    assert first_error(one, opening) == opening  # the debate that it belongs to is a new one
+
+
+def test_nothing_begins_anew() -> None:
+    error: ErrorRecord = {"kind": "timeout", "where": "here", "detail": "late", "retryable": True}
+    assert [merge_turns([ONE], None), merge_readings([], None), joined([1], None), merge_evidence([], None)] == [[]] * 4
+    assert (deepest(5, None), first_error(error, None)) == (0, None)

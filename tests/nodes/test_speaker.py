@@ -16,7 +16,7 @@ from moot.nodes.models import StructuredOutput, open_chat_model
 from moot.nodes.replies import AnswerReply, QueryReply, Reply, answer_reply, reply_schema
 from moot.nodes.speaker import Ledger, Speaker
 from moot.nodes.task import make_task
-from moot.retrievers.endpoint import close_clients
+from moot.retrievers.endpoint import Limits, close_clients
 from moot.retrievers.errors import MootError, ReplyError, UserError, WorldError
 
 from tests.conftest import StartStub, free_port
@@ -51,7 +51,7 @@ async def ask(
 ) -> Asked:
     ledger = Ledger(node="respond", round=2, agent="rag")
     chat = await open_chat_model(model, timeout=timeout)
-    speaker = Speaker("rag", chat, ledger, structured_output, attempts)
+    speaker = Speaker("rag", chat, ledger, structured_output, Limits(attempts))
     try:
         return Asked(await speaker.ask(PROMPT, reply), None, ledger)
     except MootError as error:
@@ -283,7 +283,7 @@ async def test_at_most_so_many_calls_at_once(start_stub: StartStub) -> None:
     chat = await open_chat_model("openai:stub-a")
 
     async def one(i: int) -> str:
-        speaker = Speaker("rag", chat, max_concurrency=4)
+        speaker = Speaker("rag", chat, limits=Limits(max_concurrency=4))
         return (await speaker.ask(("Write.", f"{i} again" if i % 4 == 0 else str(i)), QueryReply)).query
 
     assert len(await asyncio.gather(*map(one, range(40)))) == 40
@@ -307,12 +307,13 @@ def test_one_event_loop_after_another(start_stub: StartStub) -> None:
 
 FORGETFUL = """
 import asyncio
+from moot.retrievers.endpoint import Limits
 from moot.nodes.models import StructuredOutput, open_chat_model
 from moot.nodes.replies import QueryReply
 from moot.nodes.speaker import Speaker
 
 async def once():
-    speaker = Speaker("rag", await open_chat_model("openai:stub-a"), attempts=1)
+    speaker = Speaker("rag", await open_chat_model("openai:stub-a"), limits=Limits(attempts=1))
     replies = await asyncio.gather(*(speaker.ask(("Write.", str(i)), QueryReply) for i in range(4)))
     return [r.query for r in replies]
 

@@ -203,7 +203,7 @@ def test_paths_that_are_no_ids_are_refused(name: bytes, tmp_path: Path) -> None:
 OPEN = """
 import asyncio, contextlib
 from moot.retrievers import MootError, Passage, index_passages, open_encoder, open_retriever
-from moot.retrievers.endpoint import close_clients
+from moot.retrievers.endpoint import Limits, close_clients
 try:
     from blockbuster import blockbuster_ctx as strict
 except ImportError:  # it comes with the LangGraph server
@@ -217,8 +217,8 @@ async def main():
     print(len(await (await open_retriever("chroma:demo-news")).search("Moon", 1000)))
     await index_passages("small", [Passage(id=str(i), text="Ice floats.") for i in range(9)])
     print(*[len(await (await open_retriever(kind, corpus="small")).search("ice", 99)) for kind in ("chroma", "bm25")])
-    await fails(open_encoder("openai:m", attempts=2), lambda encoder: encoder.embed(["a"]))
-    await fails(open_retriever("tavily", attempts=2), lambda retriever: retriever.search("a", 2))
+    await fails(open_encoder("openai:m", Limits(attempts=2)), lambda encoder: encoder.embed(["a"]))
+    await fails(open_retriever("tavily", limits=Limits(attempts=2)), lambda retriever: retriever.search("a", 2))
     await close_clients()
 with strict():
     asyncio.run(main())

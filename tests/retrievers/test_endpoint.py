@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moot.retrievers import MootError, UserError, WorldError, open_encoder
 from moot.retrievers.encoders import unit
-from moot.retrievers.endpoint import LONGEST_WAIT, made_once, retry_after_seconds, with_retries
+from moot.retrievers.endpoint import LONGEST_WAIT, Limits, limiter, made_once, retry_after_seconds, with_retries
 from moot.retrievers.errors import redact
 
 from .conftest import Answer, Serve, Server
@@ -37,7 +37,7 @@ def endpoint(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> Serve:
 
 async def fails(texts: int = 1, **options: Any) -> MootError:
     with pytest.raises(MootError) as caught:
-        await (await open_encoder("openai:stub-embedding", **options)).embed(["a"] * texts)
+        await (await open_encoder("openai:stub-embedding", Limits(**options))).embed(["a"] * texts)
     assert "sk-secret" not in caught.value.detail
     return caught.value
 
@@ -218,3 +218,47 @@ def test_keys_are_removed_from_messages(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("C_SECRET", "short")
     assert redact("sk-012345, sk-012345-and-more, short") == "[A_API_KEY], [B_TOKEN], short"
     assert str(UserError("with sk-012345", kind="quota")) == "with [A_API_KEY]"
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"OPENAI_BASE_URL": "localhost:1234"}, "no web address"),
+        ({"OPENAI_BASE_URL": "http://[::bad/v1"}, "no web address"),
+        ({"OPENAI_BASE_URL": "ftp://example.org"}, "no web address"),
+        ({"OPENAI_API_KEY": "sk-\u2026-1234567"}, "OPENAI_API_KEY holds characters"),
+        ({"OPENAI_BASE_URL": "http://example.org/v1", "ALL_PROXY": "foo://127.0.0.1:9"}, "ALL_PROXY"),
+        ({"OPENAI_BASE_URL": "http://example.org/v1", "ALL_PROXY": "socks5://127.0.0.1:9"}, "ALL_PROXY"),
+    ],
+)
+async def test_a_bad_environment_is_the_users_to_mend(
+    variables: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UserError) as caught:
+        await open_encoder("openai:m")
+    assert (caught.value.kind, said in caught.value.detail) == ("invalid_environment", True)
+
+
+async def test_proxies_are_not_for_this_machine(endpoint: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    await endpoint(lambda n, body: embedding([[1.0, 0.0]]))
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    assert await (await open_encoder("openai:m")).embed(["a"]) == [[1.0, 0.0]]
+
+
+async def test_one_limiter_serves_callers_with_different_limits() -> None:
+    running = most = 0
+    server = limiter("http://somewhere")
+
+    async def call(limits: Limits) -> None:
+        nonlocal running, most
+        async with server.slot(limits):
+            running += 1
+            most = max(most, running)
+            await asyncio.to_thread(int)
+            running -= 1
+
+    await asyncio.gather(*(call(Limits(max_concurrency=2)) for _ in range(9)), call(Limits(max_concurrency=1)))
+    assert (most, limiter("http://somewhere") is server) == (2, True)

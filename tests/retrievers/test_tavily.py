@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from moot.retrievers import MootError, UserError, WorldError, open_retriever
+from moot.retrievers.endpoint import Limits
 
 from .conftest import Answer, Serve, Server
 
@@ -43,7 +44,7 @@ def tavily(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> Serve:
 
 async def fails(**options: Any) -> MootError:
     with pytest.raises(MootError) as caught:
-        await (await open_retriever("tavily", **options)).search("deepest lake", 3)
+        await (await open_retriever("tavily", limits=Limits(**options))).search("deepest lake", 3)
     assert KEY not in caught.value.detail
     assert caught.value.detail.endswith(".")
     return caught.value
