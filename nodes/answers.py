@@ -29,7 +29,8 @@ LEAD = re.compile(
     re.IGNORECASE,
 )
 ANSWER_LEAD = re.compile(rf"{_FILLER}(?:answer(?:\s+is\b\s*[:=]*|\s*[:=]+))\s*", re.IGNORECASE)
-TAG = re.compile(r"</?[a-z][a-z_-]{0,30}>", re.IGNORECASE)
+TAGS = re.compile(r"^(?:\s*</?[a-z][a-z_-]{0,30}>)+|(?:</?[a-z][a-z_-]{0,30}>\s*)+$", re.IGNORECASE)
+EMPHASIS = re.compile(r"(?<!\w)[*`]+|[*`]+(?!\w)")
 BOXED = re.compile(r"\\boxed\s*\{")
 SEPARATOR = re.compile(r"\s*(?:[.:;,!)\]]+(?=\s|$)|[(\n–—]|-+\s|$)")
 DENIED = re.compile(r"^\W*(?:no|not|nope|never|wrong|false|incorrect|rather|or|nor|and/or|is|isn't|was|if|unless)\b")
@@ -52,6 +53,8 @@ def read_answer(task: Task, text: str) -> str | None:
     given = _without_lead(given, ANSWER_LEAD).strip() or given
     if task["kind"] == "short_answer":
         given = given.strip(string.whitespace + "*`")
+        if "\n" in given:  # more than a phrase
+            return None
     return given if given and len(given) <= LONGEST_ANSWER and re.search(r"\w", given) else None
 
 
@@ -90,14 +93,14 @@ def read_label(task: Task, text: str) -> str | None:
     whole = known.get(fold(body))
     if whole is not None:
         return whole
-    body = _without_lead(unicodedata.normalize("NFKC", body)).replace("*", "").replace("`", "").lstrip("#>([{ \t\n")
+    body = EMPHASIS.sub("", _without_lead(unicodedata.normalize("NFKC", body))).lstrip("#>([{ \t\n")
     if not body or body[0] in QUOTES or body.startswith("~~"):
         return None
     whole = known.get(fold(body))
     if whole is not None:
         return whole
     for spelling in sorted(known, key=len, reverse=True):
-        pattern = r"[\W_]+".join(map(re.escape, spelling.split()))
+        pattern = r"[\s_/‐-―-]+".join(map(re.escape, spelling.split()))
         begin = re.match(pattern, body, re.IGNORECASE)
         if begin is None or not (gap := SEPARATOR.match(body, begin.end())):
             continue
@@ -128,10 +131,10 @@ def _explains(task: Task, rest: str, known: dict[str, str], label: str) -> bool:
 
 SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 NUMBER = re.compile(
-    r"(?<![\w.,/])(?P<sign>[-+])?\s?[$€£¥₹]?\s?(?P<sign2>[-+])?"
-    r"(?:(?P<whole>\d{1,40})\s+(?=\d{1,20}\s*/))?"
+    r"(?<![\w.,/])(?P<sign>[-+])? ?[$€£¥₹]? ?(?P<sign2>[-+])?"
+    r"(?:(?P<whole>\d{1,40}) (?=\d{1,20}/))?"
     r"(?P<digits>\d{1,3}(?:,\d{3})+(?:\.\d{1,40})?|\d{1,40}(?:\.\d{1,40})?|\.\d{1,40})"
-    r"(?:[eE](?P<power>[-+]?\d{1,2})(?!\d))?(?:\s*/\s*(?P<below>\d{1,40}))?"
+    r"(?:[eE](?P<power>[-+]?\d{1,2})(?!\d))?(?: ?/ ?(?P<below>\d{1,40}))?"
     rf"(?:\s+(?P<scale>{'|'.join(SCALES)})s?\b)?",
 )
 FRACTION = re.compile(r"\\[dt]?frac\s*\{\s*(\d{1,40})\s*\}\s*\{\s*(\d{1,40})\s*\}|\\[dt]?frac\s*(\d)\s*(\d)")
@@ -229,7 +232,7 @@ def unwrapped(text: str) -> str:
         inside = _braced(text, boxes[0].end())
         if inside is not None:
             text = inside
-    return TAG.sub(" ", text).strip()
+    return TAGS.sub("", text).strip()
 
 
 def _braced(text: str, begin: int) -> str | None:

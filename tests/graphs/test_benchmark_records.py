@@ -1,25 +1,77 @@
-"""Claims of a public benchmark through the graph, where the samples are at hand."""
+"""Records of public benchmarks through the graph, each with its task, where the samples are at hand."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from moot.graphs.tool_mad import ToolMadSettings, graph
+from moot.nodes.answers import read_answer, same_answer
+from moot.nodes.task import make_task
 
-from tests.conftest import SHARED, StartStub
+from tests.conftest import SHARED, StartStub, says
 
-FEVER = SHARED / "data" / "visible" / "fever.jsonl"
+VISIBLE = SHARED / "data" / "visible"
+COUNT = 5
+
+pytestmark = pytest.mark.skipif(
+    not VISIBLE.exists(), reason="the benchmark samples are not part of the project (../shared/data)"
+)
 
 
-@pytest.mark.skipif(not FEVER.exists(), reason="the FEVER sample is not part of the project (../shared/data)")
-async def test_fever_claims(start_stub: StartStub) -> None:
-    start_stub()
-    records: list[dict[str, Any]] = [json.loads(line) for line in FEVER.read_text().splitlines()[:5]]
-    settings = ToolMadSettings(model="openai:stub", embedder="openai:stub-embedding", max_rounds=1)
-    for record in records:
-        document = await graph.ainvoke({"claim": record["claim"]}, context=settings)
-        assert document["status"] == "done"
-        assert record["label"] in document["task"]["labels"]
-        assert document["answer"] in document["task"]["labels"]
+def lines(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (VISIBLE / f"{name}.jsonl").read_text().splitlines()]
+
+
+def records(name: str) -> Iterator[tuple[dict[str, Any], str]]:
+    """A benchmark's records as inputs of a debate, each with its gold answer; gold evidence is never shown."""
+    if name == "pubmedqa":
+        for record in json.loads((VISIBLE / "pubmedqa.json").read_text()).values():
+            yield {"claim": record["QUESTION"], "task": name}, record["final_decision"]
+    elif name == "medqa":
+        for record in lines("medqa_4opt"):
+            options = list(record["options"].values())
+            yield {"claim": record["question"], "task": name, "options": options}, record["answer_idx"]
+    elif name in ("fever", "averitec"):
+        for record in lines(name):
+            yield {"claim": record["claim"], "task": name}, record["label"]
+    else:
+        for record in lines(name):
+            gold = record["answer"][0] if name == "nq_open" else record["answer"]
+            yield {"claim": record["question"], "task": name}, gold
+
+
+BENCHMARKS = ["fever", "averitec", "pubmedqa", "medqa", "gsm8k", "nq_open"]
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_every_gold_answer_is_read_as_itself(name: str) -> None:
+    given = list(records(name))
+    assert len(given) >= 100
+    for record, gold in given:
+        task = make_task(name, options=record.get("options"), claim=record["claim"])
+        read = read_answer(task, gold)
+        assert read is not None, gold
+        expected = gold.rpartition("#### ")[2] if name == "gsm8k" else gold
+        assert read == expected or same_answer(task, read, read_answer(task, expected) or ""), (gold, read)
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+async def test_records_are_debated_with_their_task(start_stub: StartStub, name: str) -> None:
+    for record, gold in list(records(name))[:COUNT]:
+        stub = start_stub([says("debater", gold), {"model": "stub-equivalence", "fields": {"same": True}}])
+        settings = ToolMadSettings.model_validate(
+            {
+                "model": "openai:stub-debater",
+                "models": {"equivalence": "openai:stub-equivalence"},
+                "scoring": "consensus_only",
+                "debaters": [{"name": "one", "retriever": "bm25:demo-news"}, {"name": "two"}],
+            }
+        )
+        document = await graph.ainvoke(record, context=settings)
+        assert (document["status"], document["stop_reason"]) == ("done", "consensus"), document["error"]
+        assert same_answer(document["task"], document["answer"], read_answer(document["task"], gold) or "")
+        subject = "claim" if name in ("fever", "averitec") else "question"
+        assert all(f"<{subject}>" in prompt for prompt in stub.prompts())

@@ -1,0 +1,139 @@
+"""Thousands of broken replies at the parsers of every task: never an exception, never an answer out of nothing."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+from moot.nodes.answers import fold, read_answer, read_number, spellings
+from moot.nodes.replies import answer_reply
+from moot.nodes.speaker import read_reply
+from moot.nodes.state import Task
+from moot.nodes.task import make_task
+
+TASKS = {
+    "fever": make_task("fever"),
+    "averitec": make_task("averitec"),
+    "hover": make_task("hover"),
+    "pubmedqa": make_task("pubmedqa"),
+    "own labels": make_task(labels=["true", "false", "unproven"]),
+    "choice": make_task("medqa", options=["iron", "gold", "a metal", "None of these"]),
+    "short answer": make_task("triviaqa"),
+    "number": make_task("gsm8k"),
+    "expression": make_task("math"),
+}
+REPLIES = 2000
+NOISE = [
+    *("\x00", "\u202e", "\ud83d", "\u200b", "湖", "ﷺ", "٣"),
+    *("\\", "{", "}", '"', "[", "`", "<think>", "</answer>", "~~"),
+]
+WORDS = [" ", "not", "is", "the answer", ":", "\\boxed{", "="]
+
+
+def right_answers(task: Task) -> list[str]:
+    if task["labels"]:
+        return [*task["labels"], *task["spellings"]]
+    return {
+        "short_answer": ["Paris", "the 3rd of May", "O'Neill & Sons", "東京"],
+        "number": ["18", "1,860", "-0.5", "1/3", "$12"],
+    }.get(task["kind"], ["x^2", "\\frac{1}{2}", "\\sqrt{3}"])
+
+
+def written(rng: random.Random, task: Task) -> str:
+    """A reply: an answer in some shape, whole, wrapped, doubled, broken or drowned."""
+    given = right_answers(task)
+    answer = rng.choice(given)
+    cases: list[Callable[[str], str]] = [str.strip, str.lower, str.upper, str.title]
+    case = rng.choice(cases)
+    words = rng.choice(["{}", "not {}", "{} or {}", "**{}**", "{}, because", "I think {}", '"{}" they say', "{}\n\n{}"])
+    text = words.format(case(answer), rng.choice(given))
+    whole: Any = {"rationale": "So it is.", "citations": [{"evidence_id": "ev-1", "quote": "so"}], "answer": text}
+    shape = rng.randrange(11)
+    if shape == 0:
+        whole["answer"] = rng.choice([None, 5, 1.5, True, [], {}, [text], {"label": text}, float("inf"), "", " "])
+    if shape == 1:
+        depth = rng.randrange(1, 3000)
+        return '{"answer": ' + "[" * depth + json.dumps(text) + "]" * rng.randrange(depth + 1) + "}"
+    reply = json.dumps(whole, ensure_ascii=rng.random() < 0.5)
+    if shape == 2:
+        return reply[: rng.randrange(len(reply) + 1)]
+    if shape == 3:
+        return reply + rng.choice(["", "\n", " and "]) + json.dumps({**whole, "answer": rng.choice(given)})
+    if shape == 4:
+        return f"Here it is:\n```json\n{reply}\n```\nDone."
+    if shape == 5:
+        place = rng.randrange(len(reply))
+        return reply[:place] + "".join(rng.choices(NOISE, k=rng.randrange(1, 5))) + reply[place:]
+    if shape == 6:
+        return f"<think>{json.dumps({**whole, 'answer': rng.choice(given)})}</think>{reply}"
+    if shape == 7:
+        return reply.replace("So it is.", "x" * 50_000)
+    if shape == 8:
+        return text
+    if shape == 9:
+        return '{"draft": ' * rng.randrange(1, 2000) + reply
+    return reply
+
+
+def holds(task: Task, text: str, answer: str) -> bool:
+    """Whether a text contains an answer in one of its spellings."""
+    if task["labels"]:
+        inside = fold(text).replace("\\n", " ")
+        return any(spelling in inside for spelling, label in spellings(task).items() if label == answer)
+    if task["kind"] == "number":
+        value = read_number(answer)
+        return value is not None and any(read_number(part) == value for part in candidates(text))
+    plain = re.sub(r"\\u([0-9a-f]{4})", lambda m: chr(int(m[1], 16)), text).replace("\\n", "\n")
+    plain = re.sub(r"\\(.)", r"\1", plain).encode(errors="replace").decode()
+    return answer in plain
+
+
+def candidates(text: str) -> list[str]:
+    parts = text.replace('"', " ").replace("{", " ").replace("}", " ").replace("\\n", " ").replace("*", " ").split()
+    return [part.rstrip(",.") for part in parts]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_no_reply_breaks_a_parser_or_yields_what_it_does_not_say(name: str) -> None:
+    task = TASKS[name]
+    rng = random.Random(name)
+    outcomes: Counter[str] = Counter()
+    for _ in range(REPLIES):
+        text = written(rng, task)
+        found, outcome, problem = read_reply(AIMessage(text), answer_reply(task))
+        outcomes[outcome] += 1
+        assert (found is None) == bool(problem)
+        if found is not None:
+            assert holds(task, text, found.answer), (text[:500], found.answer)
+    print(name, dict(outcomes))
+    assert outcomes["ok"] >= REPLIES / 10
+    assert outcomes["unparsed"] >= REPLIES / 10
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_reply_cut_at_any_byte_is_none(name: str) -> None:
+    task = TASKS[name]
+    answer = right_answers(task)[0]
+    whole = json.dumps({"rationale": "Größe 湖", "citations": [], "answer": answer}, ensure_ascii=False).encode()
+    for end in range(len(whole)):
+        found, outcome, _ = read_reply(AIMessage(whole[:end].decode(errors="replace")), answer_reply(task))
+        assert (found, outcome) == (None, "empty" if end == 0 else "unparsed")
+    found, _, _ = read_reply(AIMessage(whole.decode()), answer_reply(task))
+    assert found is not None
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_no_text_breaks_a_reader(name: str) -> None:
+    rng = random.Random(name)
+    for _ in range(REPLIES):
+        parts = rng.choices([*right_answers(TASKS[name]), *NOISE, *WORDS], k=6)
+        text = "".join(parts)
+        answer = read_answer(TASKS[name], text)
+        if answer is not None and name not in ("short answer", "expression"):
+            assert read_answer(TASKS[name], answer) == answer
