@@ -182,7 +182,7 @@ def faithfulness_node() -> Node:
     async def step(state: ScoreState, run: Run) -> dict[str, Any]:
         turn = state["turns"][0]
         if turn.get("answer") is None or not state["evidence"]:
-            return scored(turn, {"faithfulness": None})
+            return missing(turn, "faithfulness", run)
         try:
             speaker = await run.speaker("scorer")
             found = await faithfulness(turn["rationale"] or "", state["evidence"], speaker, claim=state["claim"])
@@ -205,7 +205,7 @@ def answer_relevance_node() -> Node:
     async def step(state: ScoreState, run: Run) -> dict[str, Any]:
         turn = state["turns"][0]
         if turn.get("answer") is None:
-            return scored(turn, {"answer_relevance": None})
+            return missing(turn, "answer_relevance", run)
         answer = written_answer(state["task"], turn)
         try:
             speaker, encoder = await run.speaker("scorer"), await run.encoder()
@@ -248,7 +248,7 @@ def consistency_node() -> Node:
     async def step(state: ScoreState, run: Run) -> dict[str, Any]:
         turn = state["turns"][0]
         if turn.get("answer") is None or not state["evidence"]:
-            return scored(turn, {"consistency": None})
+            return missing(turn, "consistency", run)
         answer = written_answer(state["task"], turn)
         documents = [piece["text"] for piece in state["evidence"]]
         name: str = state["metrics"]["similarity"]
@@ -273,6 +273,15 @@ def scored(turn: Turn, scores: dict[str, Any]) -> dict[str, Any]:
     """The update that adds scores to a turn."""
     key = {name: turn[name] for name in ("round", "phase", "agent", "step")}
     return {"turns": [{**key, "scores": scores}]}
+
+
+def missing(turn: Turn, score: str, run: Run) -> dict[str, Any]:
+    """The update for a score that has nothing to rest on: null; with a warning, unless the debater reads no source."""
+    if turn.get("answer") is None:
+        run.ledger.warn("score_missing", f"{score}: there is no answer")
+    elif turn.get("query") is not None:
+        run.ledger.warn("score_missing", f"{score}: there is no evidence")
+    return scored(turn, {score: None})
 
 
 def unscored(turn: Turn, score: str, error: MootError, run: Run) -> dict[str, Any]:

@@ -28,6 +28,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 
 DEMO_CORPORA = {"demo-encyclopaedia": "encyclopaedia.jsonl", "demo-news": "news.jsonl"}
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{2,62}")
+LONGEST_PARAGRAPH = 1200
+"""Characters of a paragraph of a text file that becomes one passage; about what the default encoder reads."""
 BATCH = 256
 """Passages that are encoded and stored at a time; an interrupted build loses at most one batch."""
 
@@ -201,15 +203,28 @@ def _read_text(file: Path, name: str) -> Iterator[Passage]:
         if heading:
             title = heading.group(1).strip()
             block = block.strip()[heading.end() :]
-        if clean(block):
+        parts = [part for part in _split(block.strip()) if clean(part)]
+        for i, part in enumerate(parts, start=1):
+            place = f"{name}#{number}" if len(parts) == 1 else f"{name}#{number}.{i}"
             try:
-                yield Passage(id=f"{name}#{number}", title=title, text=block.strip(), source=name)
+                yield Passage(id=place, title=title, text=part, source=name)
             except ValidationError as error:
                 raise UserError(
                     f"{name!r} cannot be indexed: its path, which becomes the passages' id, is too long or not UTF-8. "
                     "Rename or move the file.",
                     kind="invalid_file",
                 ) from error
+
+
+def _split(block: str) -> list[str]:
+    """A paragraph, at the ends of sentences or words where it is longer than what encoders read."""
+    if len(block) <= LONGEST_PARAGRAPH:
+        return [block]
+    splitter = imported("langchain_text_splitters").RecursiveCharacterTextSplitter(
+        separators=["\n", ". ", " ", ""], keep_separator="end", chunk_size=LONGEST_PARAGRAPH, chunk_overlap=0
+    )
+    parts: list[str] = splitter.split_text(block)
+    return parts
 
 
 READERS: dict[str, Callable[[Path, str], Iterator[Passage]]] = {

@@ -82,7 +82,7 @@ def rendered(text: str) -> list[tuple[str, str]]:
     scores = {"rag": {"faithfulness": 0.5, "answer_relevance": None}}
 
     async def speak() -> None:
-        await formulate_query(text, recorder, opponents=turns, previous_query=text)
+        await formulate_query(text, recorder, task=make_task(), opponents=turns, previous_query=text)
         await respond(text, make_task(), evidence, recorder, opponents=turns)
         await faithfulness(text, evidence, recorder, claim=text)
         await answer_relevance(text, text, recorder, Flat())
