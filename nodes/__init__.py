@@ -20,7 +20,7 @@ from moot.nodes.judge import judge, judge_node
 from moot.nodes.models import ModelChoice, open_chat_model
 from moot.nodes.query import formulate_query, query_node
 from moot.nodes.respond import respond, respond_node
-from moot.nodes.retrieve import retrieve, retrieve_node
+from moot.nodes.retrieve import find_keywords, retrieve, retrieve_node, summarise
 from moot.nodes.run import DebateGraph, Node, Run
 from moot.nodes.score import (
     answer_relevance,
@@ -65,6 +65,7 @@ __all__ = [
     "faithfulness",
     "faithfulness_node",
     "faithfulness_score",
+    "find_keywords",
     "formulate_query",
     "group_answers",
     "judge",
@@ -81,5 +82,6 @@ __all__ = [
     "same_answer",
     "same_meaning",
     "similarity_node",
+    "summarise",
     "verdict_citations",
 ]

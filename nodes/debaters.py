@@ -17,6 +17,7 @@ from moot.nodes.retrieve import retrieve_node
 from moot.nodes.run import DebateGraph
 from moot.nodes.settings import ModelName, Name, Settings
 from moot.nodes.state import DebaterState, DebateState, StepUpdate
+from moot.retrievers.search import SCHOLARLY, resolve
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 
@@ -30,12 +31,12 @@ class Debater(BaseModel):
         None,
         max_length=100,
         description="Its source: chroma, chroma:CORPUS, bm25, bm25:CORPUS, tavily, web (Tavily where its key is set, "
-        "else bm25); null for a debater without one.",
+        "else bm25), openalex; null for a debater without one.",
     )
     model: ModelName | ModelChoice | None = Field(None, description="Its model, where it differs from `model`.")
 
 
-RESERVED = {"judge", "scorer", "equivalence"}
+RESERVED = {"judge", "scorer", "equivalence", "source_summariser"}
 """Roles that no debater may be called."""
 
 
@@ -58,6 +59,9 @@ class DebaterSettings(Settings):
     max_rounds: int = Field(3, ge=1, le=20, description="Most rounds (T).")
     k: int = Field(3, ge=1, le=50, description="Documents per query.")
     query_formulation: bool = Field(True, description="Off: the claim itself is the query in every round.")
+    source_summaries: Literal["model", "none"] = Field(
+        "model", description="Abstracts of scholarly sources: summarised by the role source_summariser, or as they are."
+    )
 
     def roles(self) -> set[str]:
         """Who may have a model of its own."""
@@ -66,8 +70,11 @@ class DebaterSettings(Settings):
 
 def needs_of(settings: DebaterSettings, *roles: str, encoder: bool = False) -> Needs:
     """What the debaters use, and these further roles."""
+    sources = [d.retriever for d in settings.debaters if d.retriever]
+    if settings.source_summaries == "model" and any(resolve(name)[0] in SCHOLARLY for name in sources):
+        roles += ("source_summariser",)
     return Needs(
-        sources=[d.retriever for d in settings.debaters if d.retriever],
+        sources=sources,
         roles={d.name: d.model for d in settings.debaters} | dict.fromkeys(roles),
         encoder=encoder,
     )

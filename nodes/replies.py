@@ -53,6 +53,18 @@ class AnswerReply(Reply):
     answer: str
 
 
+class KeywordsReply(Reply):
+    """Keywords for a scholarly source."""
+
+    keywords: Annotated[list[Text], Field(min_length=1)]
+
+
+class SummaryReply(Reply):
+    """A summary of a text."""
+
+    summary: Text
+
+
 class StatementsReply(Reply):
     """The statements that an answer makes; none where it makes none."""
 

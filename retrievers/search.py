@@ -4,6 +4,7 @@
     bm25:CORPUS     lexical search over the same passages
     tavily          web search (TAVILY_API_KEY)
     web             tavily where its key is set, else bm25 over the corpus
+    openalex        abstracts of scholarly works
 
 Without ``:CORPUS`` the debate's corpus is meant; where none is set, the demo corpora: the encyclopaedia for ``chroma``,
 news and notices for the others.
@@ -39,14 +40,20 @@ from moot.retrievers.endpoint import (
 from moot.retrievers.errors import MootError, UserError, WorldError
 from moot.retrievers.evidence import Evidence, Retriever, clean, make_evidence
 from moot.retrievers.lazy import imported
+from moot.retrievers.openalex import OpenAlexRetriever
 from pydantic import BaseModel, FiniteFloat, ValidationError
 
 ABOUT = {
     "chroma": "a collection of passages, searched by meaning",
     "bm25": "a search engine that matches words",
     "tavily": "a web search engine",
+    "openalex": "an index of scholarly works",
 }
 """What a source is, in a few words for a debater."""
+ONLINE = ("tavily", "openalex")
+"""Sources without a corpus."""
+SCHOLARLY = ("openalex",)
+"""Sources that are asked by keywords, and whose pieces are abstracts."""
 LONGEST_WEB_QUERY = 400
 """Characters of a query that Tavily takes; the rest is cut off."""
 MOST_WEB_RESULTS = 20
@@ -74,6 +81,8 @@ async def open_retriever(
     kind, given = resolve(name)
     if kind == "tavily":
         return TavilyRetriever(limits)
+    if kind == "openalex":
+        return OpenAlexRetriever(limits)
     if kind == "chroma":
         return await open_chroma(given or corpus or "demo-encyclopaedia", encoder, limits)
     return await open_bm25(given or corpus or "demo-news")
@@ -88,9 +97,10 @@ def resolve(name: str) -> tuple[str, str]:
     kind, colon, given = name.partition(":")
     if kind == "web" and not given:
         kind = "tavily" if os.environ.get("TAVILY_API_KEY") else "bm25"
-    if kind not in ABOUT or (colon and (kind == "tavily" or not given)):
+    if kind not in ABOUT or (colon and (kind in ONLINE or not given)):
         raise UserError(
-            f"The retriever {name!r} is unknown. Known: chroma, chroma:CORPUS, bm25, bm25:CORPUS, tavily, web.",
+            f"The retriever {name!r} is unknown. Known: chroma, chroma:CORPUS, bm25, bm25:CORPUS, tavily, web, "
+            "openalex.",
             kind="unknown_retriever",
         )
     return kind, given

@@ -20,6 +20,7 @@ from moot.nodes.models import ChatModel
 from moot.nodes.query import formulate_query
 from moot.nodes.replies import Reply, StatementsReply, reply_schema
 from moot.nodes.respond import respond
+from moot.nodes.retrieve import find_keywords, summarise
 from moot.nodes.score import answer_relevance, faithfulness
 from moot.nodes.speaker import Speaker
 from moot.nodes.state import Turn
@@ -87,6 +88,8 @@ def rendered(text: str) -> list[tuple[str, str]]:
         await faithfulness(text, evidence, recorder, claim=text)
         await answer_relevance(text, text, recorder, Flat())
         await judge(text, make_task(), turns, evidence, recorder, scores=scores)
+        await find_keywords(text, make_task(), text, recorder)
+        await summarise(text, make_task(), evidence[0], recorder)
         await same_meaning(text, make_task("squad"), text, text, recorder)
 
     asyncio.run(speak())
@@ -130,7 +133,7 @@ def test_every_shipped_prompt_renders_through_its_plain_function() -> None:
         for file in sub.iterdir()
         if file.name.endswith(".md")
     ]
-    assert len(seen) == len(shipped) == 7
+    assert len(seen) == len(shipped) == 9
     for name in shipped:
         said = re.escape(load(name).partition("\n---\n")[0].strip())
         pattern = re.compile(re.sub(r"\\\{\w+\\\}", "(?s:.+)", said))

@@ -1,0 +1,94 @@
+"""Presets: the domain settings of the papers, run on local stand-ins of their sources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from moot.graphs import DESCRIPTIONS, load_graph
+from moot.graphs.presets import PRESETS, load_preset
+from moot.graphs.tool_mad import graph
+from moot.nodes.task import TASKS
+from moot.retrievers import Passage, UserError, index_passages
+
+from tests.conftest import StartStub, says
+from tests.retrievers.conftest import Serve, serve
+from tests.retrievers.test_openalex import WORK
+
+__all__ = ["serve"]
+
+
+def test_every_preset_fits_its_graph() -> None:
+    for name, preset in PRESETS.items():
+        assert preset.graph in DESCRIPTIONS
+        assert preset.task is None or preset.task in TASKS
+        load_graph(preset.graph).settings.model_validate(preset.settings)
+        assert load_preset(name) is preset
+    with pytest.raises(UserError, match="Did you mean pubmedqa"):
+        load_preset("pubmedqs")
+
+
+async def debate(preset: str, given: dict[str, Any], **more: Any) -> dict[str, Any]:
+    chosen = {**PRESETS[preset].settings, "scoring": "consensus_only", "model": "openai:stub", **more}
+    settings = load_graph(PRESETS[preset].graph).settings.model_validate(chosen)
+    document: dict[str, Any] = await graph.ainvoke({"task": PRESETS[preset].task, **given}, context=settings)
+    return document
+
+
+@pytest.mark.parametrize("summaries", ["model", "none"])
+async def test_pubmedqa_reads_summaries_of_abstracts(
+    start_stub: StartStub, serve: Serve, monkeypatch: pytest.MonkeyPatch, summaries: str
+) -> None:
+    works = [{**WORK, "id": f"https://openalex.org/W{i}", "doi": None} for i in range(3)]
+    alex = await serve(lambda n, body: web.json_response({"results": works}))
+    monkeypatch.setenv("OPENALEX_BASE_URL", alex.url)
+    fields = {"keywords": ["hydrocele", "newborn"], "summary": "It was studied.", "answer": "yes", "citations": []}
+    stub = start_stub([{"fields": fields}])
+    document = await debate("pubmedqa", {"claim": "Is less more?"}, source_summaries=summaries)
+    assert (document["status"], document["answer"], document["stop_reason"]) == ("done", "yes", "consensus")
+    roles = [c["role"] for c in document["calls"]]
+    assert roles.count("source_summariser") == (3 if summaries == "model" else 0)
+    assert roles.count("search") == 3  # query, keywords, answer
+    found = [e for e in document["evidence"] if e["retrievals"][0]["retriever"] == "openalex"]
+    assert len({e["id"] for e in found}) == 3
+    assert {e["retrievals"][0]["query"] for e in found} == {"hydrocele newborn"}
+    text = "It was studied." if summaries == "model" else "Less is more. Less surgery."
+    assert {e["text"] for e in found} == {text}
+    assert any(text in prompt and "your `answer`" in prompt for prompt in stub.prompts())
+    assert document["depth"] == (4 if summaries == "model" else 3)
+
+
+async def test_an_abstract_that_is_not_summarised_is_shown_itself(
+    start_stub: StartStub, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alex = await serve(lambda n, body: web.json_response({"results": [WORK]}))
+    monkeypatch.setenv("OPENALEX_BASE_URL", alex.url)
+    start_stub(
+        [
+            {"match": "the `summary` of", "reply": ""},
+            {"match": "the `keywords`", "reply": "none"},
+            {"fields": {"answer": "no"}},
+        ]
+    )
+    document = await debate("pubmedqa", {"claim": "Is less more?"})
+    assert document["status"] == "done"
+    assert "Less is more. Less surgery." in {e["text"] for e in document["evidence"]}
+    assert {"source_not_summarised", "query_not_formulated"} <= {w["kind"] for w in document["warnings"]}
+
+
+async def test_medqa_reads_the_users_pubmed_corpus(
+    start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start_stub([says("", "B")])
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path))
+    given = {"claim": "Which drug acts on the loop?", "options": ["aspirin", "furosemide"]}
+    missing = await debate("medqa", given)
+    assert (missing["error"]["kind"], "moot index" in missing["error"]["detail"]) == ("unknown_corpus", True)
+    await index_passages(
+        "pubmed", [Passage(id="1", title="Loop", text="Furosemide acts on the loop.", source="PubMed")]
+    )
+    document = await debate("medqa", given)
+    assert (document["answer"], document["stop_reason"]) == ("B", "consensus")
+    assert {c["retriever"] for c in document["corpora"]} == {"chroma:pubmed", "bm25:demo-news"}
