@@ -22,13 +22,14 @@ QUOTES = "\"'“”‘’«»„‚‹›「」"
 MARKS = string.whitespace + QUOTES + "`*#>.,;:!()[]{}$|\\"
 DASHES = str.maketrans(dict.fromkeys("‐‑‒–—―−_-/", " ") | {"’": "'"})
 _FILLER = r"^(?:(?:so|thus|therefore|hence|and),?\s+)?(?:(?:the|my|our|a|final|correct|right|best|overall)\s+)*"
+_TO = r"(?:\s+to\s+(?:this|the|your)\s+question)?"
 LEAD = re.compile(
-    rf"{_FILLER}(?:(?:answer|label|verdict|conclusion|decision|option|choice|result|claim|statement)"
+    rf"{_FILLER}(?:(?:answer{_TO}|label|verdict|conclusion|decision|option|choice|result|claim|statement)"
     r"(?:\s+(?:is|was|would\s+be)\b(?:\s+(?:that|therefore|option|choice)\b)?\s*[:=]*|\s*[:=]+)"
     r"|(?:option|choice|letter|answer|label|verdict)\s)\s*",
     re.IGNORECASE,
 )
-ANSWER_LEAD = re.compile(rf"{_FILLER}(?:answer(?:\s+is\b\s*[:=]*|\s*[:=]+))\s*", re.IGNORECASE)
+ANSWER_LEAD = re.compile(rf"{_FILLER}(?:answer{_TO}(?:\s+is\b\s*[:=]*|\s*[:=]+))\s*", re.IGNORECASE)
 TAGS = re.compile(r"^(?:\s*</?[a-z][a-z_-]{0,30}>)+|(?:</?[a-z][a-z_-]{0,30}>\s*)+$", re.IGNORECASE)
 EMPHASIS = re.compile(r"(?<!\w)[*`]+|[*`]+(?!\w)")
 BOXED = re.compile(r"\\boxed\s*\{")

@@ -60,6 +60,8 @@ def draw(schema: dict[str, Any], rng: random.Random, parts: dict[str, Any], inde
         return rng.random() < 0.8
     if kind == "number":
         return round(rng.random(), 2)
+    if "pattern" in schema:
+        return str(rng.randint(1, 999))
     if kind == "string":
         return f"A drawn text, number {rng.randint(1, 999)}."
     return {k: draw(v, rng, parts, index) for k, v in schema.get("properties", {}).items()}

@@ -112,7 +112,11 @@ def _answer_reply(task_json: str) -> type[AnswerReply]:
             raise ValueError(f"is {redact(text)[:80]!r}, not {wanted}")
         return found
 
-    schema: dict[str, Any] = {"type": "string"} | ({"enum": task["labels"]} if task["labels"] else {})
+    schema: dict[str, Any] = {"type": "string"}
+    if task["labels"]:
+        schema["enum"] = task["labels"]
+    elif task["kind"] == "number":
+        schema["pattern"] = r"^-?[0-9]+([.,/][0-9]+)*$"
     kind = Annotated[str, BeforeValidator(_plain), AfterValidator(read), WithJsonSchema(schema)]
     return create_model("AnswerReply", __base__=AnswerReply, answer=(kind, ...))
 
@@ -194,7 +198,7 @@ def tight_schema(reply: type[Reply], evidence_ids: Sequence[str], longest: int) 
             return tighten_list(node, name)
         if name == "evidence_id":
             return {"type": "string", "enum": list(evidence_ids)}
-        if node["type"] == "string" and "enum" not in node:
+        if node["type"] == "string" and not {"enum", "pattern"} & set(node):
             return {**node, "maxLength": shorter.get(name, longest)}
         return node
 

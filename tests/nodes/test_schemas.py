@@ -10,9 +10,12 @@ import pytest
 from moot.graphs.tool_mad import ToolMadSettings, graph
 from moot.nodes.fake import draw
 from moot.nodes.replies import (
+    KeywordsReply,
     QueryReply,
     Reply,
+    SameReply,
     StatementsReply,
+    SummaryReply,
     answer_reply,
     questions_reply,
     reply_schema,
@@ -42,7 +45,11 @@ TASKS = [
 REPLIES: list[type[Reply]] = [
     QueryReply,
     StatementsReply,
+    SameReply,
+    KeywordsReply,
+    SummaryReply,
     *map(answer_reply, TASKS),
+    *(answer_reply(make_task(name)) for name in ("short_answer", "number", "expression")),
     *map(verdicts_reply, range(1, 9)),
     *map(questions_reply, range(1, 6)),
 ]
