@@ -38,7 +38,8 @@ DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 FEW = 16
 """Texts up to which a list is a debate's, and worth remembering."""
 # Whole steps of length: the CPU library prepares itself anew for every shape of input that it meets.
-PADDING = {"padding": True, "pad_to_multiple_of": 32, "truncation": True, "return_tensors": "pt"}
+STEP = 32
+PADDING = {"padding": True, "pad_to_multiple_of": STEP, "truncation": True, "return_tensors": "pt"}
 REMEMBERED = 1000
 """Vectors kept."""
 
@@ -72,7 +73,7 @@ async def open_encoder(name: str = DEFAULT_ENCODER, limits: Limits = DEFAULT_LIM
     provider, colon, model = name.partition(":")
     if colon and provider in ("openai", "ollama", "vllm"):
         return await _open_endpoint_encoder(provider, model, limits)
-    return await asyncio.to_thread(load_sentence_encoder, name)
+    return await made_in_thread(("encoder", name), lambda: load_sentence_encoder(name))
 
 
 class SentenceEncoder:
@@ -163,16 +164,16 @@ def quick_encoder(model: Any) -> Callable[[list[str]], list[Vector]]:
         return torch.nn.functional.normalize(vectors.float(), dim=1)
 
     def run(texts: list[str], compute: Any) -> list[Vector]:
-        # Texts of like length go together, so that a text's vector does not depend on its neighbours.
-        alike: dict[int, list[str]] = {}
-        for text in texts:
-            alike.setdefault(quick.tokenizer([text], **PADDING)["input_ids"].shape[1], []).append(text)
-        found: dict[str, Vector] = {}
+        features = dict(quick.tokenizer(texts, **PADDING))
+        steps = ((features["attention_mask"].sum(dim=1) - 1) // STEP).tolist()
+        if len(set(steps)) > 1:
+            # Texts of like length go together, so that a text's vector does not depend on its neighbours.
+            alike = {step: [t for t, s in zip(texts, steps, strict=True) if s == step] for step in set(steps)}
+            found = {t: v for group in alike.values() for t, v in zip(group, run(group, compute), strict=True)}
+            return [found[text] for text in texts]
         with torch.inference_mode():
-            for group in alike.values():
-                vectors = compute(dict(quick.tokenizer(group, **PADDING)))
-                found.update(zip(group, vectors.tolist(), strict=True))
-        return [found[text] for text in texts]
+            vectors: list[Vector] = compute(features).tolist()
+        return vectors
 
     samples = ["One short text.", "Another one.", "A text of another length. " * 12]
     try:
