@@ -34,7 +34,10 @@ TAGS = re.compile(r"^(?:\s*</?[a-z][a-z_-]{0,30}>)+|(?:</?[a-z][a-z_-]{0,30}>\s*
 EMPHASIS = re.compile(r"(?<!\w)[*`]+|[*`]+(?!\w)")
 BOXED = re.compile(r"\\boxed\s*\{")
 SEPARATOR = re.compile(r"\s*(?:[.:;,!)\]]+(?=\s|$)|[(\n–—]|-+\s|$)")
-DENIED = re.compile(r"^\W*(?:no|not|nope|never|wrong|false|incorrect|rather|or|nor|and/or|is|isn't|was|if|unless)\b")
+DENIED = re.compile(
+    r"^\W*(?:(?:no|not|nope|never|wrong|false|incorrect|rather|or|nor|and/or|is|isn't|was|if|unless|but|only|except)\b"
+    r"|(?:actually|perhaps|maybe|possibly|although|though)\b|i\s+(?:do not|don't|am not|would not|take)\b)"
+)
 
 
 def read_answer(task: Task, text: str) -> str | None:
@@ -139,7 +142,11 @@ NUMBER = re.compile(
     rf"(?:\s+(?P<scale>{'|'.join(SCALES)})s?\b)?",
 )
 FRACTION = re.compile(r"\\[dt]?frac\s*\{\s*(\d{1,40})\s*\}\s*\{\s*(\d{1,40})\s*\}|\\[dt]?frac\s*(\d)\s*(\d)")
-NEGATED = re.compile(r"\b(?:not|never|cannot|neither|nor|no|than|between|about|approximately|or)\b|n't\b|[?±~≈<>≤≥]")
+NEGATED = re.compile(
+    r"\b(?:not|never|cannot|neither|nor|no|than|between|or|dozens?|half|quarters?|minus|negative|some)\b|n't\b|[?±~≈<>≤≥]"
+    r"|\b(?:about|approximately|approx|roughly|around|nearly|almost|over|under|up to|at (?:least|most))\b"
+    r"|\d\s?(?:\+(?!\d)|(?:k|m|bn)\b)"
+)
 
 
 def read_number(text: str) -> Fraction | None:
@@ -156,7 +163,9 @@ def read_number(text: str) -> Fraction | None:
     body = re.sub(r"\\([$%])", r"\1", re.sub(r"\\[,;! ]", "", body)).replace("*", " ").strip(" \n\t$`")
     body = _without_lead(body)
     if "=" in body:
-        body = body.rpartition("=")[2]
+        before, _, body = body.rpartition("=")
+        if re.search(r"\bor\b", before):  # "x = 3 or x = 4"
+            return None
     found = list(NUMBER.finditer(body))
     digits = len(re.findall(r"[\d,./]*\d", body))
     if len(found) != 1 or NEGATED.search(body.casefold()):
