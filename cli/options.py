@@ -46,6 +46,8 @@ def parse_labels(text: str | None) -> list[str] | dict[str, str] | None:
             labels: list[str] | dict[str, str] = json.loads(text)
         except ValueError as error:
             raise UserError(f"--labels is no valid JSON ({error}).", kind="invalid_task") from error
+        if not labels:
+            raise UserError("--labels names no label.", kind="invalid_task")
         return labels
     return [label.strip() for label in text.split(",")]
 

@@ -30,12 +30,22 @@ LEAD = re.compile(
     re.IGNORECASE,
 )
 ANSWER_LEAD = re.compile(rf"{_FILLER}(?:answer{_TO}(?:\s+is\b\s*[:=]*|\s*[:=]+))\s*", re.IGNORECASE)
-TAGS = re.compile(r"^(?:\s*</?[a-z][a-z_-]{0,30}>)+|(?:</?[a-z][a-z_-]{0,30}>\s*)+$", re.IGNORECASE)
+_TAG = r"</?(?:answer|final_answer|label|verdict|b|i|strong|em|p|code|span|think)>"
+TAGS = re.compile(rf"^(?:\s*{_TAG})+|(?:{_TAG}\s*)+$", re.IGNORECASE)
+REJECTED = re.compile(
+    r"\b(?:rejects?|disagree|mistaken|opponent|other debater|take that back|is (?:false|wrong)|contraindicated)\b"
+    r"|\b(?:do not|don't) think\b|\bnot (?:the case|apply)\b"
+)
+UNBOXED = re.compile(rf"{REJECTED.pattern}|\b(?:not|instead)\b|n't\b")
+REFUSALS = frozenset(
+    ("i don't know", "i do not know", "unknown", "n/a", "null", "cannot be determined", "not known", "no answer")
+)
 EMPHASIS = re.compile(r"(?<!\w)[*`]+|[*`]+(?!\w)")
 BOXED = re.compile(r"\\boxed\s*\{")
 SEPARATOR = re.compile(r"\s*(?:[.:;,!)\]]+(?=\s|$)|[(\n–—]|-+\s|$)")
 DENIED = re.compile(
-    r"^\W*(?:(?:no|not|nope|never|wrong|false|incorrect|rather|or|nor|and/or|is|isn't|was|if|unless|but|only|except)\b"
+    r"^\W*(?:(?:no|not|nope|never|wrong|false|incorrect|rather|or|nor|and/or|is|isn't|was|if|unless|but|only|except"
+    r"|(?:none|nothing)(?! of the)|hardly|unclear|cannot|insufficient)\b"
     r"|(?:actually|perhaps|maybe|possibly|although|though)\b|i\s+(?:do not|don't|am not|would not|take)\b)"
 )
 
@@ -59,7 +69,8 @@ def read_answer(task: Task, text: str) -> str | None:
         given = given.strip(string.whitespace + "*`")
         if "\n" in given:  # more than a phrase
             return None
-    return given if given and len(given) <= LONGEST_ANSWER and re.search(r"\w", given) else None
+    refused = given.strip(MARKS).casefold().replace("’", "'") in REFUSALS or given.startswith(("{", "~~"))
+    return given if not refused and len(given) <= LONGEST_ANSWER and re.search(r"\w", given) else None
 
 
 def same_answer(task: Task, one: str, other: str) -> bool:
@@ -81,26 +92,40 @@ def fold(text: str) -> str:
 
 
 def spellings(task: Task) -> dict[str, str]:
-    """Every folded spelling of every label; a spelling that two labels could mean is none."""
+    """Every folded spelling of every label; a spelling that two labels could mean is none.
+
+    A spelling with signs or digits, such as an option ``-0.5``, is not folded: too much would be lost.
+    """
     labels = {fold(label): label for label in task["labels"]}
     others: dict[str, str | None] = {}
     for spelling, label in task["spellings"].items():
         key = fold(spelling)
-        others[key] = label if others.get(key, label) == label else None
+        if re.fullmatch(r"[^\W\d]([^\W\d]|[\s_.,'/-])*", spelling):
+            others[key] = label if others.get(key, label) == label else None
     return {k: v for k, v in others.items() if v is not None and k} | labels
+
+
+def strict(text: str) -> str:
+    """A text as options are compared: Unicode's compatible form, single spaces, no Markdown around it."""
+    normal = unicodedata.normalize("NFKC", text).replace("−", "-").strip(string.whitespace + "*`$")
+    return re.sub(r"\s+", " ", normal).casefold()
 
 
 def read_label(task: Task, text: str) -> str | None:
     """The label that a text is, or begins with; None where it denies it, names another one too, or only quotes it."""
     known = spellings(task)
+    options = {strict(spelling): label for spelling, label in task["spellings"].items()}
+    options |= {strict(label): label for label in task["labels"]}
     body = unwrapped(text)
-    whole = known.get(fold(body))
+    whole = options.get(strict(body)) or known.get(fold(body) if not re.search(r"[-+−]\s*[\d.]", body) else "")
     if whole is not None:
         return whole
+    if body.startswith(">") and "\n" in body:  # somebody else's words
+        return None
     body = EMPHASIS.sub("", _without_lead(unicodedata.normalize("NFKC", body))).lstrip("#>([{ \t\n")
     if not body or body[0] in QUOTES or body.startswith("~~"):
         return None
-    whole = known.get(fold(body))
+    whole = options.get(strict(body)) or known.get(fold(body))
     if whole is not None:
         return whole
     for spelling in sorted(known, key=len, reverse=True):
@@ -109,6 +134,8 @@ def read_label(task: Task, text: str) -> str | None:
         if begin is None or not (gap := SEPARATOR.match(body, begin.end())):
             continue
         rest = body[gap.end() :]
+        if options.get(strict(rest), known[spelling]) != known[spelling]:
+            return None  # a letter with another option's text
         return known[spelling] if _explains(task, rest, known, known[spelling]) else None
     return None
 
@@ -118,7 +145,10 @@ def _explains(task: Task, rest: str, known: dict[str, str], label: str) -> bool:
     folded = fold(rest)
     if folded in known:
         return known[folded] == label
-    if DENIED.match(folded):
+    own = fold(task["meanings"].get(label, ""))
+    if own and folded.startswith(own):
+        folded = folded[len(own) :]
+    if DENIED.match(folded) or REJECTED.search(folded[:200]):
         return False
     letters = all(len(other) == 1 for other in task["labels"])
     others = [k for k, v in known.items() if v != label and (len(k) > 1 or not letters)]
@@ -135,7 +165,7 @@ def _explains(task: Task, rest: str, known: dict[str, str], label: str) -> bool:
 
 SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 NUMBER = re.compile(
-    r"(?<![\w.,/])(?P<sign>[-+])? ?[$€£¥₹]? ?(?P<sign2>[-+])?"
+    r"(?<![\w.,/^_√])(?P<sign>[-+])? ?[$€£¥₹]? ?(?P<sign2>[-+])?"
     r"(?:(?P<whole>\d{1,40}) (?=\d{1,20}/))?"
     r"(?P<digits>\d{1,3}(?:,\d{3})+(?:\.\d{1,40})?|\d{1,40}(?:\.\d{1,40})?|\.\d{1,40})"
     r"(?:[eE](?P<power>[-+]?\d{1,2})(?!\d))?(?: ?/ ?(?P<below>\d{1,40}))?"
@@ -143,7 +173,7 @@ NUMBER = re.compile(
 )
 FRACTION = re.compile(r"\\[dt]?frac\s*\{\s*(\d{1,40})\s*\}\s*\{\s*(\d{1,40})\s*\}|\\[dt]?frac\s*(\d)\s*(\d)")
 NEGATED = re.compile(
-    r"\b(?:not|never|cannot|neither|nor|no|than|between|or|dozens?|half|quarters?|minus|negative|some)\b|n't\b|[?±~≈<>≤≥]"
+    r"\b(?:not|never|cannot|neither|nor|no|than|between|or|dozens?|half|quarters?|minus|negative|some|wrong|incorrect|nope|maybe|probably|perhaps|twice|squared|lakh|mil|tn|bn)\b|n't\b|[?±~≈<>≤≥]"
     r"|\b(?:about|approximately|approx|roughly|around|nearly|almost|over|under|up to|at (?:least|most))\b"
     r"|\d\s?(?:\+(?!\d)|(?:k|m|bn)\b)"
 )
@@ -159,19 +189,26 @@ def read_number(text: str) -> Fraction | None:
         body = body.rpartition("####")[2]
     body = re.sub(r"(?<=\d)(?=[¼½¾⅐-⅞])", " ", body)
     body = unicodedata.normalize("NFKC", body).replace("\u2044", "/").replace("−", "-")
-    body = FRACTION.sub(lambda m: f"{m[1] or m[3]}/{m[2] or m[4]}", body)
+    body = FRACTION.sub(lambda m: f" {m[1] or m[3]}/{m[2] or m[4]}", body)
     body = re.sub(r"\\([$%])", r"\1", re.sub(r"\\[,;! ]", "", body)).replace("*", " ").strip(" \n\t$`")
     body = _without_lead(body)
+    if re.search(r"\\[a-zA-Z]+|[!<>≠/]=|=/", body):  # a formula, or a comparison
+        return None
     if "=" in body:
         before, _, body = body.rpartition("=")
-        if re.search(r"\bor\b", before):  # "x = 3 or x = 4"
+        if re.search(r"\bor\b|=.*[,;]|[,;].*=", before + "="):  # "x = 3 or x = 4", "x = 3, y = 4"
             return None
     found = list(NUMBER.finditer(body))
     digits = len(re.findall(r"[\d,./]*\d", body))
     if len(found) != 1 or NEGATED.search(body.casefold()):
         return None
     match = found[0]
-    if digits != len(re.findall(r"[\d,./]*\d", match[0])) or re.match(r"[\d.,/:^]*\d", body[match.end() :]):
+    after = body[match.end() :]
+    if digits != len(re.findall(r"[\d,./]*\d", match[0])) or re.match(r"[\d.,/:^]*\d|\.\.|\s?[!^π√²³]", after):
+        return None
+    root = re.search(r"(?:sqrt\(|√)\s?$", body[: match.start()])
+    variable = re.match(r"[a-zA-Z](?![a-zA-Z])", after) and after[0] not in "mgslhWVACFKNJ"
+    if root or variable:
         return None
     return _value(match)
 
@@ -209,21 +246,27 @@ def show_number(value: Fraction) -> str:
 
 
 def normal_text(text: str) -> str:
-    """A short answer without case, accents, punctuation and articles, as SQuAD's and TriviaQA's scorers compare."""
+    """A short answer without case, Latin accents, an article before it, and punctuation that tells nothing apart.
+
+    Signs and what stands between digits stay: a match here is final, while a difference costs one more check.
+    """
     plain = unicodedata.normalize("NFKD", text).casefold()
-    plain = "".join(c for c in plain if not unicodedata.combining(c))
-    words = "".join(c if c.isalnum() else " " for c in plain.replace("'", "")).split()
-    kept = [w for w in words if w not in ("a", "an", "the")] or words
-    return " ".join(kept) or text.strip()
+    plain = unicodedata.normalize("NFC", re.sub(r"(?<=[a-zα-ωа-я])[\u0300-\u036f]+", "", plain))
+    plain = re.sub(r"(?<=\d)[.,/](?=\d)|[-+](?=\d)|[+#%$<>]|(?<=\w)[-/](?=\w)", lambda m: f"\x00{ord(m[0])}\x01", plain)
+    words = re.sub(r"[^\w\x00\x01]+", " ", plain.replace("'", "").replace("’", "")).split()
+    if len(words) > 1 and words[0] in ("a", "an", "the"):
+        words = words[1:]
+    return " ".join(words) or text.strip()
 
 
 def normal_expression(text: str) -> str:
     """A LaTeX expression without what changes its looks alone (after MATH's own way of comparing)."""
     shown = unwrapped(text).strip().strip("$").strip().rstrip(".")
-    shown = re.sub(r"\\(?:left|right|displaystyle|!|,|;|:|quad|qquad)(?![a-zA-Z])|\\ |~", "", shown)
+    shown = re.sub(r"\\(?:left|right|displaystyle|!|,|;|:|quad|qquad)(?![a-zA-Z])|\\ |~", " ", shown)
     shown = re.sub(r"\\[dt]frac", r"\\frac", shown)
     shown = re.sub(r"\\(?:text|mbox|mathrm|textbf|mathbf)\s*\{([^{}]*)\}", r"\1", shown)
     shown = re.sub(r"\^\s*\{?\s*\\circ\s*\}?|\\degree|\\?%|\\\$", "", shown)
+    shown = re.sub(r"(?<=\d)\s+(?=\d)", "_", shown.strip())
     shown = re.sub(r"\s+", "", shown)
     shown = re.sub(r"\\frac(\d)(\d)", r"\\frac{\1}{\2}", shown)
     shown = re.sub(r"\\sqrt(\w)", r"\\sqrt{\1}", shown)
@@ -241,7 +284,9 @@ def unwrapped(text: str) -> str:
     if len(boxes) == 1:
         inside = _braced(text, boxes[0].end())
         if inside is not None:
-            text = inside
+            after = text[boxes[0].end() + len(inside) + 1 :]
+            if not after.strip(MARKS) and not UNBOXED.search(text[: boxes[0].start()].casefold()):
+                text = re.sub(r"^\\(?:text|textbf|mathrm)\{([^{}]*)\}$", r"\1", inside)
     return TAGS.sub("", text).strip()
 
 

@@ -15,7 +15,7 @@ from moot.nodes.task import wording
 from moot.prompts import as_data, fill, load
 from moot.retrievers import Evidence, Retriever
 from moot.retrievers.errors import ReplyError, WorldError
-from moot.retrievers.evidence import clean
+from moot.retrievers.evidence import clean, evidence_id
 from moot.retrievers.search import SCHOLARLY, resolve
 
 
@@ -43,7 +43,7 @@ async def find_keywords(claim: str, task: Task, query: str, model: Speaker | Bas
 
 
 async def summarise(claim: str, task: Task, piece: Evidence, model: Speaker | BaseChatModel) -> Evidence:
-    """A piece of evidence with a summary in place of its text (S0 C.2): one call. It keeps the id of what it sums up.
+    """A piece of evidence with a summary in place of its text (S0 C.2), and so with an id of its own: one call.
 
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
@@ -51,7 +51,8 @@ async def summarise(claim: str, task: Task, piece: Evidence, model: Speaker | Ba
     speaker = as_speaker(model, "source_summariser")
     values = wording(task) | {"claim": show_claim(claim, task), "evidence": show_evidence([piece])}
     reply = await speaker.ask(fill(load("tool_mad/source_summary"), values), SummaryReply)
-    return {**piece, "text": clean(reply.summary) or piece["text"]}
+    text = clean(reply.summary) or piece["text"]
+    return {**piece, "text": text, "id": evidence_id(piece["source"], text)}
 
 
 def retrieve_node() -> Node:

@@ -229,10 +229,13 @@ def similarity_node() -> Node:
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
         name = run.settings.cross_encoder
+        if run.settings.scoring == "off":
+            return {}
         try:
             await open_cross_encoder(name)
         except UserError as error:
             run.ledger.warn("cross_encoder_missing", f"{error.detail} The cosine of {run.settings.embedder} is used.")
+            await run.encoder()
             name = f"{COSINE} {run.settings.embedder}"
         return {"metrics": {**state["metrics"], "similarity": name}}
 

@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from moot.nodes.answers import fold
+from moot.nodes.answers import fold, strict
 from moot.nodes.state import Task
 from moot.prompts.load import LOOKALIKES
 from moot.retrievers.errors import UserError
 from moot.retrievers.evidence import clean
 
 LONGEST_CLAIM = 4000
+LONGEST_LABEL = 500
+LONGEST_OPTION = 2000
 """Characters."""
 
 SUPPORTED = ("support", "supports", "supported")
@@ -153,22 +155,22 @@ def make_task(
 
 def _read_options(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Options as spellings of their letters; what two options could mean is none."""
-    texts = [fold(option) for _, option in pairs if isinstance(option, str)]
-    return {o: letter for letter, o in pairs if isinstance(o, str) and texts.count(fold(o)) == 1}
+    texts = [strict(option) for _, option in pairs if isinstance(option, str)]
+    return {o: letter for letter, o in pairs if isinstance(o, str) and texts.count(strict(o)) == 1}
 
 
 def _checked(task: Task, texts: Sequence[str]) -> Task:
-    if not all(isinstance(t, str) and t.strip() and len(t) <= 500 for t in texts):
-        raise UserError("Labels and options are texts of 1 to 500 characters.", kind="invalid_task")
+    longest = LONGEST_LABEL if task["name"] == "labels" else LONGEST_OPTION
+    if not all(isinstance(t, str) and t.strip() and len(t) <= longest for t in texts):
+        raise UserError(f"Labels and options are texts of 1 to {longest:,} characters.", kind="invalid_task")
     count = len(task["labels"]) if task["name"] == "labels" else len(texts)
     if not 2 <= count <= len(string.ascii_uppercase):
         raise UserError(f"A task has 2 to 26 answers, not {count}.", kind="invalid_task")
     if not all(fold(label) for label in task["labels"]):
         raise UserError("A label needs a letter or a digit.", kind="invalid_task")
-    # Options are told apart by their letters: `AA` and `Aa`, or `[0, 1]` and `(0, 1)`, are two.
-    alike = [fold(label) for label in task["labels"]] if task["name"] == "labels" else [t.strip() for t in texts]
-    if len(set(alike)) < len(alike):
-        raise UserError("Two of the labels or options are the same.", kind="invalid_task")
+    # Options are told apart by their letters, even where two read the same, as some benchmarks' do.
+    if task["name"] == "labels" and len(set(map(fold, task["labels"]))) < len(task["labels"]):
+        raise UserError("Two of the labels are the same.", kind="invalid_task")
     return task
 
 

@@ -274,13 +274,13 @@ async def with_retries(call: Callable[[], Awaitable[T]], attempts: int) -> tuple
 class Limiter:
     """Calls to one endpoint, however many debates make them: so many at once, and so many a minute where that is set.
 
-    Each caller brings its own limits; those of a minute are spaced evenly, and the strictest of them holds for all.
+    Each caller brings its own limits; those of a minute are spaced evenly, and callers of one rate share it.
     """
 
     def __init__(self) -> None:
         self._running = 0
         self._changed = asyncio.Condition()
-        self._rate: tuple[int, AsyncLimiter] | None = None
+        self._rates: dict[int, AsyncLimiter] = {}
 
     @asynccontextmanager
     async def slot(self, limits: Limits) -> AsyncIterator[None]:
@@ -289,11 +289,8 @@ class Limiter:
             await self._changed.wait_for(lambda: self._running < limits.max_concurrency)
             self._running += 1
         try:
-            asked = limits.requests_per_minute
-            if asked and (self._rate is None or asked < self._rate[0]):
-                self._rate = asked, AsyncLimiter(1, 60 / asked)
-            if self._rate is not None:
-                await self._rate[1].acquire()
+            if asked := limits.requests_per_minute:
+                await self._rates.setdefault(asked, AsyncLimiter(1, 60 / asked)).acquire()
             yield
         finally:
             async with self._changed:

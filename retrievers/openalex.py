@@ -118,9 +118,10 @@ class OpenAlexRetriever:
         status, said = response.status_code, f": {redact(body[:200].decode(errors='replace'))}" if body else ""
         if status == 200:
             return Works.model_validate_json(body)
-        if status in (401, 403):
-            text = f"OpenAlex refused the search (HTTP {status}{said}). Check OPENALEX_API_KEY."
-            raise UserError(text, kind="authentication")
+        if status == 401:
+            raise UserError(
+                f"OpenAlex refused the key (HTTP 401{said}). Check OPENALEX_API_KEY.", kind="authentication"
+            )
         if status == 429 or status >= 500:
             raise WorldError(
                 f"OpenAlex cannot answer at present (HTTP {status}{said}). Try again later.",
@@ -129,7 +130,7 @@ class OpenAlexRetriever:
                 retry_after=retry_after_seconds(response.headers.get("retry-after")),
             )
         text = f"OpenAlex did not accept the search (HTTP {status}{said}). Check OPENALEX_BASE_URL and the query."
-        raise UserError(text, kind="bad_request")
+        raise WorldError(text, kind="search_refused")
 
 
 def _explain(error: Exception) -> MootError:

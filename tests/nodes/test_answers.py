@@ -51,6 +51,12 @@ HARD = [
     ("fever", "SUPPORTS? No.", None),
     ("fever", "SUPPORTS: not at all", None),
     ("fever", "SUPPORTS is wrong", None),
+    ("fever", "It is not \\boxed{SUPPORTS}", None),
+    ("fever", "\\boxed{SUPPORTS} is wrong", None),
+    ("fever", "<del>SUPPORTS</del>", None),
+    ("fever", "SUPPORTS, said the other debater, but I disagree", None),
+    ("fever", "> SUPPORTS\n\nI disagree with this quote.", None),
+    ("fever", "Supports: hardly", None),
     ("fever", "SUPPORTS. Actually, I take that back.", None),
     ("fever", "SUPPORTS, I do not think so", None),
     ("fever", "SUPPORTS - but only if the date is wrong", None),
@@ -161,6 +167,28 @@ def test_every_label_of_every_task_is_read_as_itself() -> None:
 
 
 @pytest.mark.parametrize(
+    ("options", "text", "letter"),
+    [
+        (["-0.5", "0.5", "5", "50"], "-0.5", "A"),
+        (["-0.5", "0.5", "5", "50"], "0.5", "B"),
+        (["-0.5", "0.5", "5", "50"], "-5", None),
+        (["-0.5", "0.5", "5", "50"], "-50", None),
+        (["1", "2", "3", "4"], "-1", None),
+        (["-5", "5", "10", "7"], "A: 5", None),
+        (["-5", "5", "10", "7"], "B: 5", "B"),
+        (["(0, 1)", "[0, 1]"], "[0, 1]", "B"),
+        (["(0, 1)", "[0, 1]"], "B. (0, 1)", None),
+        (["C", "C++", "C#"], "C++", "B"),
+        (["No treatment is needed", "Surgery"], "A. No treatment is needed because he is well", "A"),
+        (["same", "same", "other"], "same", None),
+        (["same", "same", "other"], "B", "B"),
+    ],
+)
+def test_options_are_told_apart(options: list[str], text: str, letter: str | None) -> None:
+    assert read_answer(make_task(options=options), text) == letter
+
+
+@pytest.mark.parametrize(
     ("text", "value"),
     [
         ("1,860", 1860),
@@ -210,6 +238,22 @@ def test_every_label_of_every_task_is_read_as_itself() -> None:
         ("5^2", None),
         ("eighteen", None),
         ("18?", None),
+        ("2\\frac{1}{2}", Fraction(5, 2)),
+        ("not \\boxed{5}", None),
+        ("I first got \\boxed{5}, but it is 6", None),
+        ("x != 5", None),
+        ("x >= 5", None),
+        ("x=5, y=6", None),
+        ("\\sqrt{16}", None),
+        ("√16", None),
+        ("5!", None),
+        ("2π", None),
+        ("16x", None),
+        ("x^2", None),
+        ("5 is wrong", None),
+        ("probably 5", None),
+        ("3.14...", None),
+        ("negative 5", None),
         ("x=3 or x=4", None),
         ("3 dozen", None),
         ("over 18", None),
@@ -260,6 +304,14 @@ def test_a_number_has_one_spelling(value: Fraction, shown: str) -> None:
         ("Paris", "Paris, Texas", False),
         ("1912", "1921", False),
         ("東京", "京都", False),
+        ("C", "C++", False),
+        ("C++", "C#", False),
+        ("-5", "5", False),
+        ("1.5", "1 5", False),
+        ("$5", "5%", False),
+        ("Hepatitis A", "Hepatitis", False),
+        ("が", "か", False),
+        ("New-York", "New York", False),
         ("?", "!", False),
     ],
 )
@@ -280,6 +332,10 @@ def test_short_answers_are_compared_without_what_tells_nothing_apart(one: str, o
         ("Choice: A Memoir", "Choice: A Memoir"),
         ("???", None),
         (" ", None),
+        ("I don’t know.", None),
+        ("N/A", None),
+        ("\\boxed{Paris}", "Paris"),
+        ('{"answer": "Paris"}', None),
         ("x" * 501, None),
     ],
 )
@@ -306,6 +362,7 @@ def test_short_answers(text: str, answer: str | None) -> None:
         ("(1,2)", "(2,1)", False),
         ("(1,234)", "1234", False),
         ("x", "X", False),
+        ("1\\ 2", "12", False),
     ],
 )
 def test_expressions(one: str, other: str, same: bool) -> None:

@@ -60,8 +60,9 @@ async def test_abstracts_become_evidence(openalex: Serve) -> None:
 @pytest.mark.parametrize(
     ("status", "kind", "error", "requests"),
     [
-        (400, "bad_request", UserError, 1),
-        (403, "authentication", UserError, 1),
+        (400, "search_refused", WorldError, 1),
+        (401, "authentication", UserError, 1),
+        (403, "search_refused", WorldError, 1),
         (429, "rate_limited", WorldError, 3),
         (500, "server_error", WorldError, 3),
     ],
