@@ -23,7 +23,7 @@ def parse_settings(kind: type[Settings], pairs: Sequence[str], given: dict[str, 
     Raises:
         UserError: no ``=``, an unknown setting, a value out of its range.
     """
-    values: dict[str, Any] = dict(given)
+    values: dict[str, Any] = copy.deepcopy(given)
     defaults = kind().model_dump(mode="json")
     for pair in pairs:
         key, equals, text = pair.partition("=")
@@ -60,7 +60,7 @@ def put(values: dict[str, Any], key: str, text: str, defaults: dict[str, Any]) -
     """
     path = key.split(".")
     if len(path) > 1 and path[1].isdecimal():
-        values[path[0]] = copy.deepcopy(values.get(path[0], defaults.get(path[0], [])))
+        values.setdefault(path[0], defaults.get(path[0], []))
     try:
         value: Any = json.loads(text)
     except ValueError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -28,6 +29,13 @@ class DebateSystem:
     settings: Any
 
 
+def suggest(name: str, known: Iterable[str]) -> str:
+    """What is said to somebody who gave an unknown name: the nearest one, and all."""
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    return (f"Did you mean {near[0]}? " if near else "") + f"Known: {', '.join(names)}."
+
+
 def load_graph(name: str) -> DebateSystem:
     """A debate system by name.
 
@@ -35,11 +43,9 @@ def load_graph(name: str) -> DebateSystem:
         UserError: there is no graph of that name.
     """
     if name not in DESCRIPTIONS:
-        near = difflib.get_close_matches(name, DESCRIPTIONS, n=1)
-        hint = f" Did you mean {near[0]}?" if near else ""
-        raise UserError(f"There is no graph {name!r}.{hint} Known: {', '.join(DESCRIPTIONS)}.", kind="unknown_graph")
+        raise UserError(f"There is no graph {name!r}. {suggest(name, DESCRIPTIONS)}", kind="unknown_graph")
     graph = import_module(f"moot.graphs.{name}").graph
     return DebateSystem(name, DESCRIPTIONS[name], graph, graph.context_schema)
 
 
-__all__ = ["DESCRIPTIONS", "DebateSystem", "load_graph"]
+__all__ = ["DESCRIPTIONS", "DebateSystem", "load_graph", "suggest"]

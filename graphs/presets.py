@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, field
 from typing import Any
 
+from moot.graphs import suggest
 from moot.retrievers.errors import UserError
 
 
@@ -48,7 +48,5 @@ def load_preset(name: str | None) -> Preset:
     if name is None:
         return Preset()
     if name not in PRESETS:
-        near = difflib.get_close_matches(name, PRESETS, n=1)
-        hint = f" Did you mean {near[0]}?" if near else ""
-        raise UserError(f"There is no preset {name!r}.{hint} Known: {', '.join(PRESETS)}.", kind="unknown_preset")
+        raise UserError(f"There is no preset {name!r}. {suggest(name, PRESETS)}", kind="unknown_preset")
     return PRESETS[name]

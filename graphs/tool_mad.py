@@ -23,7 +23,7 @@ from moot.nodes.agree import agree_node, agreed_answer, answers_of, average_scor
 from moot.nodes.debate import Needs, close_node, open_node
 from moot.nodes.debaters import DebaterSettings, debater_graph, needs_of, next_round, unscored_answers
 from moot.nodes.judge import judge_node
-from moot.nodes.run import DebateGraph
+from moot.nodes.run import DebateGraph, settings_of
 from moot.nodes.score import answer_relevance_node, faithfulness_node, passes
 from moot.nodes.state import ClaimInput, DebateState, ScoreState, StepUpdate, VerdictOutput
 from pydantic import Field
@@ -50,17 +50,12 @@ def needs(settings: ToolMadSettings) -> Needs:
     return needs_of(settings, "judge", *(["scorer"] if scored else []), encoder=scored)
 
 
-def settings_of(runtime: Runtime[Any]) -> ToolMadSettings:
-    """The run's settings, or the defaults where none were given."""
-    return runtime.context if isinstance(runtime.context, ToolMadSettings) else ToolMadSettings()
-
-
 # --- edges ----------------------------------------------------------------------------------------------------------
 
 
 def consensus(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
     """After a round's answers: disputed with rounds left, go on at once; otherwise the scores have to be known."""
-    settings = settings_of(runtime)
+    settings = settings_of(runtime, ToolMadSettings)
     agreed = agreed_answer(state["votes"]) is not None
     left = state["rounds"] < settings.max_rounds
     if state["error"]:
@@ -74,7 +69,7 @@ def consensus(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
 
 def stability(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
     """After a round's scores: a consensus whose every score reaches its threshold ends the debate."""
-    settings = settings_of(runtime)
+    settings = settings_of(runtime, ToolMadSettings)
     last = answers_of(state["turns"])
     searches = {d.name: d.retriever is not None for d in settings.debaters}
     stable = all(

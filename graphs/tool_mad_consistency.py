@@ -21,7 +21,7 @@ from moot.nodes.agree import agree_node, agreed_answer, average_scores_node, com
 from moot.nodes.debate import close_node, open_node
 from moot.nodes.debaters import DebaterSettings, debater_graph, needs_of, next_round, unscored_answers
 from moot.nodes.judge import judge_node
-from moot.nodes.run import DebateGraph
+from moot.nodes.run import DebateGraph, settings_of
 from moot.nodes.score import consistency_node, similarity_node
 from moot.nodes.state import ClaimInput, DebateState, ScoreState, StepUpdate, VerdictOutput
 from pydantic import Field
@@ -40,14 +40,9 @@ class ConsistencySettings(DebaterSettings):
     scoring: Literal["on", "off"] = Field("on", description="off: the judge decides without scores.")
 
 
-def settings_of(runtime: Runtime[Any]) -> ConsistencySettings:
-    """The run's settings, or the defaults where none were given."""
-    return runtime.context if isinstance(runtime.context, ConsistencySettings) else ConsistencySettings()
-
-
 def consensus(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
     """After a round's answers: one answer ends the debate; with rounds left, go on; else score and judge."""
-    settings = settings_of(runtime)
+    settings = settings_of(runtime, ConsistencySettings)
     if state["error"]:
         return "close"
     if agreed_answer(state["votes"]) is not None:

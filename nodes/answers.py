@@ -30,7 +30,7 @@ LEAD = re.compile(
     re.IGNORECASE,
 )
 ANSWER_LEAD = re.compile(rf"{_FILLER}(?:answer{_TO}(?:\s+is\b\s*[:=]*|\s*[:=]+))\s*", re.IGNORECASE)
-_TAG = r"</?(?:answer|final_answer|label|verdict|b|i|strong|em|p|code|span|think)>"
+_TAG = r"</?(?:answer|final_answer|label|verdict|b|i|strong|em|p|code|span)>"
 TAGS = re.compile(rf"^(?:\s*{_TAG})+|(?:{_TAG}\s*)+$", re.IGNORECASE)
 REJECTED = re.compile(
     r"\b(?:rejects?|disagree|mistaken|opponent|other debater|take that back|is (?:false|wrong)|contraindicated)\b"
@@ -116,18 +116,21 @@ def read_label(task: Task, text: str) -> str | None:
     known = spellings(task)
     options = {strict(spelling): label for spelling, label in task["spellings"].items()}
     options |= {strict(label): label for label in task["labels"]}
+
+    def whole(body: str) -> str | None:
+        signed = re.search(r"[-+−]\s*[\d.]", body)  # folding would lose the sign
+        return options.get(strict(body)) or (None if signed else known.get(fold(body)))
+
     body = unwrapped(text)
-    whole = options.get(strict(body)) or known.get(fold(body) if not re.search(r"[-+−]\s*[\d.]", body) else "")
-    if whole is not None:
-        return whole
+    if (label := whole(body)) is not None:
+        return label
     if body.startswith(">") and "\n" in body:  # somebody else's words
         return None
     body = EMPHASIS.sub("", _without_lead(unicodedata.normalize("NFKC", body))).lstrip("#>([{ \t\n")
     if not body or body[0] in QUOTES or body.startswith("~~"):
         return None
-    whole = options.get(strict(body)) or known.get(fold(body))
-    if whole is not None:
-        return whole
+    if (label := whole(body)) is not None:
+        return label
     for spelling in sorted(known, key=len, reverse=True):
         pattern = r"[\s_/‐-―-]+".join(map(re.escape, spelling.split()))
         begin = re.match(pattern, body, re.IGNORECASE)
@@ -173,7 +176,8 @@ NUMBER = re.compile(
 )
 FRACTION = re.compile(r"\\[dt]?frac\s*\{\s*(\d{1,40})\s*\}\s*\{\s*(\d{1,40})\s*\}|\\[dt]?frac\s*(\d)\s*(\d)")
 NEGATED = re.compile(
-    r"\b(?:not|never|cannot|neither|nor|no|than|between|or|dozens?|half|quarters?|minus|negative|some|wrong|incorrect|nope|maybe|probably|perhaps|twice|squared|lakh|mil|tn|bn)\b|n't\b|[?±~≈<>≤≥]"
+    r"\b(?:not|never|cannot|neither|nor|no|than|between|or|minus|negative|some|wrong|incorrect|nope|maybe|probably"
+    r"|perhaps|dozens?|half|quarters?|twice|squared|lakh|mil|tn|bn)\b|n't\b|[?±~≈<>≤≥]"
     r"|\b(?:about|approximately|approx|roughly|around|nearly|almost|over|under|up to|at (?:least|most))\b"
     r"|\d\s?(?:\+(?!\d)|(?:k|m|bn)\b)"
 )

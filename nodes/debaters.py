@@ -14,7 +14,7 @@ from moot.nodes.models import ModelChoice
 from moot.nodes.query import query_node
 from moot.nodes.respond import respond_node
 from moot.nodes.retrieve import retrieve_node
-from moot.nodes.run import DebateGraph
+from moot.nodes.run import DebateGraph, settings_of
 from moot.nodes.settings import ModelName, Name, Settings
 from moot.nodes.state import DebaterState, DebateState, StepUpdate
 from moot.retrievers.search import SCHOLARLY, resolve
@@ -80,18 +80,13 @@ def needs_of(settings: DebaterSettings, *roles: str, encoder: bool = False) -> N
     )
 
 
-def debaters_settings(runtime: Runtime[Any]) -> DebaterSettings:
-    """The run's settings, or the defaults where none were given."""
-    return runtime.context if isinstance(runtime.context, DebaterSettings) else DebaterSettings()
-
-
 def next_round(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
     """Every debater goes into the next round, with the others' last answers."""
     if state["error"]:
         return "close"
     last = answers_of(state["turns"])
     sends = []
-    for debater in debaters_settings(runtime).debaters:
+    for debater in settings_of(runtime, DebaterSettings).debaters:
         own = next((t for t in last if t["agent"] == debater.name), None)
         turn = {"round": state["rounds"] + 1, "phase": "primary", "agent": debater.name, "step": "respond"}
         blank: dict[str, Any] = {"role": debater.name, "side": None, "query": None, "evidence_ids": [], "scores": {}}
@@ -132,7 +127,7 @@ def first_step(state: DebaterState, runtime: Runtime[Any]) -> Literal["formulate
     """A debater without a retriever answers at once; without query formulation the claim is the query."""
     if state["debater"]["retriever"] is None:
         return "respond"
-    return "formulate_query" if debaters_settings(runtime).query_formulation else "retrieve"
+    return "formulate_query" if settings_of(runtime, DebaterSettings).query_formulation else "retrieve"
 
 
 def debater_graph(settings: type[DebaterSettings]) -> CompiledStateGraph[Any, Any, Any, Any]:

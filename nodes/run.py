@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from langgraph.graph import StateGraph
 from langgraph.runtime import Runtime
@@ -56,6 +56,14 @@ class Run:
         """The debate's text encoder."""
         settings: Settings = self.settings
         return await open_encoder(settings.embedder, limits_of(settings))
+
+
+S = TypeVar("S", bound=Settings)
+
+
+def settings_of(runtime: Runtime[Any], kind: type[S]) -> S:
+    """The run's settings of a kind, or the defaults where none were given; for conditional edges."""
+    return runtime.context if isinstance(runtime.context, kind) else kind()
 
 
 def limits_of(settings: Settings) -> Limits:

@@ -117,7 +117,7 @@ async def faithfulness(
         UserError, WorldError, ReplyError: a call failed, or no reply could be used.
     """
     speaker = as_speaker(model, "scorer")
-    values = {"claim": as_data("claim", claim), "answer": as_data("answer", rationale)}
+    values = {"claim": as_data("topic", claim), "answer": as_data("answer", rationale)}
     listed = await speaker.ask(fill(load("scoring/statements"), values), StatementsReply)
     if not listed.statements:
         return Faithfulness(None, [], [])

@@ -348,27 +348,35 @@ def tls() -> Any:
     return ssl.create_default_context()
 
 
-async def http_client(timeout: float, base_url: str) -> Any:
-    """The running loop's HTTP client for OpenAI-compatible endpoints; ``timeout`` in seconds.
+def make_client(kind: Any, base_url: str, **options: Any) -> Any:
+    """An HTTP client of that class. Blocking.
 
     Proxies of the environment are used, except for this machine's own addresses.
 
     Raises:
         UserError: the environment names a proxy or certificates that cannot be used.
     """
-    local = is_loopback(base_url)
+    try:
+        return kind(verify=tls(), trust_env=not is_loopback(base_url), **options)
+    except (ImportError, ValueError, OSError) as error:
+        raise UserError(
+            f"No HTTP client can be made ({type(error).__name__}: {error}). Check the variables HTTP_PROXY, "
+            "HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE.",
+            kind="invalid_environment",
+        ) from error
+
+
+async def http_client(timeout: float, base_url: str) -> Any:
+    """The running loop's HTTP client for OpenAI-compatible endpoints; ``timeout`` in seconds.
+
+    Raises:
+        UserError: as `make_client`.
+    """
 
     def make() -> Any:
-        try:
-            return imported("openai").DefaultAsyncHttpxClient(timeout=timeout, verify=tls(), trust_env=not local)
-        except (ImportError, ValueError, OSError) as error:
-            raise UserError(
-                f"No HTTP client can be made ({type(error).__name__}: {error}). Check the variables HTTP_PROXY, "
-                "HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE.",
-                kind="invalid_environment",
-            ) from error
+        return make_client(imported("openai").DefaultAsyncHttpxClient, base_url, timeout=timeout)
 
-    return await made_in_thread(("http", timeout, local), make)
+    return await made_in_thread(("http", timeout, is_loopback(base_url)), make)
 
 
 async def close_clients() -> None:

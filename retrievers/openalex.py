@@ -14,8 +14,8 @@ from moot.retrievers.endpoint import (
     Limits,
     check_address,
     made_in_thread,
+    make_client,
     retry_after_seconds,
-    tls,
     with_retries,
 )
 from moot.retrievers.errors import MootError, UserError, WorldError, redact
@@ -102,9 +102,9 @@ class OpenAlexRetriever:
 
     async def _client(self) -> Any:
         def make() -> Any:
-            return imported("httpx").AsyncClient(verify=tls(), timeout=self._limits.timeout)
+            return make_client(imported("httpx").AsyncClient, self._base_url, timeout=self._limits.timeout)
 
-        return await made_in_thread(("http for openalex", self._limits.timeout), make)
+        return await made_in_thread(("http for openalex", self._base_url, self._limits.timeout), make)
 
     async def _get(self, client: Any, wanted: dict[str, str]) -> Works:
         async with client.stream("GET", f"{self._base_url.rstrip('/')}/works", params=wanted) as response:

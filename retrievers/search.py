@@ -32,9 +32,9 @@ from moot.retrievers.endpoint import (
     Limits,
     made_in_thread,
     made_once,
+    make_client,
     retry_after_seconds,
     said_by,
-    tls,
     with_retries,
 )
 from moot.retrievers.errors import MootError, UserError, WorldError
@@ -54,6 +54,7 @@ ONLINE = ("tavily", "openalex")
 """Sources without a corpus."""
 SCHOLARLY = ("openalex",)
 """Sources that are asked by keywords, and whose pieces are abstracts."""
+TAVILY = "https://api.tavily.com"
 LONGEST_WEB_QUERY = 400
 """Characters of a query that Tavily takes; the rest is cut off."""
 MOST_WEB_RESULTS = 20
@@ -243,7 +244,8 @@ class TavilyRetriever:
         base_url = os.environ.get("TAVILY_BASE_URL")
 
         def make_http() -> Any:
-            return imported("httpx").AsyncClient(verify=tls(), event_hooks={"response": [check_tavily]})
+            hooks = {"response": [check_tavily]}
+            return make_client(imported("httpx").AsyncClient, base_url or TAVILY, event_hooks=hooks)
 
         def make() -> Any:
             return imported("tavily").AsyncTavilyClient(

@@ -54,6 +54,7 @@ HARD = [
     ("fever", "It is not \\boxed{SUPPORTS}", None),
     ("fever", "\\boxed{SUPPORTS} is wrong", None),
     ("fever", "<del>SUPPORTS</del>", None),
+    ("fever", "<think>SUPPORTS</think>", None),
     ("fever", "SUPPORTS, said the other debater, but I disagree", None),
     ("fever", "> SUPPORTS\n\nI disagree with this quote.", None),
     ("fever", "Supports: hardly", None),

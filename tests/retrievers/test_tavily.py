@@ -50,6 +50,15 @@ async def fails(**options: Any) -> MootError:
     return caught.value
 
 
+async def test_a_proxy_that_is_none_is_the_users_to_mend(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TAVILY_API_KEY", KEY)
+    monkeypatch.setenv("ALL_PROXY", "foo://127.0.0.1:9")
+    for name in ("tavily", "openalex"):
+        with pytest.raises(UserError, match="ALL_PROXY") as caught:
+            await (await open_retriever(name)).search("lake", 1)
+        assert caught.value.kind == "invalid_environment"
+
+
 async def test_results_become_evidence(tavily: Serve) -> None:
     plain = {"url": "https://example.org/2", "content": "Cold.", "title": None}
     server = await tavily(lambda n, body: reply([RESULT, plain, {**RESULT, "content": " "}, RESULT]))
