@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from moot.retrievers import DEFAULT_ENCODER, index_passages, read_passages
@@ -19,7 +21,6 @@ def index_path(path: Path, corpus: str, embedder: str | None) -> None:
     """
     console = Console(stderr=True)
     total = sum(1 for _ in read_passages(path))  # a broken line is found before anything is stored
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     encoded = 0
 
     async def build(progress: Progress) -> int:
@@ -38,15 +39,23 @@ def index_path(path: Path, corpus: str, embedder: str | None) -> None:
             await close_clients()
         return manifest.passages
 
-    try:
-        with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-            stored = asyncio.run(build(progress))
-    except KeyboardInterrupt:
-        console.print("Interrupted. Run the same command again: it goes on where it was.")
-        raise SystemExit(130) from None
+    with progress_bars(console) as progress:
+        stored = asyncio.run(build(progress))
     console.print(
         f"{total} passages read, {encoded} encoded; the corpus {corpus} now holds {stored}. "
         f"Use it with: moot verify CLAIM --corpus {corpus}",
         highlight=False,
         markup=False,
     )
+
+
+@contextmanager
+def progress_bars(console: Console) -> Iterator[Progress]:
+    """Bars for work that indexes, drawn where the console is a terminal; an interruption ends the program."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    try:
+        with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+            yield progress
+    except KeyboardInterrupt:
+        console.print("Interrupted. Run the same command again: it goes on where it was.")
+        raise SystemExit(130) from None

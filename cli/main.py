@@ -18,6 +18,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+evaluations = typer.Typer(help="Measure what moot is made of.", no_args_is_help=True)
+app.add_typer(evaluations, name="eval")
 
 
 def run() -> None:
@@ -117,6 +119,39 @@ def index(
     from moot.cli.index import index_path
 
     index_path(path, corpus, embedder)
+
+
+@evaluations.command("retrieval")
+def eval_retrieval(
+    data: Annotated[Path, typer.Option(help="A folder with corpus/*.jsonl and qrels/SPLIT/*.jsonl.")],
+    source: Annotated[
+        list[str] | None,
+        typer.Option(help="A kind of source that searches a corpus. Repeatable.", show_default="all"),
+    ] = None,
+    qrels: Annotated[
+        list[str] | None,
+        typer.Option(help="A qrels file, without .jsonl. Repeatable.", show_default="all of the split"),
+    ] = None,
+    split: Annotated[str, typer.Option(help="The folder below qrels/.")] = "visible",
+    union: Annotated[
+        bool | None,
+        typer.Option("--union/--own", help="Search all corpus files, or each qrels file's own.", show_default="both"),
+    ] = None,
+    embedder: Annotated[str | None, typer.Option(help="Text encoder; see `moot settings tool_mad`.")] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(help="Compare every source with this one.", show_default="hybrid with the better single source"),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write the JSON document, with each query's values, here.")] = None,
+) -> None:
+    """Measure sources on queries whose passages are known: recall@3, recall@10, nDCG@10 and MRR@10."""
+    from moot.cli.evaluate import Options, evaluate_retrieval
+    from moot.evals.qrels import SCOPES
+
+    scopes = SCOPES if union is None else SCOPES[1:] if union else SCOPES[:1]
+    options = Options(data, split, qrels or [], source or [], scopes, embedder, against)
+    evaluate_retrieval(options, as_json=as_json, out=out)
 
 
 @app.command()

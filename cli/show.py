@@ -191,7 +191,8 @@ class Transcript:
         for citation in verdict_citations(dict(document)):
             piece = known[citation["evidence_id"]]
             at = piece.get("url") or piece["source"]
-            self.line("", "cites", f'[{piece["id"]}] {piece["title"]} ({at}): "{citation["quote"]}"')
+            found = "found word for word" if citation["verified"] else "not found in the text"
+            self.line("", "cites", f'[{piece["id"]}] {piece["title"]} ({at}): "{citation["quote"]}" ({found})')
         if not verdict_citations(dict(document)):
             self.line("", "cites", "nothing")
 

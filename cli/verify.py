@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from moot.cli.output import check_writable, give
 from moot.cli.show import Transcript
 from moot.graphs import DebateSystem
 from moot.nodes.debate import closing
 from moot.nodes.settings import Settings
 from moot.retrievers.endpoint import close_clients
-from moot.retrievers.errors import USER_KINDS, UserError
+from moot.retrievers.errors import USER_KINDS
 from rich.console import Console
 
 
@@ -30,35 +30,10 @@ def debate(
     console = Console(stderr=as_json, quiet=as_json, soft_wrap=not Console().is_terminal)
     transcript = Transcript(console, settings)
     document = asyncio.run(run_debate(system, given, settings, transcript.update))
-    text = json.dumps(document, ensure_ascii=False, indent=2)
-    if out is not None:
-        try:
-            out.write_text(text + "\n", encoding="utf-8")
-        except OSError as error:  # what was paid for is shown rather than lost
-            print(text)  # noqa: T201
-            raise UserError(f"{out} cannot be written ({error.strerror}).", kind="missing_file") from error
-    if as_json:
-        print(text)  # noqa: T201
-    else:
+    give(document, as_json=as_json, out=out)
+    if not as_json:
         transcript.close(document)
     return exit_code(document)
-
-
-def check_writable(file: Path) -> None:
-    """Sees before a debate that its document can be written.
-
-    Raises:
-        UserError: it cannot.
-    """
-    if not file.parent.is_dir():
-        raise UserError(f"There is no folder {file.parent} to write {file.name} to.", kind="missing_file")
-    there = file.exists()
-    try:
-        file.open("a").close()
-    except OSError as error:
-        raise UserError(f"{file} cannot be written ({error.strerror}).", kind="missing_file") from error
-    if not there:
-        file.unlink()
 
 
 async def run_debate(

@@ -71,7 +71,7 @@ def stability(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
     """After a round's scores: a consensus whose every score reaches its threshold ends the debate."""
     settings = settings_of(runtime, ToolMadSettings)
     last = answers_of(state["turns"])
-    searches = {d.name: d.retriever is not None for d in settings.debaters}
+    searches = {d.name: bool(d.retriever) for d in settings.debaters}
     stable = all(
         passes(
             turn.get("scores", {}),

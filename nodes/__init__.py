@@ -19,6 +19,7 @@ from moot.nodes.debaters import Debater, DebaterSettings, debater_graph
 from moot.nodes.judge import judge, judge_node
 from moot.nodes.models import ModelChoice, open_chat_model
 from moot.nodes.query import formulate_query, query_node
+from moot.nodes.quotes import check_citations, find_quote
 from moot.nodes.respond import respond, respond_node
 from moot.nodes.retrieve import find_keywords, retrieve, retrieve_node, summarise
 from moot.nodes.run import DebateGraph, Node, Run
@@ -58,6 +59,7 @@ __all__ = [
     "answer_relevance_score",
     "average_scores",
     "average_scores_node",
+    "check_citations",
     "close_node",
     "compare_node",
     "consistency_node",
@@ -66,6 +68,7 @@ __all__ = [
     "faithfulness_node",
     "faithfulness_score",
     "find_keywords",
+    "find_quote",
     "formulate_query",
     "group_answers",
     "judge",

@@ -12,11 +12,13 @@ from typing import Any
 
 from moot.nodes.agree import IN_WORDS
 from moot.nodes.models import EMBEDDED, ModelChoice
+from moot.nodes.quotes import count_citations
 from moot.nodes.run import Node, Run
 from moot.nodes.settings import Settings
 from moot.nodes.state import OPENING, SCHEMA_VERSION, Call, Citation, DebateState, Task, Turn
 from moot.nodes.task import check_claim, make_task
 from moot.retrievers.errors import MootError
+from moot.retrievers.summariser import open_summariser
 
 DEMO_MODEL_LINE = (
     "The demonstration model took part: it shows that everything runs; its verdicts are not to be trusted."
@@ -65,11 +67,12 @@ def blank_document(graph: str, settings: Settings) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Needs:
-    """What a debate will use: retrievers by name, roles with their own models, and whether texts are encoded."""
+    """What a debate will use: sources and roles with their models, an encoder or not, and a summarisation model."""
 
     sources: Sequence[str] = ()
     roles: Mapping[str, str | ModelChoice | None] = field(default_factory=dict)
     encoder: bool = False
+    summariser: str | None = None
 
 
 MERGED = ("turns", "evidence", "calls", "corpora", "warnings", "depth")
@@ -117,11 +120,13 @@ async def open_all(needs: Needs, task: Task, run: Run) -> None:
     opening += [run.speaker(role, own) for role, own in roles.items()]
     if needs.encoder:
         opening.append(run.encoder())
+    if needs.summariser:
+        opening.append(open_summariser(needs.summariser))
     await asyncio.gather(*opening)
 
 
 def close_node() -> Node:
-    """Completes the result document: status, totals, models that ran, time. Reads: the whole state."""
+    """Completes the result document: status, totals, citation counts, models that ran, time. Reads: the whole state."""
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
         return closing(state)
@@ -140,6 +145,7 @@ def closing(state: DebateState) -> dict[str, Any]:
         "status": "failed" if failed else "done",
         "usage": usage(state["calls"]),
         "models": models_used(state["calls"]),
+        "metrics": {**state["metrics"], "citations": count_citations(state["turns"])},
         "seconds": round((datetime.now(UTC) - started).total_seconds(), 3),
     }
     if failed:

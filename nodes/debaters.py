@@ -13,12 +13,15 @@ from moot.nodes.debate import Needs
 from moot.nodes.models import ModelChoice
 from moot.nodes.query import query_node
 from moot.nodes.respond import respond_node
-from moot.nodes.retrieve import retrieve_node
+from moot.nodes.retrieve import retrieve_node, sources_of
 from moot.nodes.run import DebateGraph, settings_of
-from moot.nodes.settings import ModelName, Name, Settings
+from moot.nodes.settings import EvidenceSettings, ModelName, Name
+from moot.nodes.show import cited_ids
 from moot.nodes.state import DebaterState, DebateState, StepUpdate
 from moot.retrievers.search import SCHOLARLY, resolve
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+
+Source = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
 class Debater(BaseModel):
@@ -27,11 +30,14 @@ class Debater(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: Name = Field(description="The debater's name, which is also its role in `models`.")
-    retriever: str | None = Field(
+    retriever: Source | tuple[Source, ...] | None = Field(
         None,
-        max_length=100,
-        description="Its source: chroma, chroma:CORPUS, bm25, bm25:CORPUS, tavily, web (Tavily where its key is set, "
-        "else bm25), openalex; null for a debater without one.",
+        description="Its source, or a list of several: chroma, bm25 or hybrid (each also with :CORPUS), web (Tavily or "
+        "Serper where its key is set, else bm25), tavily, serper, wikipedia, openalex, pubmed, arxiv, "
+        "langchain:MODULE:ATTRIBUTE; null for a debater without one.",
+    )
+    fallback: tuple[Source, ...] = Field(
+        (), max_length=10, description="Sources that are tried, in this order, when its own fail."
     )
     model: ModelName | ModelChoice | None = Field(None, description="Its model, where it differs from `model`.")
 
@@ -47,7 +53,7 @@ def _named_once(debaters: tuple[Debater, ...]) -> tuple[Debater, ...]:
     return debaters
 
 
-class DebaterSettings(Settings):
+class DebaterSettings(EvidenceSettings):
     """Settings of debates whose debaters find their own evidence. The defaults are Tool-MAD's."""
 
     debaters: Annotated[tuple[Debater, ...], AfterValidator(_named_once)] = Field(
@@ -57,11 +63,7 @@ class DebaterSettings(Settings):
         description="Who debates: two or more, each with its own retriever or none.",
     )
     max_rounds: int = Field(3, ge=1, le=20, description="Most rounds (T).")
-    k: int = Field(3, ge=1, le=50, description="Documents per query.")
     query_formulation: bool = Field(True, description="Off: the claim itself is the query in every round.")
-    source_summaries: Literal["model", "none"] = Field(
-        "model", description="Abstracts of scholarly sources: summarised by the role source_summariser, or as they are."
-    )
 
     def roles(self) -> set[str]:
         """Who may have a model of its own."""
@@ -70,11 +72,13 @@ class DebaterSettings(Settings):
 
 def needs_of(settings: DebaterSettings, *roles: str, encoder: bool = False) -> Needs:
     """What the debaters use, and these further roles."""
-    sources = [d.retriever for d in settings.debaters if d.retriever]
-    if settings.source_summaries == "model" and any(resolve(name)[0] in SCHOLARLY for name in sources):
+    sources = [name for d in settings.debaters for name in (*sources_of(d.model_dump()), *d.fallback)]
+    scholarly, how = any(resolve(name)[0] in SCHOLARLY for name in sources), settings.source_summaries
+    if scholarly and how == "model":
         roles += ("source_summariser",)
     return Needs(
         sources=sources,
+        summariser=how if scholarly and how not in ("model", "none") else None,
         roles={d.name: d.model for d in settings.debaters} | dict.fromkeys(roles),
         encoder=encoder,
     )
@@ -88,13 +92,16 @@ def next_round(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
     sends = []
     for debater in settings_of(runtime, DebaterSettings).debaters:
         own = next((t for t in last if t["agent"] == debater.name), None)
+        opponents = [t for t in last if t["agent"] != debater.name]
+        cited = cited_ids(opponents)
         turn = {"round": state["rounds"] + 1, "phase": "primary", "agent": debater.name, "step": "respond"}
         blank: dict[str, Any] = {"role": debater.name, "side": None, "query": None, "evidence_ids": [], "scores": {}}
         debate = {
             "claim": state["claim"],
             "task": state["task"],
             "debater": debater.model_dump(mode="json"),
-            "opponents": [t for t in last if t["agent"] != debater.name],
+            "opponents": opponents,
+            "cited": [piece for piece in state["evidence"] if piece["id"] in cited],
             "previous_query": own.get("query") if own else None,
             "turns": [{**turn, **blank}],
             "depth": state["depth"],
@@ -125,7 +132,7 @@ def unscored_answers(state: DebateState) -> list[Send]:
 
 def first_step(state: DebaterState, runtime: Runtime[Any]) -> Literal["formulate_query", "retrieve", "respond"]:
     """A debater without a retriever answers at once; without query formulation the claim is the query."""
-    if state["debater"]["retriever"] is None:
+    if not state["debater"]["retriever"]:
         return "respond"
     return "formulate_query" if settings_of(runtime, DebaterSettings).query_formulation else "retrieve"
 

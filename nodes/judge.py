@@ -7,7 +7,7 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from moot.nodes.replies import AnswerReply, answer_reply
-from moot.nodes.respond import with_answer
+from moot.nodes.respond import quote_check, with_answer
 from moot.nodes.run import Node, Run
 from moot.nodes.show import show_claim, show_evidence, show_history, show_scores, shown_ids
 from moot.nodes.speaker import Speaker, as_speaker
@@ -26,6 +26,7 @@ async def judge(
     model: Speaker | BaseChatModel,
     *,
     scores: Mapping[str, Mapping[str, float | None]] | None = None,
+    verified_quotes: bool = False,
     prompt: str = "tool_mad/judge",
 ) -> AnswerReply:
     """The judge's answer (S1 III-D).
@@ -37,6 +38,7 @@ async def judge(
         evidence: everything that they found.
         model: who judges.
         scores: each debater's averages; None where they are kept from the judge.
+        verified_quotes: as for `respond`.
         prompt: the prompt's name.
 
     Raises:
@@ -49,8 +51,9 @@ async def judge(
         "history": show_history(history),
         "scores": show_scores(scores or {}),
     }
-    ids = sorted(shown_ids(evidence))
-    return await speaker.ask(fill(load(prompt), values), answer_reply(task), ids)
+    shown = shown_ids(evidence)
+    check = quote_check(evidence, shown) if verified_quotes and evidence else None
+    return await speaker.ask(fill(load(prompt), values), answer_reply(task), sorted(shown), check)
 
 
 def judge_node(prompt: str = "tool_mad/judge") -> Node:
@@ -69,14 +72,22 @@ def judge_node(prompt: str = "tool_mad/judge") -> Node:
                 "unparsed",
             )
         speaker = await run.speaker("judge")
+        evidence = state["evidence"]
         reply = await judge(
-            state["claim"], state["task"], history, state["evidence"], speaker, scores=state["scores"], prompt=prompt
+            state["claim"],
+            state["task"],
+            history,
+            evidence,
+            speaker,
+            scores=state["scores"],
+            verified_quotes=run.settings.verified_quotes,
+            prompt=prompt,
         )
         turn: Turn = {"round": state["rounds"], "phase": "primary", "agent": "judge", "step": "judge"}
         turn |= {"role": "judge", "side": None, "query": None, "scores": {}}
-        turn = with_answer(turn, reply, shown_ids(state["evidence"]), run.ledger)
+        turn = with_answer(turn, reply, evidence, shown_ids(evidence), run.ledger)
         return {
-            "turns": [{**turn, "evidence_ids": [piece["id"] for piece in state["evidence"]]}],
+            "turns": [{**turn, "evidence_ids": [piece["id"] for piece in evidence]}],
             "answer": reply.answer,
             "raw_verdict": reply.answer,
             "stop_reason": "max_rounds",

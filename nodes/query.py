@@ -7,6 +7,7 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from moot.nodes.replies import QueryReply
+from moot.nodes.retrieve import sources_of
 from moot.nodes.run import Node, Run
 from moot.nodes.show import show_claim, show_opponents
 from moot.nodes.speaker import Speaker, as_speaker
@@ -69,7 +70,7 @@ def query_node(prompt: str = "tool_mad/query") -> Node:
                 state["claim"],
                 speaker,
                 task=state["task"],
-                tool=ABOUT[resolve(debater["retriever"])[0]],
+                tool=" and ".join(dict.fromkeys(ABOUT[resolve(name)[0]] for name in sources_of(debater))),
                 opponents=state["opponents"],
                 previous_query=state["previous_query"],
                 prompt=prompt,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
-from moot.nodes.replies import AnswerReply, Quote, answer_reply
+from moot.nodes.quotes import check_citations, what_is_wrong, without_quote
+from moot.nodes.replies import AnswerReply, answer_reply
 from moot.nodes.run import Node, Run
 from moot.nodes.show import show_claim, show_evidence, show_opponents, shown_ids
 from moot.nodes.speaker import Ledger, Speaker, as_speaker
-from moot.nodes.state import Citation, DebaterState, Task, Turn
+from moot.nodes.state import DebaterState, Task, Turn
 from moot.nodes.task import wording
 from moot.prompts import fill, load
 from moot.retrievers import Evidence
@@ -24,6 +25,8 @@ async def respond(
     model: Speaker | BaseChatModel,
     *,
     opponents: Sequence[Turn] = (),
+    cited: Sequence[Evidence] = (),
+    verified_quotes: bool = False,
     prompt: str = "tool_mad/respond",
 ) -> AnswerReply:
     """An answer to a claim, with reasons and citations.
@@ -34,6 +37,9 @@ async def respond(
         evidence: what the debater found; may be empty.
         model: who answers.
         opponents: the other debaters' last answers.
+        cited: the evidence that those cite; not shown, but it may be quoted.
+        verified_quotes: refuse an answer that quotes nothing which stands in the evidence; where there is no evidence
+            there is nothing to quote, and every answer will do.
         prompt: the prompt's name.
 
     Raises:
@@ -46,19 +52,25 @@ async def respond(
         "evidence": show_evidence(evidence),
         "opponents": show_opponents(opponents),
     }
-    ids = sorted(shown_ids(evidence, opponents))
-    return await speaker.ask(fill(load(prompt), values), answer_reply(task), ids)
+    shown = shown_ids(evidence, opponents)
+    check = quote_check([*evidence, *cited], shown) if verified_quotes and evidence else None
+    return await speaker.ask(fill(load(prompt), values), answer_reply(task), sorted(shown), check)
+
+
+def quote_check(evidence: Sequence[Evidence], shown: set[str]) -> Callable[[AnswerReply], str]:
+    """Says of an answer that none of its quotes stands in the evidence; nothing where one does."""
+    return lambda reply: without_quote(check_citations(reply.citations, evidence, shown))
 
 
 def respond_node(prompt: str = "tool_mad/respond") -> Node:
     """Writes the debater's answer into its turn.
 
-    Reads: claim, task, debater, opponents, evidence, turns. An answer that cannot be used is recorded as what it is
-    (``outcome``), with a null answer.
+    Reads: claim, task, debater, opponents, evidence, turns, and where it is there cited. An answer that cannot be used
+    is recorded as what it is (``outcome``), with a null answer.
     """
 
     async def step(state: DebaterState, run: Run) -> dict[str, Any]:
-        debater, turn = state["debater"], state["turns"][0]
+        debater, turn, cited = state["debater"], state["turns"][0], state.get("cited") or []
         speaker = await run.speaker(debater["name"], debater.get("model"))
         try:
             reply = await respond(
@@ -67,23 +79,30 @@ def respond_node(prompt: str = "tool_mad/respond") -> Node:
                 state["evidence"],
                 speaker,
                 opponents=state["opponents"],
+                cited=cited,
+                verified_quotes=run.settings.verified_quotes,
                 prompt=prompt,
             )
         except ReplyError as error:
             return {"turns": [without_answer(turn, error)]}
         shown = shown_ids(state["evidence"], state["opponents"])
-        return {"turns": [with_answer(turn, reply, shown, run.ledger)]}
+        return {"turns": [with_answer(turn, reply, [*state["evidence"], *cited], shown, run.ledger)]}
 
     return Node(step)
 
 
-def with_answer(turn: Turn, reply: AnswerReply, shown: set[str], ledger: Ledger) -> Turn:
-    """The turn with an answer; citations of what was not shown are marked and warned of."""
+def with_answer(turn: Turn, reply: AnswerReply, evidence: Sequence[Evidence], shown: set[str], ledger: Ledger) -> Turn:
+    """The turn with an answer; a warning names each citation of what was not shown, or does not stand there."""
+    citations = check_citations(reply.citations, evidence, shown)
+    for citation in citations:
+        if not citation["verified"]:
+            kind = "fabricated_citation" if citation["fabricated"] else "unverified_quote"
+            ledger.warn(kind, what_is_wrong(citation))
     return {
         **turn,
         "answer": reply.answer,
         "rationale": reply.rationale,
-        "citations": check_citations(reply.citations, shown, ledger),
+        "citations": citations,
         "outcome": "ok",
     }
 
@@ -91,14 +110,3 @@ def with_answer(turn: Turn, reply: AnswerReply, shown: set[str], ledger: Ledger)
 def without_answer(turn: Turn, error: ReplyError) -> Turn:
     """The turn of somebody whose reply could not be used."""
     return {**turn, "answer": None, "rationale": None, "citations": [], "outcome": error.kind}
-
-
-def check_citations(quotes: Iterable[Quote], shown: set[str], ledger: Ledger) -> list[Citation]:
-    """Citations, each marked as fabricated where its id was not shown; a warning names those."""
-    citations: list[Citation] = [
-        {"evidence_id": q.evidence_id, "quote": q.quote, "fabricated": q.evidence_id not in shown} for q in quotes
-    ]
-    for citation in citations:
-        if citation["fabricated"]:
-            ledger.warn("fabricated_citation", f"cites {citation['evidence_id'][:80]!r}, which was not shown")
-    return citations

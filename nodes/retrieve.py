@@ -3,31 +3,47 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from moot.nodes.replies import KeywordsReply, SummaryReply
 from moot.nodes.run import Node, Run
+from moot.nodes.settings import EvidenceSettings
 from moot.nodes.show import show_claim, show_evidence
 from moot.nodes.speaker import Speaker, as_speaker
-from moot.nodes.state import DebaterState, Task
+from moot.nodes.state import DebaterState, Reading, Task
 from moot.nodes.task import wording
 from moot.prompts import as_data, fill, load
 from moot.retrievers import Evidence, Retriever
 from moot.retrievers.errors import ReplyError, WorldError
 from moot.retrievers.evidence import clean, evidence_id
+from moot.retrievers.gather import Finding, search_all
+from moot.retrievers.normalise import Rules, last_day
 from moot.retrievers.search import SCHOLARLY, resolve
+from moot.retrievers.summariser import open_summariser
 
 
-async def retrieve(query: str, retriever: Retriever, k: int = 3, *, agent: str = "", round: int = 0) -> list[Evidence]:
-    """The best ``k`` pieces of a source for a query, marked with who asked and when.
+async def retrieve(
+    query: str, retriever: Retriever | Sequence[Retriever], k: int = 3, *, agent: str = "", round: int = 0
+) -> list[Evidence]:
+    """The best ``k`` pieces of a source, or of each of several, for a query; marked with who asked and when.
 
     Raises:
-        UserError, WorldError: the source is misconfigured, or could not answer.
+        UserError, WorldError: a source is misconfigured, or none could answer.
     """
-    found = await retriever.search(query, k)
+    sources = [retriever] if not isinstance(retriever, Sequence) else retriever
+    finding = await search_all(dict.fromkeys(sources, query), Rules(k))
+    if finding.failures and not finding.evidence:
+        raise next(iter(finding.failures.values()))
+    return marked(finding.evidence, agent, round)
+
+
+def marked(evidence: Iterable[Evidence], agent: str, round: int) -> list[Evidence]:
+    """Pieces whose findings say who asked in which round."""
     marks = {"round": round, "agent": agent}
-    return [{**piece, "retrievals": [{**r, **marks} for r in piece["retrievals"]]} for piece in found]  # type: ignore[typeddict-item]
+    return [{**piece, "retrievals": [{**r, **marks} for r in piece["retrievals"]]} for piece in evidence]  # type: ignore[typeddict-item]
 
 
 async def find_keywords(claim: str, task: Task, query: str, model: Speaker | BaseChatModel) -> list[str]:
@@ -51,48 +67,89 @@ async def summarise(claim: str, task: Task, piece: Evidence, model: Speaker | Ba
     speaker = as_speaker(model, "source_summariser")
     values = wording(task) | {"claim": show_claim(claim, task), "evidence": show_evidence([piece])}
     reply = await speaker.ask(fill(load("tool_mad/source_summary"), values), SummaryReply)
-    text = clean(reply.summary) or piece["text"]
-    return {**piece, "text": text, "id": evidence_id(piece["source"], text)}
+    return with_text(piece, reply.summary)
 
 
 def retrieve_node() -> Node:
     """Adds the evidence for the query in the debater's turn; without a query, for the claim itself.
 
-    Reads: claim, task, debater, turns. A scholarly source is asked by keywords, and its abstracts are summarised where
-    the setting ``source_summaries`` says so; where a model gives none, the query and the abstract stay, with a
-    warning. A source that fails leaves the round without evidence, and a warning says so.
+    Reads: claim, task, debater, turns. All of the debater's sources are asked at once; where one fails and nothing is
+    found, its fallbacks are tried, one after the other. A scholarly source is asked by keywords, and its abstracts are
+    summarised as the setting ``source_summaries`` says; where a model gives none, the query and the abstract stay, with
+    a warning. Every failure is warned of; the turn's ``retrieval`` says whether evidence was found.
     """
 
     async def step(state: DebaterState, run: Run) -> dict[str, Any]:
         debater, turn = state["debater"], state["turns"][0]
         query = turn.get("query") or state["claim"]
-        scholarly = resolve(debater["retriever"])[0] in SCHOLARLY
-        retriever = await run.retriever(debater["retriever"])
-        asked = await keywords_of(state, query, run) if scholarly else query
-        found: list[Evidence] = []
-        try:
-            found = await retrieve(asked, retriever, run.settings.k, agent=debater["name"], round=turn["round"])
-        except WorldError as error:
-            run.ledger.warn("retrieval_failed", f"{retriever.name}: {error.detail}")
-        else:
-            if not found:
-                run.ledger.warn("empty_retrieval", f"{retriever.name} found nothing for {asked!r}.")
-        if scholarly and run.settings.source_summaries == "model":
-            found = list(await asyncio.gather(*(summary_of(state, piece, run) for piece in found)))
-        reading = {
-            "agent": debater["name"],
-            "requested": debater["retriever"],
-            "retriever": retriever.name,
-            "passages": getattr(retriever, "passages", None),
-            "encoder": getattr(retriever, "encoder", None),
-        }
+        keywords = Keywords(state, query, run)
+        finding, readings = Finding([]), []
+        for names in (sources_of(debater), *([name] for name in debater["fallback"])):
+            finding = await search_all(await keywords.queries(names), rules_of(run.settings))
+            readings += [await reading_of(debater["name"], name, run) for name in names]
+            for name, error in finding.failures.items():
+                run.ledger.warn("retrieval_failed", f"{name}: {error.detail}")
+            if finding.evidence or not finding.failures:
+                break
+        outcome = "ok" if finding.evidence else "failed" if finding.failures else "empty"
+        if outcome == "empty":
+            run.ledger.warn("empty_retrieval", f"{readings[-1]['retriever']} found nothing for {query!r}.")
+        found = await asyncio.gather(*(summarised(state, piece, run) for piece in finding.evidence))
+        undated = [piece["id"] for piece in found if not last_day(piece.get("published") or "")]
+        if undated and run.settings.published_before:
+            run.ledger.warn("undated_evidence", f"Nothing says when these were published: {', '.join(undated)}.")
         return {
-            "turns": [{**turn, "query": query, "evidence_ids": [piece["id"] for piece in found]}],
-            "evidence": found,
-            "corpora": [reading],
+            "turns": [{**turn, "query": query, "evidence_ids": [p["id"] for p in found], "retrieval": outcome}],
+            "evidence": marked(found, debater["name"], turn["round"]),
+            "corpora": readings,
         }
 
     return Node(step)
+
+
+def sources_of(debater: Mapping[str, Any]) -> list[str]:
+    """The names of a debater's sources."""
+    given = debater["retriever"]
+    return [given] if isinstance(given, str) else list(given or ())
+
+
+def rules_of(settings: EvidenceSettings) -> Rules:
+    """What a debate keeps of what its sources find."""
+    return Rules(settings.k, settings.max_per_host, settings.published_before, settings.max_evidence_tokens)
+
+
+async def reading_of(agent: str, name: str, run: Run) -> Reading:
+    """What a debater reads from under a source's name."""
+    retriever = await run.retriever(name)
+    return {
+        "agent": agent,
+        "requested": name,
+        "retriever": retriever.name,
+        "passages": getattr(retriever, "passages", None),
+        "encoder": getattr(retriever, "encoder", None),
+    }
+
+
+@dataclass
+class Keywords:
+    """A query as each source takes it; keywords are made once, when a source first needs them."""
+
+    state: DebaterState
+    query: str
+    run: Run
+    made: str | None = None
+
+    async def queries(self, names: Iterable[str]) -> dict[Retriever, str]:
+        """What each source is asked."""
+        return {await self.run.retriever(name): await self.fit(name) for name in names}
+
+    async def fit(self, name: str) -> str:
+        """The query, or its keywords."""
+        if resolve(name)[0] not in SCHOLARLY:
+            return self.query
+        if self.made is None:
+            self.made = await keywords_of(self.state, self.query, self.run)
+        return self.made
 
 
 async def keywords_of(state: DebaterState, query: str, run: Run) -> str:
@@ -105,11 +162,21 @@ async def keywords_of(state: DebaterState, query: str, run: Run) -> str:
         return query
 
 
-async def summary_of(state: DebaterState, piece: Evidence, run: Run) -> Evidence:
-    """A piece with its summary, or as it was with a warning."""
-    speaker = await run.speaker("source_summariser")
+async def summarised(state: DebaterState, piece: Evidence, run: Run) -> Evidence:
+    """A scholarly source's piece with its summary, or as it was with a warning; other pieces as they are."""
+    how = run.settings.source_summaries
+    if how == "none" or piece["retrievals"][0]["retriever"] not in SCHOLARLY:
+        return piece
     try:
-        return await summarise(state["claim"], state["task"], piece, speaker)
+        if how == "model":
+            return await summarise(state["claim"], state["task"], piece, await run.speaker("source_summariser"))
+        return with_text(piece, await (await open_summariser(how)).summarise(piece["text"]))
     except WorldError as error:
         run.ledger.warn("source_not_summarised", f"{piece['id']}: {error.detail} The abstract itself is shown.")
         return piece
+
+
+def with_text(piece: Evidence, text: str) -> Evidence:
+    """The piece with another text, and so with an id of its own."""
+    text = clean(text) or piece["text"]
+    return {**piece, "text": text, "id": evidence_id(piece["source"], text)}

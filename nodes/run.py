@@ -50,6 +50,8 @@ class Run:
             corpus=settings.corpus,
             encoder=settings.embedder,
             limits=limits_of(settings),
+            published_before=before.isoformat() if (before := getattr(settings, "published_before", None)) else None,
+            reranker=getattr(settings, "reranker", None),
         )
 
     async def encoder(self) -> Encoder:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Annotated
 
 from moot.nodes.models import EMBEDDED, ModelChoice, StructuredOutput
@@ -35,6 +36,11 @@ class Settings(BaseModel):
         "json_schema",
         description="How models are asked for structure: by JSON schema, by JSON mode, or in words alone.",
     )
+    verified_quotes: bool = Field(
+        False,
+        description="On: an answer needs a quote that stands in the evidence it names; without one it is asked for "
+        "again once, then recorded as unquoted. Whoever was shown no evidence needs none.",
+    )
     embedder: str = Field(
         DEFAULT_ENCODER,
         min_length=1,
@@ -66,3 +72,34 @@ class Settings(BaseModel):
         if unknown:
             raise ValueError(f"models: there is no role {unknown[0]!r}; known are {', '.join(sorted(roles or ()))}")
         return self
+
+
+class EvidenceSettings(Settings):
+    """Settings of debates that look for evidence."""
+
+    k: int = Field(3, ge=1, le=50, description="Documents per query, from each source.")
+    max_per_host: int | None = Field(
+        2, ge=1, le=50, description="Most documents from one website in a web search; null means any number."
+    )
+    published_before: date | None = Field(
+        None,
+        description="A day, e.g. 2020-10-25: evidence known to be published on it or later is left out; evidence "
+        "without a date stays, with a warning.",
+    )
+    max_evidence_tokens: int = Field(
+        512, ge=16, le=100_000, description="Most tokens of a document's text (about; the rest is cut off)."
+    )
+    reranker: str | None = Field(
+        None,
+        min_length=1,
+        max_length=300,
+        description="CrossEncoder (sentence-transformers, by name or folder) that ranks what hybrid search finds; null "
+        "for none.",
+    )
+    source_summaries: str = Field(
+        "model",
+        min_length=1,
+        max_length=300,
+        description="Abstracts that OpenAlex finds: `model` has the role source_summariser summarise them, `none` "
+        "leaves them as they are, any other value names a summarisation model (transformers, by name or folder).",
+    )

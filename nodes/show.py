@@ -22,7 +22,9 @@ def show_evidence(evidence: Iterable[Evidence]) -> str:
 
 def _passage(piece: Evidence) -> str:
     dated = f", {piece['published']}" if piece.get("published") else ""
-    return f"{piece['title']} ({piece['source']}{dated})\n{piece['text']}"
+    also = "".join(f"; also {origin['source']}" for origin in piece.get("also", []))
+    end = " (the rest is not shown)" if piece.get("truncated") else ""
+    return f"{piece['title']} ({piece['source']}{dated}{also})\n{piece['text']}{end}"
 
 
 def show_answers(turns: Iterable[Turn], *, heading: str = "") -> str:
@@ -44,8 +46,13 @@ def _said(turn: Turn) -> str:
 
 
 def _cited(citation: Citation) -> str:
-    mark = " [this id was never shown to the debater]" if citation["fabricated"] else ""
-    return f"Cites {citation['evidence_id']}{mark}: {citation['quote']}"
+    return f"Cites {citation['evidence_id']}{_mark(citation)}: {citation['quote']}"
+
+
+def _mark(citation: Citation) -> str:
+    if citation["fabricated"]:
+        return " [this id was never shown to the debater]"
+    return "" if citation["verified"] else " [this quote does not stand in the evidence]"
 
 
 def show_history(turns: Sequence[Turn]) -> str:
@@ -78,5 +85,9 @@ def show_scores(scores: Mapping[str, Mapping[str, float | None]]) -> str:
 
 def shown_ids(evidence: Iterable[Evidence], turns: Iterable[Turn] = ()) -> set[str]:
     """Ids that a reader of this evidence and these answers has seen; a fabricated one stays fabricated."""
-    cited = {c["evidence_id"] for t in turns for c in t.get("citations") or [] if not c["fabricated"]}
-    return {piece["id"] for piece in evidence} | cited
+    return {piece["id"] for piece in evidence} | cited_ids(turns)
+
+
+def cited_ids(turns: Iterable[Turn]) -> set[str]:
+    """Ids that answers cite and whose writers were shown them."""
+    return {c["evidence_id"] for t in turns for c in t.get("citations") or [] if not c["fabricated"]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import islice
@@ -77,13 +77,20 @@ class Speaker:
     structured_output: StructuredOutput = "json_schema"
     limits: Limits = DEFAULT_LIMITS
 
-    async def ask(self, prompt: tuple[str, str], reply: type[R], evidence_ids: Sequence[str] = ()) -> R:
+    async def ask(
+        self,
+        prompt: tuple[str, str],
+        reply: type[R],
+        evidence_ids: Sequence[str] = (),
+        check: Callable[[R], str] | None = None,
+    ) -> R:
         """Asks for a structured reply. A reply that cannot be used is asked for again once, with the reason said.
 
         Args:
             prompt: instructions and data.
             reply: what the reply must be.
             evidence_ids: what the reply may cite; only a tight endpoint's schema uses them.
+            check: what is wrong with a reply's quotes, nothing where they will do; one with faults is ``unquoted``.
 
         Raises:
             UserError, WorldError: the call failed for good.
@@ -99,6 +106,8 @@ class Speaker:
         for last in (False, True):
             message, call = await self._call(messages, request)
             found, outcome, problem = read_reply(message, reply)
+            if found is not None and check is not None and (fault := check(found)):
+                found, outcome, problem = None, "unquoted", fault
             call["outcome"] = outcome
             if problem:
                 call["detail"] = problem

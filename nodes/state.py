@@ -33,11 +33,20 @@ Status = Literal["done", "failed", "cancelled", "interrupted"]
 
 
 class Citation(TypedDict):
-    """What an answer rests on. ``fabricated`` is true where the id was not among what the writer was shown."""
+    """What an answer rests on.
+
+    ``fabricated`` is true where the id was not among what the writer was shown, ``verified`` where the quote stands in
+    the evidence's stored text: from ``start`` to before ``end``, in code points (else null). ``text_hash`` names that
+    text: ``sha256:`` and the digest of its UTF-8, null where it is not known.
+    """
 
     evidence_id: str
     quote: str
     fabricated: bool
+    verified: bool
+    start: int | None
+    end: int | None
+    text_hash: str | None
 
 
 class TurnKey(TypedDict):
@@ -56,6 +65,7 @@ class Turn(TurnKey):
     role: NotRequired[str]
     query: NotRequired[str | None]
     evidence_ids: NotRequired[list[str]]
+    retrieval: NotRequired[Literal["ok", "empty", "failed"]]
     answer: NotRequired[str | None]
     rationale: NotRequired[str | None]
     citations: NotRequired[list[Citation]]
@@ -118,7 +128,7 @@ class Task(TypedDict):
 
 
 class Reading(TypedDict):
-    """What a debater read from: the source that was asked for, and the one that was really used."""
+    """What a debater read from: the source's name in the settings, and the one that was really used."""
 
     agent: str
     requested: str
@@ -286,12 +296,16 @@ class StepUpdate(TypedDict, total=False):
 
 
 class DebaterState(TypedDict):
-    """What the steps of one debater in one round may read. Its turn is the only one in ``turns``."""
+    """What the steps of one debater in one round may read. Its turn is the only one in ``turns``.
+
+    ``cited`` is the evidence that the opponents cite. Quotes are checked in it; it is not shown.
+    """
 
     claim: str
     task: Task
     debater: dict[str, Any]
     opponents: list[Turn]
+    cited: NotRequired[list[Evidence]]
     previous_query: str | None
     turns: Annotated[list[Turn], merge_turns]
     evidence: Annotated[list[Evidence], merge_evidence]

@@ -1,9 +1,10 @@
 """Sources of evidence behind one protocol, text encoders, and corpora on disk."""
 
-from moot.retrievers.corpus import DEMO_CORPORA, Manifest, Passage, index_passages, known_corpora, read_passages
+from moot.retrievers.corpus import DEMO_CORPORA, Manifest, index_passages, known_corpora
 from moot.retrievers.encoders import DEFAULT_ENCODER, Encoder, open_encoder
 from moot.retrievers.errors import MootError, ReplyError, UserError, WorldError
 from moot.retrievers.evidence import Evidence, Retrieval, Retriever, make_evidence, merge_evidence
+from moot.retrievers.files import Passage, read_passages
 from moot.retrievers.search import open_retriever
 
 __all__ = [

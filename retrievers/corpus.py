@@ -23,35 +23,14 @@ from typing import Any
 from moot.retrievers.encoders import DEFAULT_ENCODER, Encoder, open_encoder
 from moot.retrievers.errors import UserError, WorldError
 from moot.retrievers.evidence import clean
+from moot.retrievers.files import Passage, parse_passage
 from moot.retrievers.lazy import imported
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
+from pydantic import TypeAdapter
 
 DEMO_CORPORA = {"demo-encyclopaedia": "encyclopaedia.jsonl", "demo-news": "news.jsonl"}
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{2,62}")
-LONGEST_PARAGRAPH = 1200
-"""Characters of a paragraph of a text file that becomes one passage; about what the default encoder reads."""
-BATCH = 256
-"""Passages that are encoded and stored at a time; an interrupted build loses at most one batch."""
-
-
-class Passage(BaseModel):
-    """One passage of a corpus, as its JSONL line gives it."""
-
-    model_config = ConfigDict(extra="ignore", coerce_numbers_to_str=True)
-
-    id: str = Field(min_length=1, max_length=512)
-    title: str = ""
-    text: str = Field(min_length=1)
-    source: str = ""
-    url: str | None = None
-    published: str | None = None
-
-    @field_validator("text")
-    @classmethod
-    def _check_text(cls, text: str) -> str:
-        if not clean(text):
-            raise ValueError("holds no text")
-        return text
+BATCH = 512
+"""Passages that are encoded and stored at a time; an interrupted build loses at most two batches."""
 
 
 @dataclass(frozen=True)
@@ -142,98 +121,6 @@ def check_dimension(manifest: Manifest, dimension: int) -> None:
         )
 
 
-# --- reading files ----------------------------------------------------------------------------------------------------
-
-
-def read_passages(path: Path) -> Iterator[Passage]:
-    """Passages of a file or folder: ``.jsonl`` (one object a line), ``.txt`` and ``.md`` (one passage a paragraph).
-
-    Raises:
-        UserError: nothing to read there, or a line that is no passage (with file and line).
-    """
-    if not path.exists():
-        raise UserError(f"There is no file or folder {path}.", kind="missing_file")
-    found = path.rglob("*") if path.is_dir() else [path]
-    files = sorted(p for p in found if p.suffix.lower() in READERS and p.is_file())
-    if not files:
-        raise UserError(f"{path} holds nothing to index: give .jsonl, .txt or .md files.", kind="missing_file")
-    for file in files:
-        name = file.relative_to(path).as_posix() if path.is_dir() else file.name
-        try:
-            yield from READERS[file.suffix.lower()](file, name)
-        except OSError as error:
-            raise UserError(f"{name} cannot be read ({error.strerror}).", kind="invalid_file") from error
-
-
-def _read_jsonl(file: Path, name: str) -> Iterator[Passage]:
-    with file.open(encoding="utf-8-sig", errors="strict") as lines:
-        number = 0
-        try:
-            for number, line in enumerate(lines, start=1):
-                if line.strip():
-                    yield parse_passage(line, f"{name}, line {number}")
-        except UnicodeDecodeError as error:
-            raise UserError(
-                f"{name}, after line {number}: not UTF-8 text. Save the file as UTF-8.", kind="invalid_file"
-            ) from error
-
-
-def parse_passage(line: str, where: str) -> Passage:
-    """The passage that a JSONL line holds; ``where`` names file and line in the error."""
-    try:
-        return Passage.model_validate_json(line)
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        problem = f"{field}: {first['msg']}" if field else first["msg"]
-        raise UserError(
-            f"{where}: {problem}. Each line is an object with id, text and, if known, title, source, url, published.",
-            kind="invalid_file",
-        ) from error
-
-
-def _read_text(file: Path, name: str) -> Iterator[Passage]:
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{name}: not UTF-8 text. Save the file as UTF-8.", kind="invalid_file") from error
-    title = file.stem
-    for number, block in enumerate(re.split(r"\n\s*\n", text), start=1):
-        heading = re.match(r"#+\s+(.+)", block.strip()) if file.suffix.lower() == ".md" else None
-        if heading:
-            title = heading.group(1).strip()
-            block = block.strip()[heading.end() :]
-        parts = [part for part in _split(block.strip()) if clean(part)]
-        for i, part in enumerate(parts, start=1):
-            place = f"{name}#{number}" if len(parts) == 1 else f"{name}#{number}.{i}"
-            try:
-                yield Passage(id=place, title=title, text=part, source=name)
-            except ValidationError as error:
-                raise UserError(
-                    f"{name!r} cannot be indexed: its path, which becomes the passages' id, is too long or not UTF-8. "
-                    "Rename or move the file.",
-                    kind="invalid_file",
-                ) from error
-
-
-def _split(block: str) -> list[str]:
-    """A paragraph, at the ends of sentences or words where it is longer than what encoders read."""
-    if len(block) <= LONGEST_PARAGRAPH:
-        return [block]
-    splitter = imported("langchain_text_splitters").RecursiveCharacterTextSplitter(
-        separators=["\n", ". ", " ", ""], keep_separator="end", chunk_size=LONGEST_PARAGRAPH, chunk_overlap=0
-    )
-    parts: list[str] = splitter.split_text(block)
-    return parts
-
-
-READERS: dict[str, Callable[[Path, str], Iterator[Passage]]] = {
-    ".jsonl": _read_jsonl,
-    ".txt": _read_text,
-    ".md": _read_text,
-}
-
-
 # --- building and opening ---------------------------------------------------------------------------------------------
 
 
@@ -283,11 +170,20 @@ async def _build(
     collection = await asyncio.to_thread(_open_collection, name, writing=True)
     await asyncio.to_thread(_write_manifest, name, tool.name, dimension, collection, False)
     seen = encoded = 0
-    while batch:
-        encoded += await _store(name, collection, tool, dimension, batch)
-        seen += len(batch)
-        progress(seen, encoded)
-        batch = await asyncio.to_thread(next, batches, None)
+    storing: asyncio.Future[None] | None = None
+    try:
+        while batch:
+            fresh, vectors = await _encode(name, collection, tool, dimension, batch)
+            if storing:
+                await storing
+                progress(seen, encoded)
+            storing = asyncio.ensure_future(asyncio.to_thread(_store, name, collection, fresh, vectors))
+            seen, encoded = seen + len(batch), encoded + len(fresh)
+            batch = await asyncio.to_thread(next, batches, None)
+    finally:
+        if storing:  # while it is written the next one is encoded; what is encoded is kept in any case
+            await storing
+    progress(seen, encoded)
     return await asyncio.to_thread(_write_manifest, name, tool.name, dimension, collection, True)
 
 
@@ -309,30 +205,41 @@ def _batches(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
         yield batch
 
 
-async def _store(name: str, collection: Any, encoder: Encoder, dimension: int, batch: list[Passage]) -> int:
-    """Stores a batch; returns how many passages had to be encoded."""
+async def _encode(
+    name: str, collection: Any, encoder: Encoder, dimension: int, batch: list[Passage]
+) -> tuple[list[Passage], list[list[float]]]:
+    """The passages of a batch that are not stored as they are, and their vectors."""
     batch = list({p.id: p for p in batch}.values())  # one passage may be given twice
+    fresh = await asyncio.to_thread(_not_stored, name, collection, batch)
+    if not fresh:
+        return [], []
+    vectors = await encoder.embed([clean(f"{p.title}. {p.text}" if p.title else p.text) for p in fresh])
+    if len(vectors[0]) != dimension:
+        raise WorldError(
+            f"The encoder {encoder.name} gave vectors of {dimension} and then of {len(vectors[0])} dimensions. "
+            "Run the same `moot index` again, or use another encoder.",
+            kind="bad_response",
+        )
+    return fresh, vectors
+
+
+def _not_stored(name: str, collection: Any, batch: list[Passage]) -> list[Passage]:
     with chroma_errors(name, "it cannot be read"):
-        stored = await asyncio.to_thread(collection.get, ids=[p.id for p in batch], include=["documents", "metadatas"])
+        stored = collection.get(ids=[p.id for p in batch], include=["documents", "metadatas"])
     known = {i: (d, m) for i, d, m in zip(stored["ids"], stored["documents"], stored["metadatas"], strict=True)}
-    fresh = [p for p in batch if known.get(p.id) != (clean(p.text), _metadata(p))]
-    if fresh:
-        vectors = await encoder.embed([clean(f"{p.title}. {p.text}" if p.title else p.text) for p in fresh])
-        if len(vectors[0]) != dimension:
-            raise WorldError(
-                f"The encoder {encoder.name} gave vectors of {dimension} and then of {len(vectors[0])} dimensions. "
-                "Run the same `moot index` again, or use another encoder.",
-                kind="bad_response",
-            )
-        with chroma_errors(name, "it cannot be written"):
-            await asyncio.to_thread(
-                collection.upsert,
-                ids=[p.id for p in fresh],
-                documents=[clean(p.text) for p in fresh],
-                metadatas=[_metadata(p) for p in fresh],
-                embeddings=vectors,
-            )
-    return len(fresh)
+    return [p for p in batch if known.get(p.id) != (clean(p.text), _metadata(p))]
+
+
+def _store(name: str, collection: Any, passages: list[Passage], vectors: list[list[float]]) -> None:
+    if not passages:
+        return
+    with chroma_errors(name, "it cannot be written"):
+        collection.upsert(
+            ids=[p.id for p in passages],
+            documents=[clean(p.text) for p in passages],
+            metadatas=[_metadata(p) for p in passages],
+            embeddings=vectors,
+        )
 
 
 def _metadata(passage: Passage) -> dict[str, str]:

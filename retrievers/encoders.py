@@ -9,12 +9,12 @@ import logging
 import math
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from queue import PriorityQueue
+from queue import Empty, PriorityQueue
 from typing import Any, Protocol
 
 from moot.retrievers.endpoint import (
@@ -39,7 +39,9 @@ FEW = 16
 """Texts up to which a list is a debate's, and worth remembering."""
 # Whole steps of length: the CPU library prepares itself anew for every shape of input that it meets.
 STEP = 32
-PADDING = {"padding": True, "pad_to_multiple_of": STEP, "truncation": True, "return_tensors": "pt"}
+BULK_STEP = 8
+TOKENS_AT_ONCE = 4096
+"""Tokens of a corpus that go through the model at a time, padding included."""
 REMEMBERED = 1000
 """Vectors kept."""
 
@@ -79,18 +81,19 @@ async def open_encoder(name: str = DEFAULT_ENCODER, limits: Limits = DEFAULT_LIM
 class SentenceEncoder:
     """A sentence-transformers model in this process.
 
-    Long lists (a corpus) are encoded in full precision. Short lists (queries, claims, questions) are what a debate
-    waits for: they are encoded beside them, in bfloat16 where the processor computes in it (cosines differ by less
-    than 0.01 then), and remembered, as debates come back to the same texts.
+    Where the processor computes in bfloat16, so does the model (cosines differ by less than 0.01 then). Short lists
+    (queries, claims, questions) are what a debate waits for: they go beside the long ones (a corpus), together with
+    those of other debates that arrive meanwhile, and are remembered, as debates come back to the same texts.
     """
 
     def __init__(self, name: str, model: Any) -> None:
         torch = imported("torch")
         self.name = name
         self._model = model
-        self._quick = quick_encoder(model)
+        self._quick, self._long = fast_encoders(model)
         self._bulk = ThreadPoolExecutor(1, "encoder")  # PyTorch keeps workers for each thread that calls it
-        self._workers = single_threads(torch)
+        self._threads = min(4, torch.get_num_threads())
+        self._workers = single_threads(torch, self._threads)
         self._waiting: PriorityQueue[tuple[int, int, list[str], Future[list[Vector]]]] = PriorityQueue()
         self._count = itertools.count()
         self._known: dict[str, Vector] = {}
@@ -98,7 +101,7 @@ class SentenceEncoder:
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
         """One unit vector for each text, in order. Of the lists that wait, the shortest is served first."""
         if len(texts) > FEW:
-            return await asyncio.get_running_loop().run_in_executor(self._bulk, encode, self._model, list(texts))
+            return await asyncio.get_running_loop().run_in_executor(self._bulk, self._long, list(texts))
         known = {text: self._known[text] for text in texts if text in self._known}
         if missing := [text for text in dict.fromkeys(texts) if text not in known]:
             made: Future[list[Vector]] = Future()
@@ -112,18 +115,33 @@ class SentenceEncoder:
         return [known[text] for text in texts]
 
     def _serve(self) -> None:
-        _, _, texts, made = self._waiting.get_nowait()
-        if made.set_running_or_notify_cancel():
-            try:
-                made.set_result(self._quick(texts))
-            except Exception as error:  # noqa: BLE001 - whoever waits for the vectors gets it
+        if not (taken := self._take()):
+            return
+        try:
+            vectors = self._quick([text for texts, _ in taken for text in texts])
+        except Exception as error:  # noqa: BLE001 - whoever waits for the vectors gets it
+            for _, made in taken:
                 made.set_exception(error)
+            return
+        for texts, made in taken:
+            made.set_result(vectors[: len(texts)])
+            del vectors[: len(texts)]
+
+    def _take(self) -> list[tuple[list[str], Future[list[Vector]]]]:
+        """This thread's share of the lists that wait, the shortest first: those that arrive together go together."""
+        taken: list[tuple[list[str], Future[list[Vector]]]] = []
+        share = math.ceil(self._waiting.qsize() / self._threads)
+        with suppress(Empty):  # another thread was quicker
+            while len(taken) < share:
+                _, _, texts, made = self._waiting.get_nowait()
+                if made.set_running_or_notify_cancel():
+                    taken.append((texts, made))
+        return taken
 
 
-def single_threads(torch: Any) -> ThreadPoolExecutor:
+def single_threads(torch: Any, count: int) -> ThreadPoolExecutor:
     """Threads that each compute alone: one text is too little to share out, and texts come several at once."""
     cores = torch.get_num_threads()
-    count = min(4, cores)
     started = threading.Barrier(count + 1)
 
     def start() -> None:
@@ -145,56 +163,87 @@ def encode(model: Any, texts: list[str]) -> list[Vector]:
     return rows
 
 
-def quick_encoder(model: Any) -> Callable[[list[str]], list[Vector]]:
-    """`encode` for short lists, in a third of the time: reduced precision, and the model as one traced function.
+Encode = Callable[[list[str]], list[Vector]]
+
+
+def fast_encoders(model: Any) -> tuple[Encode, Encode]:
+    """`encode` for short lists and for long ones: reduced precision, and the model as one traced function.
 
     A traced model computes outside Python from end to end; otherwise a busy event loop and the model keep taking
     Python's lock from each other between its hundreds of small steps. A model that cannot be traced, or that gives
     other vectors then, is used as it is.
     """
     torch = imported("torch")
-    quick = copy.deepcopy(model).requires_grad_(False)
+    fast = copy.deepcopy(model).requires_grad_(False)
     # The processor is asked, not timed, so that a machine always gives the same vectors.
     able: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     if able.get("avx512_bf16") or able.get("amx_bf16"):
-        quick = quick.bfloat16()
+        fast = fast.bfloat16()
 
     def compute(features: dict[str, Any]) -> Any:
-        vectors = quick(features)["sentence_embedding"]
+        vectors = fast(features)["sentence_embedding"]
         return torch.nn.functional.normalize(vectors.float(), dim=1)
-
-    def run(texts: list[str], compute: Any) -> list[Vector]:
-        features = dict(quick.tokenizer(texts, **PADDING))
-        steps = ((features["attention_mask"].sum(dim=1) - 1) // STEP).tolist()
-        if len(set(steps)) > 1:
-            # Texts of like length go together, so that a text's vector does not depend on its neighbours.
-            alike = {step: [t for t, s in zip(texts, steps, strict=True) if s == step] for step in set(steps)}
-            found = {t: v for group in alike.values() for t, v in zip(group, run(group, compute), strict=True)}
-            return [found[text] for text in texts]
-        with torch.inference_mode():
-            vectors: list[Vector] = compute(features).tolist()
-        return vectors
 
     samples = ["One short text.", "Another one.", "A text of another length. " * 12]
     try:
         with torch.inference_mode(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of what a trace may get wrong: that is what the comparison is for
-            traced = torch.jit.trace(compute, (dict(quick.tokenizer(samples[:2], **PADDING)),), check_trace=False)
-        tried = [run(samples, traced), [run([text], traced)[0] for text in samples]]
+            few = dict(fast.tokenizer(samples[:2], padding=True, return_tensors="pt"))
+            traced = torch.jit.trace(compute, (few,), check_trace=False)
+        batches = Batches(torch, fast.tokenizer, traced)
         wanted = torch.tensor(encode(model, samples))
+        tried = [batches.quick(samples), batches.long(samples), [batches.quick([text])[0] for text in samples]]
         if all((torch.tensor(vectors) * wanted).sum(dim=1).min() >= 0.99 for vectors in tried):
-            return lambda texts: run(texts, traced)
+            return batches.quick, batches.long
     except Exception as error:  # noqa: BLE001 - whatever a model cannot do here, `encode` is there for it
-        logger.debug("No quick encoder: %s", error)
-    return lambda texts: encode(model, texts)
+        logger.debug("No fast encoder: %s", error)
+    return partial(encode, model), partial(encode, model)
 
 
-_loading = threading.Lock()
+class Batches:
+    """Texts through a traced model, in batches of like length."""
+
+    def __init__(self, torch: Any, tokenizer: Any, compute: Callable[[dict[str, Any]], Any]) -> None:
+        self._torch = torch
+        self._tokenizer = tokenizer
+        self._compute = compute
+
+    def quick(self, texts: list[str]) -> list[Vector]:
+        """A short list: texts of like length go together, so that a vector does not depend on its neighbours."""
+        tokens = self._tokenizer(texts, truncation=True)
+        steps = [(len(row) - 1) // STEP for row in tokens["input_ids"]]
+        alike = [[i for i, s in enumerate(steps) if s == step] for step in dict.fromkeys(steps)]
+        return self._run(tokens, alike, STEP)
+
+    def long(self, texts: list[str]) -> list[Vector]:
+        """A long list: the longest first, as many at a time as `TOKENS_AT_ONCE` hold."""
+        tokens = self._tokenizer(texts, truncation=True)
+        lengths = [len(row) for row in tokens["input_ids"]]
+        batches: list[list[int]] = []
+        most = 0
+        for i in sorted(range(len(texts)), key=lambda i: -lengths[i]):
+            if not batches or len(batches[-1]) == most:
+                batches.append([])
+                most = max(1, TOKENS_AT_ONCE // lengths[i])
+            batches[-1].append(i)
+        return self._run(tokens, batches, BULK_STEP)
+
+    def _run(self, tokens: Mapping[str, list[list[int]]], batches: list[list[int]], step: int) -> list[Vector]:
+        found: dict[int, Vector] = {}
+        with self._torch.inference_mode():
+            for batch in batches:
+                some = {name: [rows[i] for i in batch] for name, rows in tokens.items()}
+                features = self._tokenizer.pad(some, pad_to_multiple_of=step, return_tensors="pt")
+                found |= zip(batch, self._compute(dict(features)).tolist(), strict=True)
+        return [found[i] for i in sorted(found)]
+
+
+loading = threading.Lock()
 
 
 def load_sentence_encoder(name: str) -> SentenceEncoder:
     """A sentence-transformers model by name, loaded once per process. Blocking."""
-    with _loading:
+    with loading:
         return _load(name)
 
 
@@ -208,7 +257,7 @@ def _load(name: str) -> SentenceEncoder:
     transformer = imported("sentence_transformers").SentenceTransformer
     try:
         if not Path(path).exists():
-            _check_hub(path)
+            check_hub(path)
         return SentenceEncoder(name, transformer(path, device="cpu"))
     except Exception as error:
         raise UserError(
@@ -219,7 +268,7 @@ def _load(name: str) -> SentenceEncoder:
         ) from error
 
 
-def _check_hub(name: str) -> None:
+def check_hub(name: str) -> None:
     """Asks once for a model that is not on this machine; to load it at once would try for minutes without a network."""
     hub = imported("huggingface_hub")
     if not isinstance(hub.try_to_load_from_cache(name, "config.json"), str):
@@ -258,7 +307,7 @@ async def open_cross_encoder(name: str) -> CrossScorer:
     """
 
     def load() -> CrossScorer:
-        with _loading:
+        with loading:
             return _load_cross(name)
 
     return await asyncio.to_thread(load)
@@ -269,7 +318,7 @@ def _load_cross(name: str) -> CrossScorer:
     kind = imported("sentence_transformers").CrossEncoder
     try:
         if not Path(name).exists():
-            _check_hub(name)
+            check_hub(name)
         model = kind(name, device="cpu")
         if model.num_labels != 1:
             raise ValueError("it does not give one value for two texts")

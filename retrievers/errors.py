@@ -46,7 +46,7 @@ USER_KINDS = frozenset(
 )
 """Kinds of errors that the caller can mend; a stored error tells the two sides apart by its kind."""
 
-Outcome = Literal["unparsed", "refused", "cut", "empty"]
+Outcome = Literal["unparsed", "refused", "cut", "empty", "unquoted"]
 
 
 class ErrorRecord(TypedDict):

@@ -14,18 +14,34 @@ class Retrieval(TypedDict):
     """One finding of a piece: by which query, how high it scored, and (once a debate holds it) who asked and when.
 
     ``score`` is the source's own: cosine similarity in [-1, 1] for dense search, the BM25 weight (0 or more) for
-    lexical search, the vendor's figure for web search; null where the source gives none.
+    lexical search, the weighted sum of both in [0, 1] for hybrid search, the vendor's figure for web search; null where
+    the source gives none. ``rank`` counts from 1 in the source's own order, ``retrieved`` is the moment in ISO form.
     """
 
     query: str
     score: float | None
     retriever: str
+    rank: NotRequired[int]
+    retrieved: NotRequired[str]
     round: NotRequired[int]
     agent: NotRequired[str]
 
 
+class Origin(TypedDict):
+    """Where a text stands."""
+
+    source: str
+    title: str
+    url: NotRequired[str]
+    published: NotRequired[str]
+
+
 class Evidence(TypedDict):
-    """A piece of evidence. ``id`` is stable: it depends on the source and the text alone."""
+    """A piece of evidence. ``id`` is stable: it depends on the source and the text alone.
+
+    ``published`` is as the source gives it; in a debate it is a date in ISO form (a year, a month or a day) where it
+    could be read. ``also`` is where else the same text was found; ``truncated`` is there where the text was longer.
+    """
 
     id: str
     title: str
@@ -33,6 +49,8 @@ class Evidence(TypedDict):
     source: str
     url: NotRequired[str]
     published: NotRequired[str]
+    also: NotRequired[list[Origin]]
+    truncated: NotRequired[bool]
     retrievals: list[Retrieval]
 
 
@@ -57,6 +75,8 @@ def clean(text: str) -> str:
     Control characters that part words, such as a form feed, become spaces.
     """
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
+    if lines.replace("\n", "").replace("\t", "").isprintable():  # no such character; most texts
+        return unicodedata.normalize("NFC", lines).strip()
     shown = "".join(c if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf", "Cs") else _gap(c) for c in lines)
     return unicodedata.normalize("NFC", shown).strip()
 
@@ -90,9 +110,9 @@ def make_evidence(
         "source": source,
         "retrievals": [{"query": query, "score": score, "retriever": retriever}],
     }
-    if url:
+    if url and (url := clean(url)):
         piece["url"] = url
-    if published:
+    if published and (published := clean(published)):
         piece["published"] = published
     return piece
 
@@ -111,5 +131,8 @@ def merge_evidence(old: Iterable[Evidence] | None, new: Iterable[Evidence] | Non
             merged[piece["id"]] = piece
         else:
             fresh = [r for r in piece["retrievals"] if r not in known["retrievals"]]
-            merged[piece["id"]] = {**known, "retrievals": known["retrievals"] + fresh}
+            joined: Evidence = {**known, "retrievals": known["retrievals"] + fresh}
+            merged[piece["id"]] = joined
+            if also := [o for o in piece.get("also", []) if o not in known.get("also", [])]:
+                joined["also"] = [*known.get("also", []), *also]
     return list(merged.values())

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from moot.retrievers.endpoint import close_clients
 
-for name in [n for n in os.environ if n.endswith(("_API_KEY", "_BASE_URL"))]:
-    del os.environ[name]  # tests use the endpoints that they start, whatever the machine has
+LIVE = {name: os.environ.pop(name) for name in list(os.environ) if name.endswith(("_API_KEY", "_BASE_URL"))}
+"""What the machine has; only tests marked live use it, the others use the endpoints that they start."""
 os.environ |= {"LANGSMITH_TRACING": "false", "LANGCHAIN_TRACING_V2": "false", "HF_HUB_OFFLINE": "1"}
 
 STUB = Path(__file__).parent / "stub_llm.py"

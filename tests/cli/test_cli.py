@@ -90,6 +90,7 @@ def test_json_is_the_document_and_nothing_else(start_stub: StartStub, tmp_path: 
         (["verify", CLAIM, "--preset", "medqs"], 2, "Did you mean medqa?"),
         (["index", "/nowhere", "--corpus", "mine"], 2, "no file or folder"),
         (["settings", "nothing"], 2, "no graph 'nothing'"),
+        (["eval", "retrieval", "--data", "/nowhere"], 2, "no folder /nowhere/qrels"),
     ],
 )
 def test_mistakes_end_in_a_sentence(
@@ -163,6 +164,34 @@ def test_index_and_read_a_corpus(start_stub: StartStub, tmp_path: Path) -> None:
     document = json.loads(debate.stdout)
     assert {c["retriever"] for c in document["corpora"]} == {"chroma:my-notes", "bm25:my-notes"}
     assert [e["title"] for e in document["evidence"]] == ["Bridge"]
+
+
+def test_eval_retrieval(start_stub: StartStub, tmp_path: Path) -> None:
+    start_stub()
+    files = {
+        "corpus/metals.jsonl": {"id": "a", "title": "Tin", "text": "Tin is soft.", "source": "Notes"},
+        "corpus/birds.jsonl": {"id": "b", "title": "Wren", "text": "Wrens sing.", "source": "Notes"},
+        "qrels/visible/alloys.jsonl": {"qid": "1", "query": "tin", "gold": [{"id": "a", "rel": 1}]},
+    }
+    for name, record in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(json.dumps(record))
+    out = tmp_path / "figures.json"
+    command = ["eval", "retrieval", "--data", str(tmp_path), "--source", "bm25", "--embedder", "openai:stub-embedding"]
+    shown = moot(*command, "--against", "chroma", "--out", str(out))
+    assert shown.returncode == 0, shown.stderr
+    said = " ".join(shown.stdout.split())
+    for words in (
+        "alloys own 1 bm25 1.000 [1.00, 1.00]",
+        "bm25 chroma union alloys +.000 [+.00, +.00]",
+        "2,000 resamples",
+    ):
+        assert words in said
+    document = json.loads(out.read_text())
+    assert [(row["corpus"], row["passages"]) for row in document["rows"]] == [("own", 1), ("union", 2)]
+    assert [s["source"] for s in document["rows"][0]["sources"]] == ["bm25", "chroma"]
+    printed = json.loads(moot(*command, "--against", "chroma", "--json").stdout)
+    assert printed | {"measured_at": ""} == document | {"measured_at": ""}
 
 
 def test_listings() -> None:

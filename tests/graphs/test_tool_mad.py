@@ -175,7 +175,8 @@ async def test_a_fabricated_citation_is_marked(start_stub: StartStub) -> None:
     invented = [{"evidence_id": "ev-0000000000", "quote": "never said"}]
     start_stub([says("rag", "SUPPORTS", citations=invented), says("search", "SUPPORTS"), *supports([True], CLAIM)])
     document = await debate()
-    assert document["turns"][0]["citations"] == [{**invented[0], "fabricated": True}]
+    nowhere = {"verified": False, "start": None, "end": None, "text_hash": None}
+    assert document["turns"][0]["citations"] == [{**invented[0], "fabricated": True, **nowhere}]
     assert [w["kind"] for w in document["warnings"]] == ["fabricated_citation"]
     assert verdict_citations(document) == []
 

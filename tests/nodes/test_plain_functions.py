@@ -61,6 +61,20 @@ async def test_an_answer() -> None:
     assert (await respond(CLAIM, make_task(options=["yes", "no"]), [], FAKE)).answer in ("A", "B")
 
 
+async def test_an_answer_whose_quotes_have_to_stand() -> None:
+    said = '{"rationale": "So.", "citations": [{"evidence_id": "%s", "quote": "%s"}], "answer": "SUPPORTS"}'
+    [piece] = evidence()
+    replies = [said % (piece["id"], quote) for quote in ("It was", "it is", "It is")]
+    with pytest.raises(ReplyError) as unquoted:
+        await respond(CLAIM, TASK, [piece], FakeListChatModel(responses=replies), verified_quotes=True)
+    assert unquoted.value.kind == "unquoted"
+    with pytest.raises(ReplyError):
+        await judge(CLAIM, TASK, [ANSWER], [piece], FakeListChatModel(responses=replies), verified_quotes=True)
+    model = FakeListChatModel(responses=replies[1:])
+    assert (await respond(CLAIM, TASK, [piece], model, verified_quotes=True)).citations[0].quote == "It is"
+    assert await respond(CLAIM, TASK, [], FakeListChatModel(responses=replies), verified_quotes=True)
+
+
 async def test_faithfulness() -> None:
     found = await faithfulness("It is so.", evidence(), FAKE, claim=CLAIM)
     assert len(found.statements) == len(found.supported) > 0

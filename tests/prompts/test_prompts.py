@@ -6,7 +6,7 @@ import asyncio
 import random
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import resources
 from typing import Any, TypeVar, cast
 
@@ -23,7 +23,7 @@ from moot.nodes.respond import respond
 from moot.nodes.retrieve import find_keywords, summarise
 from moot.nodes.score import answer_relevance, faithfulness
 from moot.nodes.speaker import Speaker
-from moot.nodes.state import Turn
+from moot.nodes.state import Citation, Turn
 from moot.nodes.task import make_task
 from moot.prompts import as_data, fill, load, placeholders
 from moot.retrievers import Evidence
@@ -42,7 +42,13 @@ class Recorder(Speaker):
         self.text = text
         self.seen: list[tuple[str, str]] = []
 
-    async def ask(self, prompt: tuple[str, str], reply: type[R], evidence_ids: Sequence[str] = ()) -> R:
+    async def ask(
+        self,
+        prompt: tuple[str, str],
+        reply: type[R],
+        evidence_ids: Sequence[str] = (),
+        check: Callable[[R], str] | None = None,
+    ) -> R:
         self.seen.append(prompt)
         if reply is StatementsReply:
             return cast(R, reply.model_construct(statements=[self.text, PLAIN]))
@@ -60,6 +66,18 @@ class Flat:
         return [[1.0, 0.0] for _ in texts]
 
 
+def citation(evidence_id: str, quote: str, *, fabricated: bool) -> Citation:
+    return {
+        "evidence_id": evidence_id,
+        "quote": quote,
+        "fabricated": fabricated,
+        "verified": False,
+        "start": None,
+        "end": None,
+        "text_hash": None,
+    }
+
+
 def rendered(text: str) -> list[tuple[str, str]]:
     """Every prompt of Tool-MAD with one text in every place that holds what others wrote."""
     evidence: list[Evidence] = [
@@ -72,10 +90,7 @@ def rendered(text: str) -> list[tuple[str, str]]:
         "step": "respond",
         "answer": text,
         "rationale": text,
-        "citations": [
-            {"evidence_id": text, "quote": text, "fabricated": True},
-            {"evidence_id": "ev-1", "quote": text, "fabricated": False},
-        ],
+        "citations": [citation(text, text, fabricated=True), citation("ev-1", text, fabricated=False)],
     }
     silent: Turn = {**turn, "agent": "rag", "answer": None, "round": 2}
     turns = [turn, silent]

@@ -17,9 +17,11 @@ Answer = Callable[[int, dict[str, Any]], web.Response | None]
 
 @dataclass
 class Server:
-    """A running server: its address, and the headers and bodies of what it was sent."""
+    """A running server: its address, and the paths, queries, headers and bodies of what it was sent."""
 
     url: str = ""
+    paths: list[str] = field(default_factory=list)
+    queries: list[dict[str, str]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     bodies: list[dict[str, Any]] = field(default_factory=list)
 
@@ -37,6 +39,8 @@ async def serve() -> AsyncIterator[Serve]:
         server = Server()
 
         async def handle(request: web.Request) -> web.Response:
+            server.paths.append(request.path)
+            server.queries.append(dict(request.query))
             server.headers.append(dict(request.headers))
             server.bodies.append(await request.json() if request.can_read_body else {})
             said = answer(len(server.bodies), server.bodies[-1])

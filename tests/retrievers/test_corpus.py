@@ -18,12 +18,12 @@ from moot.retrievers import Passage, UserError, WorldError, index_passages, know
 from moot.retrievers.corpus import (
     BATCH,
     DEMO_CORPORA,
-    LONGEST_PARAGRAPH,
     all_passages,
     corpora_folder,
     demo_passages,
     read_manifest,
 )
+from moot.retrievers.files import LONGEST_PARAGRAPH
 
 from .conftest import Serve
 
@@ -132,7 +132,7 @@ asyncio.run(index_passages("killed", read_passages(Path(sys.argv[1])), progress=
 
 
 SMALL = 2000
-KILLED_AFTER = 5 * BATCH  # Chroma writes its index to files at 1,000 passages
+KILLED_AFTER = 2 * BATCH  # Chroma writes its index to files at 1,000 passages
 
 
 def kill_while_indexing(source: Path) -> None:

@@ -26,9 +26,9 @@ async def test_names_say_what_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (await open_retriever("web")).name == "tavily"
 
 
-@pytest.mark.parametrize("name", ["", "google", "Chroma", "tavily:demo-news", "web:demo-news"])
+@pytest.mark.parametrize("name", ["", "google", "Chroma", "tavily:demo-news", "web:demo-news", "web:", "wikipedia:en"])
 async def test_unknown_names_are_refused(name: str) -> None:
-    with pytest.raises(UserError, match="Known: chroma, chroma:CORPUS") as caught:
+    with pytest.raises(UserError, match="Known: chroma, bm25, hybrid") as caught:
         await open_retriever(name)
     assert caught.value.kind == "unknown_retriever"
 

@@ -1,0 +1,193 @@
+"""``moot eval retrieval``."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from moot.cli.index import progress_bars
+from moot.cli.output import check_writable, give
+from moot.cli.tables import show
+from moot.evals.measures import CONFIDENCE, MEASURES, RESAMPLES, SEED, K
+from moot.evals.qrels import Row, Scope, read_rows
+from moot.evals.retrieval import SOURCES, Difference, Measured, check_sources, compare, estimates, measure
+from moot.retrievers import DEFAULT_ENCODER
+from moot.retrievers.endpoint import close_clients
+from rich.console import Console
+from rich.progress import TaskID
+from rich.table import Table
+from rich.text import Text
+
+TITLES = {"recall@3": "recall@3", "recall@10": "recall@10", "ndcg@10": "nDCG@10", "mrr@10": "MRR@10"}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line says."""
+
+    data: Path
+    split: str
+    qrels: Sequence[str]
+    sources: Sequence[str]
+    scopes: Sequence[Scope]
+    encoder: str | None
+    against: str | None
+
+
+def evaluate_retrieval(options: Options, *, as_json: bool, out: Path | None) -> None:
+    """Measures sources, and prints the figures as tables or as one JSON document.
+
+    Raises:
+        UserError: what the data, the options or indexing refuse; a file that cannot be written.
+        WorldError: the encoder's endpoint failed.
+    """
+    if out is not None:
+        check_writable(out)
+    sources = list(dict.fromkeys([*(options.sources or SOURCES), *([options.against] if options.against else [])]))
+    check_sources(sources)
+    rows = read_rows(options.data, options.split, options.qrels, options.scopes)
+    encoder = options.encoder or DEFAULT_ENCODER
+    document = report(run(rows, sources, encoder), options, encoder)
+    give(document, as_json=as_json, out=out)
+    if not as_json:
+        show(figures_table(document))
+        if document["differences"]:
+            show(differences_table(document))
+
+
+def report(measured: Sequence[Measured], options: Options, encoder: str) -> dict[str, Any]:
+    """The document: what was measured, by what and how, and every figure."""
+    each, means = compare(measured, options.against)
+    return {
+        "moot_version": version("moot"),
+        "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "processor": processor(),
+        "encoder": encoder,
+        "split": options.split,
+        "k": K,
+        "bootstrap": {"resamples": RESAMPLES, "confidence": CONFIDENCE, "seed": SEED},
+        "rows": [row_record(row) for row in measured],
+        "differences": [difference_record(one) for one in each],
+        "mean_differences": [difference_record(one) for one in means],
+    }
+
+
+def run(rows: Sequence[Row], sources: Sequence[str], encoder: str) -> list[Measured]:
+    """Measures, with bars on standard error."""
+
+    async def work() -> list[Measured]:
+        try:
+            return await measure(rows, sources, encoder, advance)
+        finally:
+            await close_clients()
+
+    bars: dict[str, TaskID] = {}
+    with progress_bars(Console(stderr=True)) as progress:
+
+        def advance(what: str, done: int, total: int) -> None:
+            if what not in bars:
+                bars[what] = progress.add_task(what, total=total)
+            progress.update(bars[what], completed=done)
+
+        return asyncio.run(work())
+
+
+def processor() -> str:
+    """The processor's name."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:  # not Linux
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
+
+
+def row_record(measured: Measured) -> dict[str, Any]:
+    """A row as the document holds it."""
+    row = measured.row
+    sources = [
+        {
+            "source": source,
+            "nothing_found": measured.nothing_found[source],
+            "measures": {name: estimate._asdict() for name, estimate in known.items()},
+            "per_query": measured.values[source],
+        }
+        for source, known in estimates(measured).items()
+    ]
+    return {
+        "qrels": row.qrels,
+        "corpus": row.scope,
+        "files": list(row.files),
+        "passages": len(row.passages),
+        "queries": [query.qid for query in row.queries],
+        "sources": sources,
+    }
+
+
+def difference_record(one: Difference) -> dict[str, Any]:
+    """A difference as the document holds it."""
+    return {
+        "source": one.source,
+        "against": one.against,
+        "corpus": one.scope,
+        "qrels": list(one.qrels),
+        "ndcg@10": one.estimate._asdict(),
+    }
+
+
+def figures_table(document: dict[str, Any]) -> Table:
+    """A line for each row and source; the best of a row in bold."""
+    bootstrap = document["bootstrap"]
+    caption = (
+        f"Split {document['split']}, encoder {document['encoder']}, the first {document['k']} pieces. In brackets: "
+        f"{bootstrap['confidence']:.0%} percentile bootstrap intervals, {bootstrap['resamples']:,} resamples of the "
+        f"queries.\nA query for which nothing was found counts with zeros. {document['processor']}; "
+        f"moot {document['moot_version']}."
+    )
+    table = Table(
+        *("qrels", "corpus", "queries", "source", *TITLES.values(), "nothing found"),
+        box=None,
+        padding=(0, 2, 0, 0),
+        caption=Text(caption),
+        caption_justify="left",
+    )
+    for row in document["rows"]:
+        best = {name: max(s["measures"][name]["value"] for s in row["sources"]) for name in MEASURES}
+        place = [row["qrels"], row["corpus"], str(len(row["queries"]))]
+        for source in row["sources"]:
+            cells = [Text(figure(m), "bold" if m["value"] == best[n] else "") for n, m in source["measures"].items()]
+            table.add_row(*map(Text, (*place, source["source"])), *cells, str(source["nothing_found"]))
+    return table
+
+
+def differences_table(document: dict[str, Any]) -> Table:
+    """The paired differences, and their means over the rows."""
+    table = Table("nDCG@10 of", "less that of", "corpus", "qrels", "difference", box=None, padding=(0, 2, 0, 0))
+    for one in document["differences"]:
+        table.add_row(*difference_cells(one, one["qrels"][0]))
+    for one in document["mean_differences"]:
+        table.add_row(*difference_cells(one, f"mean of {len(one['qrels'])}"), style="bold")
+    return table
+
+
+def difference_cells(one: dict[str, Any], qrels: str) -> list[Text]:
+    """A difference as cells of its table."""
+    return [Text(cell) for cell in (one["source"], one["against"], one["corpus"], qrels, figure(one["ndcg@10"], "+"))]
+
+
+def figure(estimate: dict[str, float], sign: str = "") -> str:
+    """A figure with its interval: ``.472 [.41, .53]``; ``sign`` "+" gives every number one."""
+    return (
+        f"{short(estimate['value'], 3, sign)} [{short(estimate['low'], 2, sign)}, {short(estimate['high'], 2, sign)}]"
+    )
+
+
+def short(value: float, digits: int, sign: str = "") -> str:
+    """A number between -1 and 1 without its leading zero."""
+    return f"{round(value, digits) + 0.0:{sign}.{digits}f}".replace("0.", ".", 1)  # + 0.0: no -0

@@ -1,0 +1,55 @@
+"""One query put to several sources at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from moot.retrievers.errors import MootError, UserError
+from moot.retrievers.evidence import Evidence, Retriever
+from moot.retrievers.normalise import Rules, normalise
+from moot.retrievers.search import ONLINE
+
+MOST_WANTED = 500
+"""Pieces that are asked for at most."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found, and by the sources' names what kept the others from answering."""
+
+    evidence: list[Evidence]
+    failures: dict[str, MootError] = field(default_factory=dict)
+
+
+async def search_all(queries: Mapping[Retriever, str], rules: Rules) -> Finding:
+    """What sources find, each for its query, as one list.
+
+    A source that cannot answer is among the failures, and what the others found counts.
+
+    Raises:
+        UserError: a source is misconfigured; a used-up quota is a failure.
+    """
+    retrieved = datetime.now(UTC)
+    answers = await asyncio.gather(*(_ask(source, query, rules) for source, query in queries.items()))
+    found = [answer for answer in answers if not isinstance(answer, MootError)]
+    failures = {s.name: a for s, a in zip(queries, answers, strict=True) if isinstance(a, MootError)}
+    return Finding(await asyncio.to_thread(normalise, found, rules, retrieved), failures)
+
+
+async def _ask(source: Retriever, query: str, rules: Rules) -> list[Evidence] | MootError:
+    try:
+        return await source.search(query, wanted(source.name, rules))
+    except MootError as error:
+        if isinstance(error, UserError) and error.kind != "quota":
+            raise
+        return error
+
+
+def wanted(source: str, rules: Rules) -> int:
+    """How many pieces to ask a source for, so that enough are left of them; services may charge for more than ten."""
+    if source in ONLINE:
+        return max(rules.k, min(2 * rules.k, 10))
+    return min(MOST_WANTED, rules.k * (10 if rules.published_before else 2))

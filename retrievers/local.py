@@ -1,0 +1,275 @@
+"""Search in corpora of our own: dense, lexical, and both."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from moot.retrievers.corpus import Corpus, all_passages, check_dimension, chroma_errors, corpus_state, open_corpus
+from moot.retrievers.encoders import CrossScorer, Encoder, Vector, open_cross_encoder, open_encoder
+from moot.retrievers.endpoint import DEFAULT_LIMITS, Limits, made_in_thread, made_once
+from moot.retrievers.errors import UserError
+from moot.retrievers.evidence import Evidence, clean, make_evidence
+from moot.retrievers.files import Passage
+from moot.retrievers.lazy import imported
+
+DENSE_WEIGHT = 0.65
+"""The share of dense search in `fuse`; with it and `K1` set on the data's `rest` queries, see README."""
+K1, B = 1.2, 0.75
+"""BM25's parameters in hybrid search."""
+CANDIDATES = 100
+"""Passages from each of the two searches that are fused."""
+RERANKED = 30
+"""Fused passages that a cross-encoder ranks anew."""
+
+
+# --- opening ----------------------------------------------------------------------------------------------------------
+
+
+async def open_chroma(corpus: str, encoder: str, limits: Limits = DEFAULT_LIMITS) -> ChromaRetriever:
+    """Dense search in a corpus, opened once per event loop and state of the corpus."""
+
+    async def make() -> ChromaRetriever:
+        tool = await open_encoder(encoder, limits)
+        return ChromaRetriever(await open_corpus(corpus, tool.name), tool, corpus)
+
+    state = await asyncio.to_thread(corpus_state, corpus)
+    return await made_once(("chroma", corpus, state, encoder, limits), make)
+
+
+async def open_bm25(corpus: str) -> Bm25Retriever:
+    """Lexical search in a corpus, opened once per event loop and state of the corpus."""
+    state = await asyncio.to_thread(corpus_state, corpus)
+    return await made_in_thread(("bm25", corpus, state), lambda: Bm25Retriever(corpus, all_passages(corpus)))
+
+
+async def open_hybrid(
+    corpus: str, encoder: str, limits: Limits = DEFAULT_LIMITS, reranker: str | None = None
+) -> HybridRetriever:
+    """Dense and lexical search in a corpus, opened once per event loop and state of the corpus.
+
+    Raises:
+        UserError: as `open_corpus`, or the cross-encoder cannot be loaded.
+    """
+    dense = await open_chroma(corpus, encoder, limits)  # builds a demo corpus where there is none
+    state = await asyncio.to_thread(corpus_state, corpus)
+
+    def index() -> tuple[list[Passage], LexicalIndex]:
+        passages = all_passages(corpus)
+        texts = [f"{p.title}. {p.title}. {p.text}" if p.title else p.text for p in passages]  # titles count double
+        return passages, LexicalIndex(corpus, texts, k1=K1, b=B, stem=True)
+
+    passages, lexical = await made_in_thread(("hybrid", corpus, state), index)
+    scorer = await open_cross_encoder(reranker) if reranker else None
+    return HybridRetriever(dense, passages, lexical, scorer)
+
+
+# --- dense ------------------------------------------------------------------------------------------------------------
+
+
+class ChromaRetriever:
+    """Dense search in a corpus. Scores are cosines."""
+
+    def __init__(self, corpus: Corpus, encoder: Encoder, name: str) -> None:
+        self.name = f"chroma:{name}"
+        self.corpus = name
+        self.encoder = encoder.name
+        self.passages = corpus.manifest.passages
+        self._corpus = corpus
+        self._encoder = encoder
+
+    async def search(self, query: str, k: int) -> list[Evidence]:
+        """The ``k`` passages nearest to the query.
+
+        Raises:
+            UserError: the encoder's vectors do not fit the corpus, or the corpus is damaged.
+            WorldError: the encoder's endpoint failed.
+        """
+        query = clean(query)
+        if not query:
+            return []
+        found = await asyncio.to_thread(self._query, await self.embed(query), k, ["documents", "metadatas"])
+        rows = zip(found["documents"][0], found["metadatas"][0], found["distances"][0], strict=True)
+        return [self._piece(query, text, about, distance) for text, about, distance in rows]
+
+    async def embed(self, query: str) -> Vector:
+        """The query's vector, which fits the corpus."""
+        vector = (await self._encoder.embed([query]))[0]
+        check_dimension(self._corpus.manifest, len(vector))
+        return vector
+
+    def cosines(self, vector: Vector, count: int, others: Sequence[str]) -> dict[str, float]:
+        """The cosines of the ``count`` nearest passages, and of these others, by id. Blocking."""
+        np = imported("numpy")
+        found = self._query(vector, count, [])
+        near = {i: 1 - float(d) for i, d in zip(found["ids"][0], found["distances"][0], strict=True)}
+        missing = [i for i in others if i not in near]
+        if not missing:
+            return near
+        with chroma_errors(self._corpus.manifest.name, "it cannot be searched"):
+            rows = self._corpus.collection.get(ids=missing, include=["embeddings"])
+        return near | dict(
+            zip(rows["ids"], (np.asarray(rows["embeddings"]) @ np.asarray(vector)).tolist(), strict=True)
+        )
+
+    def _query(self, vector: Vector, k: int, include: list[str]) -> Any:
+        with chroma_errors(self._corpus.manifest.name, "it cannot be searched"):
+            return self._corpus.collection.query(
+                query_embeddings=[vector], n_results=k, include=[*include, "distances"]
+            )
+
+    def _piece(self, query: str, text: str, about: dict[str, str], distance: float) -> Evidence:
+        return make_evidence(
+            text=text,
+            title=about.get("title", ""),
+            source=about["source"],
+            url=about.get("url"),
+            published=about.get("published"),
+            query=query,
+            score=round(1 - distance, 6),
+            retriever=self.name,
+        )
+
+
+# --- lexical ----------------------------------------------------------------------------------------------------------
+
+
+class LexicalIndex:
+    """BM25 (Robertson and Zaragoza, as bm25s has it) over texts, without English stop words.
+
+    Args:
+        corpus: the corpus's name, for errors.
+        texts: one text a passage.
+        k1: how soon more of a word stops to count.
+        b: how much long texts are held back, from 0 to 1.
+        stem: whether words count by their stems (Porter's second).
+    """
+
+    def __init__(self, corpus: str, texts: Sequence[str], *, k1: float = 1.5, b: float = 0.75, stem: bool) -> None:
+        bm25s = imported("bm25s")
+        if not texts:
+            raise UserError(f"The corpus {corpus!r} is empty. Index some files into it.", kind="empty_corpus")
+        stemmer = imported("Stemmer").Stemmer("english") if stem else None
+        self._options: dict[str, Any] = {"stopwords": "en", "stemmer": stemmer, "show_progress": False}
+        self._index = bm25s.BM25(k1=k1, b=b)
+        tokens = bm25s.tokenize(list(texts), **self._options)
+        if not any(tokens.ids):
+            raise UserError(
+                f"The corpus {corpus!r} holds no words to search for; use chroma:{corpus}.", kind="empty_corpus"
+            )
+        self._index.index(tokens, show_progress=False)
+
+    def scores(self, query: str) -> Any:
+        """One weight (0 or more) for each text, as an array; None where the query has no word to search for."""
+        tokens = imported("bm25s").tokenize([query], return_ids=False, **self._options)[0]
+        return self._index.get_scores(tokens) if tokens else None
+
+
+def best_rows(scores: Any, count: int) -> list[int]:
+    """The places of the ``count`` highest scores above 0, highest first, the earlier of equal ones first."""
+    np = imported("numpy")
+    rows = np.flatnonzero(scores > 0)
+    if len(rows) > count:
+        least = np.partition(scores[rows], -count)[-count]
+        rows = rows[scores[rows] >= least]
+    return rows[np.argsort(-scores[rows], kind="stable")][:count].tolist()  # type: ignore[no-any-return]
+
+
+class Bm25Retriever:
+    """Lexical search over a corpus's passages: plain BM25, no stemming."""
+
+    def __init__(self, name: str, passages: list[Passage]) -> None:
+        self.name = f"bm25:{name}"
+        self.passages = len(passages)
+        self._stored = passages
+        self._index = LexicalIndex(name, [f"{p.title}. {p.text}" for p in passages], stem=False)
+
+    async def search(self, query: str, k: int) -> list[Evidence]:
+        """The ``k`` best passages that share a word with the query."""
+        return await asyncio.to_thread(self._search, clean(query), k)
+
+    def _search(self, query: str, k: int) -> list[Evidence]:
+        scores = self._index.scores(query)
+        rows = [] if scores is None else best_rows(scores, k)
+        return [as_evidence(self._stored[row], query, float(scores[row]), self.name) for row in rows]
+
+
+def as_evidence(passage: Passage, query: str, score: float, retriever: str) -> Evidence:
+    """A stored passage as a finding."""
+    return make_evidence(
+        **passage.model_dump(include={"text", "title", "url", "published"}),
+        source=clean(passage.source) or "(no source)",
+        query=query,
+        score=round(score, 6),
+        retriever=retriever,
+    )
+
+
+# --- hybrid -----------------------------------------------------------------------------------------------------------
+
+
+def fuse(dense: Mapping[str, float], lexical: Mapping[str, float], weight: float = DENSE_WEIGHT) -> dict[str, float]:
+    """Dense and lexical scores as one, by id, highest first: ``w cos / max cos + (1 - w) BM25 / max BM25``.
+
+    A passage without a lexical score shares no word with the query and counts 0 there. The share of a search without
+    any score above 0 is 0.
+
+    Args:
+        dense: cosines of all candidates.
+        lexical: BM25 weights.
+        weight: the share w of the dense scores, from 0 to 1.
+    """
+    near, alike = max(dense.values(), default=0.0), max(lexical.values(), default=0.0)
+    fused = {
+        i: weight * (cosine / near if near > 0 else 0.0)
+        + (1 - weight) * (lexical.get(i, 0.0) / alike if alike > 0 else 0.0)
+        for i, cosine in dense.items()
+    }
+    return dict(sorted(fused.items(), key=lambda item: -item[1]))
+
+
+class HybridRetriever:
+    """Dense and lexical search together. Scores are those of `fuse`, or the cross-encoder's where one ranks anew."""
+
+    def __init__(
+        self, dense: ChromaRetriever, passages: list[Passage], lexical: LexicalIndex, scorer: CrossScorer | None
+    ) -> None:
+        self.name = f"hybrid:{dense.corpus}"
+        self.encoder = dense.encoder
+        self.passages = dense.passages
+        self._dense = dense
+        self._stored = passages
+        self._rows = {p.id: row for row, p in enumerate(passages)}
+        self._lexical = lexical
+        self._scorer = scorer
+
+    async def search(self, query: str, k: int) -> list[Evidence]:
+        """The ``k`` passages that are best by meaning and words.
+
+        Raises:
+            UserError: as `ChromaRetriever.search`.
+            WorldError: the encoder's endpoint failed, or the cross-encoder did.
+        """
+        query = clean(query)
+        if not query:
+            return []
+        vector = await self._dense.embed(query)
+        fused = await asyncio.to_thread(self._fused, query, vector, max(CANDIDATES, k))
+        if self._scorer:
+            fused = await self._ranked_anew(query, list(fused)[: max(RERANKED, k)], self._scorer)
+        best = list(fused.items())[:k]
+        return [as_evidence(self._stored[self._rows[i]], query, score, self.name) for i, score in best]
+
+    def _fused(self, query: str, vector: Vector, count: int) -> dict[str, float]:
+        scores = self._lexical.scores(query)
+        lexical = [] if scores is None else [self._stored[row].id for row in best_rows(scores, count)]
+        dense = self._dense.cosines(vector, count, lexical)
+        known = {i: self._rows[i] for i in dense if i in self._rows}  # a passage stored since is not known yet
+        words = {} if scores is None else {i: float(scores[row]) for i, row in known.items()}
+        return fuse({i: dense[i] for i in known}, words)
+
+    async def _ranked_anew(self, query: str, ids: list[str], scorer: CrossScorer) -> dict[str, float]:
+        passages = [self._stored[self._rows[i]] for i in ids]
+        rated = await scorer.compare(query, [f"{p.title}. {p.text}" if p.title else p.text for p in passages])
+        return dict(sorted(zip(ids, rated, strict=True), key=lambda item: -item[1]))

@@ -1,0 +1,200 @@
+"""What sources find, made one list: dated, filtered, cut to length, and each text once.
+
+Sources give their results as they come; everything that enters a debate has passed `normalise`.
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from itertools import chain, zip_longest
+from urllib.parse import urlsplit
+
+from moot.retrievers.evidence import Evidence, Origin, evidence_id
+from moot.retrievers.lazy import imported
+
+TOKEN = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]|\w{1,4}|[^\w\s]")
+"""About what models count as a token: up to four letters or digits, a sign, or a Chinese, Japanese or Korean one."""
+WORD = re.compile(r"[-−+<>=≤≥]?\d+(?:[.,]\d+)*|\w+")
+WEB_SEARCHES = ("tavily", "serper")
+"""Sources whose pieces come from many websites."""
+SAME = 0.9
+"""Least share of the longer text's words that the shorter one has to hold to be the same text."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What is kept of the findings of one search.
+
+    Args:
+        k: most pieces from each source.
+        max_per_host: most pieces from one website, of sources that search the web; None for any number.
+        published_before: what is known to be published on this day or later is left out; None keeps all.
+        max_tokens: most tokens of a text, as `TOKEN` counts them.
+    """
+
+    k: int
+    max_per_host: int | None = None
+    published_before: date | None = None
+    max_tokens: int = 512
+
+
+def normalise(found: Sequence[Sequence[Evidence]], rules: Rules, retrieved: datetime) -> list[Evidence]:
+    """The findings of one or more sources for one query as one list, best first. Blocking.
+
+    Sources take turns: the first result of each, the second of each, and so on. Two pieces with the same text are one
+    piece with two origins: the one that was found first, where the other is added. Only white space, punctuation,
+    case, and a little more at the beginning or the end are passed over: one changed word can turn evidence around.
+
+    Args:
+        found: what each source found, best first.
+        rules: what is kept.
+        retrieved: when the sources were asked.
+    """
+    stamp = retrieved.isoformat(timespec="seconds")
+    ranked = [[_stamped(piece, rank, stamp) for rank, piece in enumerate(pieces, 1)] for pieces in found]
+    kept: list[Evidence] = []
+    words: list[list[str]] = []
+    hosts: Counter[str] = Counter()
+    taken: Counter[int] = Counter()
+    for source, piece in in_turns(ranked):
+        if is_late(piece.get("published"), rules.published_before):
+            continue
+        piece = shortened(piece, rules.max_tokens)
+        said = WORD.findall(piece["text"].casefold())
+        same = next((i for i, others in enumerate(words) if same_text(said, others)), None)
+        if same is not None:
+            kept[same] = with_origin(kept[same], piece)
+            continue
+        host = website(piece)
+        if taken[source] == rules.k or (host and hosts[host] == rules.max_per_host):
+            continue
+        taken[source] += 1
+        hosts[host] += 1
+        kept.append(piece)
+        words.append(said)
+    return kept
+
+
+def _stamped(piece: Evidence, rank: int, retrieved: str) -> Evidence:
+    stamped: Evidence = {
+        **piece,
+        "retrievals": [{**r, "rank": rank, "retrieved": retrieved} for r in piece["retrievals"]],
+    }
+    if given := piece.get("published"):
+        stamped["published"] = iso_date(given) or given
+    return stamped
+
+
+def in_turns(found: Sequence[Sequence[Evidence]]) -> Iterator[tuple[int, Evidence]]:
+    """The first of each list, then the second of each; with the list's number."""
+    numbered = [[(source, piece) for piece in pieces] for source, pieces in enumerate(found)]
+    return (pair for pair in chain.from_iterable(zip_longest(*numbered)) if pair is not None)
+
+
+def iso_date(text: str) -> str | None:
+    """A date in ISO form, as far as it goes: year, month, day; None where no date can be read.
+
+    Words such as "3 days ago" count from now. Dates in figures are read in the American order where both are possible.
+    """
+    if re.fullmatch(r"\d{4}(-\d\d){0,2}", text):
+        return text
+    if re.match(r"\d{4}-\d\d-\d\d[T ]", text):
+        return text[:10]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the standard library's, about dates without a year
+        found = imported("dateparser.date").DateDataParser(languages=["en"]).get_date_data(text)
+    if found.date_obj is None or "year" not in found.parts:
+        return None
+    lengths = {"year": 4, "month": 7}
+    return str(found.date_obj.date().isoformat()[: lengths.get(found.period, 10)])
+
+
+def is_late(published: str | None, before: date | None) -> bool:
+    """Whether something was, or may have been, published on that day or later; a date that cannot be read is none.
+
+    Of a date that is a year or a month, the last day counts.
+    """
+    if before is None or published is None:
+        return False
+    last = last_day(published)
+    return last is not None and last >= before
+
+
+def last_day(published: str) -> date | None:
+    """The last day of a date in ISO form (2024, 2024-05, 2024-05-31); None for other texts."""
+    parts = re.fullmatch(r"(\d{4})(?:-(\d\d))?(?:-(\d\d))?", published)
+    if not parts:
+        return None
+    year, month = int(parts[1]), int(parts[2] or 12)
+    try:
+        return date(year, month, int(parts[3] or calendar.monthrange(year, month)[1]))
+    except ValueError:  # also calendar's own error for a month that is none
+        return None
+
+
+def shortened(piece: Evidence, most: int) -> Evidence:
+    """The piece with its text up to so many tokens, marked where something was cut; the id is that of what is left."""
+    text = cut(piece["text"], most)
+    if text == piece["text"]:
+        return piece
+    return {**piece, "text": text, "id": evidence_id(piece["source"], text), "truncated": True}
+
+
+def cut(text: str, most: int) -> str:
+    """The beginning of a text with at most so many tokens, which ends with a sentence where one ends late enough."""
+    if len(text) <= most:
+        return text
+    ends = [token.end() for _, token in zip(range(most + 1), TOKEN.finditer(text), strict=False)]
+    if len(ends) <= most:
+        return text
+    whole = text[: ends[most - 1]]
+    sentence = max(whole.rfind(stop) for stop in (". ", "! ", "? ", "\n", "。")) + 1
+    return whole[:sentence].rstrip() if sentence > len(whole) // 2 else re.sub(r"\w+\Z", "", whole).rstrip() or whole
+
+
+def same_text(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether the shorter of two texts, given as words, stands in the longer one and is nearly all of it."""
+    short, long = sorted((one, other), key=len)
+    if len(short) < SAME * len(long):
+        return False
+    return f" {' '.join(short)} " in f" {' '.join(long)} "
+
+
+def website(piece: Evidence) -> str:
+    """The host of a piece that a web search found; empty for pieces of other sources."""
+    if piece["retrievals"][0]["retriever"] not in WEB_SEARCHES:
+        return ""
+    try:
+        return (urlsplit(piece.get("url", "")).hostname or "").removeprefix("www.")
+    except ValueError:  # an address that is none belongs to no website
+        return ""
+
+
+def with_origin(piece: Evidence, other: Evidence) -> Evidence:
+    """The piece, with where the same text was found too, and how."""
+    origins = [*piece.get("also", []), *origins_of(other)]
+    first = origin_of(piece)
+    fresh = [o for i, o in enumerate(origins) if o != first and o not in origins[:i]]
+    joined: Evidence = {**piece, "retrievals": piece["retrievals"] + other["retrievals"]}
+    return {**joined, "also": fresh} if fresh else joined
+
+
+def origin_of(piece: Evidence) -> Origin:
+    """Where a piece comes from."""
+    origin: Origin = {"source": piece["source"], "title": piece["title"]}
+    if "url" in piece:
+        origin["url"] = piece["url"]
+    if "published" in piece:
+        origin["published"] = piece["published"]
+    return origin
+
+
+def origins_of(piece: Evidence) -> Iterable[Origin]:
+    """Everywhere that a piece comes from."""
+    return [origin_of(piece), *piece.get("also", [])]

@@ -1,0 +1,336 @@
+"""Measuring retrieval: the figures by hand, then a small data folder from end to end."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moot.cli.evaluate import figure, short
+from moot.evals import measures
+from moot.evals.measures import Estimate, differences, interval, score_rankings
+from moot.evals.qrels import SCOPES, Row, Scope, read_rows
+from moot.evals.retrieval import SOURCES, Measured, check_sources, compare, corpus_name, estimates, measure, rivals
+from moot.retrievers import UserError, known_corpora
+
+from tests.conftest import SHARED, StartStub
+
+ENCODER = "openai:stub-embedding"
+
+
+# --- formulas ---------------------------------------------------------------------------------------------------------
+
+
+def test_measures_of_a_ranking_worked_by_hand() -> None:
+    """Gold a (grade 2), b, c, d (grade 1); found x, b, y, a: at ranks 2 and 4."""
+    values = score_rankings([{"b": 1, "c": 1, "a": 2, "d": 1}], [["x", "b", "y", "a"]])
+    dcg = 1 / math.log2(3) + 3 / math.log2(5)
+    best = 3 / math.log2(2) + 1 / math.log2(3) + 1 / math.log2(4) + 1 / math.log2(5)
+    assert values == {
+        "recall@3": pytest.approx([1 / 4]),
+        "recall@10": pytest.approx([2 / 4]),
+        "ndcg@10": pytest.approx([dcg / best]),
+        "mrr@10": pytest.approx([1 / 2]),
+    }
+
+
+@pytest.mark.parametrize(
+    ("found", "recall_3", "ndcg", "mrr"),
+    [
+        ([], 0, 0, 0),
+        (["x", "y"], 0, 0, 0),
+        (["a"], 1 / 2, 1 / (1 + 1 / math.log2(3)), 1),
+        (["a", "a", "b"], 1, (1 + 1 / 2) / (1 + 1 / math.log2(3)), 1),
+        (["x", "x", "x", "b", "a"], 0, (1 / math.log2(5) + 1 / math.log2(6)) / (1 + 1 / math.log2(3)), 1 / 4),
+        ([*"0123456789", "a"], 0, 0, 0),
+    ],
+    ids=["nothing", "only others", "one", "one twice", "late", "too late"],
+)
+def test_edges_of_the_measures(found: list[str], recall_3: float, ndcg: float, mrr: float) -> None:
+    """Beside another query, whose values it must not touch."""
+    values = score_rankings([{"a": 1, "b": 1}, {"c": 2}], [found, ["c"]])
+    assert [values[name][0] for name in ("recall@3", "ndcg@10", "mrr@10")] == pytest.approx([recall_3, ndcg, mrr])
+    assert [value[1] for value in values.values()] == [1, 1, 1, 1]
+
+
+def test_recall_has_a_ceiling_where_there_is_more_gold_than_room() -> None:
+    many = {f"{i}": 1 for i in range(20)}
+    values = score_rankings([many], [list(many)])
+    assert (values["recall@3"], values["recall@10"], values["ndcg@10"]) == ([3 / 20], [10 / 20], [1])
+
+
+@pytest.mark.parametrize(
+    "gold", [[], [{}], [{"a": 0}], [{"a": 1}, {"a": 1}]], ids=["no query", "no gold", "grade 0", "lengths"]
+)
+def test_rankings_without_gold_are_refused(gold: list[dict[str, int]]) -> None:
+    for found in ([["a"]], []):
+        with pytest.raises(ValueError, match="each query needs"):
+            score_rankings(gold, found)
+
+
+def test_an_interval_holds_its_mean_and_narrows_with_more_queries() -> None:
+    few = interval([0, 1] * 10)
+    many = interval([0, 1] * 200)
+    assert few.value == many.value == 0.5
+    # Means of 20 and of 400 coins: 0.5 -+ 1.96 * 0.5 / sqrt(n).
+    assert (few.low, few.high) == pytest.approx((0.28, 0.72), abs=0.05)
+    assert (many.low, many.high) == pytest.approx((0.451, 0.549), abs=0.01)
+    assert interval([0, 1] * 10) == few
+
+
+@pytest.mark.parametrize("values", [[0.1] * 7, [0.0], [1.0, 1.0]])
+def test_equal_values_have_an_interval_of_one_point(values: list[float]) -> None:
+    assert interval(values) == (values[0], values[0], values[0])
+
+
+def test_a_mean_over_rows_weighs_rows_alike() -> None:
+    assert interval([1.0], [0.0, 0.0, 0.0]) == (0.5, 0.5, 0.5)
+    # One row varies and one does not: half of the first row's interval, moved.
+    one = interval([0, 1] * 50)
+    both = interval([0, 1] * 50, [1.0])
+    assert both == pytest.approx((0.75, 0.5 + one.low / 2, 0.5 + one.high / 2), abs=0.03)
+    empty: list[list[list[float]]] = [[], [[]], [[1.0], []]]
+    for nothing in empty:
+        with pytest.raises(ValueError, match="mean of nothing"):
+            interval(*nothing)
+
+
+def test_differences_are_paired() -> None:
+    """Two sources that both vary much, one always better by a tenth: the difference does not vary."""
+    ours, theirs = [0.1, 1.0, 0.5, 0.6], [0.0, 0.9, 0.4, 0.5]
+    assert differences(ours, theirs) == pytest.approx([0.1] * 4)
+    paired, apart = interval(differences(ours, theirs)), interval(ours)
+    assert paired.high - paired.low < 1e-9 < apart.high - apart.low
+    with pytest.raises(ValueError, match="shorter"):
+        differences(ours, theirs[:3])
+
+
+def test_figures_are_short() -> None:
+    assert figure({"value": 0.4716, "low": 0.412, "high": 1}) == ".472 [.41, 1.00]"
+    assert figure({"value": -0.0123, "low": -0.04, "high": 0.0049}, "+") == "-.012 [-.04, +.00]"
+    assert short(-0.0001, 2) == ".00"
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(name: str) -> Any:
+        raise ModuleNotFoundError(f"No module named {name!r}")
+
+    monkeypatch.setattr(measures, "imported", gone)
+    with pytest.raises(UserError, match=r'pip install "moot\[evals\]"') as caught:
+        score_rankings([{"a": 1}], [["a"]])
+    assert caught.value.kind == "missing_package"
+
+
+# --- a small folder ---------------------------------------------------------------------------------------------------
+
+SHARED_TEXT = {"title": "Copper", "text": "Copper conducts heat well.", "source": "Handbook"}
+CORPORA: dict[str, list[dict[str, Any]]] = {
+    "metals": [
+        {"id": "m1", **SHARED_TEXT, "year": 1990},
+        {"id": "m2", "title": "Tin", "text": "Tin melts at a low heat.", "source": "Handbook"},
+        {"id": "m3", "title": "Lead", "text": "Lead shields from rays.", "source": "Handbook"},
+    ],
+    "physics": [
+        {"id": "p1", **SHARED_TEXT},
+        {"id": "p2", "title": "Light", "text": "Light bends in glass.", "source": "Handbook"},
+    ],
+    "birds": [{"id": "b1", "title": "Kestrel", "text": "Kestrels hover over meadows."}],
+}
+QRELS: dict[str, list[dict[str, Any]]] = {
+    "alloys": [
+        {"qid": "q1", "query": "Which one conducts?", "gold": [{"id": "m1", "rel": 2}]},
+        {"qid": "q2", "query": "tin melts", "gold": [{"id": "m2", "rel": 1}, {"id": "m3", "rel": 1}]},
+        {"qid": "q3", "query": "zeppelins", "gold": [{"id": "m3", "rel": 1}]},
+    ],
+    "mixed": [{"qid": 7, "query": "kestrels hover", "gold": [{"id": "b1", "rel": 1}, {"id": "p2", "rel": 1}]}],
+}
+
+
+def write_lines(path: Path, records: Sequence[Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(json.dumps(record) for record in records) + "\n")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    for name, passages in CORPORA.items():
+        write_lines(folder / "corpus" / f"{name}.jsonl", passages)
+    for name, queries in QRELS.items():
+        write_lines(folder / "qrels" / "visible" / f"{name}.jsonl", queries)
+    return folder
+
+
+async def measured(data: Path, sources: Sequence[str], scopes: Sequence[Scope] = SCOPES) -> list[Measured]:
+    return await measure(read_rows(data, "visible", scopes=scopes), sources, ENCODER, lambda what, done, total: None)
+
+
+def test_rows_find_their_corpora_from_the_gold(data: Path) -> None:
+    rows = {(row.qrels, row.scope): row.files for row in read_rows(data, "visible")}
+    everything = ("birds", "metals", "physics")
+    assert rows == {
+        ("alloys", "own"): ("metals",),
+        ("alloys", "union"): everything,
+        ("mixed", "own"): ("birds", "physics"),
+        ("mixed", "union"): everything,
+    }
+    assert [row.qrels for row in read_rows(data, "visible", ["mixed"], ["own"])] == ["mixed"]
+
+
+def test_one_corpus_is_its_own_union(data: Path) -> None:
+    for name in ("corpus/birds", "corpus/physics", "qrels/visible/mixed"):
+        (data / f"{name}.jsonl").unlink()
+    assert [row.scope for row in read_rows(data, "visible")] == ["own"]
+    assert [row.scope for row in read_rows(data, "visible", scopes=["union"])] == ["union"]
+
+
+async def test_sources_are_measured(data: Path, start_stub: StartStub) -> None:
+    start_stub()
+    rows = await measured(data, SOURCES)
+    found = {(row.row.qrels, row.row.scope): row for row in rows}
+    own, union = found["alloys", "own"], found["alloys", "union"]
+    half = 1 / (1 + 1 / math.log2(3))  # one of two passages, in the first place
+    assert own.values["bm25"] == {
+        "recall@3": [1, 0.5, 0],
+        "recall@10": [1, 0.5, 0],
+        "ndcg@10": pytest.approx([1, half, 0]),
+        "mrr@10": [1, 1, 0],
+    }
+    assert (own.nothing_found["bm25"], own.nothing_found["chroma"]) == (1, 0)
+    # In the union the passage stands twice, and either copy is the right one, once.
+    assert {name: values[0] for name, values in union.values["bm25"].items()} == dict.fromkeys(union.values["bm25"], 1)
+    assert own.values["chroma"]["recall@3"] == [1, 1, 1]
+    assert found["mixed", "own"].values["bm25"]["recall@10"] == [0.5]
+    assert estimates(own)["bm25"]["mrr@10"].value == pytest.approx(2 / 3)
+    assert own.values["hybrid"]["recall@3"] == [1, 1, 1]
+    again = await measured(data, SOURCES)
+    assert [(row.values, row.nothing_found) for row in again] == [(row.values, row.nothing_found) for row in rows]
+
+
+async def test_changed_data_is_another_corpus(data: Path, start_stub: StartStub) -> None:
+    stub = start_stub()
+    await measured(data, ["bm25"], ["own"])
+    texts = sum(call["inputs"] for call in stub.calls())
+    await measured(data, ["bm25"], ["own"])
+    assert sum(call["inputs"] for call in stub.calls()) - texts == 2  # one text a corpus, to see how long vectors are
+    names = set(known_corpora())
+    moved = [{**passage, "text": "Nothing of the kind."} for passage in CORPORA["metals"]]
+    write_lines(data / "corpus" / "metals.jsonl", moved)
+    [alloys, _] = await measured(data, ["bm25"], ["own"])
+    assert alloys.values["bm25"]["mrr@10"][1] != 0  # by its title
+    assert alloys.values["bm25"]["mrr@10"][0] == 0
+    [fresh] = set(known_corpora()) - names
+    assert fresh.startswith("eval-metals-")
+    [row] = read_rows(data, "visible", ["alloys"], ["own"])
+    assert corpus_name(row, ENCODER) == fresh != corpus_name(row, "another")
+
+
+def test_sources_are_compared() -> None:
+    rows = rows_with({"bm25": [0.2, 0.4], "chroma": [0.5, 0.5], "hybrid": [0.6, 0.8]}, {"bm25": [1.0], "hybrid": [0.5]})
+    each, [mean] = compare(rows)
+    assert [(one.source, one.against, one.qrels) for one in each] == [
+        ("hybrid", "chroma", ("row 0",)),
+        ("hybrid", "bm25", ("row 1",)),
+    ]
+    assert [one.estimate.value for one in each] == pytest.approx([0.2, -0.5])
+    assert mean.qrels == ("row 0", "row 1")
+    assert mean.estimate.value == pytest.approx(-0.15)
+    each, means = compare(rows, "bm25")
+    assert [(one.source, one.against) for one in each] == [("chroma", "bm25"), ("hybrid", "bm25"), ("hybrid", "bm25")]
+    assert [(one.source, one.against, one.qrels) for one in means] == [("hybrid", "bm25", ("row 0", "row 1"))]
+    assert rivals(rows_with({"bm25": [1.0], "chroma": [0.0]})[0], None) == []
+
+
+def rows_with(*rows: dict[str, list[float]]) -> list[Measured]:
+    """Rows with these values of nDCG@10."""
+    return [
+        Measured(Row(f"row {i}", "own", (), [], {}), {source: {"ndcg@10": values} for source, values in row.items()})
+        for i, row in enumerate(rows)
+    ]
+
+
+# --- mistakes ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('{"qid": "q9", "query": "tin"', "alloys.jsonl, line 4: Invalid JSON"),
+        ('{"qid": "q9", "query": "tin", "gold": []}', "alloys.jsonl, line 4: gold: List should have at least 1"),
+        ('{"qid": "q9", "query": "tin", "gold": [{"id": "m1", "rel": 0}]}', "line 4: gold.0.rel: .*at least one"),
+        ('{"qid": "q9", "query": " ", "gold": [{"id": "m1", "rel": 1}]}', "line 4: query: "),
+        (
+            '{"qid": "q9", "query": "a", "gold": [{"id": "m1", "rel": 1}, {"id": "m1", "rel": 1}]}',
+            "names a passage twice",
+        ),
+        ('{"qid": "q1", "query": "tin", "gold": [{"id": "m1", "rel": 1}]}', "line 4: the qid 'q1' comes twice"),
+        ('{"qid": "q9", "query": "a", "gold": [{"id": "z1", "rel": 1}]}', "alloys name 1 passages .* holds: z1. Add"),
+        ('{"qid": "q9", "query": "caf\xe9", "gold": []}', "alloys.jsonl, line 4: Invalid JSON"),
+    ],
+)
+def test_bad_qrels_are_refused(line: str, said: str, data: Path) -> None:
+    with (data / "qrels" / "visible" / "alloys.jsonl").open("ab") as file:
+        file.write(line.encode("latin-1"))
+    with pytest.raises(UserError, match=said) as caught:
+        read_rows(data, "visible")
+    assert caught.value.kind == "invalid_file"
+
+
+def test_bad_corpora_are_refused(data: Path) -> None:
+    file = data / "corpus" / "birds.jsonl"
+    write_lines(file, [*CORPORA["birds"], {"id": "m1", "text": "Another."}])
+    with pytest.raises(UserError, match="In the union of the corpora, two different passages have the id 'm1'"):
+        read_rows(data, "visible")
+    write_lines(file, [*CORPORA["birds"], {"id": "b2"}])
+    with pytest.raises(UserError, match="birds.jsonl, line 2: text"):
+        read_rows(data, "visible")
+
+
+def test_what_is_not_there_is_named(data: Path, tmp_path: Path) -> None:
+    mistakes: list[tuple[Path, str, list[str], str]] = [
+        (tmp_path / "nowhere", "visible", [], "There is no folder .*nowhere/qrels. --data takes"),
+        (data, "visibel", [], "no folder 'visibel'. Did you mean visible"),
+        (data, "visible", ["aloys"], "no qrels 'aloys' in visible. Did you mean alloys"),
+    ]
+    for folder, split, names, said in mistakes:
+        with pytest.raises(UserError, match=said) as caught:
+            read_rows(folder, split, names)
+        assert caught.value.kind == "missing_file"
+    with pytest.raises(UserError, match="No source 'bm52' searches a corpus. Did you mean bm25"):
+        check_sources(["bm25", "bm52"])
+    for kind in ("tavily", "web", "langchain"):
+        with pytest.raises(UserError, match="searches a corpus"):
+            check_sources([kind])
+    assert SOURCES == ["bm25", "chroma", "hybrid"]
+    shutil.rmtree(data / "corpus")
+    with pytest.raises(UserError, match="holds no folder 'corpus'"):
+        read_rows(data, "visible")
+    (data / "corpus").mkdir()
+    with pytest.raises(UserError, match=r"holds no .jsonl file"):
+        read_rows(data, "visible")
+
+
+def test_an_empty_qrels_file_is_refused(data: Path) -> None:
+    (data / "qrels" / "visible" / "alloys.jsonl").write_text("\n\n")
+    with pytest.raises(UserError, match="holds no query"):
+        read_rows(data, "visible")
+
+
+# --- known figures ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not (SHARED / "data").is_dir(), reason="the benchmark samples (../shared/data) are not here")
+async def test_bm25_on_check_covid(start_stub: StartStub) -> None:
+    """The data's README gives nDCG@10 0.472 for plain BM25 on these 200 queries; stemming may raise it."""
+    start_stub()
+    rows = read_rows(SHARED / "data", "visible", ["check_covid"], ["own"])
+    assert [(row.files, len(row.passages), len(row.queries)) for row in rows] == [(("check_covid",), 795, 200)]
+    [row] = await measure(rows, ["bm25"], ENCODER, lambda what, done, total: None)
+    found = estimates(row)["bm25"]["ndcg@10"]
+    assert isinstance(found, Estimate)
+    assert 0.42 <= found.value <= 0.60
+    assert 0.02 < found.high - found.value < 0.1

@@ -1,0 +1,253 @@
+"""Citations in debates on the scripted endpoint: checked, counted, marked for later readers, and asked for."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from moot.cli.show import Transcript
+from moot.graphs.tool_mad import ToolMadSettings, graph
+from moot.graphs.tool_mad_consistency import ConsistencySettings
+from moot.graphs.tool_mad_consistency import graph as consistency_graph
+from moot.nodes.debate import verdict_citations
+from moot.nodes.quotes import text_hash
+from moot.retrievers import Evidence, open_retriever
+from rich.console import Console
+
+from tests.conftest import MODELS, StartStub, says
+
+CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
+SOURCES = {"rag": "bm25:demo-encyclopaedia", "search": "bm25:demo-news"}
+UNVERIFIED = "[this quote does not stand in the evidence]"
+FABRICATED = "[this id was never shown to the debater]"
+INVENTED = {"evidence_id": "ev-0000000000", "quote": "never said"}
+
+
+async def found_by(name: str) -> Evidence:
+    """The best piece of a debater's source."""
+    return (await (await open_retriever(SOURCES[name])).search(CLAIM, 1))[0]
+
+
+def settings(**more: Any) -> dict[str, Any]:
+    debaters = [{"name": name, "retriever": source} for name, source in SOURCES.items()]
+    return {"models": MODELS, "debaters": debaters, "query_formulation": False, **more}
+
+
+async def debate(**more: Any) -> dict[str, Any]:
+    chosen = ToolMadSettings.model_validate(settings(**{"scoring": "all_rounds", "max_rounds": 1} | more))
+    document: dict[str, Any] = await graph.ainvoke({"claim": CLAIM}, context=chosen)
+    return document
+
+
+def cites(piece: Evidence, quote: str) -> dict[str, str]:
+    return {"evidence_id": piece["id"], "quote": quote}
+
+
+def right(piece: Evidence) -> dict[str, str]:
+    return cites(piece, " ".join(piece["text"].split()[2:8]))
+
+
+def wrong(piece: Evidence) -> dict[str, str]:
+    words = piece["text"].split()[2:8]
+    return cites(piece, " ".join([*words[:3], "never", *words[3:]]))
+
+
+def turn_of(document: dict[str, Any], agent: str, number: int = 1) -> dict[str, Any]:
+    turn: dict[str, Any] = next(t for t in document["turns"] if (t["agent"], t["round"]) == (agent, number))
+    return turn
+
+
+def outcomes(document: dict[str, Any], role: str) -> list[str]:
+    return [c["outcome"] for c in document["calls"] if c["role"] == role]
+
+
+def warned(document: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(w["kind"], w["detail"]) for w in document["warnings"]]
+
+
+async def test_quotes_are_checked_and_counted(start_stub: StartStub) -> None:
+    mine, other = await found_by("rag"), await found_by("search")
+    disguised = cites(mine, f"“{right(mine)['quote'].replace(' ', chr(10))}”")
+    start_stub([
+        says("rag", "SUPPORTS", citations=[disguised, wrong(mine)]),
+        says("search", "REFUTES", citations=[INVENTED]),
+        says("judge", "SUPPORTS", citations=[right(other), right(mine), wrong(other)]),
+    ])  # fmt: skip
+    document = await debate()
+    good, bad = turn_of(document, "rag")["citations"]
+    assert (good["verified"], bad["verified"], bad["start"], bad["end"]) == (True, False, None, None)
+    assert mine["text"][good["start"] : good["end"]] == right(mine)["quote"]
+    assert good["text_hash"] == bad["text_hash"] == text_hash(mine["text"])
+    [invented] = turn_of(document, "search")["citations"]
+    assert (invented["fabricated"], invented["verified"], invented["text_hash"]) == (True, False, None)
+    assert [c["verified"] for c in turn_of(document, "judge")["citations"]] == [True, True, False]
+    assert document["metrics"]["citations"] == {"total": 6, "verified": 3, "unverified": 2, "fabricated": 1}
+    kinds = [kind for kind, _ in warned(document)]
+    assert sorted(kinds) == ["fabricated_citation", "unverified_quote", "unverified_quote"]
+    for piece in (mine, other):
+        about = f"quotes {wrong(piece)['quote'][:80]!r}, which does not stand in {piece['id']}"
+        assert ("unverified_quote", about) in warned(document)
+    assert document["answer"] == "SUPPORTS"
+    assert verdict_citations(document) == turn_of(document, "judge")["citations"]
+
+
+async def test_later_readers_see_which_quotes_do_not_stand(start_stub: StartStub) -> None:
+    mine, other = await found_by("rag"), await found_by("search")
+    stub = start_stub([
+        says("rag", "SUPPORTS", citations=[right(mine), wrong(mine)]),
+        says("search", "REFUTES", citations=[right(other), INVENTED]),
+        says("judge", "SUPPORTS"),
+    ])  # fmt: skip
+    await debate(max_rounds=2)
+    first, second = stub.prompts("stub-search")
+    assert "Cites" not in first
+    [judged] = stub.prompts("judge")
+    for prompt in (second, judged):
+        assert f"Cites {mine['id']}: {right(mine)['quote']}\n" in prompt
+        assert f"Cites {mine['id']} {UNVERIFIED}: {wrong(mine)['quote']}" in prompt
+    for prompt in (stub.prompts("stub-rag")[1], judged):
+        assert f"Cites {other['id']}: " in prompt
+        assert f"Cites {INVENTED['evidence_id']} {FABRICATED}: never said" in prompt
+        assert f"Cites {INVENTED['evidence_id']} {UNVERIFIED}" not in prompt
+
+
+async def test_what_an_opponent_cites_may_be_quoted_though_its_text_was_not_shown(start_stub: StartStub) -> None:
+    mine = await found_by("rag")
+    stub = start_stub([
+        says("rag", "SUPPORTS", citations=[right(mine)]),
+        says("search", "REFUTES", 1, citations=[right(mine)]),
+        says("search", "REFUTES", citations=[right(mine), wrong(mine)]),
+        says("judge", "REFUTES"),
+    ])  # fmt: skip
+    document = await debate(max_rounds=2)
+    [before] = turn_of(document, "search")["citations"]
+    assert (before["fabricated"], before["verified"]) == (True, False)  # not yet cited, so not yet shown
+    again, altered = turn_of(document, "search", 2)["citations"]
+    assert (again["fabricated"], again["verified"], altered["verified"]) == (False, True, False)
+    assert mine["text"][again["start"] : again["end"]] == right(mine)["quote"]
+    assert again["text_hash"] == altered["text_hash"] == text_hash(mine["text"])
+    assert mine["text"] not in "".join(stub.prompts("stub-search"))
+    assert mine["id"] not in turn_of(document, "search", 2)["evidence_ids"]
+    [held] = [piece for piece in document["evidence"] if piece["id"] == mine["id"]]
+    assert {r["agent"] for r in held["retrievals"]} == {"rag"}
+    assert "cited" not in document
+
+
+@pytest.mark.parametrize("first", ["wrong", "none", "invented"])
+async def test_an_answer_without_a_verified_quote_is_asked_for_again(start_stub: StartStub, first: str) -> None:
+    mine, other = await found_by("rag"), await found_by("search")
+    given, said = {
+        "wrong": ([wrong(mine)], f"does not stand in {mine['id']}"),
+        "none": ([], "there are none"),
+        "invented": ([INVENTED], "which was not shown"),
+    }[first]
+    stub = start_stub([
+        says("rag", "REFUTES", 1, citations=given),
+        says("rag", "SUPPORTS", citations=[wrong(mine), right(mine)]),
+        *(says(who, "SUPPORTS", citations=[right(other)]) for who in ("search", "judge")),
+    ])  # fmt: skip
+    document = await debate(verified_quotes=True)
+    assert outcomes(document, "rag") == ["unquoted", "ok"]
+    assert outcomes(document, "search") == outcomes(document, "judge") == ["ok"]
+    turn = turn_of(document, "rag")
+    assert (turn["answer"], turn["outcome"]) == ("SUPPORTS", "ok")
+    assert [c["verified"] for c in turn["citations"]] == [False, True]
+    assert said in stub.prompts("stub-rag")[1]
+    assert [kind for kind, _ in warned(document)] == ["unquoted", "unverified_quote"]
+    assert said in next(c["detail"] for c in document["calls"] if c["outcome"] == "unquoted")
+
+
+async def test_two_answers_without_a_verified_quote_are_none(start_stub: StartStub) -> None:
+    mine, other = await found_by("rag"), await found_by("search")
+    start_stub([
+        says("rag", "SUPPORTS", citations=[wrong(mine)]),
+        says("search", "SUPPORTS", citations=[right(other)]),
+        says("judge", "REFUTES", citations=[right(other)]),
+    ])  # fmt: skip
+    document = await debate(verified_quotes=True)
+    turn = turn_of(document, "rag")
+    assert (turn["answer"], turn["rationale"], turn["citations"], turn["outcome"]) == (None, None, [], "unquoted")
+    assert outcomes(document, "rag") == ["unquoted", "unquoted"]
+    assert document["votes"][0] == {"agent": "rag", "answer": None, "group": None}
+    assert (document["answer"], document["stop_reason"]) == ("REFUTES", "max_rounds")
+    assert document["metrics"]["citations"] == {"total": 2, "verified": 2, "unverified": 0, "fabricated": 0}
+
+
+@pytest.mark.parametrize("unparsed_first", [True, False])
+async def test_there_are_two_requests_whatever_is_wrong_with_them(start_stub: StartStub, unparsed_first: bool) -> None:
+    mine, other = await found_by("rag"), await found_by("search")
+    unparsed = {"model": "stub-rag$", "reply": "I would say SUPPORTS."}
+    unquoted = says("rag", "SUPPORTS", citations=[wrong(mine)])
+    replies = [unparsed, unquoted] if unparsed_first else [unquoted, unparsed]
+    good = [says(who, "SUPPORTS", citations=[right(other)]) for who in ("rag", "search", "judge")]
+    start_stub([*({**rule, "times": 1} for rule in replies), *good])
+    document = await debate(verified_quotes=True)
+    expected = ["unparsed", "unquoted"] if unparsed_first else ["unquoted", "unparsed"]
+    assert outcomes(document, "rag") == expected
+    assert (turn_of(document, "rag")["answer"], turn_of(document, "rag")["outcome"]) == (None, expected[-1])
+
+
+@pytest.mark.parametrize("second", ["right", "wrong"])
+async def test_a_judge_without_a_verified_quote_gives_no_verdict(start_stub: StartStub, second: str) -> None:
+    mine, other = await found_by("rag"), await found_by("search")
+    judged = [right(mine)] if second == "right" else [wrong(mine)]
+    start_stub([
+        says("rag", "SUPPORTS", citations=[right(mine)]),
+        says("search", "REFUTES", citations=[right(other)]),
+        says("judge", "REFUTES", 1, citations=[wrong(mine)]),
+        says("judge", "SUPPORTS", citations=judged),
+    ])  # fmt: skip
+    document = await debate(verified_quotes=True)
+    assert outcomes(document, "judge") == ["unquoted", "ok" if second == "right" else "unquoted"]
+    if second == "right":
+        assert (document["status"], document["answer"]) == ("done", "SUPPORTS")
+        return
+    assert (document["status"], document["answer"], document["stop_reason"]) == ("failed", None, None)
+    assert (document["error"]["kind"], document["error"]["where"]) == ("unquoted", "judge, round 1")
+    assert f"does not stand in {mine['id']}" in document["error"]["detail"]
+    assert document["metrics"]["citations"]["total"] == 2
+
+
+async def test_where_no_evidence_was_shown_no_quote_is_needed(start_stub: StartStub) -> None:
+    start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SUPPORTS", citations=[INVENTED])])
+    document = await debate(verified_quotes=True, debaters=[{"name": "rag"}, {"name": "search"}])
+    assert (document["status"], document["answer"]) == ("done", "SUPPORTS")
+    assert {c["outcome"] for c in document["calls"]} == {"ok"}
+
+
+async def test_without_the_setting_no_quote_is_needed(start_stub: StartStub) -> None:
+    start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SUPPORTS")])
+    document = await debate()
+    assert (document["status"], len(document["calls"])) == ("done", 3)
+    assert document["metrics"]["citations"] == {"total": 0, "verified": 0, "unverified": 0, "fabricated": 0}
+
+
+async def test_the_first_version_checks_them_too(start_stub: StartStub) -> None:
+    mine, other = await found_by("rag"), await found_by("search")
+    start_stub([
+        says("rag", "SUPPORTS", citations=[right(mine)]),
+        says("search", "REFUTES", citations=[wrong(other)]),
+        says("judge", "SUPPORTS", citations=[right(other)]),
+    ])  # fmt: skip
+    more = {"max_rounds": 1, "embedder": "openai:stub-embedding", "cross_encoder": "no-such/encoder"}
+    chosen = ConsistencySettings.model_validate(settings(verified_quotes=True, **more))
+    document = await consistency_graph.ainvoke({"claim": CLAIM}, context=chosen)
+    assert document["metrics"] == {
+        "similarity": "cosine of openai:stub-embedding",
+        "citations": {"total": 2, "verified": 2, "unverified": 0, "fabricated": 0},
+    }
+    assert turn_of(document, "search")["outcome"] == "unquoted"
+
+
+async def test_the_closing_output_says_which_quotes_were_found(start_stub: StartStub) -> None:
+    mine = await found_by("rag")
+    start_stub([
+        says("rag", "SUPPORTS"),
+        says("search", "REFUTES"),
+        says("judge", "SUPPORTS", citations=[right(mine), wrong(mine)]),
+    ])  # fmt: skip
+    page = io.StringIO()
+    Transcript(Console(file=page, width=1000), ToolMadSettings()).close(await debate())
+    assert f'"{right(mine)["quote"]}" (found word for word)\n' in page.getvalue()
+    assert f'"{wrong(mine)["quote"]}" (not found in the text)\n' in page.getvalue()

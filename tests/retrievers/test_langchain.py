@@ -1,0 +1,189 @@
+"""LangChain retrievers and vector stores of the user's own, by module and attribute."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.vectorstores import InMemoryVectorStore
+from moot.retrievers import UserError, WorldError, open_retriever
+from moot.retrievers.endpoint import Limits
+
+KEY = "key-0123456789"
+OWN = """
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+
+
+class Shop(BaseRetriever):
+    def _get_relevant_documents(self, query, *, run_manager):
+        about = {"title": "Prices", "source": "prices.txt", "url": "https://example.org", "date": "2024-05-01", "n": 1}
+        return [Document(f"About {query}.", metadata=about), Document(" "), Document("More.", metadata={"source": 7})]
+
+
+class shelf:
+    shop = Shop()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current directory, whose modules are forgotten afterwards."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    return tmp_path
+
+
+def module(monkeypatch: pytest.MonkeyPatch, **attributes: object) -> None:
+    """A module ``own`` with these attributes."""
+    made = ModuleType("own")
+    vars(made).update(attributes)
+    monkeypatch.setitem(sys.modules, "own", made)
+
+
+async def test_a_retriever_of_ones_own(folder: Path) -> None:
+    (folder / "own_shop.py").write_text(OWN)
+    retriever = await open_retriever("langchain:own_shop:shelf.shop")
+    first, second = await retriever.search("lamps\x00", 5)
+    assert (first["text"], first["title"], first["source"]) == ("About lamps.", "Prices", "prices.txt")
+    assert (first["url"], first["published"]) == ("https://example.org", "2024-05-01")
+    name = "langchain:own_shop:shelf.shop"
+    assert first["retrievals"] == [{"query": "lamps", "score": None, "retriever": name}]
+    assert (second["text"], second["source"], second["title"]) == ("More.", name, "(no title)")
+    assert len(await retriever.search("lamps", 1)) == 1
+    assert await retriever.search(" ", 5) == []
+
+
+async def test_a_vector_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = InMemoryVectorStore(DeterministicFakeEmbedding(size=32))
+    await store.aadd_documents([Document("A lake."), Document("A moon."), Document("A river.")])
+    module(monkeypatch, store=store)
+    found = await (await open_retriever("langchain:own:store")).search("A moon.", 2)
+    assert (len(found), found[0]["text"]) == (2, "A moon.")
+    assert found[0]["retrievals"][0]["score"] == pytest.approx(1)
+
+
+async def test_relevance_comes_before_other_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Store(InMemoryVectorStore):
+        def _select_relevance_score_fn(self):  # type: ignore[no-untyped-def]
+            return lambda score: score / 2
+
+    store = Store(DeterministicFakeEmbedding(size=32))
+    await store.aadd_documents([Document("A moon.")])
+    module(monkeypatch, store=store)
+    [piece] = await (await open_retriever("langchain:own:store")).search("A moon.", 1)
+    assert piece["retrievals"][0]["score"] == pytest.approx(0.5)
+
+
+async def test_a_store_without_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Store(InMemoryVectorStore):
+        async def asimilarity_search_with_score(self, query, k=4, **options):  # type: ignore[no-untyped-def]
+            raise NotImplementedError
+
+        async def asimilarity_search(self, query, k=4, **options):  # type: ignore[no-untyped-def]
+            return list(self.get_by_ids(["1"]))[:k]
+
+    store = Store(DeterministicFakeEmbedding(size=32))
+    await store.aadd_documents([Document("A moon.", id="1")])
+    module(monkeypatch, store=store)
+    [piece] = await (await open_retriever("langchain:own:store")).search("A moon.", 1)
+    assert piece["retrievals"][0]["score"] is None
+
+
+def retriever_that(act: object) -> object:
+    """A retriever whose search is that function of the query, and blocks."""
+    from langchain_core.retrievers import BaseRetriever
+
+    class Own(BaseRetriever):
+        def _get_relevant_documents(self, query, *, run_manager):  # type: ignore[no-untyped-def]
+            return act(query)  # type: ignore[operator]
+
+    return Own()
+
+
+async def test_a_search_that_blocks_does_not_block_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    go = threading.Event()
+    module(monkeypatch, slow=retriever_that(lambda query: [Document("Late.")] if go.wait(30) else []))
+    searching = asyncio.create_task((await open_retriever("langchain:own:slow")).search("lake", 1))
+    await asyncio.sleep(0)
+    asyncio.get_running_loop().call_soon(go.set)  # only a loop that runs gets here
+    assert [piece["text"] for piece in await searching] == ["Late."]
+
+
+async def test_a_search_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    go = threading.Event()
+    module(monkeypatch, slow=retriever_that(lambda query: go.wait(30)))
+    retriever = await open_retriever("langchain:own:slow", limits=Limits(timeout=0.1))
+    with pytest.raises(WorldError, match="in time") as caught:
+        await retriever.search("lake", 1)
+    go.set()
+    assert (caught.value.kind, caught.value.retryable) == ("timeout", True)
+
+
+def angry(query: str) -> object:
+    raise RuntimeError(f"not with {KEY} " + "x" * 1000)
+
+
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        (angry, r"RuntimeError: not with \[SHOP_API_KEY\] x"),
+        (lambda q: ["words"], "AttributeError"),
+        (len, "TypeError"),
+    ],
+    ids=["raises", "strings", "number"],
+)
+async def test_failures_are_errors(monkeypatch: pytest.MonkeyPatch, act: object, said: str) -> None:
+    monkeypatch.setenv("SHOP_API_KEY", KEY)
+    module(monkeypatch, shop=retriever_that(act))
+    with pytest.raises(WorldError, match=f"langchain:own:shop failed \\({said}") as caught:
+        await (await open_retriever("langchain:own:shop")).search("lake", 1)
+    assert (caught.value.kind, len(caught.value.detail) < 400) == ("search_failed", True)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("langchain", "is unknown. Known: chroma"),
+        ("langchain:own", "is unknown. Known: chroma"),
+        ("langchain::store", "is unknown. Known: chroma"),
+        ("langchain:own:", "is unknown. Known: chroma"),
+        ("langchain:no_such_module:store", "ModuleNotFoundError"),
+        ("langchain:own:store", "AttributeError"),
+        ("langchain:own:make.store", "AttributeError"),
+        ("langchain:own:make", "is a function, and no LangChain retriever"),
+        ("langchain:own:kind", "is a ABCMeta|is a ModelMetaclass|and no LangChain retriever"),
+        ("langchain:..own:x", "cannot be opened"),
+    ],
+)
+async def test_what_is_no_retriever(monkeypatch: pytest.MonkeyPatch, name: str, said: str) -> None:
+    module(monkeypatch, make=lambda: None, kind=InMemoryVectorStore)
+    with pytest.raises(UserError, match=said) as caught:
+        await open_retriever(name)
+    assert caught.value.kind == "unknown_retriever"
+
+
+async def test_a_module_that_fails(folder: Path) -> None:
+    (folder / "own_broken.py").write_text("import os\nos.environ['NOT_THERE_AT_ALL']")
+    with pytest.raises(UserError, match="KeyError: 'NOT_THERE_AT_ALL'"):
+        await open_retriever("langchain:own_broken:store")
+
+
+async def test_a_server_opens_what_it_lists(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "own_shop.py").write_text(OWN)
+    monkeypatch.setitem(sys.modules, "langgraph_api", ModuleType("langgraph_api"))
+    for listed in ("", "own_shop:shelf", "other:store"):
+        monkeypatch.setenv("MOOT_LANGCHAIN_SOURCES", listed)
+        with pytest.raises(UserError, match="MOOT_LANGCHAIN_SOURCES") as caught:
+            await open_retriever("langchain:own_shop:shelf.shop")
+        assert caught.value.kind == "unknown_retriever"
+    assert "own_shop" not in sys.modules
+    monkeypatch.setenv("MOOT_LANGCHAIN_SOURCES", "other:store, own_shop:shelf.shop")
+    assert len(await (await open_retriever("langchain:own_shop:shelf.shop")).search("lamps", 5)) == 2

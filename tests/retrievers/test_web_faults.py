@@ -1,0 +1,197 @@
+"""What every source on the web does when its vendor refuses, fails, is silent, or says something else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from aiohttp import web
+from moot.retrievers import MootError, UserError, WorldError, open_retriever
+from moot.retrievers.endpoint import Limits
+
+from .conftest import Serve
+from .vendors import FOUND, KEY, OTHER_KEY, VENDORS, StartVendor, Vendor, starter
+
+NOW = {"Retry-After": "0"}
+
+every = pytest.mark.parametrize("vendor", VENDORS, ids=lambda vendor: vendor.name)
+with_key = pytest.mark.parametrize("vendor", [v for v in VENDORS if v.key], ids=lambda vendor: vendor.name)
+
+
+@pytest.fixture
+def start(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> StartVendor:
+    return starter(serve, monkeypatch)
+
+
+async def fails(vendor: Vendor, **options: Any) -> MootError:
+    with pytest.raises(MootError) as caught:
+        await (await open_retriever(vendor.name, limits=Limits(**options))).search("deepest lake", 3)
+    assert KEY not in caught.value.detail
+    assert caught.value.detail.endswith(".")
+    assert len(caught.value.detail) < 500
+    return caught.value
+
+
+@every
+async def test_nothing_found_is_no_error(vendor: Vendor, start: StartVendor) -> None:
+    server = await start(vendor, lambda n: web.Response(text=vendor.nothing))
+    retriever = await open_retriever(vendor.name)
+    assert await retriever.search("deepest lake", 3) == []
+    assert await retriever.search(" \u200b\n", 3) == []
+    assert len(server.paths) == 1
+    assert server.headers[0]["User-Agent"].startswith("moot/")
+
+
+@every
+async def test_long_queries_are_cut_and_few_results_are_asked_for(vendor: Vendor, start: StartVendor) -> None:
+    server = await start(vendor)
+    retriever = await open_retriever(vendor.name)
+    assert len(await retriever.search("lake\x00 " * 1000, 1)) == 1
+    sent = {**server.queries[0], **server.bodies[0]}
+    longest = max(len(str(value)) for value in sent.values())
+    assert 200 < longest <= 2048
+    assert [v for v in sent.values() if str(v) == "1"]
+
+
+@every
+@pytest.mark.parametrize(
+    ("status", "kind", "error", "requests"),
+    [
+        (400, "search_refused", WorldError, 1),
+        (401, "authentication", UserError, 1),
+        (404, "search_refused", WorldError, 1),
+        (429, "rate_limited", WorldError, 3),
+        (500, "server_error", WorldError, 3),
+        (503, "server_error", WorldError, 3),
+    ],
+)
+async def test_refusals_say_what_to_do(
+    vendor: Vendor, start: StartVendor, status: int, kind: str, error: type, requests: int
+) -> None:
+    said = f"{'no ' * 20}{KEY} \x00" + "<p>" * 1000
+    server = await start(vendor, lambda n: web.Response(text=said, status=status, headers=NOW))
+    caught = await fails(vendor)
+    assert (caught.kind, type(caught), caught.attempts, len(server.paths)) == (kind, error, requests, requests)
+    assert f"HTTP {status}" in caught.detail
+    assert f"[{vendor.key or OTHER_KEY}]" in caught.detail
+
+
+@every
+async def test_a_key_is_not_shown_in_part(vendor: Vendor, start: StartVendor) -> None:
+    await start(vendor, lambda n: web.Response(text="x" * 180 + KEY, status=400))
+    assert KEY[:6] not in (await fails(vendor)).detail
+
+
+@pytest.mark.parametrize("vendor", [v for v in VENDORS if v.used_up], ids=lambda vendor: vendor.name)
+async def test_a_used_up_quota_is_the_users_to_mend(vendor: Vendor, start: StartVendor) -> None:
+    assert vendor.used_up
+    status, body = vendor.used_up
+    server = await start(vendor, lambda n: web.Response(text=body, status=status, headers={"Retry-After": "50000"}))
+    caught = await fails(vendor)
+    assert (caught.kind, type(caught), len(server.paths)) == ("quota", UserError, 1)
+    assert "account's plan" in caught.detail
+
+
+@every
+@pytest.mark.parametrize("status", [429, 502])
+async def test_a_passing_failure_is_tried_again(vendor: Vendor, start: StartVendor, status: int) -> None:
+    server = await start(vendor, lambda n: FOUND if n > 2 else web.Response(status=status, headers=NOW))
+    assert await (await open_retriever(vendor.name)).search("deepest lake", 3)
+    assert len(server.paths) == 2 + len(vendor.found)
+
+
+@every
+async def test_a_long_wait_is_not_waited_for(vendor: Vendor, start: StartVendor) -> None:
+    server = await start(vendor, lambda n: web.Response(status=429, headers={"Retry-After": "3600"}))
+    caught = await fails(vendor)
+    assert (caught.kind, caught.retry_after, len(server.paths)) == ("rate_limited", 3600, 1)
+
+
+@every
+async def test_silence_and_absence(vendor: Vendor, start: StartVendor, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = await start(vendor, lambda n: None)
+    caught = await fails(vendor, attempts=1, timeout=0.2)
+    assert (caught.kind, caught.retryable, len(server.paths)) == ("timeout", True, 1)
+    monkeypatch.setenv(vendor.address, "http://127.0.0.1:9")
+    caught = await fails(vendor, attempts=1)
+    assert (caught.kind, caught.retryable) == ("unreachable", True)
+    assert vendor.address in caught.detail
+
+
+@every
+@pytest.mark.parametrize(
+    "body",
+    ["<html><body>Sign in</body></html>", "<!DOCTYPE html><p>Sign in", "[]", "", "\ufeff"],
+    ids=["html", "broken html", "list", "empty", "mark"],
+)
+async def test_other_answers_are_errors_and_not_no_results(vendor: Vendor, start: StartVendor, body: str) -> None:
+    server = await start(vendor, lambda n: web.Response(text=body, content_type="text/html"))
+    caught = await fails(vendor)
+    assert (caught.kind, type(caught), len(server.paths)) == ("bad_response", WorldError, 1)
+    assert "cannot be read" in caught.detail
+
+
+@every
+async def test_ten_megabytes_are_not_read(vendor: Vendor, start: StartVendor) -> None:
+    body = next(iter(vendor.found.values())) + " " * 10_000_000
+    server = await start(vendor, lambda n: web.Response(text=body))
+    caught = await fails(vendor)
+    assert (caught.kind, len(server.paths)) == ("bad_response", 1)
+    assert "longer than 5000000 bytes" in caught.detail
+
+
+@pytest.mark.parametrize(("vendor", "body"), [(v, body) for v in VENDORS for body in v.odd])
+async def test_other_shapes_are_errors_and_not_no_results(vendor: Vendor, start: StartVendor, body: str) -> None:
+    server = await start(vendor, lambda n: web.Response(text=body))
+    assert ((await fails(vendor)).kind, len(server.paths)) == ("bad_response", 1)
+
+
+@every
+@pytest.mark.parametrize("status", [301, 302, 307])
+async def test_redirects_are_not_followed(vendor: Vendor, start: StartVendor, serve: Serve, status: int) -> None:
+    elsewhere = await serve(lambda n, body: web.Response())
+    to = {"Location": f"{elsewhere.url}/?{KEY}"}
+    server = await start(vendor, lambda n: web.Response(status=status, headers=to))
+    caught = await fails(vendor)
+    assert (caught.kind, len(server.paths), len(elsewhere.paths)) == ("bad_response", 1, 0)
+    assert f"HTTP {status}: a redirect" in caught.detail
+
+
+@every
+async def test_variables_that_cannot_be_used(vendor: Vendor, monkeypatch: pytest.MonkeyPatch) -> None:
+    if vendor.key:
+        monkeypatch.setenv(vendor.key, KEY)
+    monkeypatch.setenv("ALL_PROXY", "foo://127.0.0.1:9")
+    caught = await fails(vendor)
+    assert (caught.kind, "ALL_PROXY" in caught.detail) == ("invalid_environment", True)
+    monkeypatch.setenv(vendor.address, "not an address")
+    caught = await fails(vendor)
+    assert (caught.kind, vendor.address in caught.detail) == ("invalid_environment", True)
+
+
+@with_key
+async def test_a_key_that_is_none_is_not_sent(
+    vendor: Vendor, start: StartVendor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = await start(vendor)
+    monkeypatch.setenv(vendor.key, "two\nlines")
+    caught = await fails(vendor)
+    assert (caught.kind, len(server.paths)) == ("invalid_environment", 0)
+
+
+@pytest.mark.parametrize("name", ["tavily", "serper"])
+async def test_a_missing_key_is_said(name: str) -> None:
+    with pytest.raises(UserError, match=f"{name.upper()}_API_KEY is not set") as caught:
+        await open_retriever(name)
+    assert caught.value.kind == "missing_key"
+
+
+@every
+@pytest.mark.parametrize("day", ["", "yesterday", "2024-02-30", "0001-01-01", "2024-05-01T00:00:00Z"])
+async def test_days_that_are_none(
+    vendor: Vendor, start: StartVendor, monkeypatch: pytest.MonkeyPatch, day: str
+) -> None:
+    await start(vendor)
+    with pytest.raises(UserError, match="published_before") as caught:
+        await open_retriever(vendor.name, published_before=day)
+    assert caught.value.kind == "invalid_setting"

@@ -1,0 +1,58 @@
+"""Wikipedia: articles by rank, errors that come with status 200, and what is sent."""
+
+from __future__ import annotations
+
+import pytest
+from aiohttp import web
+from moot.retrievers import MootError, UserError, open_retriever
+
+from .conftest import Serve
+from .vendors import FOUND, WIKIPEDIA, StartVendor, starter, wiki_error
+
+
+@pytest.fixture
+def start(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> StartVendor:
+    return starter(serve, monkeypatch)
+
+
+async def test_articles_become_evidence(start: StartVendor, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = await start(WIKIPEDIA)
+    monkeypatch.setenv("WIKIPEDIA_CONTACT", "us@example.org")
+    retriever = await open_retriever("wikipedia", published_before="2024-03-01")
+    first, second = await retriever.search("deepest lake", 50)
+    assert (first["title"], first["text"]) == ("Lake Baikal", "The deepest lake.")
+    assert first["url"] == first["source"] == "https://en.wikipedia.org/wiki/Lake_Baikal"
+    assert second["title"] == "Lake Tanganyika"
+    assert "published" not in first
+    sent = server.queries[0]
+    assert (sent["gsrsearch"], sent["gsrlimit"], sent["formatversion"]) == ("deepest lake", "20", "2")
+    assert server.headers[0]["User-Agent"].endswith(" (us@example.org)")
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "requests"),
+    [
+        ("ratelimited", "rate_limited", 3),
+        ("maxlag", "server_error", 3),
+        ("internal_api_error_DBQueryError", "server_error", 3),
+        ("cirrussearch-too-busy-error", "server_error", 3),
+        ("badvalue", "search_refused", 1),
+    ],
+)
+async def test_errors_come_as_answers(
+    start: StartVendor, monkeypatch: pytest.MonkeyPatch, code: str, kind: str, requests: int
+) -> None:
+    monkeypatch.setattr("tenacity.wait_random_exponential.__call__", lambda self, retry_state: 0.0)
+    server = await start(WIKIPEDIA, lambda n: web.Response(text=wiki_error(code, "Waiting: 5 seconds lagged.")))
+    with pytest.raises(MootError, match=code) as caught:
+        await (await open_retriever("wikipedia")).search("deepest lake", 3)
+    assert (caught.value.kind, caught.value.retryable) == (kind, requests > 1)
+    assert len(server.paths) == requests
+
+
+async def test_a_contact_that_cannot_be_sent(start: StartVendor, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = await start(WIKIPEDIA, lambda n: FOUND)
+    monkeypatch.setenv("WIKIPEDIA_CONTACT", "us\r\nX-Other: 1")
+    with pytest.raises(UserError, match="WIKIPEDIA_CONTACT"):
+        await (await open_retriever("wikipedia")).search("deepest lake", 3)
+    assert server.paths == []

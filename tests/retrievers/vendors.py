@@ -1,0 +1,233 @@
+"""What the vendors of sources on the web answer, in the shapes that their documentation gives."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from .conftest import Serve, Server
+
+KEY = "key-0123456789abcdef"
+OTHER_KEY = "OTHER_API_KEY"
+"""A key in the environment of vendors that need none."""
+
+Rule = Callable[[int], web.Response | None]
+"""What a server answers to its n-th request (from 1) instead of what it found; an empty `FOUND` lets it answer."""
+FOUND = web.Response()
+
+
+@dataclass(frozen=True)
+class Vendor:
+    """A vendor: the variables of its address and key, and its bodies by the request's path.
+
+    ``used_up`` is what it answers when the account's quota is used up, ``odd`` are answers of other shapes.
+    """
+
+    name: str
+    address: str
+    found: dict[str, str]
+    nothing: str
+    key: str = ""
+    used_up: tuple[int, str] | None = None
+    odd: tuple[str, ...] = ()
+
+
+StartVendor = Callable[..., Awaitable[Server]]
+
+
+def starter(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> StartVendor:
+    """Starts a vendor's server, and points its variables there: ``await start(VENDOR, rule, **bodies)``."""
+
+    async def start(vendor: Vendor, rule: Rule = lambda n: FOUND, found: dict[str, str] | None = None) -> Server:
+        def answer(n: int, body: dict[str, Any]) -> web.Response | None:
+            said = rule(n)
+            return web.Response(text=(found or vendor.found)[server.paths[-1]]) if said is FOUND else said
+
+        server = await serve(answer)
+        monkeypatch.setenv(vendor.address, server.url)
+        monkeypatch.setenv(vendor.key or OTHER_KEY, KEY)
+        return server
+
+    return start
+
+
+# https://docs.tavily.com/documentation/api-reference/endpoint/search
+TAVILY_RESULT: dict[str, Any] = {
+    "title": "Lake Baikal",
+    "url": "https://example.org/baikal",
+    "content": "The deepest\u200b lake.",
+    "score": 0.91,
+    "raw_content": None,
+    "published_date": "2024-05-01",
+}
+
+
+def tavily_reply(*results: Any) -> str:
+    """An answer of Tavily's."""
+    fields: dict[str, Any] = {"query": "q", "answer": None, "images": [], "response_time": 0.1, "request_id": "r"}
+    return json.dumps({**fields, "results": results})
+
+
+TAVILY = Vendor(
+    "tavily",
+    "TAVILY_BASE_URL",
+    {"/search": tavily_reply(TAVILY_RESULT)},
+    tavily_reply(),
+    "TAVILY_API_KEY",
+    (432, '{"detail": {"error": "This request exceeds your plan\'s set usage limit."}}'),
+    (
+        '{"answer": "no results here"}',
+        '{"results": null}',
+        json.dumps({"results": {"0": TAVILY_RESULT}}),
+        tavily_reply("https://example.org"),
+        tavily_reply(TAVILY_RESULT, {"url": "https://example.org", "title": "no content"}),
+        tavily_reply({**TAVILY_RESULT, "score": "high"}),
+    ),
+)
+
+# https://serper.dev/playground
+SERPER_RESULT: dict[str, Any] = {
+    "title": "Lake Baikal - Encyclopaedia",
+    "link": "https://example.org/baikal",
+    "snippet": "The deepest lake.",
+    "date": "Jan 5, 2024",
+    "position": 1,
+}
+
+
+def serper_reply(*results: Any) -> str:
+    """An answer of Serper's."""
+    return json.dumps({"searchParameters": {"q": "q", "type": "search"}, "organic": results, "credits": 1})
+
+
+SERPER = Vendor(
+    "serper",
+    "SERPER_BASE_URL",
+    {"/search": serper_reply(SERPER_RESULT)},
+    serper_reply(),
+    "SERPER_API_KEY",
+    (400, '{"message": "Not enough credits", "statusCode": 400}'),
+    ('{"credits": 1}', '{"organic": null}', serper_reply({"title": "no link"})),
+)
+
+# https://docs.openalex.org/api-entities/works/work-object
+WORK = {
+    "id": "https://openalex.org/W1",
+    "doi": "https://doi.org/10.1000/1",
+    "display_name": "Hydrocele in the newborn",
+    "publication_date": "2016-01-21",
+    "abstract_inverted_index": {"Less": [0, 3], "is": [1], "more.": [2], "surgery.": [4]},
+}
+OPENALEX = Vendor(
+    "openalex",
+    "OPENALEX_BASE_URL",
+    {"/works": json.dumps({"meta": {"count": 1}, "results": [WORK]})},
+    '{"meta": {"count": 0}, "results": []}',
+    "OPENALEX_API_KEY",
+    # https://developers.openalex.org/api-reference/authentication
+    (429, '{"error": "Rate limit exceeded", "message": "Insufficient budget. Resets at midnight UTC"}'),
+    ('{"results": [{}]}', '{"results": "x"}', "{}"),
+)
+
+# https://www.mediawiki.org/wiki/API:Search, https://www.mediawiki.org/wiki/Extension:TextExtracts
+PAGES: list[dict[str, Any]] = [
+    {"pageid": 2, "ns": 0, "title": "Lake Tanganyika", "index": 2, "extract": "The second deepest."},
+    {"pageid": 1, "ns": 0, "title": "Lake Baikal", "index": 1, "extract": "The deepest lake."},
+    {"pageid": 3, "ns": 0, "title": "Lake (disambiguation)", "index": 3, "extract": ""},
+    {"pageid": 4, "ns": 0, "title": "Lakes", "index": 4},
+]
+
+
+def wiki_reply(*pages: dict[str, Any]) -> str:
+    """An answer of the Action API's."""
+    found = [{**p, "fullurl": f"https://en.wikipedia.org/wiki/{p['title'].replace(' ', '_')}"} for p in pages]
+    return json.dumps({"batchcomplete": True, "continue": {"gsroffset": 4}, "query": {"pages": found}})
+
+
+def wiki_error(code: str, info: str) -> str:
+    """An error of the Action API's (https://www.mediawiki.org/wiki/API:Errors_and_warnings)."""
+    return json.dumps({"error": {"code": code, "info": info, "docref": "See https://..."}, "servedby": "mw1"})
+
+
+WIKIPEDIA = Vendor(
+    "wikipedia",
+    "WIKIPEDIA_BASE_URL",
+    {"/w/api.php": wiki_reply(*PAGES)},
+    '{"batchcomplete": true}',
+    odd=("{}", '{"query": {}}', '{"query": {"pages": [{"title": "no rank"}]}}', '{"error": "words"}'),
+)
+
+# https://www.ncbi.nlm.nih.gov/books/NBK25499/#chapter4.ESearch
+
+
+def esearch_reply(*numbers: str) -> str:
+    """An answer of ESearch's."""
+    found = {"count": "2", "retmax": "2", "retstart": "0", "idlist": numbers, "translationset": []}
+    return json.dumps({"header": {"type": "esearch", "version": "0.3"}, "esearchresult": found})
+
+
+# https://dtd.nlm.nih.gov/ncbi/pubmed/doc/out/250101/index.html
+RECORD = """<PubmedArticle><MedlineCitation><PMID Version="1">{pmid}</PMID><Article><Journal><JournalIssue>
+<PubDate>{date}</PubDate></JournalIssue></Journal><ArticleTitle>Vitamin <i>C</i> and colds</ArticleTitle>
+{abstract}</Article></MedlineCitation><PubmedData><ReferenceList><Reference><ArticleIdList>
+<ArticleId IdType="pubmed">999</ArticleId></ArticleIdList></Reference></ReferenceList></PubmedData></PubmedArticle>"""
+ABSTRACT = """<Abstract><AbstractText Label="BACKGROUND" NlmCategory="BACKGROUND">Colds are
+common.</AbstractText><AbstractText Label="RESULTS">CO<sub>2</sub> fell.</AbstractText></Abstract>"""
+
+
+def record(pmid: str, date: str = "<Year>2013</Year>", abstract: str = ABSTRACT) -> str:
+    """A record of a paper."""
+    return RECORD.format(pmid=pmid, date=date, abstract=abstract)
+
+
+def efetch_reply(*records: str) -> str:
+    """An answer of EFetch's."""
+    kind = "-//NLM//DTD PubMedArticle, 1st January 2025//EN"
+    where = "https://dtd.nlm.nih.gov/ncbi/pubmed/out/pubmed_250101.dtd"
+    root = f'<!DOCTYPE PubmedArticleSet PUBLIC "{kind}" "{where}">'
+    return f'<?xml version="1.0" ?>\n{root}\n<PubmedArticleSet>{"".join(records)}</PubmedArticleSet>'
+
+
+PUBMED = Vendor(
+    "pubmed",
+    "PUBMED_BASE_URL",
+    {"/esearch.fcgi": esearch_reply("11", "12"), "/efetch.fcgi": efetch_reply(record("12"), record("11"))},
+    esearch_reply(),
+    "NCBI_API_KEY",
+    odd=("{}", '{"esearchresult": {}}', '{"esearchresult": {"idlist": ["../x"]}}'),
+)
+
+# https://info.arxiv.org/help/api/user-manual.html
+FEED = """<?xml version="1.0" encoding="UTF-8"?>
+<feed xmlns="http://www.w3.org/2005/Atom" xmlns:opensearch="http://a9.com/-/spec/opensearch/1.1/">
+<link href="http://arxiv.org/api/query?search_query=all:electron" rel="self" type="application/atom+xml"/>
+<title type="html">ArXiv Query: search_query=all:electron</title><id>http://arxiv.org/api/cHxb</id>
+<updated>2007-10-08T00:00:00-04:00</updated><opensearch:totalResults>1</opensearch:totalResults>{entries}</feed>"""
+ENTRY = """<entry><id>http://arxiv.org/abs/hep-ex/0307015v1</id><published>2003-07-07T13:46:39-04:00</published>
+<updated>2003-07-07T13:46:39-04:00</updated><title>Multi-Electron Production at High
+  Transverse Momenta</title><summary>  Multi-electron production is studied &amp;
+ measured.
+</summary><link href="http://arxiv.org/abs/hep-ex/0307015v1" rel="alternate" type="text/html"/></entry>"""
+# https://info.arxiv.org/help/api/user-manual.html#34-errors
+ERROR_ENTRY = """<entry><id>http://arxiv.org/api/errors#incorrect_id_format_for_1234.1234</id><title>Error</title>
+<summary>incorrect id format for 1234.1234</summary><updated>2007-10-12T00:00:00-04:00</updated></entry>"""
+ARXIV = Vendor(
+    "arxiv",
+    "ARXIV_BASE_URL",
+    {"/api/query": FEED.format(entries=ENTRY)},
+    FEED.format(entries=""),
+    odd=(
+        "<feed/>",
+        "Rate exceeded.",
+        FEED.format(entries="<entry/>"),
+        FEED.format(entries=ENTRY.replace("2003-07-07", "July")),
+        '<!DOCTYPE feed [<!ENTITY a "aaaa">]>' + FEED.format(entries=ENTRY).partition("\n")[2],
+    ),
+)
+
+VENDORS = [TAVILY, SERPER, OPENALEX, WIKIPEDIA, PUBMED, ARXIV]
