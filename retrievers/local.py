@@ -52,17 +52,20 @@ async def open_hybrid(
     Raises:
         UserError: as `open_corpus`, or the cross-encoder cannot be loaded.
     """
-    dense = await open_chroma(corpus, encoder, limits)  # builds a demo corpus where there is none
-    state = await asyncio.to_thread(corpus_state, corpus)
 
     def index() -> tuple[list[Passage], LexicalIndex]:
         passages = all_passages(corpus)
         texts = [f"{p.title}. {p.title}. {p.text}" if p.title else p.text for p in passages]  # titles count double
         return passages, LexicalIndex(corpus, texts, k1=K1, b=B, stem=True)
 
-    passages, lexical = await made_in_thread(("hybrid", corpus, state), index)
-    scorer = await open_cross_encoder(reranker) if reranker else None
-    return HybridRetriever(dense, passages, lexical, scorer)
+    async def make() -> HybridRetriever:
+        dense = await open_chroma(corpus, encoder, limits)
+        passages, lexical = await made_in_thread(("stems", corpus, state), index)
+        scorer = await open_cross_encoder(reranker) if reranker else None
+        return HybridRetriever(dense, passages, lexical, scorer)
+
+    state = await asyncio.to_thread(corpus_state, corpus)
+    return await made_once(("hybrid", corpus, state, encoder, limits, reranker), make)
 
 
 # --- dense ------------------------------------------------------------------------------------------------------------

@@ -31,14 +31,14 @@ class Summariser:
         try:
             summary = await asyncio.get_running_loop().run_in_executor(self._worker, self._generate, text)
         except (RuntimeError, ValueError, IndexError) as error:
-            problem = f"The summarisation model {self.name} failed ({type(error).__name__})."
+            problem = f"The summarisation model {self.name} failed ({type(error).__name__}: {error})."
             raise WorldError(problem, kind="bad_response") from error
         if not summary.strip():
             raise WorldError(f"The summarisation model {self.name} gave an empty summary.", kind="bad_response")
         return summary.strip()
 
     def _generate(self, text: str) -> str:
-        tokens = self._tokenizer([text], truncation=True, return_tensors="pt")
+        tokens = self._tokenizer([text], truncation=True, return_token_type_ids=False, return_tensors="pt")
         with imported("torch").inference_mode():
             made = self._model.generate(**tokens, do_sample=False)
         summary: str = self._tokenizer.batch_decode(made, skip_special_tokens=True)[0]

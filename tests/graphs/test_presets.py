@@ -41,7 +41,7 @@ async def debate(preset: str, given: dict[str, Any], **more: Any) -> dict[str, A
 async def test_pubmedqa_reads_summaries_of_abstracts(
     start_stub: StartStub, serve: Serve, monkeypatch: pytest.MonkeyPatch, summaries: str
 ) -> None:
-    index = WORK["abstract_inverted_index"]
+    index: Any = WORK["abstract_inverted_index"]
     works = [
         {"id": f"https://openalex.org/W{i}", "abstract_inverted_index": {**index, f"Study {i}.": [5]}} for i in range(3)
     ]

@@ -1,0 +1,102 @@
+"""Debaters with several sources, with fallbacks, and with sources that fail, on the scripted endpoint."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from aiohttp import web
+from moot.graphs.tool_mad import ToolMadSettings, graph
+
+from tests.conftest import StartStub
+from tests.retrievers.conftest import Serve, serve  # noqa: F401
+from tests.retrievers.vendors import SERPER, TAVILY, starter
+
+NO = {"name": "plain"}
+
+
+async def debate(*debaters: dict[str, Any], **settings: Any) -> dict[str, Any]:
+    chosen = {"model": "openai:stub", "max_rounds": 1, "scoring": "consensus_only", "debaters": debaters, **settings}
+    document: dict[str, Any] = await graph.ainvoke(
+        {"claim": "The deepest lake is Baikal."}, context=ToolMadSettings.model_validate(chosen)
+    )
+    return document
+
+
+def turn(document: dict[str, Any], agent: str) -> dict[str, Any]:
+    return next(t for t in document["turns"] if t["agent"] == agent)
+
+
+def kinds(document: dict[str, Any]) -> list[str]:
+    return [w["kind"] for w in document["warnings"]]
+
+
+@pytest.fixture(autouse=True)
+def stub(start_stub: StartStub) -> Any:
+    return start_stub([{"fields": {"query": "deepest lake", "answer": "SUPPORTS", "citations": []}}])
+
+
+async def test_several_sources_at_once(stub: Any) -> None:
+    names = ["bm25:demo-encyclopaedia", "bm25:demo-news"]
+    document = await debate({"name": "both", "retriever": names}, NO, k=2)
+    assert (document["status"], turn(document, "both")["retrieval"]) == ("done", "ok")
+    found = [e["retrievals"][0] for e in document["evidence"]]
+    assert [r["retriever"] for r in found] == names * 2
+    assert [r["rank"] for r in found] == [1, 1, 2, 2]
+    assert all((r["agent"], r["round"], r["query"]) == ("both", 1, "deepest lake") for r in found)
+    assert [(c["requested"], c["retriever"]) for c in document["corpora"]] == [(n, n) for n in names]
+    assert any("a search engine that matches words" in p for p in stub.prompts())
+
+
+async def test_a_source_that_fails_leaves_the_round_without_evidence(
+    serve: Serve,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    await starter(serve, monkeypatch)(TAVILY, lambda n: web.Response(status=500, headers={"retry-after": "0"}))
+    document = await debate({"name": "search", "retriever": "tavily"}, NO)
+    assert (document["status"], document["answer"]) == ("done", "SUPPORTS")
+    assert (turn(document, "search")["retrieval"], turn(document, "search")["evidence_ids"]) == ("failed", [])
+    assert kinds(document) == ["retrieval_failed"]
+
+
+@pytest.mark.parametrize("used_up", [True, False])
+async def test_fallbacks_are_tried_first(serve: Serve, monkeypatch: pytest.MonkeyPatch, used_up: bool) -> None:  # noqa: F811
+    start = starter(serve, monkeypatch)
+    await start(TAVILY, lambda n: web.Response(status=432) if used_up else web.Response(status=400))
+    await start(SERPER, lambda n: web.Response(text="<html>"))
+    searcher = {"name": "search", "retriever": "tavily", "fallback": ["serper", "bm25:demo-encyclopaedia", "bm25"]}
+    document = await debate(searcher, NO)
+    assert turn(document, "search")["retrieval"] == "ok"
+    assert {e["retrievals"][0]["retriever"] for e in document["evidence"]} == {"bm25:demo-encyclopaedia"}
+    assert kinds(document) == ["retrieval_failed", "retrieval_failed"]
+    assert [c["requested"] for c in document["corpora"]] == ["tavily", "serper", "bm25:demo-encyclopaedia"]
+
+
+async def test_a_wrong_key_ends_the_debate(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    await starter(serve, monkeypatch)(TAVILY, lambda n: web.Response(status=401))
+    document = await debate({"name": "search", "retriever": "tavily", "fallback": ["bm25"]}, NO)
+    assert (document["status"], document["error"]["kind"]) == ("failed", "authentication")
+
+
+async def test_a_fallback_that_cannot_be_opened_is_said_before_any_call(stub: Any) -> None:
+    document = await debate({"name": "rag", "retriever": "bm25", "fallback": ["serper"]}, NO)
+    assert (document["error"]["kind"], stub.calls()) == ("missing_key", [])
+
+
+async def test_evidence_from_after_the_claim_is_left_out() -> None:
+    dated = {"name": "rag", "retriever": "bm25:demo-news"}
+    everything = await debate(dated, NO, k=20)
+    days = sorted(e["published"] for e in everything["evidence"] if "published" in e)
+    document = await debate(dated, NO, k=20, published_before=days[len(days) // 2])
+    left = [e.get("published") for e in document["evidence"]]
+    assert left
+    assert all(day is None or day < days[len(days) // 2] for day in left)
+    assert kinds(document).count("undated_evidence") == (None in left)
+    assert document["settings"]["published_before"] == days[len(days) // 2]
+
+
+async def test_long_texts_are_cut_before_anybody_reads_them(stub: Any) -> None:
+    document = await debate({"name": "rag", "retriever": "bm25:demo-encyclopaedia"}, NO, max_evidence_tokens=16)
+    piece = document["evidence"][0]
+    assert piece["truncated"]
+    assert any(f"{piece['text']} (the rest is not shown)" in p for p in stub.prompts())

@@ -1,0 +1,100 @@
+"""Hybrid search: the formula, and what it finds that one search alone does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from moot.retrievers import Passage, UserError, WorldError, index_passages, open_retriever
+from moot.retrievers.encoders import CrossScorer
+from moot.retrievers.local import LexicalIndex, best_rows, fuse
+
+PASSAGES = [
+    Passage(id="code", title="Part list", text="Spare part QX-1187 fits the pump.", source="list"),
+    Passage(id="pump", title="Pumps", text="A machine that moves water uphill needs power.", source="book"),
+    Passage(id="lake", title="Lakes", text="Still water gathers in a hollow.", source="book"),
+]
+
+
+def test_a_worked_example() -> None:
+    # By hand, w = 0.65: a is 0.65 * 0.8 / 0.8, b 0.65 * 0.4 / 0.8 + 0.35 * 6 / 6, c 0.65 * -0.1 / 0.8.
+    fused = fuse({"a": 0.8, "b": 0.4, "c": -0.1}, {"b": 6.0})
+    assert list(fused) == ["b", "a", "c"]
+    assert list(fused.values()) == pytest.approx([0.675, 0.65, -0.08125])
+
+
+def test_a_search_without_findings_has_no_share() -> None:
+    assert fuse({"a": 0.5}, {}) == {"a": 0.65}
+    assert fuse({"a": -0.5, "b": -0.2}, {"a": 2.0}) == {"a": 0.35, "b": 0.0}
+    assert fuse({}, {"a": 1.0}) == {}
+
+
+SCORES = st.dictionaries(st.sampled_from("abcdef"), st.floats(0.01, 1), min_size=1)
+
+
+@given(SCORES, SCORES)
+def test_the_best_in_both_is_first_and_scores_end_at_one(dense: dict[str, float], lexical: dict[str, float]) -> None:
+    both = {i: lexical.get(i, 0.0) for i in dense}
+    fused = fuse(dense, both)
+    assert set(fused) == set(dense)
+    assert all(0 <= score <= 1 + 1e-9 for score in fused.values())
+    leader = max(dense, key=dense.__getitem__)
+    if both[leader] == max(both.values()):
+        assert fused[leader] == max(fused.values())
+
+
+def test_the_best_rows_are_those_above_nothing_in_order() -> None:
+    np = pytest.importorskip("numpy")
+    assert best_rows(np.array([0.0, 2.0, 5.0, 2.0, 1.0]), 3) == [2, 1, 3]
+    assert best_rows(np.zeros(3), 3) == []
+
+
+def test_stems_match_where_words_do_not() -> None:
+    texts = [p.text for p in PASSAGES]
+    assert LexicalIndex("x", texts, stem=True).scores("moving machines")[1] > 0
+    assert LexicalIndex("x", texts, stem=False).scores("moving machines").max() == 0
+
+
+async def test_words_and_meaning_are_both_found(empty_home: Path) -> None:
+    await index_passages("parts", PASSAGES)
+    hybrid = await open_retriever("hybrid:parts")
+    assert (hybrid.name, getattr(hybrid, "passages", 0)) == ("hybrid:parts", 3)
+    assert (await hybrid.search("QX-1187", 1))[0]["title"] == "Part list"
+    assert (await hybrid.search("carrying liquid to a higher place", 1))[0]["title"] == "Pumps"
+    assert len(await hybrid.search("zzyzx", 5)) == 3  # by meaning alone
+
+
+async def test_a_cross_encoder_ranks_anew(empty_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def by_length(self: CrossScorer, text: str, others: list[str]) -> list[float]:
+        return [float(-len(other)) for other in others]
+
+    async def opened(name: str) -> CrossScorer:
+        return CrossScorer(name, None)
+
+    monkeypatch.setattr(CrossScorer, "compare", by_length)
+    monkeypatch.setattr("moot.retrievers.local.open_cross_encoder", opened)
+    await index_passages("parts", PASSAGES)
+    found = await (await open_retriever("hybrid:parts", reranker="short-first")).search("pump", 2)
+    assert [p["title"] for p in found] == ["Lakes", "Part list"]
+    assert found[0]["retrievals"][0]["score"] == -len("Lakes. Still water gathers in a hollow.")
+
+
+async def test_what_is_missing_is_said(empty_home: Path) -> None:
+    with pytest.raises(UserError, match="moot index"):
+        await open_retriever("hybrid:nothing-here")
+    with pytest.raises(UserError, match="cross-encoder"):
+        await open_retriever("hybrid", reranker="no-such/encoder")
+
+
+async def test_a_failing_encoder_is_an_error(empty_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    await index_passages("parts", PASSAGES)
+    hybrid = await open_retriever("hybrid:parts")
+
+    async def fails(query: str) -> list[float]:
+        raise WorldError("down", kind="server_error")
+
+    monkeypatch.setattr(hybrid._dense, "embed", fails)  # type: ignore[attr-defined]
+    with pytest.raises(WorldError, match="down"):
+        await hybrid.search("pump", 1)

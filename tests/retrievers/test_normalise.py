@@ -1,0 +1,160 @@
+"""What sources find becomes one list: dated, filtered, cut, each text once."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from moot.retrievers import Evidence, UserError, WorldError, make_evidence
+from moot.retrievers.gather import search_all, wanted
+from moot.retrievers.normalise import TOKEN, Rules, cut, iso_date, last_day, normalise, same_text
+
+NOW = datetime(2026, 5, 1, 12, 0, 30, tzinfo=UTC)
+STORY = "The bridge over the strait was opened on Monday by the mayor, after eleven years of work and three accidents."
+
+
+def piece(text: str = STORY, host: str = "a.test", retriever: str = "tavily", **more: Any) -> Evidence:
+    url = f"https://{host}/{len(text)}"
+    about = {"title": "Bridge", "source": url, "url": url, "query": "bridge", "score": 0.5}
+    return make_evidence(text=text, retriever=retriever, **{**about, **more})
+
+
+def kept(*found: list[Evidence], k: int = 3, **rules: Any) -> list[Evidence]:
+    return normalise(found, Rules(k, **rules), NOW)
+
+
+def test_a_finding_says_when_and_at_which_rank() -> None:
+    first, second = kept([piece("One."), piece("Two.")])
+    assert [r["rank"] for p in (first, second) for r in p["retrievals"]] == [1, 2]
+    assert first["retrievals"][0]["retrieved"] == "2026-05-01T12:00:30+00:00"
+
+
+def test_one_text_on_two_hosts_is_one_piece_with_two_sources() -> None:
+    copy = f"LONDON  {STORY.upper()[:-1]}"
+    (only,) = kept([piece(), piece(copy, "www.b.test", published="May 3, 2024")])
+    assert (only["text"], only["id"]) == (STORY, piece()["id"])
+    assert only.get("also") == [
+        {"source": f"https://www.b.test/{len(copy)}", "title": "Bridge", "url": f"https://www.b.test/{len(copy)}"}
+        | {"published": "2024-05-03"}
+    ]
+    assert [r["rank"] for r in only["retrievals"]] == [1, 2]
+    assert kept([piece(), piece(copy, "b.test")], k=1)[0].get("also")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("Monday", "Tuesday"), ("was opened", "was not opened"), ("eleven", "12"), ("three", "two"), ("opened", "closed")],
+)
+def test_one_changed_word_is_other_evidence(old: str, new: str) -> None:
+    assert len(kept([piece(), piece(STORY.replace(old, new), "b.test")])) == 2
+
+
+def test_signs_of_numbers_are_no_punctuation() -> None:
+    assert not same_text(["-5"], ["5"])
+    assert len(kept([piece("It was -5 degrees."), piece("It was 5 degrees."), piece("It was 5. degrees")])) == 2
+
+
+def test_a_host_gives_so_many_pieces_of_a_web_search() -> None:
+    found = [piece(f"Text {i}.", host) for i, host in enumerate(["a.test", "www.a.test", "a.test", "b.test"])]
+    assert [p["text"] for p in kept(found, max_per_host=2)] == ["Text 0.", "Text 1.", "Text 3."]
+    assert len(kept(found)) == 3
+    assert len(kept([piece(f"Text {i}.", retriever="wikipedia") for i in range(3)], max_per_host=1)) == 3
+
+
+def test_sources_take_turns_and_each_gives_k() -> None:
+    one, two = [[piece(f"{name} {i}.", retriever="bm25:x") for i in range(3)] for name in ("One", "Two")]
+    assert [p["text"] for p in kept(one, two, k=2)] == ["One 0.", "Two 0.", "One 1.", "Two 1."]
+    assert [p["text"] for p in kept([], two, k=1)] == ["Two 0."]
+
+
+@pytest.mark.parametrize(
+    ("published", "stays"),
+    [
+        ("2020-10-24", True),
+        ("2020-10-25", False),
+        ("24 October 2020", True),
+        ("2020-10", False),  # may have been its last day
+        ("2020-09", True),
+        ("2020", False),
+        ("2019", True),
+        ("3 days ago", False),
+        ("spring, some say", True),
+        (None, True),
+    ],
+)
+def test_evidence_from_the_claims_day_on_is_left_out(published: str | None, stays: bool) -> None:
+    assert bool(kept([piece(published=published)], published_before=date(2020, 10, 25))) == stays
+
+
+def test_a_copy_from_after_the_claim_is_no_source() -> None:
+    late, early = piece(published="2021-01-01"), piece(host="b.test", published="2020-01-01")
+    (only,) = kept([late, early], published_before=date(2020, 10, 25))
+    assert (only["source"], "also" in only) == (early["source"], False)
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ("2016", "2016"),
+        ("2016-03", "2016-03"),
+        ("2024-05-01T10:00:00Z", "2024-05-01"),
+        ("Mon, 03 Jun 2024 10:00:00 GMT", "2024-06-03"),
+        ("May 2020", "2020-05"),
+        ("10 May", None),
+        ("soon", None),
+    ],
+)
+def test_dates_are_read(given: str, read: str | None) -> None:
+    assert iso_date(given) == read
+
+
+def test_days_that_are_none_are_no_dates() -> None:
+    assert [last_day(d) for d in ("2020-02", "2021-13", "2021-02-30", "")] == [date(2020, 2, 29), None, None, None]
+
+
+@given(st.text(st.sampled_from("ab .\n字é,"), max_size=300), st.integers(1, 60))
+def test_a_cut_text_is_a_beginning_with_at_most_so_many_tokens(text: str, most: int) -> None:
+    short = cut(text, most)
+    assert text.startswith(short)
+    assert len(TOKEN.findall(short)) <= most
+    assert short == text or len(TOKEN.findall(text)) > most
+
+
+def test_long_texts_end_with_a_sentence_and_say_so() -> None:
+    (long,) = kept([piece("A first sentence here. " * 30)], max_tokens=50)
+    assert long["text"].endswith("here.")
+    assert 40 < len(TOKEN.findall(long["text"])) <= 50
+    assert (long.get("truncated"), long["id"] == piece(long["text"], source=long["source"])["id"]) == (True, True)
+
+
+class Source:
+    """A source that gives what it was made with, or fails."""
+
+    def __init__(self, name: str, answer: list[Evidence] | Exception) -> None:
+        self.name = name
+        self.answer = answer
+        self.asked: list[tuple[str, int]] = []
+
+    async def search(self, query: str, k: int) -> list[Evidence]:
+        self.asked.append((query, k))
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+async def test_what_others_found_counts_where_one_fails() -> None:
+    down = WorldError("down", kind="server_error")
+    used_up = UserError("used up", kind="quota")
+    sources = [Source("a", down), Source("b", [piece()]), Source("c", used_up)]
+    finding = await search_all(dict.fromkeys(sources, "bridge"), Rules(1))
+    assert ([p["text"] for p in finding.evidence], finding.failures) == ([STORY], {"a": down, "c": used_up})
+    with pytest.raises(UserError, match="wrong key"):
+        await search_all({Source("a", UserError("wrong key", kind="authentication")): "bridge"}, Rules(1))
+
+
+def test_more_is_asked_for_than_is_kept() -> None:
+    assert [wanted("tavily", Rules(k)) for k in (3, 8, 20)] == [6, 10, 20]
+    assert wanted("chroma:x", Rules(3, published_before=date(2020, 1, 1))) == 30

