@@ -40,7 +40,7 @@ FEW = 16
 # Whole steps of length: the CPU library prepares itself anew for every shape of input that it meets.
 STEP = 32
 BULK_STEP = 8
-TOKENS_AT_ONCE = 4096
+TOKENS_AT_ONCE = 1024
 """Tokens of a corpus that go through the model at a time, padding included."""
 REMEMBERED = 1000
 """Vectors kept."""
@@ -207,16 +207,17 @@ class Batches:
         self._torch = torch
         self._tokenizer = tokenizer
         self._compute = compute
+        self._threads = single_threads(torch, torch.get_num_threads())
 
     def quick(self, texts: list[str]) -> list[Vector]:
         """A short list: texts of like length go together, so that a vector does not depend on its neighbours."""
         tokens = self._tokenizer(texts, truncation=True)
         steps = [(len(row) - 1) // STEP for row in tokens["input_ids"]]
         alike = [[i for i, s in enumerate(steps) if s == step] for step in dict.fromkeys(steps)]
-        return self._run(tokens, alike, STEP)
+        return joined([self._run(tokens, batch, STEP) for batch in alike])
 
     def long(self, texts: list[str]) -> list[Vector]:
-        """A long list: the longest first, as many at a time as `TOKENS_AT_ONCE` hold."""
+        """A long list: the longest first, as many at a time as `TOKENS_AT_ONCE` hold, and a batch for each core."""
         tokens = self._tokenizer(texts, truncation=True)
         lengths = [len(row) for row in tokens["input_ids"]]
         batches: list[list[int]] = []
@@ -226,16 +227,19 @@ class Batches:
                 batches.append([])
                 most = max(1, TOKENS_AT_ONCE // lengths[i])
             batches[-1].append(i)
-        return self._run(tokens, batches, BULK_STEP)
+        return joined(list(self._threads.map(lambda batch: self._run(tokens, batch, BULK_STEP), batches)))
 
-    def _run(self, tokens: Mapping[str, list[list[int]]], batches: list[list[int]], step: int) -> list[Vector]:
-        found: dict[int, Vector] = {}
+    def _run(self, tokens: Mapping[str, list[list[int]]], batch: list[int], step: int) -> dict[int, Vector]:
+        some = {name: [rows[i] for i in batch] for name, rows in tokens.items()}
+        features = self._tokenizer.pad(some, pad_to_multiple_of=step, return_tensors="pt")
         with self._torch.inference_mode():
-            for batch in batches:
-                some = {name: [rows[i] for i in batch] for name, rows in tokens.items()}
-                features = self._tokenizer.pad(some, pad_to_multiple_of=step, return_tensors="pt")
-                found |= zip(batch, self._compute(dict(features)).tolist(), strict=True)
-        return [found[i] for i in sorted(found)]
+            return dict(zip(batch, self._compute(dict(features)).tolist(), strict=True))
+
+
+def joined(batches: Sequence[Mapping[int, Vector]]) -> list[Vector]:
+    """The vectors of all batches in the order of their texts."""
+    found = {i: vector for batch in batches for i, vector in batch.items()}
+    return [found[i] for i in sorted(found)]
 
 
 loading = threading.Lock()
