@@ -33,7 +33,7 @@ from moot.nodes.score import (
     faithfulness_score,
     similarity_node,
 )
-from moot.nodes.settings import Settings
+from moot.nodes.settings import EvidenceSettings, Settings
 from moot.nodes.speaker import Ledger, Speaker
 from moot.nodes.state import ClaimInput, DebateState, Task, VerdictOutput
 from moot.nodes.task import make_task
@@ -44,6 +44,7 @@ __all__ = [
     "DebateState",
     "Debater",
     "DebaterSettings",
+    "EvidenceSettings",
     "Ledger",
     "ModelChoice",
     "Node",

@@ -1,31 +1,23 @@
-"""Corpora on disk: passages in a Chroma collection, with a manifest that says how they were encoded.
-
-A corpus is a folder ``NAME`` under `corpora_folder`: ``chroma/`` and ``manifest.json``. Vectors are made by our
-encoders, never by Chroma's default, which would download a model.
-"""
+"""Corpora: passages in a Chroma collection, with a manifest that says how they were encoded."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
-import os
 import re
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
 from importlib import resources
-from pathlib import Path
+from itertools import chain
 from typing import Any
 
-from moot.retrievers.encoders import DEFAULT_ENCODER, Encoder, open_encoder
+from moot.retrievers.encoders import DEFAULT_ENCODER, Encoder, Vector, open_encoder
 from moot.retrievers.errors import UserError, WorldError
 from moot.retrievers.evidence import clean
 from moot.retrievers.files import Passage, parse_passage
 from moot.retrievers.lazy import imported
-from pydantic import TypeAdapter
+from moot.retrievers.stores import FolderStore, Manifest, ServerStore, corpora_folder, open_store
 
 DEMO_CORPORA = {"demo-encyclopaedia": "encyclopaedia.jsonl", "demo-news": "news.jsonl"}
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{2,62}")
@@ -33,32 +25,9 @@ BATCH = 512
 """Passages that are encoded and stored at a time; an interrupted build loses at most two batches."""
 
 
-@dataclass(frozen=True)
-class Manifest:
-    """How a corpus was built. ``complete`` is false while a build runs or after it was interrupted."""
-
-    name: str
-    encoder: str
-    dimension: int
-    passages: int
-    complete: bool
-
-
-def corpora_folder() -> Path:
-    """Where corpora live: ``$MOOT_HOME/corpora``, else the user's data folder."""
-    home = os.environ.get("MOOT_HOME")
-    if home:
-        return Path(home) / "corpora"
-    from platformdirs import user_data_path
-
-    return user_data_path("moot") / "corpora"
-
-
 def known_corpora() -> list[str]:
     """Names of the demo corpora and of those that were built. Blocking."""
-    folder = corpora_folder()
-    built = [p.parent.name for p in folder.glob("*/manifest.json")] if folder.is_dir() else []
-    return sorted({*(name for name in built if not name.startswith("demo-")), *DEMO_CORPORA})
+    return sorted({*(name for name in open_store().names() if not name.startswith("demo-")), *DEMO_CORPORA})
 
 
 def read_manifest(name: str) -> Manifest | None:
@@ -66,21 +35,10 @@ def read_manifest(name: str) -> Manifest | None:
 
     Raises:
         UserError: the name cannot be a corpus's name, or the manifest is damaged.
+        WorldError: the Chroma server failed.
     """
     check_name(name)
-    path = corpora_folder() / name / "manifest.json"
-    try:
-        manifest = TypeAdapter(Manifest).validate_json(path.read_bytes())
-        if manifest.name != name:
-            raise ValueError(f"is the manifest of {manifest.name!r}")
-        return manifest
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f"The manifest of the corpus {name!r} ({path}) is damaged. Delete the folder and index the corpus again.",
-            kind="damaged_corpus",
-        ) from error
+    return open_store().read(name)
 
 
 def check_name(name: str) -> None:
@@ -91,13 +49,10 @@ def check_name(name: str) -> None:
         )
 
 
-def corpus_state(name: str) -> int:
-    """A number that changes when a corpus is indexed again; 0 where it has no folder yet. Blocking."""
+def corpus_state(name: str) -> str:
+    """A text that changes when a corpus is indexed again, and differs between stores. Blocking."""
     check_name(name)
-    try:
-        return (corpora_folder() / name / "manifest.json").stat().st_mtime_ns
-    except OSError:
-        return 0
+    return open_store().state(name)
 
 
 def check_encoder(manifest: Manifest, encoder: str) -> None:
@@ -144,6 +99,7 @@ async def index_passages(
     Raises:
         UserError: a bad name, another encoder than the corpus has, a broken line in the source, nothing to add, one id
             for two different passages.
+        WorldError: the encoder's endpoint or the Chroma server failed.
     """
     if name.startswith("demo-"):
         raise UserError(f"{name!r}: names that begin with demo- are kept for the demo corpora.", kind="invalid_corpus")
@@ -154,7 +110,8 @@ async def index_passages(
 async def _build(
     name: str, passages: Iterable[Passage], encoder: str, progress: Callable[[int, int], None]
 ) -> Manifest:
-    known = await asyncio.to_thread(read_manifest, name)
+    store = await asyncio.to_thread(open_store)
+    known = await asyncio.to_thread(store.read, name)
     if known is not None:
         check_encoder(known, encoder)
     tool = await open_encoder(encoder)
@@ -167,24 +124,63 @@ async def _build(
         raise UserError(
             f"There is nothing to index into the corpus {name!r}: no passage was found.", kind="empty_corpus"
         )
-    collection = await asyncio.to_thread(_open_collection, name, writing=True)
-    await asyncio.to_thread(_write_manifest, name, tool.name, dimension, collection, False)
+    if known is not None and known.complete:
+        await asyncio.to_thread(_open_whole, store, known)  # what was lost is not to go unseen under what is added
+    begun = Manifest(name, tool.name, dimension, known.passages if known else 0, complete=False)
+    collection = await asyncio.to_thread(store.create, begun)
+    await _fill(name, collection, tool, dimension, chain([batch], batches), progress)
+    whole = replace(begun, passages=await asyncio.to_thread(collection.count), complete=True)
+    await asyncio.to_thread(store.write, whole)
+    return whole
+
+
+async def _fill(
+    name: str,
+    collection: Any,
+    encoder: Encoder,
+    dimension: int,
+    batches: Iterator[list[Passage]],
+    progress: Callable[[int, int], None],
+) -> None:
+    """Stores what is not stored yet. While a batch is encoded the one before is written, and the next one is begun."""
+
+    def read() -> tuple[int, list[Passage]] | None:
+        batch = next(batches, None)
+        return None if batch is None else (len(batch), _not_stored(name, collection, batch))
+
+    async def begin() -> tuple[int, list[Passage], asyncio.Future[list[Vector]]] | None:
+        found = await asyncio.to_thread(read)
+        return found and (*found, asyncio.ensure_future(_encode(encoder, dimension, found[1])))
+
     seen = encoded = 0
+    begun = await begin()
     storing: asyncio.Future[None] | None = None
+    following: asyncio.Future[Any] | None = None
     try:
-        while batch:
-            fresh, vectors = await _encode(name, collection, tool, dimension, batch)
+        while begun is not None:
+            following = asyncio.ensure_future(begin())
+            count, fresh, encoding = begun
+            vectors = await encoding
             if storing:
                 await storing
                 progress(seen, encoded)
             storing = asyncio.ensure_future(asyncio.to_thread(_store, name, collection, fresh, vectors))
-            seen, encoded = seen + len(batch), encoded + len(fresh)
-            batch = await asyncio.to_thread(next, batches, None)
+            seen, encoded = seen + count, encoded + len(fresh)
+            begun = await following
     finally:
-        if storing:  # while it is written the next one is encoded; what is encoded is kept in any case
+        if storing:  # what is encoded is kept in any case
             await storing
+        await _given_up(following)
     progress(seen, encoded)
-    return await asyncio.to_thread(_write_manifest, name, tool.name, dimension, collection, True)
+
+
+async def _given_up(following: asyncio.Future[Any] | None) -> None:
+    """Ends what was begun for a batch that will not be stored; nothing where all are."""
+    if following is not None:
+        ahead: Any = (await asyncio.gather(following, return_exceptions=True))[0]
+        if isinstance(ahead, tuple):
+            ahead[2].cancel()
+            await asyncio.gather(ahead[2], return_exceptions=True)
 
 
 def _batches(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
@@ -205,32 +201,29 @@ def _batches(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
         yield batch
 
 
-async def _encode(
-    name: str, collection: Any, encoder: Encoder, dimension: int, batch: list[Passage]
-) -> tuple[list[Passage], list[list[float]]]:
-    """The passages of a batch that are not stored as they are, and their vectors."""
-    batch = list({p.id: p for p in batch}.values())  # one passage may be given twice
-    fresh = await asyncio.to_thread(_not_stored, name, collection, batch)
-    if not fresh:
-        return [], []
-    vectors = await encoder.embed([clean(f"{p.title}. {p.text}" if p.title else p.text) for p in fresh])
+async def _encode(encoder: Encoder, dimension: int, passages: list[Passage]) -> list[Vector]:
+    """The vectors of passages, which have the corpus's dimension."""
+    if not passages:
+        return []
+    vectors = await encoder.embed([clean(f"{p.title}. {p.text}" if p.title else p.text) for p in passages])
     if len(vectors[0]) != dimension:
         raise WorldError(
             f"The encoder {encoder.name} gave vectors of {dimension} and then of {len(vectors[0])} dimensions. "
             "Run the same `moot index` again, or use another encoder.",
             kind="bad_response",
         )
-    return fresh, vectors
+    return vectors
 
 
 def _not_stored(name: str, collection: Any, batch: list[Passage]) -> list[Passage]:
+    batch = list({p.id: p for p in batch}.values())  # one passage may be given twice
     with chroma_errors(name, "it cannot be read"):
         stored = collection.get(ids=[p.id for p in batch], include=["documents", "metadatas"])
     known = {i: (d, m) for i, d, m in zip(stored["ids"], stored["documents"], stored["metadatas"], strict=True)}
     return [p for p in batch if known.get(p.id) != (clean(p.text), _metadata(p))]
 
 
-def _store(name: str, collection: Any, passages: list[Passage], vectors: list[list[float]]) -> None:
+def _store(name: str, collection: Any, passages: list[Passage], vectors: list[Vector]) -> None:
     if not passages:
         return
     with chroma_errors(name, "it cannot be written"):
@@ -248,57 +241,18 @@ def _metadata(passage: Passage) -> dict[str, str]:
     return {"source": clean(passage.source) or "(no source)"} | {k: v for k, v in fields.items() if v}
 
 
-_opening = threading.Lock()
-
-
-def _open_collection(name: str, *, writing: bool = False) -> Any:
-    chromadb = imported("chromadb")
-
-    try:
-        with _opening:  # Chroma's clients cannot be made by two threads at once
-            if writing:
-                _client.cache_clear()  # the folder may have been deleted since
-            client = _client(str(corpora_folder() / name / "chroma"), corpus_state(name))
-            return client.get_or_create_collection(name, embedding_function=None, metadata={"hnsw:space": "cosine"})
-    except (chromadb.errors.ChromaError, ValueError, AttributeError) as error:  # the latter: opened again after failing
-        raise damaged(name, f"it cannot be opened ({error})") from error
-
-
 def damaged(name: str, problem: str) -> UserError:
-    """The error for a corpus whose files do not hold what they should."""
-    return UserError(
-        f"The corpus {name!r} is damaged: {problem}. Delete its folder in {corpora_folder()} and index it again.",
-        kind="damaged_corpus",
-    )
+    """The error for a corpus that does not hold what it should."""
+    return open_store().damaged(name, problem)
 
 
 @contextmanager
 def chroma_errors(name: str, problem: str) -> Iterator[None]:
-    """Turns Chroma's errors into `damaged`."""
+    """Turns Chroma's errors into `damaged`; those of a server are `ServerStore.errors` already."""
     try:
         yield
     except imported("chromadb.errors").ChromaError as error:
         raise damaged(name, f"{problem} ({error})") from error
-
-
-@lru_cache(maxsize=64)
-def _client(path: str, state: int) -> Any:
-    """A client for a state of a corpus: an older one would not see what another process has stored since."""
-    chromadb = imported("chromadb")
-
-    # Chroma hands out one database a path; those who hold an older one keep it.
-    imported("chromadb.api.shared_system_client").SharedSystemClient.clear_system_cache()
-    return chromadb.PersistentClient(path, settings=imported("chromadb.config").Settings(anonymized_telemetry=False))
-
-
-def _write_manifest(name: str, encoder: str, dimension: int, collection: Any, complete: bool) -> Manifest:
-    manifest = Manifest(name, encoder, dimension, collection.count(), complete)
-    path = corpora_folder() / name / "manifest.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_suffix(".tmp")
-    fresh.write_text(json.dumps(asdict(manifest), indent=2), encoding="utf-8")
-    fresh.replace(path)
-    return manifest
 
 
 @dataclass(frozen=True)
@@ -318,22 +272,24 @@ async def open_corpus(name: str, encoder: str) -> Corpus:
 
     Raises:
         UserError: no such corpus, an unfinished one, one of another encoder, or a damaged one.
+        WorldError: the Chroma server failed.
     """
     if name in DEMO_CORPORA:
         manifest = await _build_demo(name, encoder)
     else:
         manifest = await asyncio.to_thread(_find_corpus, name)
     check_encoder(manifest, encoder)
-    return Corpus(manifest, await asyncio.to_thread(_open_whole, manifest))
+    store = await asyncio.to_thread(open_store)
+    return Corpus(manifest, await asyncio.to_thread(_open_whole, store, manifest))
 
 
-def _open_whole(manifest: Manifest) -> Any:
+def _open_whole(store: FolderStore | ServerStore, manifest: Manifest) -> Any:
     """A corpus's collection, which holds as many passages as the manifest says. Blocking."""
-    collection = _open_collection(manifest.name)
+    collection = store.open(manifest.name)
     with chroma_errors(manifest.name, "it cannot be read"):
         stored = collection.count()
     if stored < manifest.passages:
-        raise damaged(manifest.name, f"it should hold {manifest.passages} passages and holds {stored}")
+        raise store.damaged(manifest.name, f"it should hold {manifest.passages} passages and holds {stored}")
     with chroma_errors(manifest.name, "vectors are missing"):  # where files were lost, searches find only the rest
         for offset in (0, stored - 1):
             collection.get(limit=1, offset=offset, include=["embeddings"])
@@ -350,7 +306,7 @@ def _find_corpus(name: str) -> Manifest:
         )
     if not manifest.complete:
         with chroma_errors(name, "it cannot be read"):
-            stored = _open_collection(name).count()
+            stored = open_store().open(name).count()
         raise UserError(
             f"The corpus {name!r} is unfinished: its indexing was interrupted after {stored} passages. "
             "Run the same `moot index` again; it goes on where it was.",
@@ -401,7 +357,7 @@ def all_passages(name: str) -> list[Passage]:
     """
     if name in DEMO_CORPORA:
         return sorted(demo_passages(name), key=lambda p: p.id)
-    collection = _open_whole(_find_corpus(name))
+    collection = _open_whole(open_store(), _find_corpus(name))
     with chroma_errors(name, "it cannot be read"):
         rows = collection.get(include=["documents", "metadatas"])
     columns = zip(rows["ids"], rows["documents"], rows["metadatas"], strict=True)

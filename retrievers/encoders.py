@@ -91,7 +91,7 @@ class SentenceEncoder:
         self.name = name
         self._model = model
         self._quick, self._long = fast_encoders(model)
-        self._bulk = ThreadPoolExecutor(1, "encoder")  # PyTorch keeps workers for each thread that calls it
+        self._bulk = ThreadPoolExecutor(2, "encoder")  # while one list ends, the next one keeps all cores at work
         self._threads = min(4, torch.get_num_threads())
         self._workers = single_threads(torch, self._threads)
         self._waiting: PriorityQueue[tuple[int, int, list[str], Future[list[Vector]]]] = PriorityQueue()

@@ -6,7 +6,15 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from moot.retrievers.corpus import Corpus, all_passages, check_dimension, chroma_errors, corpus_state, open_corpus
+from moot.retrievers.corpus import (
+    Corpus,
+    all_passages,
+    check_dimension,
+    chroma_errors,
+    corpus_state,
+    damaged,
+    open_corpus,
+)
 from moot.retrievers.encoders import CrossScorer, Encoder, Vector, open_cross_encoder, open_encoder
 from moot.retrievers.endpoint import DEFAULT_LIMITS, Limits, made_in_thread, made_once
 from moot.retrievers.errors import UserError
@@ -112,9 +120,10 @@ class ChromaRetriever:
             return near
         with chroma_errors(self._corpus.manifest.name, "it cannot be searched"):
             rows = self._corpus.collection.get(ids=missing, include=["embeddings"])
-        return near | dict(
-            zip(rows["ids"], (np.asarray(rows["embeddings"]) @ np.asarray(vector)).tolist(), strict=True)
-        )
+        if len(rows["ids"]) < len(missing):
+            raise damaged(self._corpus.manifest.name, "passages are missing that it held when it was opened")
+        cosines = np.asarray(rows["embeddings"]) @ np.asarray(vector)
+        return near | dict(zip(rows["ids"], cosines.tolist(), strict=True))
 
     def _query(self, vector: Vector, k: int, include: list[str]) -> Any:
         with chroma_errors(self._corpus.manifest.name, "it cannot be searched"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
@@ -135,6 +136,18 @@ def header_text(variable: str) -> str:
             kind="invalid_environment",
         )
     return value
+
+
+class HiddenKeys(logging.Filter):
+    """Takes keys out of what httpx logs: addresses, which hold them where a source takes them no other way."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Rewrites the record; every one is kept."""
+        record.msg, record.args = redact(record.getMessage()), ()
+        return True
+
+
+logging.getLogger("httpx").addFilter(HiddenKeys())
 
 
 # --- asking ---------------------------------------------------------------------------------------------------------

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from .quick import open_quick_encoder
+
 Answer = Callable[[int, dict[str, Any]], web.Response | None]
 """What a server says to its n-th request (from 1), whose JSON body is given; None: nothing until the test is over."""
 
@@ -69,3 +71,10 @@ def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home = tmp_path / "empty home"
     monkeypatch.setenv("MOOT_HOME", str(home))
     return home
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Corpora are encoded without a model."""
+    for module in ("corpus", "local"):
+        monkeypatch.setattr(f"moot.retrievers.{module}.open_encoder", open_quick_encoder)

@@ -8,7 +8,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,14 @@ from moot.retrievers.corpus import (
     BATCH,
     DEMO_CORPORA,
     all_passages,
-    corpora_folder,
     demo_passages,
     read_manifest,
 )
 from moot.retrievers.files import LONGEST_PARAGRAPH
+from moot.retrievers.stores import corpora_folder
 
 from .conftest import Serve
+from .quick import CHILD, found, numbered
 
 MANY = BATCH + 44
 
@@ -171,7 +173,7 @@ async def test_a_build_killed_elsewhere_is_refused_completed_and_seen_whole(
     (lost / "corpora" / "killed" / "manifest.json").touch()
     monkeypatch.setenv("MOOT_HOME", str(lost))
     error = await refused("killed")
-    assert (error.kind, "vectors are missing" in error.detail) == ("damaged_corpus", True)
+    assert (error.kind, "data_level0.bin is missing" in error.detail) == ("damaged_corpus", True)
 
 
 def test_a_corpus_grown_by_another_process_is_seen_whole(empty_home: Path, tmp_path: Path) -> None:
@@ -261,6 +263,87 @@ async def test_threads_open_corpora_at_once(empty_home: Path) -> None:
     names = [f"corpus-{i}" for i in range(12)]
     await asyncio.gather(*(index_passages(name, [passage(name)]) for name in names))
     assert {name: all_passages(name)[0].id for name in names} == {name: name for name in names}
+
+
+# --- several at once, without a server -------------------------------------------------------------------------------
+
+
+def test_loops_in_many_threads_open_and_search_one_corpus(empty_home: Path, quick: None) -> None:
+    asyncio.run(index_passages("shared", numbered(0, 1100)))
+    kinds = ["chroma", "bm25", "hybrid"] * 3
+    with ThreadPoolExecutor(len(kinds)) as threads:
+        opened = threads.map(lambda kind: asyncio.run(found("shared", 1050, kind)), kinds)
+        assert all(opened)
+
+
+async def test_a_process_that_searches_sees_anew_what_another_has_indexed(empty_home: Path, quick: None) -> None:
+    """Its open retrievers keep to the state that they were opened in: Chroma shows them nothing newer."""
+    await index_passages("growing", numbered(0, 1100))
+    before = await open_retriever("chroma:growing")
+    child = await asyncio.create_subprocess_exec(*CHILD, "index", "growing", "1100", "2200", stdout=-1)
+    searches = 0
+    while child.returncode is None:
+        [best] = await before.search("Entry 7 of the ledger.", 1)
+        assert best["text"] == "Entry 7 of the ledger."
+        searches += 1
+    assert (child.returncode, searches > 1) == (0, True)
+    [old] = await before.search("Entry 2150 of the ledger.", 1)
+    assert old["text"] != "Entry 2150 of the ledger."
+    assert [await found("growing", 2150, kind) for kind in ("chroma", "bm25", "hybrid")] == [True] * 3
+
+
+async def test_two_processes_search_one_corpus_at_once(empty_home: Path, quick: None) -> None:
+    await index_passages("shared", numbered(0, 1100))
+    children = [await asyncio.create_subprocess_exec(*CHILD, "search", "shared", "50", stdout=-1) for _ in range(2)]
+    said = await asyncio.gather(*(child.communicate() for child in children))
+    assert [output.strip() for output, _ in said] == [b"50", b"50"]
+
+
+# --- damaged files ----------------------------------------------------------------------------------------------------
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "deleted": lambda path: path.unlink(),
+    "half": lambda path: os.truncate(path, path.stat().st_size // 2),
+    "empty": lambda path: os.truncate(path, 0),
+    "garbage": lambda path: path.write_bytes(bytes(i * i % 251 for i in range(path.stat().st_size))),
+}
+INDEX_FILES = ["data_level0.bin", "header.bin", "length.bin", "link_lists.bin", "index_metadata.pickle"]
+CASES = [(name, damage) for name in ["chroma.sqlite3", *INDEX_FILES] for damage in DAMAGE]
+
+
+@pytest.fixture(scope="module")
+def uses_of_damaged(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], list[str]]:
+    """What indexing more into, searching, and reading a corpus comes to, by what was done to which file.
+
+    All in one process of their own, which Chroma would crash when it reads some of these files.
+    """
+    folder = tmp_path_factory.mktemp("damaged")
+    whole = folder / "whole"
+    subprocess.run([*CHILD, "index", "big", "0", "1300"], env=os.environ | {"MOOT_HOME": str(whole)}, check=True)
+    for name, damage in CASES:
+        copied = shutil.copytree(whole, folder / f"{name} {damage}")
+        [path] = copied.rglob(name)
+        DAMAGE[damage](path)
+    command = [*CHILD, "damaged", *(str(folder / f"{name} {damage}") for name, damage in CASES), str(whole)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    said = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (done.returncode, len(said)) == (0, len(CASES) + 1), (done.stderr, said[-1:])
+    return dict(zip([*CASES, ("", "")], said, strict=True))
+
+
+@pytest.mark.parametrize(("name", "damage"), CASES)
+def test_damaged_files_are_refused(name: str, damage: str, uses_of_damaged: dict[tuple[str, str], list[str]]) -> None:
+    for said in uses_of_damaged[name, damage]:
+        assert said.startswith("damaged_corpus: The corpus 'big' is damaged: ")
+        assert "Delete its folder in" in said
+        assert name in said or name == "chroma.sqlite3"
+
+
+def test_whole_files_are_not_refused(uses_of_damaged: dict[tuple[str, str], list[str]]) -> None:
+    manifest, *searched = uses_of_damaged["", ""]
+    assert "passages=1300" in manifest
+    assert searched == ["True", "True"]
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------

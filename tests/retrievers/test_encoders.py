@@ -9,7 +9,7 @@ import threading
 import pytest
 from moot.retrievers import Encoder, open_encoder
 from moot.retrievers.corpus import demo_passages
-from moot.retrievers.encoders import FEW, Vector, load_sentence_encoder
+from moot.retrievers.encoders import FEW, Vector, encode, load_sentence_encoder
 
 LONG = " ".join(p.text for p in demo_passages("demo-news")[:12])  # more tokens than the model reads
 TEXTS = [p.text for p in demo_passages("demo-encyclopaedia")[:FEW]]
@@ -25,13 +25,38 @@ async def encoder() -> Encoder:
     return await open_encoder()
 
 
-async def test_short_and_long_lists_agree(encoder: Encoder) -> None:
+async def test_short_and_long_lists_agree_with_full_precision() -> None:
+    encoder = load_sentence_encoder("all-MiniLM-L6-v2")
     texts = TEXTS + ODD
-    precise = await encoder.embed(texts)
+    precise = encode(encoder._model, texts)
+    long = await encoder.embed(texts)
     quick = [vector for text in texts for vector in await encoder.embed([text])]
     assert min(map(cosine, precise, quick)) >= 0.99
-    assert all(math.hypot(*v) == pytest.approx(1, abs=1e-4) for v in precise + quick)
-    assert {len(v) for v in precise + quick} == {384}
+    assert min(map(cosine, precise, long)) >= 0.99
+    assert all(math.hypot(*v) == pytest.approx(1, abs=1e-4) for v in long + quick)
+    assert {len(v) for v in long + quick} == {384}
+
+
+async def test_lists_that_arrive_together_are_encoded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = load_sentence_encoder("all-MiniLM-L6-v2")
+    served: list[list[str]] = []
+    busy, real = threading.Event(), encoder._quick
+
+    def wait_for_all(texts: list[str]) -> list[Vector]:
+        served.append(texts)
+        busy.wait(60)
+        return real(texts)
+
+    monkeypatch.setattr(encoder, "_quick", wait_for_all)
+    texts = [f"Query {i} of another debate" for i in range(40)]
+    tasks = [asyncio.ensure_future(encoder.embed([text])) for text in texts]
+    while encoder._waiting.qsize() + sum(map(len, served)) < len(texts):
+        await asyncio.sleep(0)
+    busy.set()
+    vectors = [vector for (vector,) in await asyncio.gather(*tasks)]
+    assert sorted(text for batch in served for text in batch) == sorted(texts)
+    assert len(served) <= len(texts) / 2
+    assert vectors == [real([text])[0] for text in texts]
 
 
 @pytest.mark.parametrize("count", [FEW, 3 * FEW])
@@ -54,8 +79,8 @@ async def test_many_tasks_at_once_get_their_own_vectors(encoder: Encoder) -> Non
     at_once = await asyncio.gather(*(encoder.embed([text]) for text in texts))
     again = [await encoder.embed([text]) for text in texts]
     assert at_once == again
-    precise = await encoder.embed(texts)
-    assert min(cosine(p, q[0]) for p, q in zip(precise, at_once, strict=True)) >= 0.99
+    long = await encoder.embed(texts)
+    assert min(cosine(v, q[0]) for v, q in zip(long, at_once, strict=True)) >= 0.99
 
 
 async def test_a_search_that_is_given_up_leaves_the_others_alone(encoder: Encoder) -> None:

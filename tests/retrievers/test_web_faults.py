@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -40,6 +41,17 @@ async def test_nothing_found_is_no_error(vendor: Vendor, start: StartVendor) -> 
     assert await retriever.search(" \u200b\n", 3) == []
     assert len(server.paths) == 1
     assert server.headers[0]["User-Agent"].startswith("moot/")
+
+
+@with_key
+async def test_keys_stay_out_of_logs(vendor: Vendor, start: StartVendor, caplog: pytest.LogCaptureFixture) -> None:
+    server = await start(vendor)
+    with caplog.at_level(logging.DEBUG):
+        assert await (await open_retriever(vendor.name)).search("deepest lake", 3)
+    assert KEY in f"{server.headers}{server.queries}{server.bodies}"
+    logged = "\n".join(r.getMessage() for r in caplog.records if not r.name.startswith("aiohttp"))  # the server's own
+    assert "HTTP Request" in logged
+    assert KEY not in logged
 
 
 @every

@@ -1,0 +1,76 @@
+"""An encoder that needs no model, for this process and for those that tests start (run as a program).
+
+quick.py index CORPUS FIRST END     indexes numbered passages, and says after each batch how many
+quick.py search CORPUS TIMES        searches so often, and says how many passages were found first
+quick.py damaged FOLDER...          says for each home folder what three ways to use the corpus `big` come to
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from moot.retrievers import DEFAULT_ENCODER, MootError, Passage, corpus, index_passages, local, open_retriever
+
+CHILD = [sys.executable, __file__]
+
+
+class QuickEncoder:
+    """Gives each text a unit vector of its own."""
+
+    name = DEFAULT_ENCODER
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        rows = np.array([np.random.default_rng(zlib.crc32(text.encode())).standard_normal(64) for text in texts])
+        vectors: list[list[float]] = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).tolist()
+        return vectors
+
+
+async def open_quick_encoder(*_: Any) -> QuickEncoder:
+    """Stands in for `open_encoder`."""
+    return QuickEncoder()
+
+
+def numbered(first: int, end: int) -> list[Passage]:
+    """Passages that `found` finds by their numbers."""
+    return [Passage(id=str(i), text=f"Entry {i} of the ledger.", source="ledger") for i in range(first, end)]
+
+
+async def found(corpus: str, number: int, kind: str = "chroma") -> bool:
+    """Whether a corpus opened anew gives the passage of that number first."""
+    text = f"Entry {number} of the ledger."
+    best = await (await open_retriever(f"{kind}:{corpus}")).search(text, 3)
+    return bool(best) and best[0]["text"] == text
+
+
+async def _use(folder: str) -> list[str]:
+    os.environ["MOOT_HOME"] = folder
+    said = []
+    for call in (index_passages("big", numbered(0, 3)), found("big", 777), found("big", 777, "bm25")):
+        try:
+            said.append(str(await call))
+        except MootError as error:
+            said.append(f"{error.kind}: {error.detail}")
+    return said
+
+
+async def main(task: str, *words: str) -> None:
+    if task == "index":
+        some = numbered(int(words[1]), int(words[2]))
+        await index_passages(words[0], some, progress=lambda seen, _: print(seen, flush=True))
+    elif task == "search":
+        print(sum([await found(words[0], i) for i in range(int(words[1]))]))
+    for folder in words if task == "damaged" else ():
+        print(json.dumps(await _use(folder)), flush=True)
+
+
+if __name__ == "__main__":
+    for module in (corpus, local):
+        module.open_encoder = open_quick_encoder  # type: ignore[attr-defined]
+    asyncio.run(main(*sys.argv[1:]))

@@ -1,0 +1,280 @@
+"""Corpora on a Chroma server (MOOT_CHROMA_URL): a real `chroma run`, and servers that are none."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from moot.retrievers import DEMO_CORPORA, MootError, UserError, index_passages, known_corpora, open_retriever
+from moot.retrievers.corpus import all_passages, corpus_state, read_manifest
+from moot.retrievers.lazy import imported
+from moot.retrievers.stores import server_api
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
+
+from ..conftest import free_port
+from .conftest import Serve
+from .quick import CHILD, found, numbered
+
+pytestmark = pytest.mark.usefixtures("empty_home", "quick")
+
+CHROMA = Path(sys.executable).with_name("chroma")
+COLLECTIONS = "/api/v2/tenants/default_tenant/databases/default_database/collections"
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """A Chroma server on a free port: its address and process."""
+    url = f"http://127.0.0.1:{free_port()}"
+    command = [str(CHROMA), "run", "--path", str(folder), "--host", "127.0.0.1", "--port", url.rpartition(":")[2]]
+    with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as server:
+        try:
+            for attempt in Retrying(
+                retry=retry_if_exception_type(OSError), stop=stop_after_attempt(600), wait=wait_fixed(0.05)
+            ):
+                with attempt:
+                    assert server.poll() is None, (folder / "log").read_text()
+                    urllib.request.urlopen(f"{url}/api/v2/heartbeat").close()
+            yield url, server
+        finally:
+            server.kill()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of this module's Chroma server."""
+    with running(tmp_path_factory.mktemp("chroma")) as (url, _):
+        yield url
+
+
+@pytest.fixture
+def chroma(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Corpora live on the module's server. Loopback addresses are not asked for through a proxy."""
+    for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(variable, "http://127.0.0.1:9")
+    monkeypatch.setenv("MOOT_CHROMA_URL", server)
+    return server
+
+
+def chroma_api(url: str) -> Any:
+    """Chroma's own API, for what others do on a server."""
+    return server_api(url, {}, lambda response: None)
+
+
+def collection(url: str, name: str) -> Any:
+    """Chroma's own collection of that name."""
+    api = chroma_api(url)
+    return imported("chromadb.api.models.Collection").Collection(api, api.get_collection(name), None)
+
+
+async def fails(call: Coroutine[Any, Any, Any]) -> MootError:
+    with pytest.raises(MootError) as caught:
+        await call
+    return caught.value
+
+
+# --- corpora ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_corpus_is_seen_from_another_home_and_not_mixed_with_folders(
+    chroma: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = await index_passages("everywhere", numbered(0, 1100))
+    assert (manifest.passages, manifest.complete) == (1100, True)
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path / "elsewhere"))
+    assert read_manifest("everywhere") == manifest
+    assert "everywhere" in known_corpora()
+    assert [await found("everywhere", 1050, kind) for kind in ("chroma", "bm25", "hybrid")] == [True] * 3
+    state = corpus_state("everywhere")
+    monkeypatch.delenv("MOOT_CHROMA_URL")
+    assert known_corpora() == sorted(DEMO_CORPORA)
+    assert (await fails(open_retriever("chroma:everywhere"))).kind == "unknown_corpus"
+    await index_passages("everywhere", numbered(0, 2))
+    assert corpus_state("everywhere") != state
+    assert len(await (await open_retriever("chroma:everywhere")).search("Entry", 5)) == 2
+    monkeypatch.setenv("MOOT_CHROMA_URL", chroma)
+    assert await found("everywhere", 1050)
+
+
+async def test_what_another_process_stores_is_seen_without_opening_anew(chroma: str) -> None:
+    await index_passages("growing", numbered(0, 20))
+    dense, state = await open_retriever("chroma:growing"), corpus_state("growing")
+    child = await asyncio.create_subprocess_exec(*CHILD, "index", "growing", "20", "40", stdout=-1)
+    await child.communicate()
+    assert child.returncode == 0
+    [best] = await dense.search("Entry 33 of the ledger.", 1)
+    assert best["text"] == "Entry 33 of the ledger."
+    assert corpus_state("growing") != state
+    assert [await found("growing", 33, kind) for kind in ("bm25", "hybrid")] == [True, True]
+    assert len(all_passages("growing")) == 40
+
+
+def test_loops_in_many_threads_search_one_corpus(chroma: str) -> None:
+    asyncio.run(index_passages("shared", numbered(0, 50)))
+    kinds = ["chroma", "bm25", "hybrid"] * 3
+    with ThreadPoolExecutor(len(kinds)) as threads:
+        assert all(threads.map(lambda kind: asyncio.run(found("shared", 33, kind)), kinds))
+
+
+async def test_a_demo_corpus_is_built_on_the_server(chroma: str) -> None:
+    assert len(await (await open_retriever("chroma:demo-news")).search("Moon", 3)) == 3
+    assert [c.name for c in chroma_api(chroma).list_collections() if c.name.startswith("demo-")] == ["demo-news"]
+
+
+async def test_an_interrupted_build_is_refused_and_can_be_completed(chroma: str) -> None:
+    def half() -> Iterator[Any]:
+        yield from numbered(0, 600)
+        raise OSError("the disk went away")
+
+    with pytest.raises(OSError, match="went away"):
+        await index_passages("broken", half())
+    error = await fails(open_retriever("bm25:broken"))
+    assert (error.kind, "interrupted after 512 passages" in error.detail) == ("unfinished_corpus", True)
+    done = [(0, 0)]
+    await index_passages("broken", numbered(0, 600), progress=lambda *so_far: done.append(so_far))
+    assert done[-1] == (600, 88)
+    assert await found("broken", 555)
+
+
+async def test_another_encoder_is_refused(chroma: str) -> None:
+    await index_passages("encoded", numbered(0, 2))
+    stored = collection(chroma, "encoded")
+    manifest = stored.metadata["moot"].replace("all-MiniLM-L6-v2", "openai:m")
+    stored.modify(metadata={"moot": manifest})
+    for attempt in (open_retriever("chroma:encoded"), index_passages("encoded", numbered(2, 4))):
+        error = await fails(attempt)
+        assert (error.kind, "embedder=openai:m" in error.detail) == ("corpus_mismatch", True)
+
+
+# --- what others did on the server ------------------------------------------------------------------------------------
+
+
+async def test_collections_of_others_are_left_alone(chroma: str) -> None:
+    chroma_api(chroma).create_collection("theirs")
+    assert "theirs" not in known_corpora()
+    for attempt in (open_retriever("chroma:theirs"), index_passages("theirs", numbered(0, 2))):
+        error = await fails(attempt)
+        assert (error.kind, "not made by moot" in error.detail) == ("invalid_corpus", True)
+
+
+async def test_a_corpus_that_was_emptied_or_deleted_is_refused(chroma: str) -> None:
+    await index_passages("lost", numbered(0, 5))
+    dense = await open_retriever("chroma:lost")
+    collection(chroma, "lost").delete(ids=["3"])
+    error = await fails(open_retriever("bm25:lost"))
+    assert (error.kind, "should hold 5 passages and holds 4" in error.detail) == ("damaged_corpus", True)
+    assert "Delete the collection" in error.detail
+    collection(chroma, "lost").modify(metadata={"moot": "{"})
+    assert (await fails(open_retriever("bm25:lost"))).kind == "damaged_corpus"
+    chroma_api(chroma).delete_collection("lost")
+    assert (await fails(dense.search("Entry", 1))).kind == "unknown_corpus"
+    assert (await fails(open_retriever("bm25:lost"))).kind == "unknown_corpus"
+
+
+# --- servers that fail ------------------------------------------------------------------------------------------------
+
+
+async def test_a_server_that_dies_between_two_searches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running(tmp_path) as (url, server):
+        monkeypatch.setenv("MOOT_CHROMA_URL", url)
+        await index_passages("mortal", numbered(0, 20))
+        dense, both = await open_retriever("chroma:mortal"), await open_retriever("hybrid:mortal")
+        assert len(await dense.search("Entry", 3)) == 3
+        server.kill()
+        await asyncio.to_thread(server.wait)
+        more = index_passages("mortal", numbered(20, 30))
+        for call in (dense.search("Entry", 3), both.search("Entry", 3), open_retriever("bm25:mortal"), more):
+            error = await fails(call)
+            assert (error.kind, error.exit_code, error.retryable) == ("unreachable", 3, True)
+            assert "MOOT_CHROMA_URL" in error.detail
+            assert "`chroma run` is running" in error.detail
+        with pytest.raises(MootError, match="cannot be reached"):
+            known_corpora()
+
+
+Said = Callable[[], web.Response]
+COLLECTION = {"id": "07755b67-bfb2-4e2f-be94-b54a15130210", "name": "odd", "tenant": "t", "database": "d"}
+MANIFEST = '{"name": "odd", "encoder": "all-MiniLM-L6-v2", "dimension": 64, "passages": 2, "complete": true}'
+ODD = COLLECTION | {"configuration_json": {}, "metadata": {"moot": MANIFEST}, "version": 0, "log_position": 0}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        lambda: web.Response(text="<html>Welcome</html>"),
+        lambda: web.json_response([]),
+        lambda: web.json_response({}),
+        lambda: web.json_response({"error": "InternalError", "message": "disk full"}, status=500),
+        lambda: web.Response(text="no such page", status=404),
+        lambda: web.Response(status=302, headers={"location": "/login"}),
+        lambda: web.Response(body=b"\xff\xfe", content_type="application/json"),
+    ],
+    ids=["a page", "a list", "nothing", "failed", "404", "elsewhere", "bytes"],
+)
+async def test_what_is_no_chroma_server(said: Said, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOOT_CHROMA_URL", (await serve(lambda n, body: said())).url)
+    for call in (open_retriever("chroma:any"), index_passages("any", numbered(0, 2)), open_retriever("bm25:demo")):
+        error = await fails(call)
+        assert (error.kind, error.exit_code) == ("bad_response", 3)
+        assert "Check MOOT_CHROMA_URL and that `chroma run` is running" in error.detail
+
+
+@pytest.mark.parametrize("ids", [[], [[]], [["1", "2"]], None])
+async def test_searches_with_odd_answers(ids: Any, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything is fine until the search itself."""
+    server = await serve(lambda n, body: web.json_response(answer(server.paths[-1])))
+
+    def answer(path: str) -> Any:
+        if path.endswith("/query"):
+            return {"ids": ids, "documents": [["a"]], "metadatas": [[{"source": "s"}]], "distances": [[0.5]]}
+        if path.endswith("/get"):
+            return {"ids": ["1"], "embeddings": [[0.0] * 64], "documents": ["a"], "metadatas": [{"source": "s"}]}
+        return 2 if path.endswith("/count") else ODD
+
+    monkeypatch.setenv("MOOT_CHROMA_URL", server.url)
+    dense = await open_retriever("chroma:odd")
+    assert (await fails(dense.search("Entry", 3))).kind == "bad_response"
+
+
+@pytest.mark.parametrize(
+    ("user", "token", "sent"),
+    [("", "secret-0123456789", "Bearer secret-0123456789"), ("user:secret@", "", "Basic dXNlcjpzZWNyZXQ=")],
+)
+async def test_tokens_and_passwords_are_sent_and_never_shown(
+    user: str, token: str, sent: str, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = await serve(lambda n, body: web.json_response({"error": token}, status=401 if n == 1 else 500))
+    monkeypatch.setenv("MOOT_CHROMA_URL", server.url.replace("//", f"//{user}"))
+    monkeypatch.setenv("MOOT_CHROMA_TOKEN", token)
+    refused, failed = await fails(open_retriever("chroma:any")), await fails(open_retriever("chroma:any"))
+    assert [headers["Authorization"] for headers in server.headers] == [sent, sent]
+    assert (refused.kind, "Check MOOT_CHROMA_TOKEN" in refused.detail) == ("authentication", True)
+    assert failed.kind == "bad_response"
+    assert "secret" not in refused.detail + failed.detail
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("MOOT_CHROMA_URL", "127.0.0.1:8000"),
+        ("MOOT_CHROMA_URL", "http://"),
+        ("MOOT_CHROMA_URL", "http://user@127.0.0.1:9"),
+        ("MOOT_CHROMA_TOKEN", "t\u00f6ken-0123"),
+    ],
+)
+def test_settings_that_cannot_be_used(variable: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOOT_CHROMA_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("MOOT_CHROMA_TOKEN", "ken-0123")
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(UserError, match=variable) as caught:
+        known_corpora()
+    assert caught.value.kind == "invalid_environment"
+    assert "ken-0123" not in caught.value.detail
