@@ -27,6 +27,7 @@ check: setup
 
 bench: setup
 	$(BIN)/python tests/benchmarks/latency.py
+	$(BIN)/python tests/benchmarks/retrieval.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

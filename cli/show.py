@@ -68,7 +68,8 @@ class Transcript:
         for piece in written["evidence"]:
             self.line(turn["agent"], "finds", f"{piece['title']} ({piece['source']}) [{piece['id']}]")
         if not written["evidence"]:
-            self.line(turn["agent"], "finds", f"nothing in {written['corpora'][0]['retriever']}")
+            asked = " and ".join(reading["retriever"] for reading in written["corpora"])
+            self.line(turn["agent"], "finds", f"nothing in {asked}")
 
     def _respond(self, written: Mapping[str, Any]) -> None:
         turn = written["turns"][0]
@@ -210,5 +211,5 @@ class Transcript:
 
 def _instead(reading: Mapping[str, Any]) -> str:
     """Why a debater did not read the web, where that is what it asked for."""
-    fell_back = reading["requested"] == "web" and reading["retriever"] != "tavily"
-    return " (in place of the web: TAVILY_API_KEY is not set)" if fell_back else ""
+    fell_back = reading["requested"] == "web" and reading["retriever"].startswith("bm25:")
+    return " (in place of the web: neither TAVILY_API_KEY nor SERPER_API_KEY is set)" if fell_back else ""

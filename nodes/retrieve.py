@@ -83,17 +83,19 @@ def retrieve_node() -> Node:
         debater, turn = state["debater"], state["turns"][0]
         query = turn.get("query") or state["claim"]
         keywords = Keywords(state, query, run)
-        finding, readings = Finding([]), []
-        for names in (sources_of(debater), *([name] for name in debater["fallback"])):
+        finding, readings, failed = Finding([]), [], False
+        for names in (sources_of(debater), *([name] for name in debater.get("fallback", ()))):
             finding = await search_all(await keywords.queries(names), rules_of(run.settings))
             readings += [await reading_of(debater["name"], name, run) for name in names]
             for name, error in finding.failures.items():
                 run.ledger.warn("retrieval_failed", f"{name}: {error.detail}")
-            if finding.evidence or not finding.failures:
+            failed = failed or bool(finding.failures)
+            if finding.evidence or not failed:
                 break
-        outcome = "ok" if finding.evidence else "failed" if finding.failures else "empty"
+        outcome = "ok" if finding.evidence else "failed" if failed else "empty"
         if outcome == "empty":
-            run.ledger.warn("empty_retrieval", f"{readings[-1]['retriever']} found nothing for {query!r}.")
+            asked = " and ".join(reading["retriever"] for reading in readings)
+            run.ledger.warn("empty_retrieval", f"{asked} found nothing for {query!r}.")
         found = await asyncio.gather(*(summarised(state, piece, run) for piece in finding.evidence))
         undated = [piece["id"] for piece in found if not last_day(piece.get("published") or "")]
         if undated and run.settings.published_before:

@@ -43,7 +43,7 @@ def test_verify_shows_the_debate(start_stub: StartStub) -> None:
         "Verdict: ",
         "cites",
         "21 calls",
-        "bm25:demo-news (in place of the web: TAVILY_API_KEY is not set)",
+        "bm25:demo-news (in place of the web: neither TAVILY_API_KEY nor SERPER_API_KEY is set)",
     ):
         assert words in done.stdout
     assert "\x1b" not in done.stdout

@@ -72,6 +72,18 @@ async def test_fallbacks_are_tried_first(serve: Serve, monkeypatch: pytest.Monke
     assert [c["requested"] for c in document["corpora"]] == ["tavily", "serper", "bm25:demo-encyclopaedia"]
 
 
+async def test_a_fallback_without_findings_is_no_success(
+    serve: Serve,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    stub: Any,
+) -> None:
+    await starter(serve, monkeypatch)(TAVILY, lambda n: web.Response(status=400))
+    searcher = {"name": "search", "retriever": "tavily", "fallback": ["bm25"]}
+    document = await debate(searcher, NO, query_formulation=False, published_before="1000-01-01")
+    assert (turn(document, "search")["retrieval"], document["evidence"]) == ("failed", [])
+    assert kinds(document) == ["retrieval_failed"]
+
+
 async def test_a_wrong_key_ends_the_debate(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     await starter(serve, monkeypatch)(TAVILY, lambda n: web.Response(status=401))
     document = await debate({"name": "search", "retriever": "tavily", "fallback": ["bm25"]}, NO)
