@@ -192,7 +192,8 @@ class Transcript:
         for citation in verdict_citations(dict(document)):
             piece = known[citation["evidence_id"]]
             at = piece.get("url") or piece["source"]
-            found = "found word for word" if citation["verified"] else "not found in the text"
+            where = "in a summary of the text" if "summary_of" in piece else "in the text"
+            found = f"found word for word {where}" if citation["verified"] else f"not found {where}"
             self.line("", "cites", f'[{piece["id"]}] {piece["title"]} ({at}): "{citation["quote"]}" ({found})')
         if not verdict_citations(dict(document)):
             self.line("", "cites", "nothing")

@@ -19,7 +19,7 @@ from moot.nodes.settings import EvidenceSettings, ModelName, Name
 from moot.nodes.show import cited_ids
 from moot.nodes.state import DebaterState, DebateState, StepUpdate
 from moot.retrievers.search import SCHOLARLY, resolve
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 Source = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
@@ -40,6 +40,12 @@ class Debater(BaseModel):
         (), max_length=10, description="Sources that are tried, in this order, when its own fail."
     )
     model: ModelName | ModelChoice | None = Field(None, description="Its model, where it differs from `model`.")
+
+    @model_validator(mode="after")
+    def _fallback_for_something(self) -> Debater:
+        if self.fallback and not self.retriever:
+            raise ValueError(f"{self.name}: `fallback` is for debaters with a `retriever`; put its first source there")
+        return self
 
 
 RESERVED = {"judge", "scorer", "equivalence", "source_summariser"}

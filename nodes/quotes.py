@@ -24,6 +24,9 @@ SHOWN = 80
 
 MARKS = frozenset("\"'`´ʹʺʻʼʽ«»‘’‚‛“”„‟′″‴‵‶‷⁗‹›❛❜❝❞❟❠❮❯⹂〝〞〟＂＇｀「」『』｢｣")
 """Quotation marks, single and double alike: models write one for the other inside JSON."""
+TWOFOLD = frozenset('"″‶‴‷⁗“”„‟〞〟＂')
+"""Those of two strokes and more, which after a figure mean another measure than one stroke, as primes do anywhere."""
+PRIMES = frozenset("″‶‴‷⁗")
 HYPHENS = frozenset("-‐‑－﹣")
 DASHES = frozenset("−⁃˗")
 """Dashes that Unicode does not list with the others (Pd)."""
@@ -40,9 +43,10 @@ UNSPACED = re.compile(
 
 WORD = re.compile(
     r"字\u0300*"
-    r"|(?:(?<![a0\u0300.])[-—.](?=0))?[a0\u0300]+(?:(?:['-](?=[a0])|(?<=0)[.,:/·⁄](?=0))[a0\u0300]+)*"
+    r"|(?:(?<![a0\u0300.])(?:[-—] ?[$€£¥]?|[.$€£¥])(?=0))?[a0\u0300]+"
+    r"(?:(?:['-](?=[a0])|(?<=0)[.,:/·⁄—](?=0))[a0\u0300]+)*"
 )
-"""A word in `_kind`s: can't, well-known, 2.5, 1,000, 10:30, -5 and .5 are one each."""
+"""A word in `_kind`s: can't, well-known, 2.5, 1,000, 10:30, 5–10, -5, -$5 and .5 are one each."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,8 @@ def _find(quote: str, text: str) -> tuple[int, int] | None:
 
 def _bare(words: str) -> str:
     """Folded words without the quotation marks around them."""
-    return words[1:-1].strip() if len(words) > 1 and words[0] == words[-1] == "'" else words
+    marks = ("'", '"')
+    return words[1:-1].strip() if len(words) > 1 and words[0] in marks and words[-1] in marks else words
 
 
 def fold(text: str) -> str:
@@ -117,6 +122,8 @@ def _folded(text: str) -> Folded:
     spans: list[tuple[int, int]] = []
     for char, at in _ordered((char, at) for at, one in enumerate(text) for char in _forms(one)):
         last = chars[-1] if chars else ""
+        if char == "'" and (text[at] in PRIMES or (text[at] in TWOFOLD and last.isdecimal())):
+            char = '"'
         if char in (" ", "'") and char == last:
             spans[-1] = spans[-1][0], at + 1
         elif char in ("-", "—") and last in ("-", "—"):

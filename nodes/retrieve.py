@@ -20,7 +20,7 @@ from moot.retrievers import Evidence, Retriever
 from moot.retrievers.errors import ReplyError, WorldError
 from moot.retrievers.evidence import clean, evidence_id
 from moot.retrievers.gather import Finding, search_all
-from moot.retrievers.normalise import Rules, last_day
+from moot.retrievers.normalise import Rules, cut, last_day
 from moot.retrievers.search import SCHOLARLY, resolve
 from moot.retrievers.summariser import open_summariser
 
@@ -34,7 +34,7 @@ async def retrieve(
         UserError, WorldError: a source is misconfigured, or none could answer.
     """
     sources = [retriever] if not isinstance(retriever, Sequence) else retriever
-    finding = await search_all(dict.fromkeys(sources, query), Rules(k))
+    finding = await search_all([(source, query) for source in sources], Rules(k))
     if finding.failures and not finding.evidence:
         raise next(iter(finding.failures.values()))
     return marked(finding.evidence, agent, round)
@@ -141,9 +141,9 @@ class Keywords:
     run: Run
     made: str | None = None
 
-    async def queries(self, names: Iterable[str]) -> dict[Retriever, str]:
-        """What each source is asked."""
-        return {await self.run.retriever(name): await self.fit(name) for name in names}
+    async def queries(self, names: Iterable[str]) -> list[tuple[Retriever, str]]:
+        """Each source, and what it is asked."""
+        return [(await self.run.retriever(name), await self.fit(name)) for name in names]
 
     async def fit(self, name: str) -> str:
         """The query, or its keywords."""
@@ -171,14 +171,26 @@ async def summarised(state: DebaterState, piece: Evidence, run: Run) -> Evidence
         return piece
     try:
         if how == "model":
-            return await summarise(state["claim"], state["task"], piece, await run.speaker("source_summariser"))
-        return with_text(piece, await (await open_summariser(how)).summarise(piece["text"]))
+            short = await summarise(state["claim"], state["task"], piece, await run.speaker("source_summariser"))
+            return with_summary(piece, short["text"], run.settings)
+        return with_summary(piece, await (await open_summariser(how)).summarise(piece["text"]), run.settings)
     except WorldError as error:
         run.ledger.warn("source_not_summarised", f"{piece['id']}: {error.detail} The abstract itself is shown.")
         return piece
 
 
+def with_summary(piece: Evidence, text: str, settings: EvidenceSettings) -> Evidence:
+    """The piece with a summary of at most the tokens that evidence may have."""
+    return with_text(piece, cut(text, settings.max_evidence_tokens))
+
+
 def with_text(piece: Evidence, text: str) -> Evidence:
-    """The piece with another text, and so with an id of its own."""
-    text = clean(text) or piece["text"]
-    return {**piece, "text": text, "id": evidence_id(piece["source"], text)}
+    """The piece with a summary in place of its text, and so with an id of its own.
+
+    Raises:
+        WorldError: the summary holds nothing that can be shown.
+    """
+    text = clean(text)
+    if not text:
+        raise WorldError("The summary holds no text.", kind="empty")
+    return {**piece, "text": text, "id": evidence_id(piece["source"], text), "summary_of": piece["text"]}

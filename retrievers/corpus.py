@@ -20,7 +20,7 @@ from moot.retrievers.lazy import imported
 from moot.retrievers.stores import FolderStore, Manifest, ServerStore, corpora_folder, open_store
 
 DEMO_CORPORA = {"demo-encyclopaedia": "encyclopaedia.jsonl", "demo-news": "news.jsonl"}
-NAME = re.compile(r"[a-z0-9][a-z0-9_-]{2,62}")
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{1,61}[a-z0-9]")
 BATCH = 512
 """Passages that are encoded and stored at a time; an interrupted build loses at most two batches."""
 
@@ -162,15 +162,17 @@ async def _fill(
             count, fresh, encoding = begun
             vectors = await encoding
             if storing:
-                await storing
+                await asyncio.shield(storing)
                 progress(seen, encoded)
             storing = asyncio.ensure_future(asyncio.to_thread(_store, name, collection, fresh, vectors))
             seen, encoded = seen + count, encoded + len(fresh)
             begun = await following
     finally:
-        if storing:  # what is encoded is kept in any case
-            await storing
         await _given_up(following)
+        if storing:  # whatever happens, the corpus is not let go while it is written
+            await asyncio.wait({storing})
+    if storing:
+        storing.result()
     progress(seen, encoded)
 
 
@@ -308,8 +310,8 @@ def _find_corpus(name: str) -> Manifest:
         with chroma_errors(name, "it cannot be read"):
             stored = open_store().open(name).count()
         raise UserError(
-            f"The corpus {name!r} is unfinished: its indexing was interrupted after {stored} passages. "
-            "Run the same `moot index` again; it goes on where it was.",
+            f"The corpus {name!r} is unfinished: its indexing was interrupted after {stored} passages, or still "
+            "goes on. Wait for it, or run the same `moot index` again; it goes on where it was.",
             kind="unfinished_corpus",
         )
     return manifest

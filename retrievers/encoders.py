@@ -102,7 +102,7 @@ class SentenceEncoder:
         """One unit vector for each text, in order. Of the lists that wait, the shortest is served first."""
         if len(texts) > FEW:
             return await asyncio.get_running_loop().run_in_executor(self._bulk, self._long, list(texts))
-        known = {text: self._known[text] for text in texts if text in self._known}
+        known = {text: vector for text in texts if (vector := self._known.get(text)) is not None}
         if missing := [text for text in dict.fromkeys(texts) if text not in known]:
             made: Future[list[Vector]] = Future()
             self._waiting.put((len(missing), next(self._count), missing, made))
@@ -291,10 +291,14 @@ class CrossScorer:
         """How alike a text is to each of the others.
 
         Raises:
-            WorldError: the model gave a value that is no finite number.
+            WorldError: the model failed, or gave a value that is no finite number.
         """
         loop = asyncio.get_running_loop()
-        rated = await loop.run_in_executor(self._worker, self._predict, [(text, other) for other in others])
+        try:
+            rated = await loop.run_in_executor(self._worker, self._predict, [(text, other) for other in others])
+        except (RuntimeError, ValueError, IndexError) as error:
+            problem = f"The cross-encoder {self.name} failed ({type(error).__name__}: {error})."
+            raise WorldError(problem, kind="bad_response") from error
         if not all(map(math.isfinite, rated)):
             raise WorldError(f"The cross-encoder {self.name} gave a value that is no number.", kind="bad_response")
         return rated

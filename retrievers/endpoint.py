@@ -56,7 +56,12 @@ class Endpoint:
     @property
     def shown(self) -> str:
         """The address without a user's name and password."""
-        return re.sub(r"//[^/@]*@", "//", self.base_url)
+        return without_user(self.base_url)
+
+
+def without_user(url: str) -> str:
+    """An address without a user's name and password."""
+    return re.sub(r"//[^/@]*@", "//", url)
 
 
 def find_endpoint(provider: str) -> Endpoint:
@@ -102,7 +107,7 @@ def check_address(url: str, variable: str) -> None:
         fine = False
     if not fine:
         raise UserError(
-            f"{variable} is {redact(url)[:200]!r}, which is no web address. It looks like http://localhost:1234/v1.",
+            f"{variable} is {redact(without_user(url))[:200]!r}, which is no web address. It looks like http://localhost:1234/v1.",
             kind="invalid_environment",
         )
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from typing import Literal
+from urllib.parse import quote, quote_plus
 
 from typing_extensions import TypedDict
 
@@ -114,5 +115,6 @@ def redact(text: str) -> str:
     """The text without the value of any key that the environment holds (endpoints like to echo them)."""
     keys = {v: n for n, v in os.environ.items() if n.endswith(("_API_KEY", "_TOKEN", "_SECRET")) and len(v) >= 8}
     for value in sorted(keys, key=len, reverse=True):  # a key may begin with another one
-        text = text.replace(value, f"[{keys[value]}]")
+        for written in (value, quote(value, safe=""), quote_plus(value)):  # addresses hold it in other forms
+            text = text.replace(written, f"[{keys[value]}]")
     return text

@@ -40,7 +40,8 @@ class Evidence(TypedDict):
     """A piece of evidence. ``id`` is stable: it depends on the source and the text alone.
 
     ``published`` is as the source gives it; in a debate it is a date in ISO form (a year, a month or a day) where it
-    could be read. ``also`` is where else the same text was found; ``truncated`` is there where the text was longer.
+    could be read. ``also`` is where else the same text was found; ``truncated`` is there where the text was longer,
+    ``summary_of`` where a model wrote the text: it holds what was summarised.
     """
 
     id: str
@@ -51,6 +52,7 @@ class Evidence(TypedDict):
     published: NotRequired[str]
     also: NotRequired[list[Origin]]
     truncated: NotRequired[bool]
+    summary_of: NotRequired[str]
     retrievals: list[Retrieval]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -24,7 +24,7 @@ class Finding:
     failures: dict[str, MootError] = field(default_factory=dict)
 
 
-async def search_all(queries: Mapping[Retriever, str], rules: Rules) -> Finding:
+async def search_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> Finding:
     """What sources find, each for its query, as one list.
 
     A source that cannot answer is among the failures, and what the others found counts.
@@ -33,9 +33,9 @@ async def search_all(queries: Mapping[Retriever, str], rules: Rules) -> Finding:
         UserError: a source is misconfigured; a used-up quota is a failure.
     """
     retrieved = datetime.now(UTC)
-    answers = await asyncio.gather(*(_ask(source, query, rules) for source, query in queries.items()))
+    answers = await asyncio.gather(*(_ask(source, query, rules) for source, query in queries))
     found = [answer for answer in answers if not isinstance(answer, MootError)]
-    failures = {s.name: a for s, a in zip(queries, answers, strict=True) if isinstance(a, MootError)}
+    failures = {s.name: a for (s, _), a in zip(queries, answers, strict=True) if isinstance(a, MootError)}
     return Finding(await asyncio.to_thread(normalise, found, rules, retrieved), failures)
 
 

@@ -8,8 +8,10 @@ installed packages and then in the current directory. A server opens only what `
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import sys
+from datetime import date
 from operator import attrgetter
 from typing import Any
 
@@ -59,7 +61,7 @@ def load(given: str) -> Any:
         sys.path.append(os.getcwd())  # last, so that no file here takes an installed package's place
     try:
         found = attrgetter(attribute)(imported(module))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         why = f"cannot be opened ({told(error)})"
         raise refused(given, why, "Check the module's and the attribute's name, and that the module works") from error
     kinds = (
@@ -72,7 +74,7 @@ def load(given: str) -> Any:
     return found
 
 
-def told(error: Exception) -> str:
+def told(error: BaseException) -> str:
     """An exception's type and words, cut to what fits a sentence."""
     return redact(f"{type(error).__name__}: {clean(str(error))}".removesuffix(": ")[:2000])[:200]
 
@@ -101,7 +103,7 @@ class LangChainRetriever:
         except TimeoutError as error:
             text = f"{self.name} found nothing in time. Try again, or raise the setting `timeout`."
             raise WorldError(text, kind="timeout", retryable=True) from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             text = f"{self.name} failed ({told(error)}). Check it on its own."
             raise WorldError(text, kind="search_failed") from error
         return [piece for piece in pieces if piece["text"]]
@@ -117,7 +119,7 @@ class LangChainRetriever:
         return [(document, None) for document in await self._tool.asimilarity_search(query, k=k)]
 
     def _piece(self, query: str, document: Any, score: float | None) -> Evidence:
-        about = {name: value for name, value in document.metadata.items() if isinstance(value, str)}
+        about = {name: str(v) for name, v in document.metadata.items() if isinstance(v, str | int | date)}
         return make_evidence(
             text=document.page_content,
             title=about.get("title", ""),
@@ -125,6 +127,6 @@ class LangChainRetriever:
             url=about.get("url"),
             published=about.get("published") or about.get("date"),
             query=query,
-            score=None if score is None else float(score),
+            score=float(score) if score is not None and math.isfinite(score) else None,
             retriever=self.name,
         )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any
+import os
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from moot.retrievers.corpus import (
     Corpus,
@@ -16,11 +17,13 @@ from moot.retrievers.corpus import (
     open_corpus,
 )
 from moot.retrievers.encoders import CrossScorer, Encoder, Vector, open_cross_encoder, open_encoder
-from moot.retrievers.endpoint import DEFAULT_LIMITS, Limits, made_in_thread, made_once
+from moot.retrievers.endpoint import DEFAULT_LIMITS, Limits, made_in_thread, made_once, once_per_loop
 from moot.retrievers.errors import UserError
 from moot.retrievers.evidence import Evidence, clean, make_evidence
 from moot.retrievers.files import Passage
 from moot.retrievers.lazy import imported
+
+T = TypeVar("T")
 
 DENSE_WEIGHT = 0.65
 """The share of dense search in `fuse`; with it and `K1` set on the data's `rest` queries, see README."""
@@ -43,13 +46,15 @@ async def open_chroma(corpus: str, encoder: str, limits: Limits = DEFAULT_LIMITS
         return ChromaRetriever(await open_corpus(corpus, tool.name), tool, corpus)
 
     state = await asyncio.to_thread(corpus_state, corpus)
-    return await made_once(("chroma", corpus, state, encoder, limits), make)
+    key = ("chroma", corpus, encoder, limits)
+    return await or_last(key, made_once((*key, state), make))
 
 
 async def open_bm25(corpus: str) -> Bm25Retriever:
     """Lexical search in a corpus, opened once per event loop and state of the corpus."""
     state = await asyncio.to_thread(corpus_state, corpus)
-    return await made_in_thread(("bm25", corpus, state), lambda: Bm25Retriever(corpus, all_passages(corpus)))
+    made = made_in_thread(("bm25", corpus, state), lambda: Bm25Retriever(corpus, all_passages(corpus)))
+    return await or_last(("bm25", corpus), made)
 
 
 async def open_hybrid(
@@ -73,7 +78,23 @@ async def open_hybrid(
         return HybridRetriever(dense, passages, lexical, scorer)
 
     state = await asyncio.to_thread(corpus_state, corpus)
-    return await made_once(("hybrid", corpus, state, encoder, limits, reranker), make)
+    key = ("hybrid", corpus, encoder, limits, reranker)
+    return await or_last(key, made_once((*key, state), make))
+
+
+async def or_last(key: tuple[Any, ...], opening: Awaitable[T]) -> T:
+    """What is being opened; while somebody indexes more into its corpus, what was opened last in this event loop.
+
+    A debate goes on with the state of the corpus that it began with.
+    """
+    opened: dict[Any, T] = once_per_loop(("opened last", *map(os.environ.get, ("MOOT_HOME", "MOOT_CHROMA_URL"))), dict)
+    try:
+        opened[key] = found = await opening
+    except UserError as error:
+        if error.kind != "unfinished_corpus" or key not in opened:
+            raise
+        return opened[key]
+    return found
 
 
 # --- dense ------------------------------------------------------------------------------------------------------------

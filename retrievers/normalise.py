@@ -20,7 +20,9 @@ from moot.retrievers.lazy import imported
 
 TOKEN = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]|\w{1,4}|[^\w\s]")
 """About what models count as a token: up to four letters or digits, a sign, or a Chinese, Japanese or Korean one."""
-WORD = re.compile(r"[-−+<>=≤≥]?\d+(?:[.,]\d+)*|\w+")
+PLAIN = ".,;:!?…'\"()[]“”‘’«»‹›„‚"
+"""Punctuation that texts with the same words may differ in; any other sign may turn evidence around."""
+DASHES = str.maketrans(dict.fromkeys("‐‑‒–—―−", "-"))
 WEB_SEARCHES = ("tavily", "serper")
 """Sources whose pieces come from many websites."""
 SAME = 0.9
@@ -48,8 +50,9 @@ def normalise(found: Sequence[Sequence[Evidence]], rules: Rules, retrieved: date
     """The findings of one or more sources for one query as one list, best first. Blocking.
 
     Sources take turns: the first result of each, the second of each, and so on. Two pieces with the same text are one
-    piece with two origins: the one that was found first, where the other is added. Only white space, punctuation,
-    case, and a little more at the beginning or the end are passed over: one changed word can turn evidence around.
+    piece with two origins, which has the place of the first. Only white space, quotation marks, punctuation of
+    sentences and case are passed over, and where one text holds a little more at its beginning or end, that one is
+    kept: one changed word can turn evidence around.
 
     Args:
         found: what each source found, best first.
@@ -66,10 +69,12 @@ def normalise(found: Sequence[Sequence[Evidence]], rules: Rules, retrieved: date
         if is_late(piece.get("published"), rules.published_before):
             continue
         piece = shortened(piece, rules.max_tokens)
-        said = WORD.findall(piece["text"].casefold())
+        said = words_of(piece["text"])
         same = next((i for i, others in enumerate(words) if same_text(said, others)), None)
         if same is not None:
-            kept[same] = with_origin(kept[same], piece)
+            longer = len(said) > len(words[same])
+            kept[same] = with_origin(piece, kept[same]) if longer else with_origin(kept[same], piece)
+            words[same] = max(said, words[same], key=len)
             continue
         host = website(piece)
         if taken[source] == rules.k or (host and hosts[host] == rules.max_per_host):
@@ -98,7 +103,7 @@ def in_turns(found: Sequence[Sequence[Evidence]]) -> Iterator[tuple[int, Evidenc
 
 
 def iso_date(text: str) -> str | None:
-    """A date in ISO form, as far as it goes: year, month, day; None where no date can be read.
+    """A date in ISO form, as far as it goes: year, month, day; None where not even a year can be read.
 
     Words such as "3 days ago" count from now. Dates in figures are read in the American order where both are possible.
     """
@@ -106,11 +111,14 @@ def iso_date(text: str) -> str | None:
         return text
     if re.match(r"\d{4}-\d\d-\d\d[T ]", text):
         return text[:10]
+    if re.fullmatch(r"(1[5-9]|20)\d{6}", text):
+        return f"{text[:4]}-{text[4:6]}-{text[6:]}"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the standard library's, about dates without a year
         found = imported("dateparser.date").DateDataParser(languages=["en"]).get_date_data(text)
     if found.date_obj is None or "year" not in found.parts:
-        return None
+        years = re.findall(r"(?<!\d)(?:1[5-9]|20)\d\d(?!\d)", text)
+        return max(years, default=None)  # "Spring 2019", "2024 May-Jun"
     lengths = {"year": 4, "month": 7}
     return str(found.date_obj.date().isoformat()[: lengths.get(found.period, 10)])
 
@@ -127,15 +135,15 @@ def is_late(published: str | None, before: date | None) -> bool:
 
 
 def last_day(published: str) -> date | None:
-    """The last day of a date in ISO form (2024, 2024-05, 2024-05-31); None for other texts."""
+    """The last day of a date in ISO form (2024, 2024-05, 2024-05-31), of a day that is none the year's; else None."""
     parts = re.fullmatch(r"(\d{4})(?:-(\d\d))?(?:-(\d\d))?", published)
-    if not parts:
+    if not parts or parts[1] == "0000":
         return None
     year, month = int(parts[1]), int(parts[2] or 12)
     try:
         return date(year, month, int(parts[3] or calendar.monthrange(year, month)[1]))
     except ValueError:  # also calendar's own error for a month that is none
-        return None
+        return date(year, 12, 31)
 
 
 def shortened(piece: Evidence, most: int) -> Evidence:
@@ -155,7 +163,15 @@ def cut(text: str, most: int) -> str:
         return text
     whole = text[: ends[most - 1]]
     sentence = max(whole.rfind(stop) for stop in (". ", "! ", "? ", "\n", "。")) + 1
-    return whole[:sentence].rstrip() if sentence > len(whole) // 2 else re.sub(r"\w+\Z", "", whole).rstrip() or whole
+    if sentence > len(whole) // 2:
+        return whole[:sentence].rstrip()
+    words = re.sub(r"\w+\Z", "", whole).rstrip()
+    return words if len(words) > len(whole) // 2 else whole
+
+
+def words_of(text: str) -> list[str]:
+    """A text's words in lower case, without the punctuation around them; dashes are alike."""
+    return [word for part in text.casefold().translate(DASHES).split() if (word := part.strip(PLAIN))]
 
 
 def same_text(one: Sequence[str], other: Sequence[str]) -> bool:
@@ -178,11 +194,14 @@ def website(piece: Evidence) -> str:
 
 def with_origin(piece: Evidence, other: Evidence) -> Evidence:
     """The piece, with where the same text was found too, and how."""
-    origins = [*piece.get("also", []), *origins_of(other)]
-    first = origin_of(piece)
-    fresh = [o for i, o in enumerate(origins) if o != first and o not in origins[:i]]
+    origins = {o["source"]: o for o in reversed([*origins_of(piece), *origins_of(other)])}
     joined: Evidence = {**piece, "retrievals": piece["retrievals"] + other["retrievals"]}
-    return {**joined, "also": fresh} if fresh else joined
+    del origins[piece["source"]]
+    if origins:
+        joined["also"] = list(reversed(origins.values()))
+    if piece["source"] == other["source"] and "published" in other:
+        joined.setdefault("published", other["published"])
+    return joined
 
 
 def origin_of(piece: Evidence) -> Origin:

@@ -17,6 +17,7 @@ from moot.retrievers.endpoint import (
     DEFAULT_LIMITS,
     Limits,
     check_address,
+    limiter,
     made_in_thread,
     make_client,
     retry_after_seconds,
@@ -179,11 +180,11 @@ async def ask(
 
 async def answered(source: Source, limits: Limits, call: Callable[[], Awaitable[T]]) -> T:
     """The result of a call to a source, within the limits, and with what may go wrong as errors of ours."""
-    httpx = imported("httpx")
+    httpx, address = imported("httpx"), source.address()
 
     async def attempt() -> T:
         try:
-            async with asyncio.timeout(limits.timeout):
+            async with limiter(address).slot(limits), asyncio.timeout(limits.timeout):
                 return await call()
         except (TimeoutError, ValueError, httpx.HTTPError, httpx.InvalidURL) as error:
             raise source.explain(error) from error

@@ -33,20 +33,42 @@ def test_a_finding_says_when_and_at_which_rank() -> None:
 
 
 def test_one_text_on_two_hosts_is_one_piece_with_two_sources() -> None:
-    copy = f"LONDON  {STORY.upper()[:-1]}"
+    copy = f"“{STORY.upper()[:-1]}”  "
     (only,) = kept([piece(), piece(copy, "www.b.test", published="May 3, 2024")])
     assert (only["text"], only["id"]) == (STORY, piece()["id"])
-    assert only.get("also") == [
-        {"source": f"https://www.b.test/{len(copy)}", "title": "Bridge", "url": f"https://www.b.test/{len(copy)}"}
-        | {"published": "2024-05-03"}
-    ]
+    url = piece(copy, "www.b.test")["source"]
+    assert only.get("also") == [{"source": url, "title": "Bridge", "url": url, "published": "2024-05-03"}]
     assert [r["rank"] for r in only["retrievals"]] == [1, 2]
     assert kept([piece(), piece(copy, "b.test")], k=1)[0].get("also")
 
 
+@pytest.mark.parametrize("longer", ["This is false: {}", "{} This was denied."])
+def test_of_a_text_with_a_little_more_the_longer_one_is_kept(longer: str) -> None:
+    short, long = piece(f"{STORY} It is said to last."), piece(longer.format(f"{STORY} It is said to last."), "b.test")
+    long_story, short_story = piece(longer.format(STORY * 2), "b.test"), piece(STORY * 2)
+    assert len(kept([short, long])) == 2  # too much more
+    for found in ([short_story, long_story], [long_story, short_story]):
+        (only,) = kept(found)
+        assert (only["text"], only["id"]) == (long_story["text"], long_story["id"])
+        assert [origin["source"] for origin in only["also"]] == [short_story["source"]]
+
+
+def test_one_page_found_twice_is_one_source() -> None:
+    first, second = piece(source="https://a.test/x"), piece(source="https://a.test/x", title="Other", published="2020")
+    (only,) = kept([first], [second])
+    assert ("also" in only, only["published"], len(only["retrievals"])) == (False, "2020", 2)
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
-    [("Monday", "Tuesday"), ("was opened", "was not opened"), ("eleven", "12"), ("three", "two"), ("opened", "closed")],
+    [
+        ("Monday", "Tuesday"),
+        ("was opened", "was not opened"),
+        ("eleven", "12"),
+        ("three", "two"),
+        ("years", "$ years"),
+        ("bridge", "bridge+"),
+    ],
 )
 def test_one_changed_word_is_other_evidence(old: str, new: str) -> None:
     assert len(kept([piece(), piece(STORY.replace(old, new), "b.test")])) == 2
@@ -55,6 +77,9 @@ def test_one_changed_word_is_other_evidence(old: str, new: str) -> None:
 def test_signs_of_numbers_are_no_punctuation() -> None:
     assert not same_text(["-5"], ["5"])
     assert len(kept([piece("It was -5 degrees."), piece("It was 5 degrees."), piece("It was 5. degrees")])) == 2
+    pairs = [("p < 0.05", "p > 0.05"), ("x = y", "x ≠ y"), ("$5", "€5"), ("5%", "5‰"), ("C++", "C#"), ("दिन", "दीन")]
+    assert all(len(kept([piece(one), piece(other)])) == 2 for one, other in pairs)
+    assert len(kept([piece("It fell – 2.5 percent."), piece("It fell - 2.5 percent")])) == 1
 
 
 def test_a_host_gives_so_many_pieces_of_a_web_search() -> None:
@@ -82,6 +107,11 @@ def test_sources_take_turns_and_each_gives_k() -> None:
         ("2019", True),
         ("3 days ago", False),
         ("spring, some say", True),
+        ("Spring 2021", False),
+        ("Updated Oct 14, 2021, by us", False),
+        ("2020-13-40", False),
+        ("20201025", False),
+        ("20201024", True),
         (None, True),
     ],
 )
@@ -112,7 +142,8 @@ def test_dates_are_read(given: str, read: str | None) -> None:
 
 
 def test_days_that_are_none_are_no_dates() -> None:
-    assert [last_day(d) for d in ("2020-02", "2021-13", "2021-02-30", "")] == [date(2020, 2, 29), None, None, None]
+    found = [last_day(d) for d in ("2020-02", "2021-13", "2021-02-30", "0000", "")]
+    assert found == [date(2020, 2, 29), date(2021, 12, 31), date(2021, 12, 31), None, None]
 
 
 @given(st.text(st.sampled_from("ab .\n字é,"), max_size=300), st.integers(1, 60))
@@ -149,10 +180,10 @@ async def test_what_others_found_counts_where_one_fails() -> None:
     down = WorldError("down", kind="server_error")
     used_up = UserError("used up", kind="quota")
     sources = [Source("a", down), Source("b", [piece()]), Source("c", used_up)]
-    finding = await search_all(dict.fromkeys(sources, "bridge"), Rules(1))
+    finding = await search_all([(source, "bridge") for source in sources], Rules(1))
     assert ([p["text"] for p in finding.evidence], finding.failures) == ([STORY], {"a": down, "c": used_up})
     with pytest.raises(UserError, match="wrong key"):
-        await search_all({Source("a", UserError("wrong key", kind="authentication")): "bridge"}, Rules(1))
+        await search_all([(Source("a", UserError("wrong key", kind="authentication")), "bridge")], Rules(1))
 
 
 def test_more_is_asked_for_than_is_kept() -> None:
