@@ -192,8 +192,9 @@ class Transcript:
         for citation in verdict_citations(dict(document)):
             piece = known[citation["evidence_id"]]
             at = piece.get("url") or piece["source"]
-            where = "in a summary of the text" if "summary_of" in piece else "in the text"
-            found = f"found word for word {where}" if citation["verified"] else f"not found {where}"
+            summary = "summary_of" in piece
+            found = "found word for word" + " in a summary" * summary
+            found = found if citation["verified"] else f"not found in the {'summary' if summary else 'text'}"
             self.line("", "cites", f'[{piece["id"]}] {piece["title"]} ({at}): "{citation["quote"]}" ({found})')
         if not verdict_citations(dict(document)):
             self.line("", "cites", "nothing")

@@ -119,13 +119,14 @@ class LangChainRetriever:
         return [(document, None) for document in await self._tool.asimilarity_search(query, k=k)]
 
     def _piece(self, query: str, document: Any, score: float | None) -> Evidence:
-        about = {name: str(v) for name, v in document.metadata.items() if isinstance(v, str | int | date)}
+        about = {name: value for name, value in document.metadata.items() if isinstance(value, str)}
+        dates = (document.metadata.get(name) for name in ("published", "date"))
         return make_evidence(
             text=document.page_content,
             title=about.get("title", ""),
             source=about.get("source") or self.name,
             url=about.get("url"),
-            published=about.get("published") or about.get("date"),
+            published=next((str(day) for day in dates if isinstance(day, str | int | date) and day), None),
             query=query,
             score=float(score) if score is not None and math.isfinite(score) else None,
             retriever=self.name,

@@ -59,6 +59,7 @@ async def test_pubmedqa_reads_summaries_of_abstracts(
     assert {e["retrievals"][0]["query"] for e in found} == {"hydrocele newborn"}
     text = "It was studied." if summaries == "model" else "Less is more. Less surgery. Study 1."
     assert text in {e["text"] for e in found}
+    assert [e.get("summary_of", "")[-8:] for e in found] == [f"Study {i}." * (summaries == "model") for i in range(3)]
     assert any(text in prompt and "your `answer`" in prompt for prompt in stub.prompts())
     assert document["depth"] == (4 if summaries == "model" else 3)
 

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,7 +16,16 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from moot.retrievers import Passage, UserError, WorldError, index_passages, known_corpora, open_retriever, read_passages
+from moot.retrievers import (
+    Passage,
+    UserError,
+    WorldError,
+    corpus,
+    index_passages,
+    known_corpora,
+    open_retriever,
+    read_passages,
+)
 from moot.retrievers.corpus import (
     BATCH,
     DEMO_CORPORA,
@@ -125,6 +135,50 @@ async def test_an_interrupted_build_is_refused_and_can_be_completed(empty_home: 
     assert len(await (await open_retriever("chroma:broken")).search("entry", 2 * MANY)) == MANY
 
 
+async def test_a_build_that_is_given_up_lets_go_when_nothing_is_written_any_more(
+    empty_home: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writing, go_on, real = threading.Event(), threading.Event(), corpus._store
+    log: list[str] = []
+
+    def store(*given: Any) -> None:
+        writing.set()
+        go_on.wait(60)
+        real(*given)
+        log.append("written")
+
+    monkeypatch.setattr(corpus, "_store", store)
+    task = asyncio.ensure_future(index_passages("slow", [passage(i) for i in range(3)]))
+    await asyncio.to_thread(writing.wait, 60)
+    task.cancel()
+    await asyncio.sleep(0)
+    task.add_done_callback(lambda _: log.append("let go"))
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert log == ["written", "let go"]
+
+
+async def test_whoever_holds_a_corpus_open_goes_on_while_it_is_indexed(empty_home: Path, quick: None) -> None:
+    await index_passages("growing", [passage(1)])
+    kinds = ("chroma", "bm25", "hybrid")
+    opened = [await open_retriever(f"{kind}:growing") for kind in kinds]
+
+    async def half() -> None:
+        def broken() -> Iterator[Passage]:
+            yield from map(passage, range(2, BATCH + 2))
+            raise OSError("the disk went away")
+
+        with pytest.raises(OSError, match="went away"):
+            await index_passages("growing", broken())
+
+    await half()
+    assert [await open_retriever(f"{kind}:growing") for kind in kinds] == opened
+    await index_passages("growing", [passage(2)])
+    after = [await open_retriever(f"{kind}:growing") for kind in kinds]
+    assert not set(map(id, after)) & set(map(id, opened))
+
+
 INDEX = """
 import asyncio, sys
 from pathlib import Path
@@ -157,7 +211,10 @@ async def test_a_build_killed_elsewhere_is_refused_completed_and_seen_whole(
     before = await open_retriever("chroma:killed")
     assert len(await before.search("entry", SMALL)) == 3  # from here on this process holds an old state
     await asyncio.to_thread(kill_while_indexing, source)
-    assert (await refused("killed")).kind == "unfinished_corpus"
+    assert await open_retriever("chroma:killed") is before
+    with pytest.raises(UserError, match="or still goes on") as caught:
+        await open_retriever("bm25:killed")
+    assert caught.value.kind == "unfinished_corpus"
     seen, encoded = await count("killed", read_passages(source))
     assert (seen, encoded <= SMALL - KILLED_AFTER) == (SMALL, True)
     assert [p.id for p in all_passages("killed")] == sorted(str(i) for i in range(SMALL))

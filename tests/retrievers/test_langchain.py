@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import sys
 import threading
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.vectorstores import InMemoryVectorStore
-from moot.retrievers import UserError, WorldError, open_retriever
+from moot.retrievers import Rules, UserError, WorldError, open_retriever, search_all
 from moot.retrievers.endpoint import Limits
 
 KEY = "key-0123456789"
@@ -187,3 +189,35 @@ async def test_a_server_opens_what_it_lists(folder: Path, monkeypatch: pytest.Mo
     assert "own_shop" not in sys.modules
     monkeypatch.setenv("MOOT_LANGCHAIN_SOURCES", "other:store, own_shop:shelf.shop")
     assert len(await (await open_retriever("langchain:own_shop:shelf.shop")).search("lamps", 5)) == 2
+
+
+async def test_dates_of_any_kind_count_and_scores_that_are_none_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    dates: list[Any] = [datetime.date(2024, 1, 1), datetime.datetime(2024, 1, 1, 12), 2024, "2024-01", None, ["2024"]]
+    documents = [Document(f"Entry {i}.", metadata={"date": day}) for i, day in enumerate(dates)]
+    module(monkeypatch, own=retriever_that(lambda query: documents))
+    own = await open_retriever("langchain:own:own")
+    found = await own.search("lamps", 9)
+    assert [p.get("published", "")[:4] for p in found] == ["2024"] * 4 + [""] * 2
+    left = await search_all([(own, "lamps")], Rules(9, published_before=datetime.date(2024, 1, 1)))
+    assert [p["text"] for p in left.evidence] == ["Entry 4.", "Entry 5."]
+
+    class Store(InMemoryVectorStore):
+        async def asimilarity_search_with_score(self, query, k=4, **options):  # type: ignore[no-untyped-def]
+            return [(Document("A moon."), float("nan"))]
+
+    module(monkeypatch, store=Store(DeterministicFakeEmbedding(size=32)))
+    [piece] = await (await open_retriever("langchain:own:store")).search("A moon.", 1)
+    assert piece["retrievals"][0]["score"] is None
+
+
+async def test_code_that_ends_the_process_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "leaves.py").write_text("raise SystemExit(5)")
+    with pytest.raises(UserError, match="SystemExit"):
+        await open_retriever("langchain:leaves:x")
+
+    def leave(query: str) -> Any:
+        raise SystemExit(5)
+
+    module(monkeypatch, own=retriever_that(leave))
+    with pytest.raises(WorldError, match="SystemExit"):
+        await (await open_retriever("langchain:own:own")).search("lamps", 1)
