@@ -22,7 +22,9 @@ from moot.retrievers.stores import FolderStore, Manifest, ServerStore, corpora_f
 DEMO_CORPORA = {"demo-encyclopaedia": "encyclopaedia.jsonl", "demo-news": "news.jsonl"}
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{1,61}[a-z0-9]")
 BATCH = 512
-"""Passages that are encoded and stored at a time; an interrupted build loses at most two batches."""
+"""Passages that are encoded and stored at a time; an interrupted build loses at most three batches."""
+PAGE = 5000
+"""Passages that are read at a time; Chroma cannot give tens of thousands at once."""
 
 
 def known_corpora() -> list[str]:
@@ -359,8 +361,13 @@ def all_passages(name: str) -> list[Passage]:
     """
     if name in DEMO_CORPORA:
         return sorted(demo_passages(name), key=lambda p: p.id)
-    collection = _open_whole(open_store(), _find_corpus(name))
+    manifest = _find_corpus(name)
+    collection = _open_whole(open_store(), manifest)
     with chroma_errors(name, "it cannot be read"):
-        rows = collection.get(include=["documents", "metadatas"])
-    columns = zip(rows["ids"], rows["documents"], rows["metadatas"], strict=True)
-    return sorted((Passage(id=i, text=d, **m) for i, d, m in columns), key=lambda p: p.id)
+        starts = range(0, collection.count(), PAGE)
+        pages = [collection.get(limit=PAGE, offset=start, include=["documents", "metadatas"]) for start in starts]
+    columns = (zip(p["ids"], p["documents"], p["metadatas"], strict=True) for p in pages)
+    found = {i: Passage(id=i, text=d, **m) for i, d, m in chain.from_iterable(columns)}
+    if len(found) < manifest.passages:
+        raise damaged(name, f"it should hold {manifest.passages} passages and gives {len(found)}")
+    return [found[i] for i in sorted(found)]

@@ -121,6 +121,15 @@ async def test_a_second_run_encodes_only_what_changed(empty_home: Path) -> None:
     assert [p["text"] for p in await after.search("Entry 1. Rewritten.", 1)] == ["Rewritten."]
 
 
+async def test_all_passages_are_read_page_by_page(
+    empty_home: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(corpus, "PAGE", 7)
+    for size in (20, 21, 22):
+        await index_passages(f"pages-{size}", [passage(i) for i in range(size)])
+        assert [p.id for p in all_passages(f"pages-{size}")] == sorted(str(i) for i in range(size))
+
+
 async def test_an_interrupted_build_is_refused_and_can_be_completed(empty_home: Path) -> None:
     def half() -> Iterator[Passage]:
         yield from map(passage, range(MANY))
