@@ -170,12 +170,25 @@ async def _fill(
             seen, encoded = seen + count, encoded + len(fresh)
             begun = await following
     finally:
-        await _given_up(following)
-        if storing:  # whatever happens, the corpus is not let go while it is written
-            await asyncio.wait({storing})
+        try:
+            await _given_up(following)
+        finally:
+            await _written(storing)
     if storing:
         storing.result()
     progress(seen, encoded)
+
+
+async def _written(storing: asyncio.Future[None] | None) -> None:
+    """Waits until nothing is written any more, also where the build is cancelled meanwhile."""
+    cancelled: asyncio.CancelledError | None = None
+    while storing and not storing.done():
+        try:
+            await asyncio.wait({storing})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled:
+        raise cancelled
 
 
 async def _given_up(following: asyncio.Future[Any] | None) -> None:
