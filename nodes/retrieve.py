@@ -85,8 +85,9 @@ def retrieve_node() -> Node:
         keywords = Keywords(state, query, run)
         finding, readings, failed = Finding([]), [], False
         for names in (sources_of(debater), *([name] for name in debater.get("fallback", ()))):
-            finding = await search_all(await keywords.queries(names), rules_of(run.settings))
-            readings += [await reading_of(debater["name"], name, run) for name in names]
+            queries = [(await run.retriever(name), await keywords.fit(name)) for name in names]
+            finding = await search_all(queries, rules_of(run.settings))
+            readings += [reading_of(debater["name"], n, r) for n, (r, _) in zip(names, queries, strict=True)]
             for name, error in finding.failures.items():
                 run.ledger.warn("retrieval_failed", f"{name}: {error.detail}")
             failed = failed or bool(finding.failures)
@@ -120,9 +121,8 @@ def rules_of(settings: EvidenceSettings) -> Rules:
     return Rules(settings.k, settings.max_per_host, settings.published_before, settings.max_evidence_tokens)
 
 
-async def reading_of(agent: str, name: str, run: Run) -> Reading:
+def reading_of(agent: str, name: str, retriever: Retriever) -> Reading:
     """What a debater reads from under a source's name."""
-    retriever = await run.retriever(name)
     return {
         "agent": agent,
         "requested": name,
@@ -141,12 +141,8 @@ class Keywords:
     run: Run
     made: str | None = None
 
-    async def queries(self, names: Iterable[str]) -> list[tuple[Retriever, str]]:
-        """Each source, and what it is asked."""
-        return [(await self.run.retriever(name), await self.fit(name)) for name in names]
-
     async def fit(self, name: str) -> str:
-        """The query, or its keywords."""
+        """What a source is asked: the query, or its keywords."""
         if resolve(name)[0] not in SCHOLARLY:
             return self.query
         if self.made is None:

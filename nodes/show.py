@@ -23,8 +23,8 @@ def show_evidence(evidence: Iterable[Evidence]) -> str:
 def _passage(piece: Evidence) -> str:
     dated = f", {piece['published']}" if piece.get("published") else ""
     also = "".join(f"; also {origin['source']}" for origin in piece.get("also", []))
-    end = " (the rest is not shown)" if piece.get("truncated") and "summary_of" not in piece else ""
-    end = " (a summary)" if "summary_of" in piece else end
+    cut = " (the rest is not shown)" if piece.get("truncated") else ""
+    end = " (a summary)" if "summary_of" in piece else cut
     return f"{piece['title']} ({piece['source']}{dated}{also})\n{piece['text']}{end}"
 
 

@@ -23,6 +23,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+from moot.cli.evaluate import processor
 from moot.retrievers import DEMO_CORPORA, Passage, index_passages, open_encoder, open_retriever, read_passages
 from moot.retrievers.corpus import demo_passages, open_corpus
 from moot.retrievers.encoders import SentenceEncoder, encode
@@ -42,13 +43,6 @@ def passages_of(files: list[Path], count: int) -> list[Passage]:
 def text_of(passage: Passage) -> str:
     """What is encoded of a passage."""
     return f"{passage.title}. {passage.text}" if passage.title else passage.text
-
-
-def processor() -> str:
-    """The processor's name, as Linux gives it."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")
 
 
 def seconds_since(start: float) -> float:
