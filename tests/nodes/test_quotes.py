@@ -175,7 +175,7 @@ def quoted(text: str, data: st.DataObject) -> str:
     return data.draw(st.sampled_from(["“{}”", "'{}'", "« {} »", '"{}"'])).format(text)
 
 
-DISGUISES = [swapped("'\"‘’“”„«»′″"), swapped("-‐‑–—−"), composed, plain, broken]
+DISGUISES = [swapped("'\"‘’“”„«»′"), swapped("-‐‑–—−"), composed, plain, broken]
 
 
 @given(slices(), st.data())
