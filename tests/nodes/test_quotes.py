@@ -149,7 +149,7 @@ def slices(draw: st.DrawFn) -> tuple[str, list[str]]:
     begin = draw(st.integers(0, len(words) - 1))
     end = draw(st.integers(begin + 1, len(words)))
     assume(any(c.isalnum() for word in words[begin:end] for c in word))
-    assume(words[end - 1] != "—")  # before a figure it is a minus, and so the beginning of a word
+    assume("—" not in words[begin - 1 : begin] + words[end - 1 : end])  # a minus belongs to the figure after it
     return text, words[begin:end]
 
 
