@@ -15,13 +15,10 @@ from moot.nodes.query import query_node
 from moot.nodes.respond import respond_node
 from moot.nodes.retrieve import retrieve_node, sources_of
 from moot.nodes.run import DebateGraph, settings_of
-from moot.nodes.settings import EvidenceSettings, ModelName, Name
-from moot.nodes.show import cited_ids
+from moot.nodes.settings import EvidenceSettings, ModelName, Name, Source
+from moot.nodes.speakers import SHARED_ROLES, hand_over, named_once, needs_for, new_turn
 from moot.nodes.state import DebaterState, DebateState, StepUpdate
-from moot.retrievers.search import SCHOLARLY, resolve
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
-
-Source = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 
 class Debater(BaseModel):
@@ -37,7 +34,7 @@ class Debater(BaseModel):
         "langchain:MODULE:ATTRIBUTE; null for a debater without one.",
     )
     fallback: tuple[Source, ...] = Field(
-        (), max_length=10, description="Sources that are tried, in this order, when its own fail."
+        (), max_length=10, description="Sources that stand in, in this order, for those of its own that fail."
     )
     model: ModelName | ModelChoice | None = Field(None, description="Its model, where it differs from `model`.")
 
@@ -48,14 +45,12 @@ class Debater(BaseModel):
         return self
 
 
-RESERVED = {"judge", "scorer", "equivalence", "source_summariser"}
+RESERVED = {"judge", "scorer"} | SHARED_ROLES
 """Roles that no debater may be called."""
 
 
 def _named_once(debaters: tuple[Debater, ...]) -> tuple[Debater, ...]:
-    names = [d.name for d in debaters]
-    if RESERVED & set(names) or len(set(names)) < len(names):
-        raise ValueError(f"debaters need names of their own, and not {', '.join(sorted(RESERVED))}: {names}")
+    named_once((d.name for d in debaters), RESERVED)
     return debaters
 
 
@@ -79,15 +74,8 @@ class DebaterSettings(EvidenceSettings):
 def needs_of(settings: DebaterSettings, *roles: str, encoder: bool = False) -> Needs:
     """What the debaters use, and these further roles."""
     sources = [name for d in settings.debaters for name in (*sources_of(d.model_dump()), *d.fallback)]
-    scholarly, how = any(resolve(name)[0] in SCHOLARLY for name in sources), settings.source_summaries
-    if scholarly and how == "model":
-        roles += ("source_summariser",)
-    return Needs(
-        sources=sources,
-        summariser=how if scholarly and how not in ("model", "none") else None,
-        roles={d.name: d.model for d in settings.debaters} | dict.fromkeys(roles),
-        encoder=encoder,
-    )
+    speakers = {d.name: d.model for d in settings.debaters} | dict.fromkeys(roles)
+    return needs_for(settings, speakers, sources, encoder=encoder)
 
 
 def next_round(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
@@ -99,20 +87,10 @@ def next_round(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
     for debater in settings_of(runtime, DebaterSettings).debaters:
         own = next((t for t in last if t["agent"] == debater.name), None)
         opponents = [t for t in last if t["agent"] != debater.name]
-        cited = cited_ids(opponents)
-        turn = {"round": state["rounds"] + 1, "phase": "primary", "agent": debater.name, "step": "respond"}
-        blank: dict[str, Any] = {"role": debater.name, "side": None, "query": None, "evidence_ids": [], "scores": {}}
-        debate = {
-            "claim": state["claim"],
-            "task": state["task"],
-            "debater": debater.model_dump(mode="json"),
-            "opponents": opponents,
-            "cited": [piece for piece in state["evidence"] if piece["id"] in cited],
-            "previous_query": own.get("query") if own else None,
-            "turns": [{**turn, **blank}],
-            "depth": state["depth"],
-        }
-        sends.append(Send("debater", debate))
+        turn = new_turn(state["rounds"] + 1, debater.name)
+        query = own.get("query") if own else None
+        speaker = debater.model_dump(mode="json")
+        sends.append(hand_over("debater", state, speaker, turn, opponents=opponents, previous_query=query))
     return sends
 
 

@@ -26,6 +26,7 @@ class ModelChoice(BaseModel):
     temperature: float | None = Field(None, ge=0, le=2, description="Sampling temperature.")
     max_tokens: int | None = Field(None, ge=1, le=1_000_000, description="Most tokens of a reply.")
     structured_output: StructuredOutput | None = Field(None, description="How the model is asked for structure.")
+    seed: int | None = Field(None, ge=0, lt=2**31, description="Sampling seed, where the endpoint takes one.")
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,12 @@ class ChatModel:
 
 
 async def open_chat_model(
-    name: str, *, temperature: float | None = 0.0, max_tokens: int | None = None, timeout: float = 120.0
+    name: str,
+    *,
+    temperature: float | None = 0.0,
+    max_tokens: int | None = None,
+    timeout: float = 120.0,
+    seed: int | None = None,
 ) -> ChatModel:
     """A chat model by name, made once per event loop and setting.
 
@@ -53,6 +59,7 @@ async def open_chat_model(
         temperature: null leaves it to the endpoint.
         max_tokens: most tokens of a reply; null leaves it to the endpoint.
         timeout: seconds per request.
+        seed: the sampling seed; null leaves it to the endpoint.
 
     Raises:
         UserError: an unknown provider, a missing key or package.
@@ -63,7 +70,7 @@ async def open_chat_model(
     if provider == "fake":
         from moot.nodes.fake import FakeChatModel
 
-        return ChatModel(name, FakeChatModel(seed=model), Endpoint("fake", ""))
+        return ChatModel(name, FakeChatModel(seed=model if seed is None else f"{model}.{seed}"), Endpoint("fake", ""))
     tight = provider == "embedded"
     if tight:
         endpoint = await asyncio.to_thread(_embedded_endpoint, model)
@@ -74,6 +81,7 @@ async def open_chat_model(
 
     def make() -> ChatModel:
         limits: dict[str, Any] = {"max_tokens": max_tokens} if max_tokens else {}
+        limits |= {} if seed is None else {"seed": seed}
         chat = imported("langchain_openai").ChatOpenAI(
             model=model,
             base_url=endpoint.base_url,
@@ -88,7 +96,7 @@ async def open_chat_model(
         )
         return ChatModel(name, chat, endpoint, tight)
 
-    return await made_in_thread(("chat", name, endpoint, temperature, max_tokens, timeout), make)
+    return await made_in_thread(("chat", name, endpoint, temperature, max_tokens, timeout, seed), make)
 
 
 def _embedded_endpoint(model: str) -> Endpoint:

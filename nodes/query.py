@@ -64,7 +64,7 @@ def query_node(prompt: str = "tool_mad/query") -> Node:
 
     async def step(state: DebaterState, run: Run) -> dict[str, Any]:
         debater, turn = state["debater"], state["turns"][0]
-        speaker = await run.speaker(debater["name"], debater.get("model"))
+        speaker = await run.speaker_of(debater)
         try:
             query = await formulate_query(
                 state["claim"],

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from moot.nodes.answers import read_answer
 from moot.nodes.state import Task
@@ -96,13 +96,19 @@ def _plain(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, bool | int | float) else value
 
 
-def answer_reply(task: Task) -> type[AnswerReply]:
-    """The reply whose ``answer`` is one of the task's."""
-    return _answer_reply(json.dumps(task))
+def answer_reply(task: Task, *, direct: bool = False, confidence: bool = False) -> type[AnswerReply]:
+    """The reply whose ``answer`` is one of the task's.
+
+    Args:
+        task: what an answer is.
+        direct: the answer comes first, so that no reasons are written before it.
+        confidence: with a ``confidence`` from 0 to 1.
+    """
+    return _answer_reply(json.dumps(task), direct, confidence)
 
 
 @lru_cache(maxsize=256)
-def _answer_reply(task_json: str) -> type[AnswerReply]:
+def _answer_reply(task_json: str, direct: bool, confidence: bool) -> type[AnswerReply]:
     task: Task = json.loads(task_json)
     wanted = f"one of {task['labels']}" if task["labels"] else f"a {task['kind'].replace('_', ' ')}"
 
@@ -118,7 +124,13 @@ def _answer_reply(task_json: str) -> type[AnswerReply]:
     elif task["kind"] == "number":
         schema["pattern"] = r"^-?[0-9]+([.,/][0-9]+)*$"
     kind = Annotated[str, BeforeValidator(_plain), AfterValidator(read), WithJsonSchema(schema)]
-    return create_model("AnswerReply", __base__=AnswerReply, answer=(kind, ...))
+    fields: dict[str, Any] = {"answer": (kind, ...)}
+    if confidence:
+        fields["confidence"] = (Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)], ...)
+    if not direct:
+        return create_model("AnswerReply", __base__=AnswerReply, **fields)
+    fields |= {"rationale": (Text, ...), "citations": (list[Quote], ...)}  # a base's fields would come first
+    return cast(type[AnswerReply], create_model("AnswerReply", __base__=Reply, **fields))
 
 
 class SameReply(Reply):

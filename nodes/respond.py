@@ -9,7 +9,7 @@ from langchain_core.language_models import BaseChatModel
 from moot.nodes.quotes import check_citations, what_is_wrong, without_quote
 from moot.nodes.replies import AnswerReply, answer_reply
 from moot.nodes.run import Node, Run
-from moot.nodes.show import show_claim, show_evidence, show_opponents, shown_ids
+from moot.nodes.show import show_claim, show_evidence, show_opponents, show_own, shown_ids
 from moot.nodes.speaker import Ledger, Speaker, as_speaker
 from moot.nodes.state import DebaterState, Task, Turn
 from moot.nodes.task import wording
@@ -25,8 +25,10 @@ async def respond(
     model: Speaker | BaseChatModel,
     *,
     opponents: Sequence[Turn] = (),
+    own: Turn | None = None,
     cited: Sequence[Evidence] = (),
     verified_quotes: bool = False,
+    direct: bool = False,
     prompt: str = "tool_mad/respond",
 ) -> AnswerReply:
     """An answer to a claim, with reasons and citations.
@@ -37,9 +39,11 @@ async def respond(
         evidence: what the debater found; may be empty.
         model: who answers.
         opponents: the other debaters' last answers.
+        own: the debater's own last answer.
         cited: the evidence that those cite; not shown, but it may be quoted.
         verified_quotes: refuse an answer that quotes nothing which stands in the evidence; where there is no evidence
             there is nothing to quote, and every answer will do.
+        direct: the answer is written before its reasons.
         prompt: the prompt's name.
 
     Raises:
@@ -51,10 +55,11 @@ async def respond(
         "claim": show_claim(claim, task),
         "evidence": show_evidence(evidence),
         "opponents": show_opponents(opponents),
+        "own": show_own(own),
     }
-    shown = shown_ids(evidence, opponents)
+    shown = shown_ids(evidence, [*opponents, *([own] if own else [])])
     check = quote_check([*evidence, *cited], shown) if verified_quotes and evidence else None
-    return await speaker.ask(fill(load(prompt), values), answer_reply(task), sorted(shown), check)
+    return await speaker.ask(fill(load(prompt), values), answer_reply(task, direct=direct), sorted(shown), check)
 
 
 def quote_check(evidence: Sequence[Evidence], shown: set[str]) -> Callable[[AnswerReply], str]:
@@ -62,31 +67,39 @@ def quote_check(evidence: Sequence[Evidence], shown: set[str]) -> Callable[[Answ
     return lambda reply: without_quote(check_citations(reply.citations, evidence, shown))
 
 
-def respond_node(prompt: str = "tool_mad/respond") -> Node:
+def respond_node(prompt: str = "tool_mad/respond", *, then: str | None = None, direct: bool = False) -> Node:
     """Writes the debater's answer into its turn.
 
-    Reads: claim, task, debater, opponents, evidence, turns, and where it is there cited. An answer that cannot be used
-    is recorded as what it is (``outcome``), with a null answer.
+    Reads: claim, task, debater, opponents, evidence, turns, and where they are there own and cited. An answer that
+    cannot be used is recorded as what it is (``outcome``), with a null answer.
+
+    Args:
+        prompt: the prompt's name.
+        then: the prompt of those who see an answer, their own or others'; by default the same.
+        direct: the answer is written before its reasons.
     """
 
     async def step(state: DebaterState, run: Run) -> dict[str, Any]:
-        debater, turn, cited = state["debater"], state["turns"][0], state.get("cited") or []
-        speaker = await run.speaker(debater["name"], debater.get("model"))
+        turn, opponents, own = state["turns"][0], state["opponents"], state.get("own")
+        evidence, cited = state.get("evidence") or [], state.get("cited") or []
+        speaker = await run.speaker_of(state["debater"])
         try:
             reply = await respond(
                 state["claim"],
                 state["task"],
-                state["evidence"],
+                evidence,
                 speaker,
-                opponents=state["opponents"],
+                opponents=opponents,
+                own=own,
                 cited=cited,
                 verified_quotes=run.settings.verified_quotes,
-                prompt=prompt,
+                direct=direct,
+                prompt=then if then and (opponents or own) else prompt,
             )
         except ReplyError as error:
             return {"turns": [without_answer(turn, error)]}
-        shown = shown_ids(state["evidence"], state["opponents"])
-        return {"turns": [with_answer(turn, reply, [*state["evidence"], *cited], shown, run.ledger)]}
+        shown = shown_ids(evidence, [*opponents, *([own] if own else [])])
+        return {"turns": [with_answer(turn, reply, [*evidence, *cited], shown, run.ledger)]}
 
     return Node(step)
 

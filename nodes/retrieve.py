@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -17,10 +18,10 @@ from moot.nodes.state import DebaterState, Reading, Task
 from moot.nodes.task import wording
 from moot.prompts import as_data, fill, load
 from moot.retrievers import Evidence, Retriever
-from moot.retrievers.errors import ReplyError, WorldError
+from moot.retrievers.errors import MootError, ReplyError, WorldError
 from moot.retrievers.evidence import clean, evidence_id
-from moot.retrievers.gather import Finding, search_all
-from moot.retrievers.normalise import Rules, cut, last_day
+from moot.retrievers.gather import ask_all, search_all
+from moot.retrievers.normalise import Rules, cut, last_day, normalise
 from moot.retrievers.search import SCHOLARLY, resolve
 from moot.retrievers.summariser import open_summariser
 
@@ -71,33 +72,26 @@ async def summarise(claim: str, task: Task, piece: Evidence, model: Speaker | Ba
 
 
 def retrieve_node() -> Node:
-    """Adds the evidence for the query in the debater's turn; without a query, for the claim itself.
+    """Adds the evidence for the query in the speaker's turn; without a query, for the claim itself.
 
-    Reads: claim, task, debater, turns. All of the debater's sources are asked at once; where one fails and nothing is
-    found, its fallbacks are tried, one after the other. A scholarly source is asked by keywords, and its abstracts are
-    summarised as the setting ``source_summaries`` says; where a model gives none, the query and the abstract stay, with
-    a warning. Every failure is warned of; the turn's ``retrieval`` says whether evidence was found.
+    Reads: claim, task, debater, turns. All of the speaker's sources are asked at once; for each that fails one of its
+    fallbacks stands in, in their order. A scholarly source is asked by keywords, and its abstracts are summarised as
+    the setting ``source_summaries`` says; where a model gives none, the query and the abstract stay, with a warning.
+    Every failure is warned of; the turn's ``retrieval`` says whether evidence was found.
     """
 
     async def step(state: DebaterState, run: Run) -> dict[str, Any]:
         debater, turn = state["debater"], state["turns"][0]
         query = turn.get("query") or state["claim"]
-        keywords = Keywords(state, query, run)
-        finding, readings, failed = Finding([]), [], False
-        for names in (sources_of(debater), *([name] for name in debater.get("fallback", ()))):
-            queries = [(await run.retriever(name), await keywords.fit(name)) for name in names]
-            finding = await search_all(queries, rules_of(run.settings))
-            readings += [reading_of(debater["name"], n, r) for n, (r, _) in zip(names, queries, strict=True)]
-            for name, error in finding.failures.items():
-                run.ledger.warn("retrieval_failed", f"{name}: {error.detail}")
-            failed = failed or bool(finding.failures)
-            if finding.evidence or not failed:
-                break
-        outcome = "ok" if finding.evidence else "failed" if failed else "empty"
+        retrieved = datetime.now(UTC)
+        answers, readings = await ask_with_fallbacks(state, query, run)
+        lists = [answer for answer in answers if not isinstance(answer, MootError)]
+        pieces = await asyncio.to_thread(normalise, lists, rules_of(run.settings), retrieved)
+        outcome = "ok" if pieces else "empty" if len(readings) == len(lists) else "failed"
         if outcome == "empty":
             asked = " and ".join(reading["retriever"] for reading in readings)
             run.ledger.warn("empty_retrieval", f"{asked} found nothing for {query!r}.")
-        found = await asyncio.gather(*(summarised(state, piece, run) for piece in finding.evidence))
+        found = await asyncio.gather(*(summarised(state, piece, run) for piece in pieces))
         undated = [piece["id"] for piece in found if not last_day(piece.get("published") or "")]
         if undated and run.settings.published_before:
             run.ledger.warn("undated_evidence", f"Nothing says when these were published: {', '.join(undated)}.")
@@ -108,6 +102,34 @@ def retrieve_node() -> Node:
         }
 
     return Node(step)
+
+
+Answer = list[Evidence] | MootError
+
+
+async def ask_with_fallbacks(state: DebaterState, query: str, run: Run) -> tuple[list[Answer], list[Reading]]:
+    """What each of a speaker's sources finds, or the one that stood in for it; and all that was read from.
+
+    Raises:
+        UserError, WorldError: a source is misconfigured, or a model that makes keywords failed.
+    """
+    debater, keywords, rules = state["debater"], Keywords(state, query, run), rules_of(run.settings)
+    names, spare = sources_of(debater), list(debater.get("fallback", ()))
+    answers: list[Answer] = []
+    readings: list[Reading] = []
+    places = list(range(len(names)))
+    while names:
+        queries = [(await run.retriever(name), await keywords.fit(name)) for name in names]
+        given = await ask_all(queries, rules)
+        answers = answers or [*given]
+        for place, name, (source, _), answer in zip(places, names, queries, given, strict=True):
+            answers[place] = answer
+            readings.append(reading_of(debater["name"], name, source))
+            if isinstance(answer, MootError):
+                run.ledger.warn("retrieval_failed", f"{source.name}: {answer.detail}")
+        failed = [i for i in places if isinstance(answers[i], MootError)]
+        places, names, spare = failed[: len(spare)], spare[: len(failed)], spare[len(failed) :]
+    return answers, readings
 
 
 def sources_of(debater: Mapping[str, Any]) -> list[str]:
@@ -152,7 +174,7 @@ class Keywords:
 
 async def keywords_of(state: DebaterState, query: str, run: Run) -> str:
     """The keywords of a query, or the query with a warning."""
-    speaker = await run.speaker(state["debater"]["name"], state["debater"].get("model"))
+    speaker = await run.speaker_of(state["debater"])
     try:
         return " ".join(await find_keywords(state["claim"], state["task"], query, speaker))
     except ReplyError as error:

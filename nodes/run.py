@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -24,7 +24,9 @@ class Run:
     settings: Any
     ledger: Ledger
 
-    async def speaker(self, role: str, own: str | ModelChoice | dict[str, Any] | None = None) -> Speaker:
+    async def speaker(
+        self, role: str, own: str | ModelChoice | dict[str, Any] | None = None, seed: int | None = None
+    ) -> Speaker:
         """The speaker of a role: the setting ``models`` decides, then ``own``, then ``model``."""
         settings: Settings = self.settings
         choice = choose_model(settings, role, own)
@@ -33,6 +35,7 @@ class Run:
             temperature=choice.temperature if "temperature" in choice.model_fields_set else settings.temperature,
             max_tokens=choice.max_tokens or settings.max_tokens,
             timeout=settings.timeout,
+            seed=seed if choice.seed is None else choice.seed,
         )
         return Speaker(
             role,
@@ -41,6 +44,10 @@ class Run:
             choice.structured_output or settings.structured_output,
             limits_of(settings),
         )
+
+    async def speaker_of(self, debater: Mapping[str, Any]) -> Speaker:
+        """The speaker whose turn it is, by what the list that declares it says."""
+        return await self.speaker(debater["name"], debater.get("model"), debater.get("seed"))
 
     async def retriever(self, name: str) -> Retriever:
         """A source by name."""

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 
 ModelName = Annotated[str, StringConstraints(pattern=r"^[a-z]+:.+$", max_length=200)]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
+Source = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
 class Settings(BaseModel):
@@ -102,4 +103,19 @@ class EvidenceSettings(Settings):
         max_length=300,
         description="Abstracts that OpenAlex finds: `model` has the role source_summariser summarise them, `none` "
         "leaves them as they are, any other value names a summarisation model (transformers, by name or folder).",
+    )
+
+
+class SourcesSettings(EvidenceSettings):
+    """Settings of systems whose speakers share what a list of sources finds."""
+
+    sources: tuple[Source, ...] = Field(
+        ("chroma", "web"),
+        max_length=10,
+        description="Where evidence is looked for: chroma, bm25 or hybrid (each also with :CORPUS), web (Tavily or "
+        "Serper where its key is set, else bm25), tavily, serper, wikipedia, openalex, pubmed, arxiv, "
+        "langchain:MODULE:ATTRIBUTE.",
+    )
+    fallback: tuple[Source, ...] = Field(
+        (), max_length=10, description="Sources that stand in, in this order, for those that fail."
     )

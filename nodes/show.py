@@ -39,6 +39,11 @@ def show_opponents(turns: Iterable[Turn]) -> str:
     return show_answers(turns, heading="What the other debaters answered last:")
 
 
+def show_own(turn: Turn | None) -> str:
+    """A debater's own last answer; nothing where there is none yet."""
+    return show_answers([turn], heading="What you answered last:") if turn else ""
+
+
 def _said(turn: Turn) -> str:
     if turn.get("answer") is None:
         return "(gave no valid answer)"

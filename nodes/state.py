@@ -50,12 +50,16 @@ class Citation(TypedDict):
 
 
 class TurnKey(TypedDict):
-    """What tells one turn from another."""
+    """What tells one turn from another.
+
+    ``number`` counts, from 1, where an agent takes a step several times in a round: its samples, its tool calls.
+    """
 
     round: int
     phase: str
     agent: str
     step: str
+    number: NotRequired[int]
 
 
 class Turn(TurnKey):
@@ -69,9 +73,16 @@ class Turn(TurnKey):
     answer: NotRequired[str | None]
     rationale: NotRequired[str | None]
     citations: NotRequired[list[Citation]]
+    confidence: NotRequired[float | None]
     outcome: NotRequired[str]
     scores: NotRequired[dict[str, Any]]
     comparisons: NotRequired[list[dict[str, Any]]]
+    selected: NotRequired[list[int] | None]
+    reason: NotRequired[str | None]
+    agree: NotRequired[bool | None]
+    summary: NotRequired[str | None]
+    thought: NotRequired[str]
+    tool: NotRequired[str]
 
 
 class Call(TypedDict):
@@ -110,6 +121,7 @@ class Vote(TypedDict):
     agent: str
     answer: str | None
     group: int | None
+    number: NotRequired[int]
 
 
 class Task(TypedDict):
@@ -150,9 +162,9 @@ def merge_turns(old: list[Turn] | None, new: list[Turn] | None) -> list[Turn]:
     """Turns in the order of their rounds; several writes to one turn are one turn, its scores joined."""
     if new is None:
         return []
-    merged: dict[tuple[int, str, str, str], Turn] = {}
+    merged: dict[tuple[Any, ...], Turn] = {}
     for turn in [*(old or ()), *new]:
-        key = (turn["round"], turn["phase"], turn["agent"], turn["step"])
+        key = (turn["round"], turn["phase"], turn["agent"], turn["step"], turn.get("number"))
         known = merged.get(key)
         if known is None:
             merged[key] = turn
@@ -296,16 +308,19 @@ class StepUpdate(TypedDict, total=False):
 
 
 class DebaterState(TypedDict):
-    """What the steps of one debater in one round may read. Its turn is the only one in ``turns``.
+    """What the steps of one speaker in one round may read. Its turn is the only one in ``turns``.
 
-    ``cited`` is the evidence that the opponents cite. Quotes are checked in it; it is not shown.
+    ``own`` is its own last answer, ``opponents`` the others' answers that it sees, ``cited`` the evidence that those
+    cite: quotes are checked in it; it is not shown. ``pool`` is the shared evidence that it may select from.
     """
 
     claim: str
     task: Task
     debater: dict[str, Any]
     opponents: list[Turn]
+    own: NotRequired[Turn | None]
     cited: NotRequired[list[Evidence]]
+    pool: NotRequired[list[Evidence]]
     previous_query: str | None
     turns: Annotated[list[Turn], merge_turns]
     evidence: Annotated[list[Evidence], merge_evidence]

@@ -33,10 +33,19 @@ async def search_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> 
         UserError: a source is misconfigured; a used-up quota is a failure.
     """
     retrieved = datetime.now(UTC)
-    answers = await asyncio.gather(*(_ask(source, query, rules) for source, query in queries))
+    answers = await ask_all(queries, rules)
     found = [answer for answer in answers if not isinstance(answer, MootError)]
     failures = {s.name: a for (s, _), a in zip(queries, answers, strict=True) if isinstance(a, MootError)}
     return Finding(await asyncio.to_thread(normalise, found, rules, retrieved), failures)
+
+
+async def ask_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> list[list[Evidence] | MootError]:
+    """What each source finds for its query, as it gives it, or what kept it from answering.
+
+    Raises:
+        UserError: a source is misconfigured.
+    """
+    return await asyncio.gather(*(_ask(source, query, rules) for source, query in queries))
 
 
 async def _ask(source: Retriever, query: str, rules: Rules) -> list[Evidence] | MootError:

@@ -1,0 +1,181 @@
+"""Who speaks in a round, and what each speaker is handed: the `Send`s that conditional edges return."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
+
+from langgraph.types import Send
+from moot.nodes.debate import Needs
+from moot.nodes.models import ModelChoice
+from moot.nodes.settings import EvidenceSettings, ModelName, Name, Settings, SourcesSettings
+from moot.nodes.show import cited_ids
+from moot.nodes.state import DebateState, Turn
+from moot.retrievers import Evidence
+from moot.retrievers.search import SCHOLARLY, resolve
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+AGENT = "agent-1"
+"""The one who speaks in a system of a single agent."""
+POOL = "pool"
+"""Who fills the evidence that all share; its role turns queries into keywords where a source wants them."""
+SHARED_ROLES = {"equivalence", "source_summariser"}
+"""Roles that any system may have, where its task or its sources want them."""
+
+
+class Agent(BaseModel):
+    """One of several agents."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Name = Field("", description="Its name, which is also its role in `models`; by default its number's.")
+    model: ModelName | ModelChoice | None = Field(None, description="Its model, where it differs from `model`.")
+    seed: int | None = Field(None, ge=0, lt=2**31, description="Its sampling seed, where the endpoint takes one.")
+
+
+def numbered(prefix: str) -> Any:
+    """A validator that takes a number for a list of so many, and names those without a name: ``prefix-1``, ..."""
+
+    def named(given: Any) -> Any:
+        if isinstance(given, int) and not isinstance(given, bool):
+            given = [{}] * min(max(given, 0), 1000)
+        if not isinstance(given, Sequence) or isinstance(given, str):
+            return given
+        plain = [one.model_dump(exclude_unset=True) if isinstance(one, BaseModel) else one for one in given]
+        return tuple(
+            {**one, "name": one.get("name") or f"{prefix}-{i}"} if isinstance(one, Mapping) else one
+            for i, one in enumerate(plain, 1)
+        )
+
+    return BeforeValidator(named)
+
+
+def named_once(names: Iterable[str], reserved: Iterable[str]) -> None:
+    """Checks that speakers have names of their own.
+
+    Raises:
+        ValueError: two have the same, or one has the name of another role.
+    """
+    names = list(names)
+    if set(reserved) & set(names) or len(set(names)) < len(names):
+        raise ValueError(f"each needs a name of its own, and not {', '.join(sorted(reserved))}: {names}")
+
+
+class SingleAgentSettings(Settings):
+    """Settings of systems with one agent that looks for nothing."""
+
+    def roles(self) -> set[str]:
+        """Who may have a model of its own."""
+        return {AGENT} | SHARED_ROLES
+
+
+class SingleReaderSettings(SourcesSettings):
+    """Settings of systems with one agent that reads evidence."""
+
+    def roles(self) -> set[str]:
+        """Who may have a model of its own."""
+        return {AGENT} | SHARED_ROLES
+
+
+# --- what they need -------------------------------------------------------------------------------------------------
+
+
+def needs_for(
+    settings: Settings,
+    speakers: Mapping[str, str | ModelChoice | None],
+    sources: Iterable[str] = (),
+    *,
+    encoder: bool = False,
+) -> Needs:
+    """What these speakers use, and what these sources want beside them."""
+    sources, roles = list(sources), dict(speakers)
+    scholarly = isinstance(settings, EvidenceSettings) and any(resolve(name)[0] in SCHOLARLY for name in sources)
+    how = getattr(settings, "source_summaries", "none")
+    if scholarly and how == "model":
+        roles["source_summariser"] = None
+    return Needs(sources, roles, encoder, how if scholarly and how not in ("model", "none") else None)
+
+
+def single_needs(settings: Settings) -> Needs:
+    """What a system with one agent uses."""
+    shared = (*settings.sources, *settings.fallback) if isinstance(settings, SourcesSettings) else ()
+    return needs_for(settings, {AGENT: None}, shared)
+
+
+# --- what they are handed -------------------------------------------------------------------------------------------
+
+
+def new_turn(
+    round: int, agent: str, step: str = "respond", *, role: str | None = None, number: int | None = None
+) -> Turn:
+    """A turn that has just begun."""
+    turn: Turn = {"round": round, "phase": "primary", "agent": agent, "step": step}
+    turn |= {"role": role or agent, "side": None, "query": None, "evidence_ids": [], "scores": {}}
+    return turn if number is None else {**turn, "number": number}
+
+
+def hand_over(
+    to: str,
+    state: DebateState,
+    speaker: Mapping[str, Any],
+    turn: Turn,
+    *,
+    opponents: Sequence[Turn] = (),
+    own: Turn | None = None,
+    evidence: Sequence[Evidence] = (),
+    pool: Sequence[Evidence] = (),
+    **more: Any,
+) -> Send:
+    """One speaker goes to the node ``to`` with a new turn and what it may see.
+
+    Args:
+        to: the node.
+        state: the debate.
+        speaker: an element of the list that declares who speaks, as a mapping; at least its name.
+        turn: the turn that it takes.
+        opponents: others' answers that it sees.
+        own: its own last answer.
+        evidence: what it is shown.
+        pool: what it may select from.
+        more: what the node reads beyond that.
+    """
+    heard = [*opponents, *([own] if own else [])]
+    cited, shown = cited_ids(heard), {piece["id"] for piece in evidence}
+    handed = {
+        "claim": state["claim"],
+        "task": state["task"],
+        "debater": dict(speaker),
+        "opponents": list(opponents),
+        "own": own,
+        "cited": [piece for piece in state["evidence"] if piece["id"] in cited - shown],
+        "evidence": list(evidence),
+        "pool": list(pool),
+        "turns": [turn | {"evidence_ids": [piece["id"] for piece in evidence]}],
+        "depth": state["depth"],
+    }
+    return Send(to, handed | more)
+
+
+def latest(state: DebateState, names: Iterable[str]) -> list[Turn]:
+    """Each speaker's latest answer, in the order of the names; those who have not spoken yet are left out."""
+    said = {turn["agent"]: turn for turn in state["turns"] if turn["step"] == "respond"}  # turns are in order
+    return [said[name] for name in names if name in said]
+
+
+def to_pool(state: DebateState, settings: SourcesSettings, name: str = POOL) -> Send | str:
+    """The sources that all share are searched for the claim itself, in the name of ``name``."""
+    if state["error"]:
+        return "close"
+    reader = {"name": name, "retriever": list(settings.sources), "fallback": list(settings.fallback)}
+    return hand_over("retrieve", state, reader, new_turn(1, name, "retrieve"))
+
+
+def to_agent(state: DebateState, number: int | None = None) -> Send | str:
+    """The single agent answers, from all evidence that there is."""
+    if state["error"]:
+        return "close"
+    turn = new_turn(1, AGENT, number=number)
+    return hand_over("answer", state, {"name": AGENT}, turn, evidence=state["evidence"])
+
+
+Agents = Annotated[tuple[Agent, ...], numbered("agent")]
