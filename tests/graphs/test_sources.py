@@ -60,9 +60,7 @@ async def test_a_source_that_fails_leaves_the_round_without_evidence(
 
 
 @pytest.mark.parametrize("used_up", [True, False])
-async def test_fallbacks_stand_in_in_turn(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch, used_up: bool
-) -> None:  # noqa: F811
+async def test_fallbacks_in_turn(serve: Serve, monkeypatch: pytest.MonkeyPatch, used_up: bool) -> None:  # noqa: F811
     start = starter(serve, monkeypatch)
     await start(TAVILY, lambda n: web.Response(status=432) if used_up else web.Response(status=400))
     await start(SERPER, lambda n: web.Response(text="<html>"))
