@@ -15,6 +15,14 @@ DESCRIPTIONS = {
     "and answer relevance gate the consensus, else a judge decides.",
     "tool_mad_consistency": "Tool-MAD, first version: the same debaters stop at their first agreement; else a judge "
     "decides, who sees how close each debater's answers were to its evidence.",
+    "madke": "MADKE: debaters share a pool of evidence, select from it what helps each of them, and talk it over until "
+    "a judge finds that they agree.",
+    "standard_mad": "Standard multi-agent debate: two debaters in turn over one retrieval, three rounds, one judge.",
+    "standard_prompting": "Control: one call that answers at once, from what the model knows.",
+    "chain_of_thought": "Control: one call that reasons step by step before it answers.",
+    "self_consistency": "Control: several chains of thought and a vote; by number, or until a budget of tokens is used.",
+    "rag": "Control: one retrieval from every source, then one call.",
+    "react": "Control: one agent that searches with tools as often as it wants, within a bound, then answers.",
 }
 """Every graph, with the line that says what it is. ``langgraph.json`` says the same."""
 

@@ -112,33 +112,45 @@ def average_scores(turns: Sequence[Turn]) -> dict[str, dict[str, float | None]]:
     }
 
 
-def compare_node() -> Node:
+def compare_node(*, by_text: bool = False) -> Node:
     """Closes a round: its number, who answered what, and whose answers are the same.
 
     Reads: claim, task, turns. Answers in words whose texts differ are compared by the role ``equivalence``; what it
     said is a turn of the agent whose answer it was about.
+
+    Args:
+        by_text: texts alone are compared, for debates in which somebody else says whether all agree.
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
-        last = answers_of(state["turns"])
-        answers = [t.get("answer") for t in last]
-        speaker = None
-        if state["task"]["kind"] in IN_WORDS:
-            speaker = await run.speaker("equivalence")
-        groups, checks = await group_answers(state["claim"], state["task"], answers, speaker)
-        votes: list[Vote] = [
-            {"agent": turn["agent"], "answer": answer, "group": group}
-            for turn, answer, group in zip(last, answers, groups, strict=True)
-        ]
-        turns = [_compared(turn, made) for turn, made in zip(last, checks, strict=True) if made]
-        return {"rounds": last[0]["round"] if last else 0, "votes": votes, "turns": turns}
+        return await closed_round(state, run, by_text=by_text)
 
     return Node(step)
 
 
+async def closed_round(state: DebateState, run: Run, *, by_text: bool = False) -> dict[str, Any]:
+    """What `compare_node` writes."""
+    last = answers_of(state["turns"])
+    answers = [t.get("answer") for t in last]
+    in_words = state["task"]["kind"] in IN_WORDS and not by_text
+    speaker = await run.speaker("equivalence") if in_words else None
+    groups, checks = await group_answers(state["claim"], state["task"], answers, speaker)
+    turns = [_compared(turn, made) for turn, made in zip(last, checks, strict=True) if made]
+    return {"rounds": last[0]["round"] if last else 0, "votes": votes_of(last, groups), "turns": turns}
+
+
+def votes_of(turns: Sequence[Turn], groups: Sequence[int | None]) -> list[Vote]:
+    """A round's answers as votes."""
+    votes: list[Vote] = []
+    for turn, group in zip(turns, groups, strict=True):
+        vote: Vote = {"agent": turn["agent"], "answer": turn.get("answer"), "group": group}
+        votes.append({**vote, "number": turn["number"]} if "number" in turn else vote)
+    return votes
+
+
 def _compared(turn: Turn, made: Sequence[Comparison]) -> Turn:
     said = [{"with": c.first, "same": c.same, "reason": c.reason} for c in made]
-    key = {k: turn[k] for k in ("round", "phase", "agent")}
+    key = {k: turn[k] for k in ("round", "phase", "agent", "number") if k in turn}
     return {**key, "step": "compare", "role": "equivalence", "comparisons": said}  # type: ignore[typeddict-item]
 
 

@@ -188,9 +188,9 @@ def verdict_turns(document: DebateState | dict[str, Any]) -> list[Turn]:
     if judged:
         return judged
     group = next((v["group"] for v in document["votes"] if v["answer"] == document["answer"]), None)
-    agents = {v["agent"] for v in document["votes"] if v["group"] == group and group is not None}
+    voters = {(v["agent"], v.get("number")) for v in document["votes"] if v["group"] == group and group is not None}
     given = [t for t in document["turns"] if t["step"] == "respond" and t["round"] == document["rounds"]]
-    return [t for t in given if t["agent"] in agents]
+    return [t for t in given if (t["agent"], t.get("number")) in voters]
 
 
 def verdict_citations(document: DebateState | dict[str, Any]) -> list[Citation]:

@@ -16,7 +16,7 @@ from moot.nodes.respond import respond_node
 from moot.nodes.retrieve import retrieve_node, sources_of
 from moot.nodes.run import DebateGraph, settings_of
 from moot.nodes.settings import EvidenceSettings, ModelName, Name, Source
-from moot.nodes.speakers import SHARED_ROLES, hand_over, named_once, needs_for, new_turn
+from moot.nodes.speakers import SHARED_ROLES, declared, hand_over, named_once, needs_for, new_turn
 from moot.nodes.state import DebaterState, DebateState, StepUpdate
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -89,8 +89,7 @@ def next_round(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
         opponents = [t for t in last if t["agent"] != debater.name]
         turn = new_turn(state["rounds"] + 1, debater.name)
         query = own.get("query") if own else None
-        speaker = debater.model_dump(mode="json")
-        sends.append(hand_over("debater", state, speaker, turn, opponents=opponents, previous_query=query))
+        sends.append(hand_over("debater", state, declared(debater), turn, opponents=opponents, previous_query=query))
     return sends
 
 

@@ -7,6 +7,7 @@ strict structured output documents: every field required, no further properties,
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, Any, cast
@@ -21,6 +22,11 @@ class Reply(BaseModel):
     """A structured reply. Fields that nobody asked for are ignored."""
 
     model_config = ConfigDict(extra="ignore")
+
+    @classmethod
+    def from_text(cls, text: str) -> list[dict[str, Any]]:
+        """What a text without any JSON says, where a kind of reply can be read from one; else nothing."""
+        return []
 
 
 def _said(text: str) -> str:
@@ -131,6 +137,71 @@ def _answer_reply(task_json: str, direct: bool, confidence: bool) -> type[Answer
         return create_model("AnswerReply", __base__=AnswerReply, **fields)
     fields |= {"rationale": (Text, ...), "citations": (list[Quote], ...)}  # a base's fields would come first
     return cast(type[AnswerReply], create_model("AnswerReply", __base__=Reply, **fields))
+
+
+class AgreeReply(Reply):
+    """Whether all answers agree."""
+
+    reason: str
+    agree: bool
+
+
+class FinalReply(Reply):
+    """The answer that a debate comes to."""
+
+    rationale: Text
+    answer: str
+
+
+@lru_cache(maxsize=256)
+def _final_reply(task_json: str) -> type[FinalReply]:
+    answer = _answer_reply(task_json, False, False).model_fields["answer"]
+    return create_model("FinalReply", __base__=FinalReply, answer=(answer.rebuild_annotation(), ...))
+
+
+def final_reply(task: Task) -> type[FinalReply]:
+    """The reply with the final answer, one of the task's."""
+    return _final_reply(json.dumps(task))
+
+
+NUMBER = re.compile(r"\[\s*(\d{1,6})\s*\]")
+NOT_FOUND = re.compile(
+    r"\bno(t|ne|thing)? found\b|\bno (item|knowledge|evidence|passage)s? (helps?|(is|are) helpful|found)\b"
+    r"|^\W*(no|none|nothing|null)\W*$",
+    re.IGNORECASE,
+)
+"""How models that were not held to a schema say that no item helps."""
+
+
+def _numbers(value: Any) -> Any:
+    """A list of numbers, also where they are written in a text; one that says that there are none is an empty list."""
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
+        value = value[0]
+    if isinstance(value, str):
+        return [] if NOT_FOUND.search(value) else re.findall(r"\d{1,6}", value) or value
+    return value
+
+
+class SelectReply(Reply):
+    """The numbers of the items that help; none where no item does."""
+
+    reason: str = ""
+    selected: Annotated[list[int], BeforeValidator(_numbers)]
+
+    @classmethod
+    def from_text(cls, text: str) -> list[dict[str, Any]]:
+        """Numbers in square brackets, or words that say that no item helps."""
+        numbers = [] if (none := NOT_FOUND.search(text)) else NUMBER.findall(text)
+        return [{"selected": numbers, "reason": text[:500]}] if numbers or none else []
+
+
+@lru_cache(maxsize=256)
+def select_reply(size: int, most: int) -> type[SelectReply]:
+    """The reply that selects at most ``most`` of ``size`` items; other numbers are for the reader to drop."""
+    item = {"type": "integer", "minimum": 1, "maximum": size}
+    schema = WithJsonSchema({"type": "array", "items": item, "minItems": 0, "maxItems": most})
+    kind = Annotated[list[int], BeforeValidator(_numbers), schema]
+    return create_model("SelectReply", __base__=SelectReply, selected=(kind, ...))
 
 
 class SameReply(Reply):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -29,6 +29,7 @@ async def respond(
     cited: Sequence[Evidence] = (),
     verified_quotes: bool = False,
     direct: bool = False,
+    more: Mapping[str, str] | None = None,
     prompt: str = "tool_mad/respond",
 ) -> AnswerReply:
     """An answer to a claim, with reasons and citations.
@@ -44,6 +45,7 @@ async def respond(
         verified_quotes: refuse an answer that quotes nothing which stands in the evidence; where there is no evidence
             there is nothing to quote, and every answer will do.
         direct: the answer is written before its reasons.
+        more: what fills further placeholders of the prompt.
         prompt: the prompt's name.
 
     Raises:
@@ -56,6 +58,7 @@ async def respond(
         "evidence": show_evidence(evidence),
         "opponents": show_opponents(opponents),
         "own": show_own(own),
+        **(more or {}),
     }
     shown = shown_ids(evidence, [*opponents, *([own] if own else [])])
     check = quote_check([*evidence, *cited], shown) if verified_quotes and evidence else None
@@ -67,7 +70,13 @@ def quote_check(evidence: Sequence[Evidence], shown: set[str]) -> Callable[[Answ
     return lambda reply: without_quote(check_citations(reply.citations, evidence, shown))
 
 
-def respond_node(prompt: str = "tool_mad/respond", *, then: str | None = None, direct: bool = False) -> Node:
+def respond_node(
+    prompt: str = "tool_mad/respond",
+    *,
+    then: str | None = None,
+    direct: bool = False,
+    more: Callable[[DebaterState, Any], Mapping[str, str]] | None = None,
+) -> Node:
     """Writes the debater's answer into its turn.
 
     Reads: claim, task, debater, opponents, evidence, turns, and where they are there own and cited. An answer that
@@ -77,6 +86,7 @@ def respond_node(prompt: str = "tool_mad/respond", *, then: str | None = None, d
         prompt: the prompt's name.
         then: the prompt of those who see an answer, their own or others'; by default the same.
         direct: the answer is written before its reasons.
+        more: what fills further placeholders of the prompts, from the state and the settings.
     """
 
     async def step(state: DebaterState, run: Run) -> dict[str, Any]:
@@ -94,6 +104,7 @@ def respond_node(prompt: str = "tool_mad/respond", *, then: str | None = None, d
                 cited=cited,
                 verified_quotes=run.settings.verified_quotes,
                 direct=direct,
+                more=more(state, run.settings) if more else None,
                 prompt=then if then and (opponents or own) else prompt,
             )
         except ReplyError as error:

@@ -47,7 +47,8 @@ class Run:
 
     async def speaker_of(self, debater: Mapping[str, Any]) -> Speaker:
         """The speaker whose turn it is, by what the list that declares it says."""
-        return await self.speaker(debater["name"], debater.get("model"), debater.get("seed"))
+        speaker = await self.speaker(debater["name"], debater.get("model"), debater.get("seed"))
+        return replace(speaker, tokens_left=debater.get("tokens_left"))
 
     async def retriever(self, name: str) -> Retriever:
         """A source by name."""

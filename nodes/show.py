@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from moot.nodes.state import Citation, Task, Turn
+from moot.nodes.state import Citation, Reading, Task, Turn
 from moot.prompts import as_data, listed
 from moot.retrievers import Evidence
 
@@ -20,12 +20,28 @@ def show_evidence(evidence: Iterable[Evidence]) -> str:
     return listed(blocks, empty="(no evidence was found)")
 
 
+WEB_SEARCHES = ("web", "tavily", "serper")
+
+
+def without_titles(pool: Iterable[Evidence], corpora: Iterable[Reading]) -> list[Evidence]:
+    """The pool, where pieces that a web search found (or what stood in for it) have no title to be shown."""
+    searched = {reading["retriever"] for reading in corpora if reading["requested"] in WEB_SEARCHES}
+    return [{**p, "title": ""} if p["retrievals"][0]["retriever"] in searched else p for p in pool]
+
+
+def show_pool(pool: Iterable[Evidence]) -> str:
+    """Evidence to select from, each item with its number from 1."""
+    blocks = (as_data("item", _passage(piece), number=str(number)) for number, piece in enumerate(pool, 1))
+    return listed(blocks, empty="(the pool is empty)")
+
+
 def _passage(piece: Evidence) -> str:
     dated = f", {piece['published']}" if piece.get("published") else ""
     also = "".join(f"; also {origin['source']}" for origin in piece.get("also", []))
     cut = " (the rest is not shown)" if piece.get("truncated") else ""
     end = " (a summary)" if "summary_of" in piece else cut
-    return f"{piece['title']} ({piece['source']}{dated}{also})\n{piece['text']}{end}"
+    head = f"{piece['title']} ({piece['source']}{dated}{also})\n" if piece["title"] else ""
+    return f"{head}{piece['text']}{end}"
 
 
 def show_answers(turns: Iterable[Turn], *, heading: str = "") -> str:

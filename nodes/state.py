@@ -78,6 +78,7 @@ class Turn(TurnKey):
     scores: NotRequired[dict[str, Any]]
     comparisons: NotRequired[list[dict[str, Any]]]
     selected: NotRequired[list[int] | None]
+    dropped: NotRequired[list[int]]
     reason: NotRequired[str | None]
     agree: NotRequired[bool | None]
     summary: NotRequired[str | None]

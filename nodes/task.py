@@ -226,6 +226,7 @@ def wording(task: Task) -> dict[str, str]:
         "work": "answer a question" if asked else "check a claim",
         "to_decide": "The question to answer:" if asked else "The claim to decide:",
         "asks": "what is the answer to this question" if asked else "what does the evidence above say about this claim",
+        "holds": "what is the answer to this question" if asked else "what holds for this claim",
     }
 
 

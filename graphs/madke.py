@@ -1,0 +1,127 @@
+"""Multi-agent debate with knowledge enhancement (MADKE; Wang et al.; S4, algorithm 1).
+
+fill a pool of evidence from every source, once
+repeat, for every debater at the same time (or, by setting, one after the other from the second round on):
+    select from the pool what helps, or nothing
+    answer from the selection and, from the second round on, from what all debaters answered last
+    the judge says whether the debaters agree
+until they agree, or the rounds are used up
+the summariser puts down the answer that the debate came to
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from langgraph.graph import END, START
+from langgraph.runtime import Runtime
+from langgraph.types import Send
+from moot.nodes.agree import compare_node
+from moot.nodes.debate import close_node, open_node
+from moot.nodes.respond import respond_node
+from moot.nodes.retrieve import retrieve_node
+from moot.nodes.run import DebateGraph, settings_of
+from moot.nodes.select import select_node
+from moot.nodes.settings import Source
+from moot.nodes.show import without_titles
+from moot.nodes.speakers import PoolDebateSettings, pool_needs, round_is_over, talk, to_pool
+from moot.nodes.state import ClaimInput, DebaterState, DebateState, StepUpdate, VerdictOutput
+from moot.nodes.summarise import agreed_in, agreement_node, summarise_node
+from pydantic import Field
+
+# --- settings -------------------------------------------------------------------------------------------------------
+
+
+class MadkeSettings(PoolDebateSettings):
+    """Settings of MADKE. The defaults are the paper's."""
+
+    sources: tuple[Source, ...] = Field(
+        ("wikipedia", "web"),
+        max_length=10,
+        description="Where the pool comes from, as for a debater; an empty list for a debate without a pool.",
+    )
+    fallback: tuple[Source, ...] = Field(
+        ("chroma", "bm25"), max_length=10, description="Sources that stand in, in this order, for those that fail."
+    )
+    k: int = Field(5, ge=1, le=50, description="Documents from each source.")
+    temperature: float | None = Field(
+        0.5, ge=0, le=2, description="Sampling temperature; null leaves it to the endpoint."
+    )
+    selection: bool = Field(True, description="Off: every debater is given the whole pool.")
+    web_titles: bool = Field(False, description="On: what a web search found is shown with its title and website.")
+    sequential_talk: bool = Field(
+        False,
+        description="On: from the second round on the debaters speak one after the other, and hear what was said in "
+        "the same round.",
+    )
+
+
+# --- edges ----------------------------------------------------------------------------------------------------------
+
+
+def fill_pool(state: DebateState, runtime: Runtime[Any]) -> list[Send] | Send | str:
+    """The sources are searched for the claim; without any, the debate begins."""
+    settings = settings_of(runtime, MadkeSettings)
+    return to_pool(state, settings) if settings.sources else debate(state, runtime)
+
+
+def debate(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+    """Whoever speaks next, with the pool."""
+    settings = settings_of(runtime, MadkeSettings)
+    if state["error"]:
+        return "close"
+    pool = state["evidence"] if settings.web_titles else without_titles(state["evidence"], state["corpora"])
+    shown = {"pool": pool} if settings.selection else {"evidence": pool}
+    return talk("debater", state, settings, lambda round: settings.sequential_talk and round > 1, **shown)
+
+
+def first_step(state: DebaterState, runtime: Runtime[Any]) -> Literal["select", "respond"]:
+    """A debater who was given the whole pool selects nothing."""
+    return "select" if settings_of(runtime, MadkeSettings).selection else "respond"
+
+
+def consensus(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+    """After an answer, the next debater; after a round, the judge. Who gave no answer agrees with nobody."""
+    settings = settings_of(runtime, MadkeSettings)
+    if state["error"]:
+        return "close"
+    if not round_is_over(state, settings):
+        return debate(state, runtime)
+    if all(vote["answer"] is not None for vote in state["votes"]):
+        return "agreement"
+    return go_on(state, runtime)
+
+
+def go_on(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+    """An agreement ends the debate, and so does the last round."""
+    settings = settings_of(runtime, MadkeSettings)
+    over = state["rounds"] == settings.max_rounds or agreed_in(state["turns"], state["rounds"])
+    return "summarise" if over and not state["error"] else debate(state, runtime)
+
+
+# --- the graph ------------------------------------------------------------------------------------------------------
+
+debater = DebateGraph(MadkeSettings, DebaterState, output_schema=StepUpdate)
+debater.add_node("select", select_node())
+debater.add_node("respond", respond_node("madke/answer", then="madke/revise"))
+debater.add_conditional_edges(START, first_step)
+debater.add_edge("select", "respond")
+debater.add_edge("respond", END)
+
+builder = DebateGraph(MadkeSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
+builder.add_node("open", open_node("madke", lambda settings: pool_needs(settings, "judge", "summariser")))
+builder.add_node("retrieve", retrieve_node())
+builder.add_node("debater", debater.compile(name="debater"))
+builder.add_node("compare_answers", compare_node(by_text=True))
+builder.add_node("agreement", agreement_node())
+builder.add_node("summarise", summarise_node())
+builder.add_node("close", close_node())
+builder.add_edge(START, "open")
+builder.add_conditional_edges("open", fill_pool, ["retrieve", "debater", "close"])
+builder.add_conditional_edges("retrieve", debate, ["debater", "close"])
+builder.add_edge("debater", "compare_answers")
+builder.add_conditional_edges("compare_answers", consensus, ["debater", "agreement", "summarise", "close"])
+builder.add_conditional_edges("agreement", go_on, ["debater", "summarise", "close"])
+builder.add_edge("summarise", "close")
+builder.add_edge("close", END)
+graph = builder.compile(name="MADKE")

@@ -1,0 +1,41 @@
+"""Retrieval-augmented generation (Lewis et al., NeurIPS 2020, arXiv:2005.11401): the control that reads once.
+
+look for the claim in every source
+one agent answers from what was found
+its answer is the verdict
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langgraph.graph import END, START
+from langgraph.runtime import Runtime
+from langgraph.types import Send
+from moot.nodes.debate import close_node, open_node
+from moot.nodes.respond import respond_node
+from moot.nodes.retrieve import retrieve_node
+from moot.nodes.run import DebateGraph, settings_of
+from moot.nodes.speakers import AGENT, SingleReaderSettings, single_needs, to_agent, to_pool
+from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
+from moot.nodes.vote import conclude_node
+
+
+def search(state: DebateState, runtime: Runtime[Any]) -> Send | str:
+    """The agent looks for the claim itself."""
+    return to_pool(state, settings_of(runtime, SingleReaderSettings), AGENT)
+
+
+builder = DebateGraph(SingleReaderSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
+builder.add_node("open", open_node("rag", single_needs))
+builder.add_node("retrieve", retrieve_node())
+builder.add_node("answer", respond_node("rag/answer"))
+builder.add_node("conclude", conclude_node("single_pass"))
+builder.add_node("close", close_node())
+builder.add_edge(START, "open")
+builder.add_conditional_edges("open", search, ["retrieve", "close"])
+builder.add_conditional_edges("retrieve", to_agent, ["answer", "close"])
+builder.add_edge("answer", "conclude")
+builder.add_edge("conclude", "close")
+builder.add_edge("close", END)
+graph = builder.compile(name="RAG")

@@ -1,0 +1,54 @@
+"""ReAct (Yao et al., ICLR 2023, arXiv:2210.03629): one agent that searches as it thinks.
+
+repeat: the agent says what it thinks and calls its tools, the sources; it reads what they found
+until it calls none, or its tool calls are used up
+its last message is its answer; where that holds none that can be used, it is asked for one once more,
+    with everything that it thought, searched for and found
+
+The loop is LangChain's own agent. Every tool call is a turn, what it finds is evidence.
+"""
+
+from __future__ import annotations
+
+from langgraph.graph import END, START
+from moot.nodes.debate import close_node, open_node
+from moot.nodes.respond import respond_node
+from moot.nodes.run import DebateGraph
+from moot.nodes.settings import Source
+from moot.nodes.speakers import SingleReaderSettings, single_needs
+from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
+from moot.nodes.tool_agent import show_steps, to_answer, to_tool_agent, tool_agent
+from moot.nodes.vote import conclude_node
+from pydantic import Field
+
+# --- settings -------------------------------------------------------------------------------------------------------
+
+
+class ReactSettings(SingleReaderSettings):
+    """Settings of ReAct. The source is S1's, the vector store alone; the bound is ours."""
+
+    sources: tuple[Source, ...] = Field(
+        ("chroma",),
+        max_length=10,
+        description="The tools, one source each: chroma, bm25 or hybrid (each also with :CORPUS), web (Tavily or "
+        "Serper where its key is set, else bm25), tavily, serper, wikipedia, openalex, pubmed, arxiv, "
+        "langchain:MODULE:ATTRIBUTE.",
+    )
+    max_tool_calls: int = Field(6, ge=0, le=50, description="Most tool calls; 0 for an answer without any search.")
+
+
+# --- the graph ------------------------------------------------------------------------------------------------------
+
+builder = DebateGraph(ReactSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
+builder.add_node("open", open_node("react", single_needs))
+builder.add_node("agent", tool_agent(ReactSettings))
+builder.add_node("answer", respond_node("react/answer", more=show_steps))
+builder.add_node("conclude", conclude_node("single_pass"))
+builder.add_node("close", close_node())
+builder.add_edge(START, "open")
+builder.add_conditional_edges("open", to_tool_agent, ["agent", "close"])
+builder.add_conditional_edges("agent", to_answer, ["answer", "conclude", "close"])
+builder.add_edge("answer", "conclude")
+builder.add_edge("conclude", "close")
+builder.add_edge("close", END)
+graph = builder.compile(name="ReAct")

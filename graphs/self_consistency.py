@@ -1,0 +1,71 @@
+"""Self-consistency (Wang et al., ICLR 2023, arXiv:2203.11171): several chains of thought, and a vote.
+
+one agent reasons step by step and answers, n times at the same time, each time anew
+    or, with a budget of tokens, one time after the other until the budget is used
+the answer that most samples give is the verdict; of a tie the one that came first
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langgraph.graph import END, START
+from langgraph.runtime import Runtime
+from langgraph.types import Send
+from moot.nodes.agree import answers_of
+from moot.nodes.budget import count_node
+from moot.nodes.debate import close_node, open_node
+from moot.nodes.demonstrations import shown_demonstrations
+from moot.nodes.respond import respond_node
+from moot.nodes.run import DebateGraph, settings_of
+from moot.nodes.speaker import tokens_of
+from moot.nodes.speakers import AGENT, SingleAgentSettings, hand_over, new_turn, single_needs
+from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
+from moot.nodes.vote import conclude_node
+from pydantic import Field
+
+
+class SelfConsistencySettings(SingleAgentSettings):
+    """Settings of self-consistency. The defaults are the usual ones."""
+
+    temperature: float | None = Field(
+        0.7, ge=0, le=2, description="Sampling temperature; null leaves it to the endpoint."
+    )
+    samples: int = Field(5, ge=1, le=1000, description="How often the agent answers (n), where there is no `budget`.")
+    budget: int | None = Field(
+        None,
+        ge=1,
+        le=1_000_000_000,
+        description="Tokens of prompts and replies, in place of `samples`: the agent answers until they are used; the "
+        "last call may go beyond. For comparisons with a debate at equal cost.",
+    )
+
+
+def samples(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+    """All samples at once; with a budget the next one, while there is any of it left."""
+    settings = settings_of(runtime, SelfConsistencySettings)
+    taken = len(answers_of(state["turns"]))
+    if state["error"]:
+        return "close"
+    if settings.budget is None:
+        wanted, left = range(taken + 1, settings.samples + 1), None
+    else:
+        left = settings.budget - tokens_of(state["calls"])
+        wanted = range(taken + 1, taken + 2) if left > 0 else range(0)
+    agent = {"name": AGENT, "tokens_left": left}
+    return [hand_over("answer", state, agent, new_turn(1, AGENT, number=i)) for i in wanted] or "conclude"
+
+
+builder = DebateGraph(SelfConsistencySettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
+builder.add_node("open", open_node("self_consistency", single_needs))
+builder.add_node("answer", respond_node("chain_of_thought/answer", more=shown_demonstrations(steps=True)))
+builder.add_node("count_tokens", count_node())
+builder.add_node("conclude", conclude_node(lambda state, s: "single_pass" if s.budget is None else "budget_exhausted"))
+builder.add_node("close", close_node())
+builder.add_edge(START, "open")
+builder.add_conditional_edges("open", samples, ["answer", "close"])
+builder.add_edge("answer", "count_tokens")
+builder.add_conditional_edges("count_tokens", samples, ["answer", "conclude", "close"])
+builder.add_edge("conclude", "close")
+builder.add_edge("close", END)
+graph = builder.compile(name="Self-consistency")

@@ -1,0 +1,67 @@
+"""Standard multi-agent debate as PROClaim is measured against it (S2, section 4): one retrieval, two debaters, a judge.
+
+look for the claim in every source, once
+repeat, for one debater after the other:
+    answer from the evidence, the debater's own last answer and the others' latest ones
+until the rounds are used up
+the judge decides from the whole debate
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langgraph.graph import END, START
+from langgraph.runtime import Runtime
+from langgraph.types import Send
+from moot.nodes.agree import compare_node
+from moot.nodes.debate import close_node, open_node
+from moot.nodes.judge import judge_node
+from moot.nodes.respond import respond_node
+from moot.nodes.retrieve import retrieve_node
+from moot.nodes.run import DebateGraph, settings_of
+from moot.nodes.settings import Source
+from moot.nodes.speakers import PoolDebateSettings, pool_needs, round_is_over, talk, to_pool
+from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
+from pydantic import Field
+
+
+class StandardMadSettings(PoolDebateSettings):
+    """Settings of standard multi-agent debate. The defaults are the paper's."""
+
+    sources: tuple[Source, ...] = Field(
+        ("chroma",), min_length=1, max_length=10, description="Where evidence is looked for, as for a debater."
+    )
+    k: int = Field(5, ge=1, le=50, description="Documents from each source.")
+
+
+def search(state: DebateState, runtime: Runtime[Any]) -> Send | str:
+    """The sources are searched for the claim."""
+    return to_pool(state, settings_of(runtime, StandardMadSettings))
+
+
+def next_speaker(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+    """The debater whose turn it is; after the last round the judge."""
+    settings = settings_of(runtime, StandardMadSettings)
+    if state["error"]:
+        return "close"
+    if state["rounds"] == settings.max_rounds and round_is_over(state, settings):
+        return "judge"
+    return talk("argue", state, settings, in_turn=lambda round: True, evidence=state["evidence"])
+
+
+builder = DebateGraph(StandardMadSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
+builder.add_node("open", open_node("standard_mad", lambda settings: pool_needs(settings, "judge")))
+builder.add_node("retrieve", retrieve_node())
+builder.add_node("argue", respond_node("standard_mad/argue"))
+builder.add_node("compare_answers", compare_node(by_text=True))
+builder.add_node("judge", judge_node())
+builder.add_node("close", close_node())
+builder.add_edge(START, "open")
+builder.add_conditional_edges("open", search, ["retrieve", "close"])
+builder.add_conditional_edges("retrieve", next_speaker, ["argue", "close"])
+builder.add_edge("argue", "compare_answers")
+builder.add_conditional_edges("compare_answers", next_speaker, ["argue", "judge", "close"])
+builder.add_edge("judge", "close")
+builder.add_edge("close", END)
+graph = builder.compile(name="Standard MAD")

@@ -1,0 +1,99 @@
+"""Adaptive selection (S4 3.1.2, Eq. 2): which items of a shared pool of evidence a speaker wants to use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from moot.nodes.replies import select_reply
+from moot.nodes.run import Node, Run
+from moot.nodes.show import show_claim, show_own, show_pool
+from moot.nodes.speaker import Speaker, as_speaker
+from moot.nodes.state import DebaterState, Task, Turn
+from moot.nodes.task import wording
+from moot.prompts import fill, load
+from moot.retrievers import Evidence
+from moot.retrievers.errors import ReplyError
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What was selected of a pool: numbers from 1, those that no item has, and why."""
+
+    numbers: list[int]
+    dropped: list[int]
+    reason: str
+
+
+def valid_numbers(given: Sequence[int], size: int, most: int) -> tuple[list[int], list[int]]:
+    """The first ``most`` of the numbers that items of a pool of ``size`` have, each once; and those that none has."""
+    numbers = list(dict.fromkeys(given))
+    return [n for n in numbers if 1 <= n <= size][:most], [n for n in numbers if not 1 <= n <= size]
+
+
+async def select_evidence(
+    claim: str,
+    task: Task,
+    pool: Sequence[Evidence],
+    model: Speaker | BaseChatModel,
+    *,
+    own: Turn | None = None,
+    most: int = 3,
+    prompt: str = "madke/select",
+) -> Selection:
+    """The items of a pool that help a speaker, or none of them.
+
+    Args:
+        claim: what is debated.
+        task: what an answer is.
+        pool: the items, numbered from 1 in this order.
+        model: who selects.
+        own: the speaker's own last answer.
+        most: how many may be selected; of more the first hold.
+        prompt: the prompt's name.
+
+    Raises:
+        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
+    """
+    speaker = as_speaker(model, "debater")
+    values = wording(task) | {
+        "name": speaker.role,
+        "claim": show_claim(claim, task),
+        "pool": show_pool(pool),
+        "own": show_own(own),
+        "most": str(most),
+    }
+    reply = await speaker.ask(fill(load(prompt), values), select_reply(len(pool), most))
+    return Selection(*valid_numbers(reply.selected, len(pool), most), reply.reason)
+
+
+def select_node(prompt: str = "madke/select", most: int = 3) -> Node:
+    """Writes what the speaker selects into its turn, and hands it that evidence.
+
+    Reads: claim, task, debater, own, pool, turns. Numbers that no item has are dropped, with a warning. Where the model
+    gives no usable reply, the speaker goes on without evidence; ``selected`` is null then.
+    """
+
+    async def step(state: DebaterState, run: Run) -> dict[str, Any]:
+        turn, pool = state["turns"][0], state.get("pool") or []
+        if not pool:
+            return {"turns": [{**turn, "selected": [], "dropped": []}]}
+        speaker = await run.speaker_of(state["debater"])
+        try:
+            chosen = await select_evidence(
+                state["claim"], state["task"], pool, speaker, own=state.get("own"), most=most, prompt=prompt
+            )
+        except ReplyError as error:
+            run.ledger.warn("nothing_selected", f"{error.detail} No evidence was used in its place.")
+            return {"turns": [{**turn, "selected": None, "dropped": [], "reason": None}]}
+        if chosen.dropped:
+            unknown = ", ".join(map(str, chosen.dropped))
+            run.ledger.warn("unknown_selection", f"The pool has no item {unknown}; its items are 1 to {len(pool)}.")
+        evidence = [pool[number - 1] for number in chosen.numbers]
+        ids = [piece["id"] for piece in evidence]
+        said = {"selected": chosen.numbers, "dropped": chosen.dropped, "reason": chosen.reason}
+        return {"turns": [{**turn, **said, "evidence_ids": ids}], "evidence": evidence}
+
+    return Node(step)

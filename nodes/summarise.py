@@ -1,0 +1,94 @@
+"""The end of a debate whose debaters are asked whether they agree: that question, and the answer that they come to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from moot.nodes.agree import answers_of
+from moot.nodes.replies import AgreeReply, FinalReply, final_reply
+from moot.nodes.run import Node, Run
+from moot.nodes.show import show_answers, show_claim
+from moot.nodes.speaker import Speaker, as_speaker
+from moot.nodes.speakers import new_turn
+from moot.nodes.state import DebateState, Task, Turn
+from moot.nodes.task import wording
+from moot.prompts import fill, load
+from moot.retrievers.errors import ReplyError
+
+
+async def all_agree(
+    claim: str, task: Task, answers: Sequence[Turn], model: Speaker | BaseChatModel, prompt: str = "madke/agree"
+) -> AgreeReply:
+    """Whether debaters' answers agree, by a model (S4 3.2.2, Eq. 5): one call.
+
+    Raises:
+        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
+    """
+    return await as_speaker(model, "judge").ask(_filled(prompt, claim, task, answers), AgreeReply)
+
+
+async def sum_up(
+    claim: str, task: Task, answers: Sequence[Turn], model: Speaker | BaseChatModel, prompt: str = "madke/summary"
+) -> FinalReply:
+    """The answer that debaters' last answers come to (S4 3.2.2, Eq. 6): one call.
+
+    Raises:
+        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
+    """
+    return await as_speaker(model, "summariser").ask(_filled(prompt, claim, task, answers), final_reply(task))
+
+
+def _filled(prompt: str, claim: str, task: Task, answers: Sequence[Turn]) -> tuple[str, str]:
+    return fill(load(prompt), wording(task) | {"claim": show_claim(claim, task), "answers": show_answers(answers)})
+
+
+def agreement_node(prompt: str = "madke/agree") -> Node:
+    """Asks the role ``judge`` whether the last round's answers agree.
+
+    Reads: claim, task, turns, rounds. Without a usable reply ``agree`` is null, and the debate goes on.
+    """
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        turn = new_turn(state["rounds"], "judge", "agree")
+        speaker, answers = await run.speaker("judge"), answers_of(state["turns"])
+        try:
+            said = await all_agree(state["claim"], state["task"], answers, speaker, prompt)
+        except ReplyError as error:
+            return {"turns": [{**turn, "agree": None, "reason": None, "outcome": error.kind}]}
+        return {"turns": [{**turn, "agree": said.agree, "reason": said.reason, "outcome": "ok"}]}
+
+    return Node(step)
+
+
+def agreed_in(turns: Sequence[Turn], round: int) -> bool:
+    """Whether the judge found that the answers of a round agree."""
+    return any(turn["step"] == "agree" and turn["round"] == round and turn.get("agree") for turn in turns)
+
+
+def summarise_node(prompt: str = "madke/summary") -> Node:
+    """Ends the debate with what the role ``summariser`` makes of the last round's answers.
+
+    Reads: claim, task, turns, rounds. Where nobody gave an answer there is nothing to sum up, and where the summariser
+    gives none there is no verdict: the debate fails.
+    """
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        answers = answers_of(state["turns"])
+        if all(turn.get("answer") is None for turn in answers):
+            raise ReplyError(
+                "No debater gave a usable answer in the last round, so there is nothing to sum up. "
+                "Try another model, or another `structured_output`.",
+                "unparsed",
+            )
+        said = await sum_up(state["claim"], state["task"], answers, await run.speaker("summariser"), prompt)
+        turn = new_turn(state["rounds"], "summariser", "summarise")
+        return {
+            "turns": [{**turn, "answer": said.answer, "rationale": said.rationale, "outcome": "ok"}],
+            "answer": said.answer,
+            "raw_verdict": said.answer,
+            "stop_reason": "consensus" if agreed_in(state["turns"], state["rounds"]) else "max_rounds",
+        }
+
+    return Node(step)

@@ -1,0 +1,81 @@
+"""Voting: the answer that most agents give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from moot.nodes.agree import closed_round
+from moot.nodes.run import Node, Run
+from moot.nodes.state import DebateState, StopReason, Vote
+from moot.retrievers.errors import ReplyError
+
+Tie = Literal["first", "none"]
+SAME = 9
+"""Decimal places to which sums of weights are compared."""
+
+
+def majority(votes: Sequence[Vote], weights: Sequence[float] | None = None, tie: Tie = "first") -> Vote | None:
+    """The first vote of the answer that has most votes; None where nobody gave an answer.
+
+    Args:
+        votes: who answered what, in the agents' order; those without an answer do not count.
+        weights: what each vote counts; by default 1.
+        tie: the answer that came ``first``, or ``none`` where several have most.
+    """
+    sums: dict[int, float] = {}
+    for vote, weight in zip(votes, weights or [1.0] * len(votes), strict=True):
+        if vote["group"] is not None:
+            sums[vote["group"]] = sums.get(vote["group"], 0.0) + weight
+    if not sums:
+        return None
+    most = round(max(sums.values()), SAME)
+    leading = [group for group, total in sums.items() if round(total, SAME) == most]
+    if tie == "none" and len(leading) > 1:
+        return None
+    return next(vote for vote in votes if vote["group"] == leading[0])
+
+
+def vote_node(
+    reason: StopReason | Callable[[DebateState, Any], StopReason],
+    weigh: Callable[[Mapping[str, Any]], float] | None = None,
+    tie: Tie = "first",
+) -> Node:
+    """Ends the debate with the answer that most agents gave in the last round.
+
+    Reads: votes, turns. Where nobody gave an answer there is nothing to count, and the debate fails.
+
+    Args:
+        reason: the stop reason, or what finds it from the state and the settings.
+        weigh: what a vote counts.
+        tie: what a tie leads to; without an answer the debate ends undecided.
+    """
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        votes = state["votes"]
+        if all(vote["group"] is None for vote in votes):
+            raise ReplyError(
+                "No agent gave a usable answer, so there is nothing to count. "
+                "Try another model, or another `structured_output`.",
+                "unparsed",
+            )
+        won = majority(votes, [weigh(vote) for vote in votes] if weigh else None, tie)
+        answer = won["answer"] if won else None
+        why = reason if isinstance(reason, str) else reason(state, run.settings)
+        return {"answer": answer, "raw_verdict": answer, "stop_reason": why}
+
+    return Node(step)
+
+
+def conclude_node(reason: StopReason | Callable[[DebateState, Any], StopReason], **how: Any) -> Node:
+    """Compares the last round's answers and ends the debate with the one that most agents gave.
+
+    Reads: claim, task, turns. For systems that compare answers once, at their end: `compare_node` and `vote_node`.
+    """
+    vote = vote_node(reason, **how)
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        closed = await closed_round(state, run)
+        return closed | await vote.step({**state, **closed}, run)
+
+    return Node(step)
