@@ -20,9 +20,17 @@ DESCRIPTIONS = {
     "standard_mad": "Standard multi-agent debate: two debaters in turn over one retrieval, three rounds, one judge.",
     "standard_prompting": "Control: one call that answers at once, from what the model knows.",
     "chain_of_thought": "Control: one call that reasons step by step before it answers.",
-    "self_consistency": "Control: several chains of thought and a vote; by number, or until a budget of tokens is used.",
+    "self_consistency": "Control: several chains of thought and a vote; so many, or until a budget of tokens is used.",
     "rag": "Control: one retrieval from every source, then one call.",
     "react": "Control: one agent that searches with tools as often as it wants, within a bound, then answers.",
+    "multi_agent_voting": "Multi-agent voting: several agents answer once, without hearing each other, and vote.",
+    "society_of_minds": "Multi-agent debate: every agent reads all others' answers each round; a vote at the end.",
+    "tit_for_tat": "Two sides in turn before a moderator, who may prefer an answer after each round; else a judge.",
+    "reconcile": "RECONCILE: a round table of agents with confidences, until all agree; else a weighted vote.",
+    "chat_eval": "ChatEval: as multi-agent debate, with a summary of each round for the next one.",
+    "peer_review": "Peer review: agents review each other's answers and revise their own by the reviews.",
+    "group_debate": "GroupDebate: agents debate in small groups, which share summaries with each other.",
+    "neighbor_debate": "Neighbor debate: agents in a ring, each of which hears its two neighbours.",
 }
 """Every graph, with the line that says what it is. ``langgraph.json`` says the same."""
 

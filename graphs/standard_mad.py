@@ -47,7 +47,7 @@ def next_speaker(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
         return "close"
     if state["rounds"] == settings.max_rounds and round_is_over(state, settings):
         return "judge"
-    return talk("argue", state, settings, in_turn=lambda round: True, evidence=state["evidence"])
+    return talk("argue", state, settings.debaters, in_turn=lambda round: True, evidence=state["evidence"])
 
 
 builder = DebateGraph(StandardMadSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)

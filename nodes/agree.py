@@ -16,7 +16,7 @@ from moot.nodes.show import show_claim
 from moot.nodes.speaker import Speaker, as_speaker
 from moot.nodes.state import DebateState, StopReason, Task, Turn, Vote
 from moot.prompts import as_data, fill, load
-from moot.retrievers.errors import ReplyError
+from moot.retrievers.errors import ReplyError, WorldError
 
 METRICS = ("faithfulness", "answer_relevance", "consistency")
 """Scores of answers that are averaged over a debate, where they were given."""
@@ -130,7 +130,15 @@ def compare_node(*, by_text: bool = False) -> Node:
 
 async def closed_round(state: DebateState, run: Run, *, by_text: bool = False) -> dict[str, Any]:
     """What `compare_node` writes."""
-    last = answers_of(state["turns"])
+    spoken = answers_of(state["turns"])
+    last = [t for t in spoken if t.get("outcome") != "failed"]
+    if len(last) < (least := getattr(run.settings, "min_agents", 0)):
+        raise WorldError(
+            f"Only {len(last)} of {len(spoken)} agents could be reached in round {spoken[0]['round']}; `min_agents` is "
+            f"{least}. See the warnings for why.",
+            kind="too_few_agents",
+            retryable=True,
+        )
     answers = [t.get("answer") for t in last]
     in_words = state["task"]["kind"] in IN_WORDS and not by_text
     speaker = await run.speaker("equivalence") if in_words else None
@@ -144,7 +152,11 @@ def votes_of(turns: Sequence[Turn], groups: Sequence[int | None]) -> list[Vote]:
     votes: list[Vote] = []
     for turn, group in zip(turns, groups, strict=True):
         vote: Vote = {"agent": turn["agent"], "answer": turn.get("answer"), "group": group}
-        votes.append({**vote, "number": turn["number"]} if "number" in turn else vote)
+        if "number" in turn:
+            vote["number"] = turn["number"]
+        if "confidence" in turn:
+            vote["confidence"] = turn["confidence"]
+        votes.append(vote)
     return votes
 
 

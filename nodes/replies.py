@@ -204,6 +204,43 @@ def select_reply(size: int, most: int) -> type[SelectReply]:
     return create_model("SelectReply", __base__=SelectReply, selected=(kind, ...))
 
 
+class ReviewReply(Reply):
+    """What a reviewer says of an answer, and how sure it is of that."""
+
+    comment: Text
+    confidence: Annotated[float, Field(ge=1, le=10, allow_inf_nan=False)]
+
+
+class ScoreReply(Reply):
+    """What an answer is worth."""
+
+    score: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+class ModeratorReply(Reply):
+    """The answer that a moderator prefers, or none yet."""
+
+    reason: str
+    preferred: str | None
+
+
+def _none(value: Any) -> Any:
+    """Ways to write that there is none."""
+    return None if isinstance(value, str) and value.strip().lower() in ("", "none", "null") else _plain(value)
+
+
+@lru_cache(maxsize=256)
+def _moderator_reply(task_json: str) -> type[ModeratorReply]:
+    answer: Any = _answer_reply(task_json, False, False).model_fields["answer"].rebuild_annotation()
+    kind: Any = Annotated[answer | None, BeforeValidator(_none)]
+    return create_model("ModeratorReply", __base__=ModeratorReply, preferred=(kind, ...))
+
+
+def moderator_reply(task: Task) -> type[ModeratorReply]:
+    """The reply that prefers one of the task's answers, or none."""
+    return _moderator_reply(json.dumps(task))
+
+
 class SameReply(Reply):
     """Whether two answers mean the same."""
 
@@ -275,6 +312,8 @@ def tight_schema(reply: type[Reply], evidence_ids: Sequence[str], longest: int) 
 
     def tighten(node: dict[str, Any], name: str) -> dict[str, Any]:
         node = parts[node["$ref"].rsplit("/", 1)[-1]] if "$ref" in node else node
+        if "anyOf" in node:
+            return {"anyOf": [tighten(option, name) for option in node["anyOf"]]}
         if node["type"] == "object":
             return {**node, "properties": {k: tighten(v, k) for k, v in node["properties"].items()}}
         if node["type"] == "array":

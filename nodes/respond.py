@@ -9,13 +9,13 @@ from langchain_core.language_models import BaseChatModel
 from moot.nodes.quotes import check_citations, what_is_wrong, without_quote
 from moot.nodes.replies import AnswerReply, answer_reply
 from moot.nodes.run import Node, Run
-from moot.nodes.show import show_claim, show_evidence, show_opponents, show_own, shown_ids
+from moot.nodes.show import show_claim, show_evidence, show_opponents, show_own, show_persona, shown_ids
 from moot.nodes.speaker import Ledger, Speaker, as_speaker
 from moot.nodes.state import DebaterState, Task, Turn
 from moot.nodes.task import wording
 from moot.prompts import fill, load
 from moot.retrievers import Evidence
-from moot.retrievers.errors import ReplyError
+from moot.retrievers.errors import ReplyError, WorldError
 
 
 async def respond(
@@ -29,6 +29,8 @@ async def respond(
     cited: Sequence[Evidence] = (),
     verified_quotes: bool = False,
     direct: bool = False,
+    persona: str | None = None,
+    confidence: bool = False,
     more: Mapping[str, str] | None = None,
     prompt: str = "tool_mad/respond",
 ) -> AnswerReply:
@@ -45,6 +47,8 @@ async def respond(
         verified_quotes: refuse an answer that quotes nothing which stands in the evidence; where there is no evidence
             there is nothing to quote, and every answer will do.
         direct: the answer is written before its reasons.
+        persona: whom the debater speaks as.
+        confidence: the reply says how sure the debater is, from 0 to 1.
         more: what fills further placeholders of the prompt.
         prompt: the prompt's name.
 
@@ -58,11 +62,18 @@ async def respond(
         "evidence": show_evidence(evidence),
         "opponents": show_opponents(opponents),
         "own": show_own(own),
+        "persona": show_persona(persona),
+        "confidence": HOW_SURE if confidence else "",
         **(more or {}),
     }
     shown = shown_ids(evidence, [*opponents, *([own] if own else [])])
     check = quote_check([*evidence, *cited], shown) if verified_quotes and evidence else None
-    return await speaker.ask(fill(load(prompt), values), answer_reply(task, direct=direct), sorted(shown), check)
+    kind = answer_reply(task, direct=direct, confidence=confidence)
+    return await speaker.ask(fill(load(prompt), values), kind, sorted(shown), check)
+
+
+HOW_SURE = "- In `confidence`, say how likely your answer is to be right, from 0 to 1."
+"""The line of a prompt that asks for a confidence."""
 
 
 def quote_check(evidence: Sequence[Evidence], shown: set[str]) -> Callable[[AnswerReply], str]:
@@ -75,6 +86,8 @@ def respond_node(
     *,
     then: str | None = None,
     direct: bool = False,
+    confidence: bool = False,
+    may_leave: bool = False,
     more: Callable[[DebaterState, Any], Mapping[str, str]] | None = None,
 ) -> Node:
     """Writes the debater's answer into its turn.
@@ -86,6 +99,9 @@ def respond_node(
         prompt: the prompt's name.
         then: the prompt of those who see an answer, their own or others'; by default the same.
         direct: the answer is written before its reasons.
+        confidence: the reply says how sure the debater is, from 0 to 1.
+        may_leave: where the debater's model cannot be reached, the debate goes on without it (``outcome`` is then
+            ``failed``, and a warning says why).
         more: what fills further placeholders of the prompts, from the state and the settings.
     """
 
@@ -104,11 +120,18 @@ def respond_node(
                 cited=cited,
                 verified_quotes=run.settings.verified_quotes,
                 direct=direct,
+                persona=state["debater"].get("persona"),
+                confidence=confidence,
                 more=more(state, run.settings) if more else None,
                 prompt=then if then and (opponents or own) else prompt,
             )
         except ReplyError as error:
-            return {"turns": [without_answer(turn, error)]}
+            return {"turns": [without_answer(turn, error.kind)]}
+        except WorldError as error:
+            if not may_leave:
+                raise
+            run.ledger.warn("agent_left", f"{error.detail} The debate goes on without {turn['agent']}.")
+            return {"turns": [without_answer(turn, "failed")]}
         shown = shown_ids(evidence, [*opponents, *([own] if own else [])])
         return {"turns": [with_answer(turn, reply, [*evidence, *cited], shown, run.ledger)]}
 
@@ -122,15 +145,17 @@ def with_answer(turn: Turn, reply: AnswerReply, evidence: Sequence[Evidence], sh
         if not citation["verified"]:
             kind = "fabricated_citation" if citation["fabricated"] else "unverified_quote"
             ledger.warn(kind, what_is_wrong(citation))
-    return {
+    said: Turn = {
         **turn,
         "answer": reply.answer,
         "rationale": reply.rationale,
         "citations": citations,
         "outcome": "ok",
     }
+    confidence = getattr(reply, "confidence", None)
+    return said if confidence is None else {**said, "confidence": confidence}
 
 
-def without_answer(turn: Turn, error: ReplyError) -> Turn:
-    """The turn of somebody whose reply could not be used."""
-    return {**turn, "answer": None, "rationale": None, "citations": [], "outcome": error.kind}
+def without_answer(turn: Turn, outcome: str) -> Turn:
+    """The turn of somebody who gave no answer that can be used."""
+    return {**turn, "answer": None, "rationale": None, "citations": [], "outcome": outcome}

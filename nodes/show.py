@@ -44,9 +44,9 @@ def _passage(piece: Evidence) -> str:
     return f"{head}{piece['text']}{end}"
 
 
-def show_answers(turns: Iterable[Turn], *, heading: str = "") -> str:
+def show_answers(turns: Iterable[Turn], *, heading: str = "", confidence: bool = False) -> str:
     """Answers of debaters under a heading, with their reasons and what they cite; nothing where there are none."""
-    blocks = [as_data("answer", _said(turn), by=turn["agent"]) for turn in turns]
+    blocks = [as_data("answer", _said(turn, confidence), by=turn["agent"]) for turn in turns]
     return "\n".join([heading, *blocks] if heading else blocks) if blocks else ""
 
 
@@ -55,16 +55,45 @@ def show_opponents(turns: Iterable[Turn]) -> str:
     return show_answers(turns, heading="What the other debaters answered last:")
 
 
+def show_persona(persona: str | None) -> str:
+    """Whom a debater speaks as; nothing where it speaks as itself."""
+    return f"You speak as:\n{as_data('persona', persona)}" if persona else ""
+
+
 def show_own(turn: Turn | None) -> str:
     """A debater's own last answer; nothing where there is none yet."""
     return show_answers([turn], heading="What you answered last:") if turn else ""
 
 
-def _said(turn: Turn) -> str:
+def show_groups(turns: Sequence[Turn], groups: Sequence[int | None]) -> str:
+    """Answers of a round by what they say, each with its reasons and how sure its writer is; most frequent first."""
+    found = sorted({g for g in groups if g is not None}, key=lambda g: -groups.count(g))
+    parts = []
+    for group in found:
+        same = [turn for turn, of in zip(turns, groups, strict=True) if of == group]
+        count = f"{len(same)} of {len(turns)} gave this answer:"
+        parts.append(show_answers(same, heading=count, confidence=True))
+    return "\n\n".join(parts)
+
+
+def show_heard(turns: Iterable[Turn]) -> str:
+    """Summaries and reviews; nothing where there are none."""
+    return "\n".join(_heard(turn) for turn in turns if turn.get("outcome") == "ok")
+
+
+def _heard(turn: Turn) -> str:
+    if "summary" in turn:
+        return as_data("summary", turn["summary"] or "(gave no valid summary)", by=turn["agent"])
+    sure = f"How sure the reviewer is, from 1 to 10: {turn.get('confidence'):g}\n"
+    return as_data("review", f"{sure}{turn.get('comment')}", by=turn["agent"])
+
+
+def _said(turn: Turn, confidence: bool = False) -> str:
     if turn.get("answer") is None:
         return "(gave no valid answer)"
     cited = [_cited(c) for c in turn.get("citations") or []]
-    return "\n".join([f"Answer: {turn['answer']}", f"Reasons: {turn.get('rationale')}", *cited])
+    sure = [f"Confidence: {turn['confidence']:g}"] if confidence and turn.get("confidence") is not None else []
+    return "\n".join([f"Answer: {turn['answer']}", *sure, f"Reasons: {turn.get('rationale')}", *cited])
 
 
 def _cited(citation: Citation) -> str:

@@ -34,6 +34,9 @@ class Agent(BaseModel):
     name: Name = Field("", description="Its name, which is also its role in `models`; by default its number's.")
     model: ModelName | ModelChoice | None = Field(None, description="Its model, where it differs from `model`.")
     seed: int | None = Field(None, ge=0, lt=2**31, description="Its sampling seed, where the endpoint takes one.")
+    persona: str | None = Field(
+        None, min_length=1, max_length=1000, description="Whom it speaks as, e.g. a sceptical physician."
+    )
 
 
 def numbered(prefix: str) -> Any:
@@ -48,6 +51,22 @@ def numbered(prefix: str) -> Any:
         return tuple(
             {**one, "name": one.get("name") or f"{prefix}-{i}"} if isinstance(one, Mapping) else one
             for i, one in enumerate(plain, 1)
+        )
+
+    return BeforeValidator(named)
+
+
+def called(*names: str) -> Any:
+    """A validator for speakers whose names are given, in this order; a mapping may leave its name out."""
+
+    def named(given: Any) -> Any:
+        if not isinstance(given, Sequence) or isinstance(given, str):
+            return given
+        plain = [one.model_dump(exclude_unset=True) if isinstance(one, BaseModel) else one for one in given]
+        if any(isinstance(o, Mapping) and o.get("name", n) != n for o, n in zip(plain, names, strict=False)):
+            raise ValueError(f"their names are {' and '.join(names)}, in this order")
+        return tuple({**o, "name": n} if isinstance(o, Mapping) else o for o, n in zip(plain, names, strict=False)) + (
+            tuple(plain[len(names) :])
         )
 
     return BeforeValidator(named)
@@ -137,12 +156,10 @@ def pool_needs(settings: PoolDebateSettings, *roles: str) -> Needs:
 # --- what they are handed -------------------------------------------------------------------------------------------
 
 
-def new_turn(
-    round: int, agent: str, step: str = "respond", *, role: str | None = None, number: int | None = None
-) -> Turn:
+def new_turn(round: int, agent: str, step: str = "respond", number: int | None = None) -> Turn:
     """A turn that has just begun."""
     turn: Turn = {"round": round, "phase": "primary", "agent": agent, "step": step}
-    turn |= {"role": role or agent, "side": None, "query": None, "evidence_ids": [], "scores": {}}
+    turn |= {"role": agent, "side": None, "query": None, "evidence_ids": [], "scores": {}}
     return turn if number is None else {**turn, "number": number}
 
 
@@ -234,21 +251,21 @@ def next_up(turns: Sequence[Turn], names: Sequence[str], in_turn: Callable[[int]
 
 
 def talk(
-    to: str, state: DebateState, settings: PoolDebateSettings, in_turn: Callable[[int], bool], **shown: Any
+    to: str, state: DebateState, debaters: Sequence[Agent], in_turn: Callable[[int], bool], **shown: Any
 ) -> list[Send]:
     """The debaters who speak next, each with its own and the others' latest answers.
 
     Args:
         to: the node.
         state: the debate.
-        settings: who debates.
+        debaters: who debates.
         in_turn: whether those of a round speak one after the other, and so hear what was said in it.
         shown: ``evidence`` or ``pool``.
     """
-    names = [d.name for d in settings.debaters]
+    names = [d.name for d in debaters]
     round, speakers = next_up(state["turns"], names, in_turn)
     sends = []
-    for debater in settings.debaters:
+    for debater in debaters:
         if debater.name in speakers:
             others = latest(state, [name for name in names if name != debater.name])
             own = next(iter(latest(state, [debater.name])), None)

@@ -84,6 +84,10 @@ class Turn(TurnKey):
     summary: NotRequired[str | None]
     thought: NotRequired[str]
     tool: NotRequired[str]
+    reviewed: NotRequired[str]
+    comment: NotRequired[str | None]
+    score: NotRequired[float | None]
+    preferred: NotRequired[str | None]
 
 
 class Call(TypedDict):
@@ -123,6 +127,7 @@ class Vote(TypedDict):
     answer: str | None
     group: int | None
     number: NotRequired[int]
+    confidence: NotRequired[float | None]
 
 
 class Task(TypedDict):
@@ -312,7 +317,8 @@ class DebaterState(TypedDict):
     """What the steps of one speaker in one round may read. Its turn is the only one in ``turns``.
 
     ``own`` is its own last answer, ``opponents`` the others' answers that it sees, ``cited`` the evidence that those
-    cite: quotes are checked in it; it is not shown. ``pool`` is the shared evidence that it may select from.
+    cite: quotes are checked in it; it is not shown. ``pool`` is the shared evidence that it may select from, and
+    ``heard`` what was said beside answers: summaries, reviews. ``groups`` says whose answers are the same.
     """
 
     claim: str
@@ -322,6 +328,8 @@ class DebaterState(TypedDict):
     own: NotRequired[Turn | None]
     cited: NotRequired[list[Evidence]]
     pool: NotRequired[list[Evidence]]
+    heard: NotRequired[list[Turn]]
+    groups: NotRequired[dict[str, int | None]]
     previous_query: str | None
     turns: Annotated[list[Turn], merge_turns]
     evidence: Annotated[list[Evidence], merge_evidence]

@@ -1,4 +1,4 @@
-"""The end of a debate whose debaters are asked whether they agree: that question, and the answer that they come to."""
+"""What somebody who does not debate makes of answers: whether they agree, what they come to, a round in short."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
+from langgraph.types import Send
 from moot.nodes.agree import answers_of
-from moot.nodes.replies import AgreeReply, FinalReply, final_reply
+from moot.nodes.replies import AgreeReply, FinalReply, SummaryReply, final_reply
 from moot.nodes.run import Node, Run
 from moot.nodes.show import show_answers, show_claim
 from moot.nodes.speaker import Speaker, as_speaker
-from moot.nodes.speakers import new_turn
-from moot.nodes.state import DebateState, Task, Turn
+from moot.nodes.speakers import hand_over, new_turn
+from moot.nodes.state import DebaterState, DebateState, Task, Turn
 from moot.nodes.task import wording
 from moot.prompts import fill, load
 from moot.retrievers.errors import ReplyError
@@ -92,3 +93,46 @@ def summarise_node(prompt: str = "madke/summary") -> Node:
         }
 
     return Node(step)
+
+
+# --- summaries of a round -------------------------------------------------------------------------------------------
+
+
+async def sum_up_round(
+    claim: str, task: Task, answers: Sequence[Turn], model: Speaker | BaseChatModel, prompt: str = "chat_eval/summary"
+) -> str:
+    """A summary of answers for those who go on debating: one call.
+
+    Raises:
+        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
+    """
+    reply = await as_speaker(model, "summariser").ask(_filled(prompt, claim, task, answers), SummaryReply)
+    return reply.summary
+
+
+def to_summariser(state: DebateState, answers: Sequence[Turn], name: str = "summariser") -> Send:
+    """Answers of the last round go to be summed up, in the name of ``name``."""
+    turn: Turn = {**new_turn(state["rounds"], name, "summarise"), "role": "summariser"}
+    return hand_over("summarise", state, {"name": "summariser"}, turn, opponents=answers)
+
+
+def summary_node(prompt: str = "chat_eval/summary") -> Node:
+    """Sums up the answers among ``opponents``; without a usable reply the summary is null, and the debate goes on.
+
+    Reads: claim, task, opponents, turns.
+    """
+
+    async def step(state: DebaterState, run: Run) -> dict[str, Any]:
+        turn, speaker = state["turns"][0], await run.speaker("summariser")
+        try:
+            summary = await sum_up_round(state["claim"], state["task"], state["opponents"], speaker, prompt)
+        except ReplyError as error:
+            return {"turns": [{**turn, "summary": None, "outcome": error.kind}]}
+        return {"turns": [{**turn, "summary": summary, "outcome": "ok"}]}
+
+    return Node(step)
+
+
+def summaries_of(turns: Sequence[Turn], round: int) -> list[Turn]:
+    """The summaries of a round."""
+    return [turn for turn in turns if turn["step"] == "summarise" and turn["round"] == round]

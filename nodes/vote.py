@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from moot.nodes.agree import closed_round
+from moot.nodes.agree import agreed_answer, closed_round
 from moot.nodes.run import Node, Run
 from moot.nodes.state import DebateState, StopReason, Vote
 from moot.retrievers.errors import ReplyError
@@ -36,9 +36,20 @@ def majority(votes: Sequence[Vote], weights: Sequence[float] | None = None, tie:
     return next(vote for vote in votes if vote["group"] == leading[0])
 
 
+def confidence_weight(confidence: float) -> float:
+    """What a vote of this confidence (0 to 1) counts (RECONCILE, arXiv:2309.13007, section 4.3)."""
+    steps = ((1.0, 1.0), (0.9, 0.8), (0.8, 0.5))
+    return next((weight for least, weight in steps if confidence >= least), 0.3 if confidence > 0.6 else 0.1)
+
+
+def consensus_or_rounds(state: DebateState, settings: Any) -> StopReason:
+    """Why a debate ended that goes on until all agree."""
+    return "max_rounds" if agreed_answer(state["votes"]) is None else "consensus"
+
+
 def vote_node(
     reason: StopReason | Callable[[DebateState, Any], StopReason],
-    weigh: Callable[[Mapping[str, Any]], float] | None = None,
+    weigh: Callable[[Vote, Any], float] | None = None,
     tie: Tie = "first",
 ) -> Node:
     """Ends the debate with the answer that most agents gave in the last round.
@@ -47,7 +58,7 @@ def vote_node(
 
     Args:
         reason: the stop reason, or what finds it from the state and the settings.
-        weigh: what a vote counts.
+        weigh: what a vote counts, from it and the settings; only votes with an answer are weighed.
         tie: what a tie leads to; without an answer the debate ends undecided.
     """
 
@@ -59,7 +70,8 @@ def vote_node(
                 "Try another model, or another `structured_output`.",
                 "unparsed",
             )
-        won = majority(votes, [weigh(vote) for vote in votes] if weigh else None, tie)
+        counts = [weigh(v, run.settings) if weigh and v["group"] is not None else 1.0 for v in votes]
+        won = majority(votes, counts, tie)
         answer = won["answer"] if won else None
         why = reason if isinstance(reason, str) else reason(state, run.settings)
         return {"answer": answer, "raw_verdict": answer, "stop_reason": why}

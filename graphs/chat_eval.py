@@ -1,0 +1,63 @@
+"""ChatEval with a summariser (Chan et al., ICLR 2024, arXiv:2308.07201): everybody hears everybody, and a summary.
+
+every agent answers on its own
+repeat until the rounds are used up:
+    the summariser sums up the round
+    every agent reads the summary and the others' last answers and answers anew
+the answer that most agents give in the last round is the verdict; of a tie the one of the first agent
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langgraph.graph import END, START
+from langgraph.runtime import Runtime
+from langgraph.types import Send
+from moot.nodes.agents import RoundsSettings, agent_node, agents_needs, everyone, to_agents
+from moot.nodes.agree import answers_of, compare_node
+from moot.nodes.debate import close_node, open_node
+from moot.nodes.run import DebateGraph, settings_of
+from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
+from moot.nodes.summarise import summaries_of, summary_node, to_summariser
+from moot.nodes.vote import conclude_node
+from pydantic import Field
+
+
+class ChatEvalSettings(RoundsSettings):
+    """Settings of ChatEval."""
+
+    other_roles = frozenset({"summariser"})
+    max_rounds: int = Field(2, ge=1, le=20, description="Rounds (T); the first answers are the first round.")
+
+
+def answer(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+    """Every agent goes into the next round, with the summary of the last one."""
+    settings = settings_of(runtime, ChatEvalSettings)
+    heard = summaries_of(state["turns"], state["rounds"])
+    return "close" if state["error"] else to_agents("answer", state, settings, everyone, heard=lambda name: heard)
+
+
+def after_round(state: DebateState, runtime: Runtime[Any]) -> Send | str:
+    """A round that is not the last is summed up."""
+    settings = settings_of(runtime, ChatEvalSettings)
+    if state["error"]:
+        return "close"
+    return "vote" if state["rounds"] >= settings.max_rounds else to_summariser(state, answers_of(state["turns"]))
+
+
+builder = DebateGraph(ChatEvalSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
+builder.add_node("open", open_node("chat_eval", agents_needs))
+builder.add_node("answer", agent_node())
+builder.add_node("compare_answers", compare_node(by_text=True))
+builder.add_node("summarise", summary_node("chat_eval/summary"))
+builder.add_node("vote", conclude_node("max_rounds"))
+builder.add_node("close", close_node())
+builder.add_edge(START, "open")
+builder.add_conditional_edges("open", answer, ["answer", "close"])
+builder.add_edge("answer", "compare_answers")
+builder.add_conditional_edges("compare_answers", after_round, ["summarise", "vote", "close"])
+builder.add_conditional_edges("summarise", answer, ["answer", "close"])
+builder.add_edge("vote", "close")
+builder.add_edge("close", END)
+graph = builder.compile(name="ChatEval")

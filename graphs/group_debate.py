@@ -1,0 +1,83 @@
+"""GroupDebate (Liu et al., 2024, arXiv:2409.14051): debates in small groups, with summaries between them.
+
+every agent answers on its own
+repeat until the rounds are used up:
+    every group's last answers are summed up, all groups at the same time; the summaries are shared by all
+    every agent reads the last answers in its own group and the summaries of all groups, and answers anew
+the answer that most agents give in the last round is the verdict; of a tie the one of the first agent
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langgraph.graph import END, START
+from langgraph.runtime import Runtime
+from langgraph.types import Send
+from moot.nodes.agents import (
+    Agents,
+    RoundsSettings,
+    agent_node,
+    agents_needs,
+    gather_node,
+    groups_of,
+    last_round,
+    same_group,
+    so_many,
+    to_agents,
+)
+from moot.nodes.agree import compare_node
+from moot.nodes.debate import close_node, open_node
+from moot.nodes.run import DebateGraph, settings_of
+from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
+from moot.nodes.summarise import summaries_of, summary_node, to_summariser
+from moot.nodes.vote import conclude_node
+from pydantic import Field
+
+
+class GroupSettings(RoundsSettings):
+    """Settings of GroupDebate. Rounds and number of agents are those of S3's comparison."""
+
+    other_roles = frozenset({"summariser"})
+    agents: Agents = Field(so_many(5), min_length=2, max_length=50, description="Who debates: a list, or how many.")
+    group_size: int = Field(2, ge=2, le=3, description="Agents in a group; one left over joins the last group.")
+
+
+def answer(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+    """Every agent goes into the next round, with its group's last answers and all groups' summaries."""
+    settings = settings_of(runtime, GroupSettings)
+    heard = summaries_of(state["turns"], state["rounds"])
+    if state["error"]:
+        return "close"
+    return to_agents("answer", state, settings, same_group(settings.group_size), heard=lambda name: heard)
+
+
+def after_round(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+    """After a round that is not the last, every group is summed up."""
+    settings = settings_of(runtime, GroupSettings)
+    if state["error"]:
+        return "close"
+    if state["rounds"] >= settings.max_rounds:
+        return "vote"
+    last = last_round(state, settings)
+    groups = enumerate(groups_of(list(last), settings.group_size), 1)
+    return [to_summariser(state, [last[name] for name in names], f"group-{i}") for i, names in groups]
+
+
+builder = DebateGraph(GroupSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
+builder.add_node("open", open_node("group_debate", agents_needs))
+builder.add_node("answer", agent_node())
+builder.add_node("compare_answers", compare_node(by_text=True))
+builder.add_node("summarise", summary_node("group_debate/summary"))
+builder.add_node("share", gather_node())
+builder.add_node("vote", conclude_node("max_rounds"))
+builder.add_node("close", close_node())
+builder.add_edge(START, "open")
+builder.add_conditional_edges("open", answer, ["answer", "close"])
+builder.add_edge("answer", "compare_answers")
+builder.add_conditional_edges("compare_answers", after_round, ["summarise", "vote", "close"])
+builder.add_edge("summarise", "share")
+builder.add_conditional_edges("share", answer, ["answer", "close"])
+builder.add_edge("vote", "close")
+builder.add_edge("close", END)
+graph = builder.compile(name="GroupDebate")

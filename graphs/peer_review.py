@@ -1,0 +1,67 @@
+"""Peer review (Xu et al., 2023, arXiv:2311.08152): agents revise by what the others say of their answers.
+
+every agent answers on its own
+repeat for each round of reviews:
+    every agent reviews every other one's answer, all reviews at the same time
+    every agent reads the reviews of its answer and answers anew
+the answer that most agents give in the last round is the verdict; of a tie the one of the first agent
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langgraph.graph import END, START
+from langgraph.runtime import Runtime
+from langgraph.types import Send
+from moot.nodes.agents import AgentsSettings, agent_node, agents_needs, gather_node, nobody, to_agents
+from moot.nodes.agree import compare_node
+from moot.nodes.debate import close_node, open_node
+from moot.nodes.review import review_node, reviews_of, to_reviewers
+from moot.nodes.run import DebateGraph, settings_of
+from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
+from moot.nodes.vote import conclude_node
+from pydantic import Field
+
+
+class PeerReviewSettings(AgentsSettings):
+    """Settings of peer review."""
+
+    rounds: int = Field(1, ge=1, le=19, description="Rounds of review and revision after the first answers.")
+
+
+def answer(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+    """Every agent answers, from the second round on with the reviews of its last answer."""
+    settings = settings_of(runtime, PeerReviewSettings)
+    if state["error"]:
+        return "close"
+    return to_agents("answer", state, settings, nobody, heard=lambda name: reviews_of(state, name))
+
+
+def after_round(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+    """The answers are reviewed; without an answer there is nothing to review."""
+    settings = settings_of(runtime, PeerReviewSettings)
+    if state["error"]:
+        return "close"
+    if state["rounds"] > settings.rounds:
+        return "vote"
+    return to_reviewers("review", state, settings) or answer(state, runtime)
+
+
+builder = DebateGraph(PeerReviewSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
+builder.add_node("open", open_node("peer_review", agents_needs))
+builder.add_node("answer", agent_node("peer_review/revise"))
+builder.add_node("compare_answers", compare_node(by_text=True))
+builder.add_node("review", review_node())
+builder.add_node("hand_back", gather_node())
+builder.add_node("vote", conclude_node("max_rounds"))
+builder.add_node("close", close_node())
+builder.add_edge(START, "open")
+builder.add_conditional_edges("open", answer, ["answer", "close"])
+builder.add_edge("answer", "compare_answers")
+builder.add_conditional_edges("compare_answers", after_round, ["review", "answer", "vote", "close"])
+builder.add_edge("review", "hand_back")
+builder.add_conditional_edges("hand_back", answer, ["answer", "close"])
+builder.add_edge("vote", "close")
+builder.add_edge("close", END)
+graph = builder.compile(name="Peer review")

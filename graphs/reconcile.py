@@ -1,0 +1,70 @@
+"""RECONCILE (Chen et al., ACL 2024, arXiv:2309.13007): a round table with confidences.
+
+every agent answers on its own and says how sure it is
+repeat until all give one answer, or the rounds are used up:
+    every agent reads all last answers, grouped by what they say, with reasons and confidences, and answers anew
+the answer with the greatest sum of confidence weights is the verdict; of a tie the one of the first agent
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from langgraph.graph import END, START
+from langgraph.runtime import Runtime
+from langgraph.types import Send
+from moot.nodes.agents import RoundsSettings, agent_node, agents_needs, everyone, to_agents
+from moot.nodes.agree import agreed_answer, compare_node
+from moot.nodes.debate import close_node, open_node
+from moot.nodes.run import DebateGraph, settings_of
+from moot.nodes.show import show_groups
+from moot.nodes.state import ClaimInput, DebaterState, DebateState, VerdictOutput
+from moot.nodes.vote import confidence_weight, consensus_or_rounds, vote_node
+from pydantic import Field
+
+
+class ReconcileSettings(RoundsSettings):
+    """Settings of RECONCILE."""
+
+    voting: Literal["confidence", "majority"] = Field(
+        "confidence", description="confidence: votes count by their confidence; majority: each counts one, as in S3."
+    )
+
+
+def another_round(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+    """Until all agree."""
+    settings = settings_of(runtime, ReconcileSettings)
+    if state["error"]:
+        return "close"
+    if state["rounds"] >= settings.max_rounds or agreed_answer(state["votes"]) is not None:
+        return "vote"
+    groups = {vote["agent"]: vote["group"] for vote in state["votes"]}
+    return to_agents("answer", state, settings, everyone, groups=lambda name: groups)
+
+
+def round_table(state: DebaterState, settings: Any) -> Mapping[str, str]:
+    """All last answers, the agent's own among them, by what they say."""
+    said = {turn["agent"]: turn for turn in (state.get("own"), *state["opponents"]) if turn}
+    groups = {name: group for name, group in (state.get("groups") or {}).items() if name in said}
+    return {"heard": show_groups([said[name] for name in groups], list(groups.values()))}
+
+
+def weight(vote: Mapping[str, Any], settings: Any) -> float:
+    """What a vote counts."""
+    return confidence_weight(vote["confidence"]) if settings.voting == "confidence" else 1.0
+
+
+builder = DebateGraph(ReconcileSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
+builder.add_node("open", open_node("reconcile", agents_needs))
+builder.add_node("answer", agent_node("reconcile/revise", confidence=True, heard=round_table))
+builder.add_node("compare_answers", compare_node())
+builder.add_node("vote", vote_node(consensus_or_rounds, weigh=weight))
+builder.add_node("close", close_node())
+builder.add_edge(START, "open")
+builder.add_conditional_edges("open", another_round, ["answer", "close"])
+builder.add_edge("answer", "compare_answers")
+builder.add_conditional_edges("compare_answers", another_round, ["answer", "vote", "close"])
+builder.add_edge("vote", "close")
+builder.add_edge("close", END)
+graph = builder.compile(name="RECONCILE")

@@ -1,0 +1,95 @@
+"""Debate in tit for tat (Liang et al., EMNLP 2024, arXiv:2305.19118; "MAD" in S0 and S1): two sides and a moderator.
+
+repeat:
+    the affirmative answers and argues, then the negative, who contradicts
+    the moderator says whether one answer can be preferred
+until one is preferred, or the rounds are used up
+if the rounds are used up, the judge decides from the whole debate
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from langgraph.graph import END, START
+from langgraph.runtime import Runtime
+from langgraph.types import Send
+from moot.nodes.agree import answers_of, compare_node
+from moot.nodes.debate import Needs, close_node, open_node
+from moot.nodes.judge import judge_node
+from moot.nodes.moderate import moderate_node
+from moot.nodes.respond import respond_node
+from moot.nodes.run import DebateGraph, settings_of
+from moot.nodes.settings import Settings
+from moot.nodes.speakers import SHARED_ROLES, Agent, called, needs_for, talk
+from moot.nodes.state import ClaimInput, DebaterState, DebateState, VerdictOutput
+from pydantic import Field
+
+SIDES = ("affirmative", "negative")
+STANCES = {
+    "affirmative": "You speak first: give the answer that you hold to be right, and argue for it. Where the other one "
+    "shows that it is wrong, give it up.",
+    "negative": "You speak second: contradict. Look for what is wrong in the other one's answer and give the answer "
+    "that you hold to be right; where you find nothing wrong, say so.",
+}
+
+
+class TitForTatSettings(Settings):
+    """Settings of the debate in tit for tat. The defaults are the paper's."""
+
+    debaters: Annotated[tuple[Agent, ...], called(*SIDES)] = Field(
+        tuple(Agent(name=side) for side in SIDES),
+        min_length=2,
+        max_length=2,
+        description="The two debaters, the affirmative one first.",
+    )
+    max_rounds: int = Field(3, ge=1, le=20, description="Most rounds (T).")
+
+    def roles(self) -> set[str]:
+        """Who may have a model of its own."""
+        return {*SIDES, "moderator", "judge"} | SHARED_ROLES
+
+
+def needs(settings: TitForTatSettings) -> Needs:
+    """What a debate with these settings uses."""
+    return needs_for(settings, {d.name: d.model for d in settings.debaters} | dict.fromkeys(("moderator", "judge")))
+
+
+def stance(state: DebaterState, settings: Any) -> Mapping[str, str]:
+    """What a debater is told of its side."""
+    return {"stance": STANCES[state["debater"]["name"]]}
+
+
+def speak(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+    """The debater whose turn it is; after both the moderator."""
+    if state["error"]:
+        return "close"
+    spoken = len(answers_of(state["turns"]))
+    return "moderate" if spoken == len(SIDES) else go_on(state, runtime)
+
+
+def go_on(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+    """A preferred answer ends the debate; after the last round the judge decides."""
+    settings = settings_of(runtime, TitForTatSettings)
+    if state["error"] or state["answer"] is not None:
+        return "close"
+    over = state["rounds"] == settings.max_rounds and len(answers_of(state["turns"])) == len(SIDES)
+    return "judge" if over else talk("argue", state, settings.debaters, in_turn=lambda round: True)
+
+
+builder = DebateGraph(TitForTatSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
+builder.add_node("open", open_node("tit_for_tat", needs))
+builder.add_node("argue", respond_node("tit_for_tat/argue", more=stance))
+builder.add_node("compare_answers", compare_node(by_text=True))
+builder.add_node("moderate", moderate_node())
+builder.add_node("judge", judge_node("tit_for_tat/judge"))
+builder.add_node("close", close_node())
+builder.add_edge(START, "open")
+builder.add_conditional_edges("open", go_on, ["argue", "close"])
+builder.add_edge("argue", "compare_answers")
+builder.add_conditional_edges("compare_answers", speak, ["argue", "moderate", "close"])
+builder.add_conditional_edges("moderate", go_on, ["argue", "judge", "close"])
+builder.add_edge("judge", "close")
+builder.add_edge("close", END)
+graph = builder.compile(name="Tit for tat")

@@ -1,0 +1,185 @@
+"""Debates among n agents: who they are, who hears whom, and how a round of them begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, ClassVar
+
+from langgraph.runtime import Runtime
+from langgraph.types import Send
+from moot.nodes.agree import answers_of
+from moot.nodes.debate import Needs
+from moot.nodes.respond import respond_node
+from moot.nodes.run import Node, settings_of
+from moot.nodes.settings import Settings
+from moot.nodes.show import show_heard, show_opponents
+from moot.nodes.speakers import SHARED_ROLES, Agent, declared, hand_over, named_once, needs_for, new_turn, numbered
+from moot.nodes.state import DebaterState, DebateState, Turn
+from pydantic import AfterValidator, Field
+
+Topology = Callable[[str, Sequence[str]], list[str]]
+"""From an agent's name and those of all agents, whom that agent hears."""
+
+
+def _free_names(agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
+    named_once((agent.name for agent in agents), {"summariser", "judge", "moderator"} | SHARED_ROLES)
+    return agents
+
+
+Agents = Annotated[tuple[Agent, ...], numbered("agent"), AfterValidator(_free_names)]
+
+
+def so_many(count: int) -> tuple[Agent, ...]:
+    """Agents that differ in their names alone."""
+    return tuple(Agent(name=f"agent-{i}") for i in range(1, count + 1))
+
+
+class AgentsSettings(Settings):
+    """Settings of debates among n agents."""
+
+    other_roles: ClassVar[frozenset[str]] = frozenset()
+    """Who else speaks."""
+
+    agents: Agents = Field(so_many(3), min_length=2, max_length=50, description="Who debates: a list, or how many.")
+    min_agents: int = Field(
+        2, ge=1, le=50, description="Fewest agents that a debate goes on with, when models cannot be reached."
+    )
+    max_concurrency: int = Field(32, ge=1, le=1000, description="Most calls to one endpoint at the same time.")
+
+    def roles(self) -> set[str]:
+        """Who may have a model of its own."""
+        return {agent.name for agent in self.agents} | self.other_roles | SHARED_ROLES
+
+
+class RoundsSettings(AgentsSettings):
+    """Settings of debates among n agents in rounds."""
+
+    max_rounds: int = Field(5, ge=1, le=20, description="Most rounds (T); the first answers are the first round.")
+
+
+def agents_needs(settings: AgentsSettings) -> Needs:
+    """What a debate among agents uses."""
+    return needs_for(settings, {a.name: a.model for a in settings.agents} | dict.fromkeys(settings.other_roles))
+
+
+# --- who hears whom -------------------------------------------------------------------------------------------------
+
+
+def everyone(name: str, names: Sequence[str]) -> list[str]:
+    """All others."""
+    return [other for other in names if other != name]
+
+
+def neighbours(name: str, names: Sequence[str]) -> list[str]:
+    """The two next to an agent in a ring; with two agents, or one, fewer."""
+    at = names.index(name)
+    return list(dict.fromkeys(n for n in (names[at - 1], names[(at + 1) % len(names)]) if n != name))
+
+
+def nobody(name: str, names: Sequence[str]) -> list[str]:
+    """Nobody."""
+    return []
+
+
+def same_group(size: int) -> Topology:
+    """The others of an agent's group; see `groups_of`."""
+    return lambda name, names: everyone(name, next(group for group in groups_of(names, size) if name in group))
+
+
+def groups_of(names: Sequence[str], size: int) -> list[list[str]]:
+    """Agents in groups of ``size``, in their order; one who would be left alone joins the last group."""
+    groups = [list(names[i : i + size]) for i in range(0, len(names), size)]
+    alone = groups.pop() if len(groups) > 1 and len(groups[-1]) == 1 else []
+    return [*groups[:-1], groups[-1] + alone] if groups else []
+
+
+# --- rounds ---------------------------------------------------------------------------------------------------------
+
+
+def present(state: DebateState, settings: AgentsSettings) -> list[Agent]:
+    """The agents who have not left the debate."""
+    left = {t["agent"] for t in state["turns"] if t["step"] == "respond" and t.get("outcome") == "failed"}
+    return [agent for agent in settings.agents if agent.name not in left]
+
+
+def last_round(state: DebateState, settings: AgentsSettings) -> dict[str, Turn]:
+    """The last answers of those who are present, by their names."""
+    names = {agent.name for agent in present(state, settings)}
+    return {turn["agent"]: turn for turn in answers_of(state["turns"]) if turn["agent"] in names}
+
+
+def to_agents(
+    to: str,
+    state: DebateState,
+    settings: AgentsSettings,
+    hears: Topology,
+    *,
+    first: int = 1,
+    **more: Callable[[str], Any],
+) -> list[Send]:
+    """Every agent goes into the next round, with its own last answer and those that it hears.
+
+    Args:
+        to: the node.
+        state: the debate.
+        settings: who debates.
+        hears: whom an agent hears.
+        first: the number of the first round.
+        more: what else an agent is handed, by its name.
+    """
+    last, agents = last_round(state, settings), present(state, settings)
+    names = [agent.name for agent in agents]
+    round = max((turn["round"] + 1 for turn in last.values()), default=first)
+    sends = []
+    for agent in agents:
+        heard = [last[name] for name in hears(agent.name, names) if name in last]
+        further = {key: value(agent.name) for key, value in more.items()}
+        turn, own = new_turn(round, agent.name), last.get(agent.name)
+        sends.append(hand_over(to, state, declared(agent), turn, opponents=heard, own=own, **further))
+    return sends
+
+
+def rounds(
+    kind: type[RoundsSettings], hears: Topology, *, then: str = "vote"
+) -> Callable[[DebateState, Runtime[Any]], list[Send] | str]:
+    """A conditional edge: round after round, until they are used up.
+
+    Args:
+        kind: the graph's settings.
+        hears: whom an agent hears.
+        then: the node after the last round.
+    """
+
+    def another_round(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+        settings = settings_of(runtime, kind)
+        if state["error"]:
+            return "close"
+        return then if state["rounds"] >= settings.max_rounds else to_agents("answer", state, settings, hears)
+
+    return another_round
+
+
+def heard_of(state: DebaterState, settings: Any) -> Mapping[str, str]:
+    """The placeholder ``heard``: the others' answers, then summaries and reviews."""
+    said = [show_opponents(state["opponents"]), show_heard(state.get("heard") or [])]
+    return {"heard": "\n\n".join(part for part in said if part)}
+
+
+def agent_node(then: str = "agents/revise", *, confidence: bool = False, heard: Any = heard_of) -> Node:
+    """One agent's answer in one round; see `respond_node`.
+
+    Args:
+        then: the prompt of those who have answered before.
+        confidence: agents say how sure they are.
+        heard: what fills the prompt's placeholder ``heard``, from the state and the settings.
+    """
+    return respond_node("agents/answer", then=then, confidence=confidence, may_leave=True, more=heard)
+
+
+def gather_node() -> Node:
+    """Waits until all who were sent out are back."""
+
+    async def step(state: DebateState, run: Any) -> dict[str, Any]:
+        return {}
+
+    return Node(step)

@@ -1,0 +1,59 @@
+"""Moderation: whether an answer can be preferred after a round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from moot.nodes.agree import answers_of
+from moot.nodes.replies import ModeratorReply, moderator_reply
+from moot.nodes.run import Node, Run
+from moot.nodes.show import show_answers, show_claim
+from moot.nodes.speaker import Speaker, as_speaker
+from moot.nodes.speakers import new_turn
+from moot.nodes.state import DebateState, Task, Turn
+from moot.nodes.task import wording
+from moot.prompts import fill, load
+from moot.retrievers.errors import ReplyError
+
+
+async def moderate(
+    claim: str,
+    task: Task,
+    answers: Sequence[Turn],
+    model: Speaker | BaseChatModel,
+    prompt: str = "tit_for_tat/moderate",
+) -> ModeratorReply:
+    """The answer that a moderator prefers after a round, or none (Liang et al., arXiv:2305.19118): one call.
+
+    Raises:
+        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
+    """
+    speaker = as_speaker(model, "moderator")
+    values = wording(task) | {"claim": show_claim(claim, task), "answers": show_answers(answers)}
+    return await speaker.ask(fill(load(prompt), values), moderator_reply(task))
+
+
+def moderate_node(prompt: str = "tit_for_tat/moderate") -> Node:
+    """Adds the moderator's turn, and the answer where it prefers one.
+
+    Reads: claim, task, turns, rounds. Without a usable reply no answer is preferred, and the debate goes on.
+    """
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        turn = new_turn(state["rounds"], "moderator", "moderate")
+        speaker, answers = await run.speaker("moderator"), answers_of(state["turns"])
+        try:
+            said = await moderate(state["claim"], state["task"], answers, speaker, prompt)
+        except ReplyError as error:
+            return {"turns": [{**turn, "preferred": None, "reason": None, "outcome": error.kind}]}
+        preferred = said.preferred
+        update: dict[str, Any] = {
+            "turns": [{**turn, "preferred": preferred, "reason": said.reason, "outcome": "ok"}],
+        }
+        if preferred is not None:
+            update |= {"answer": preferred, "raw_verdict": preferred, "stop_reason": "judge_preference"}
+        return update
+
+    return Node(step)
