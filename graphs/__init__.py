@@ -23,6 +23,7 @@ DESCRIPTIONS = {
     "self_consistency": "Control: several chains of thought and a vote; so many, or until a budget of tokens is used.",
     "rag": "Control: one retrieval from every source, then one call.",
     "react": "Control: one agent that searches with tools as often as it wants, within a bound, then answers.",
+    "cortex_debate": "CortexDebate: a sparse debate; a trust formula says each round which agents each of them hears.",
     "multi_agent_voting": "Multi-agent voting: several agents answer once, without hearing each other, and vote.",
     "society_of_minds": "Multi-agent debate: every agent reads all others' answers each round; a vote at the end.",
     "tit_for_tat": "Two sides in turn before a moderator, who may prefer an answer after each round; else a judge.",

@@ -7,22 +7,33 @@ from __future__ import annotations
 
 import json
 import random
+import sys
+from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.runnables import Runnable
+from langchain_core.utils.function_calling import convert_to_openai_tool
 
 
 class FakeChatModel(BaseChatModel):
-    """Replies to a request for structure with values drawn by a seed; to others with an empty object."""
+    """Replies to a request for structure with values drawn by a seed; to others with an empty object.
+
+    Where tools are offered, it calls the first of them once, with drawn arguments.
+    """
 
     seed: str = "0"
 
     @property
     def _llm_type(self) -> str:
         return "fake"
+
+    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, AIMessage]:
+        """The model with tools to call."""
+        return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools])
 
     def _generate(
         self,
@@ -33,15 +44,23 @@ class FakeChatModel(BaseChatModel):
     ) -> ChatResult:
         prompt = "\n".join(str(m.content) for m in messages)
         wanted = (kwargs.get("extra_body") or {}).get("response_format", {}).get("json_schema", {}).get("schema", {})
-        text = json.dumps(draw(wanted, random.Random(f"{self.seed}\x1f{prompt}"), wanted.get("$defs", {})))
+        rng = random.Random(f"{self.seed}\x1f{prompt}")
+        called = any(isinstance(m, ToolMessage) for m in messages)
+        calls = [] if called else [_call(tool["function"], rng) for tool in kwargs.get("tools", [])[:1]]
+        text = "" if calls else json.dumps(draw(wanted, rng, wanted.get("$defs", {})))
         usage = {"input_tokens": len(prompt) // 4 + 1, "output_tokens": len(text) // 4 + 1, "total_tokens": 0}
         usage["total_tokens"] = usage["input_tokens"] + usage["output_tokens"]
         message = AIMessage(
             text,
+            tool_calls=calls,
             usage_metadata=usage,
-            response_metadata={"finish_reason": "stop", "model_name": f"fake:{self.seed}"},
+            response_metadata={"finish_reason": "tool_calls" if calls else "stop", "model_name": f"fake:{self.seed}"},
         )
         return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+def _call(tool: dict[str, Any], rng: random.Random) -> ToolCall:
+    return ToolCall(name=tool["name"], args=draw(tool["parameters"], rng, {}), id="call", type="tool_call")
 
 
 def draw(schema: dict[str, Any], rng: random.Random, parts: dict[str, Any], index: int = 0) -> Any:
@@ -50,16 +69,20 @@ def draw(schema: dict[str, Any], rng: random.Random, parts: dict[str, Any], inde
         return draw(parts[schema["$ref"].rsplit("/", 1)[-1]], rng, parts, index)
     if "enum" in schema:
         return rng.choice(schema["enum"])
+    if "anyOf" in schema:
+        return draw(rng.choice(schema["anyOf"]), rng, parts, index)
     kind = schema.get("type")
     if kind == "array":
         count = rng.randint(schema.get("minItems", 1), schema.get("maxItems", 2))
         return [draw(schema["items"], rng, parts, i) for i in range(count)]
     if kind == "integer":
-        return index
+        return min(schema.get("minimum", 0) + index, schema.get("maximum", sys.maxsize))
     if kind == "boolean":
         return rng.random() < 0.8
     if kind == "number":
-        return round(rng.random(), 2)
+        return round(rng.uniform(schema.get("minimum", 0), schema.get("maximum", 1)), 2)
+    if kind == "null":
+        return None
     if "pattern" in schema:
         return str(rng.randint(1, 999))
     if kind == "string":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import islice
@@ -33,6 +33,9 @@ MOST_OBJECTS = 10_000
 """Places in a reply where an object may begin that are tried."""
 MOST_REPLIES = 100
 """Objects in a reply that are read."""
+
+Sending = Callable[[BaseChatModel], Awaitable[BaseMessage]]
+"""Sends something to a chat model."""
 
 _chain: ContextVar[int] = ContextVar("chain", default=0)
 
@@ -69,6 +72,7 @@ class Speaker:
         ledger: where calls and warnings are written down.
         structured_output: how structure is asked for.
         limits: how the endpoint may be called.
+        tokens_left: where calls have used up so many tokens, nothing is asked again; None for no such bound.
     """
 
     role: str
@@ -76,6 +80,7 @@ class Speaker:
     ledger: Ledger = field(default_factory=Ledger)
     structured_output: StructuredOutput = "json_schema"
     limits: Limits = DEFAULT_LIMITS
+    tokens_left: int | None = None
 
     async def ask(
         self,
@@ -103,8 +108,12 @@ class Speaker:
                 f"{data}\n\nReply with one JSON object and nothing else. Its schema:\n{json.dumps(reply_schema(reply))}"
             )
         messages: list[BaseMessage] = [SystemMessage(instructions), HumanMessage(data)]
+
+        def send(chat: BaseChatModel) -> Awaitable[BaseMessage]:
+            return chat.ainvoke(messages, **request)
+
         for last in (False, True):
-            message, call = await self._call(messages, request)
+            message, call = await self._call(send)
             found, outcome, problem = read_reply(message, reply)
             if found is not None and check is not None and (fault := check(found)):
                 found, outcome, problem = None, "unquoted", fault
@@ -116,10 +125,13 @@ class Speaker:
                 return found
             kind: Outcome = outcome  # type: ignore[assignment]
             self.ledger.warn(kind, f"{self.role} ({self.model.name}): {problem}")
-            if last:
+            if last or self._used_up():
                 raise ReplyError(f"{self.model.name} gave no usable reply as {self.role}: {problem}.", kind)
             messages += [AIMessage(text_of(message)[:ECHO] or "(nothing)"), HumanMessage(again(problem))]
         raise AssertionError("unreachable")
+
+    def _used_up(self) -> bool:
+        return self.tokens_left is not None and tokens_of(self.ledger.calls) >= self.tokens_left
 
     def _request(self, reply: type[Reply], evidence_ids: Sequence[str]) -> dict[str, Any]:
         if self.structured_output == "text":
@@ -133,7 +145,28 @@ class Speaker:
         # In extra_body the client leaves the reply to us; as an argument of its own it would raise on a cut reply.
         return {"extra_body": {"response_format": wanted}}
 
-    async def _call(self, messages: list[BaseMessage], request: dict[str, Any]) -> tuple[AIMessage, Call]:
+    async def converse(self, send: Sending) -> AIMessage | None:
+        """One reply in a conversation that somebody else keeps, an agent's say; it may call tools.
+
+        Args:
+            send: sends the conversation to the chat model that it is given; called anew where a call is tried again.
+
+        Returns:
+            The reply. None where it was refused, cut, or empty without a tool call, which is warned of.
+
+        Raises:
+            UserError, WorldError: the call failed for good.
+        """
+        message, call = await self._call(send)
+        self.ledger.calls.append(call)
+        outcome, problem = fault_of(message)
+        if not outcome or (outcome == "empty" and (message.tool_calls or message.invalid_tool_calls)):
+            return message
+        call |= {"outcome": outcome, "detail": problem}
+        self.ledger.warn(outcome, f"{self.role} ({self.model.name}): {problem}")
+        return None
+
+    async def _call(self, send: Sending) -> tuple[AIMessage, Call]:
         """One call with its retries."""
         gate = limiter(self.model.endpoint.base_url)
         started = time.perf_counter()
@@ -144,7 +177,7 @@ class Speaker:
         async def attempt() -> AIMessage:
             async with gate.slot(self.limits):
                 try:
-                    message = await self.model.chat.ainvoke(messages, **request)
+                    message = await send(self.model.chat)
                 except MootError:
                     raise
                 except Exception as error:
@@ -179,6 +212,11 @@ class Speaker:
         }
 
 
+def tokens_of(calls: Sequence[Call]) -> int:
+    """Tokens of prompts and replies in these calls, as far as they were counted."""
+    return sum((call["prompt_tokens"] or 0) + (call["completion_tokens"] or 0) for call in calls)
+
+
 def as_speaker(model: Speaker | BaseChatModel, role: str) -> Speaker:
     """A speaker for a role, from one or from any LangChain chat model (that of your own application, say)."""
     if isinstance(model, Speaker):
@@ -207,22 +245,28 @@ def text_of(message: AIMessage) -> str:
     return str(message.text).encode(errors="replace").decode()
 
 
+def fault_of(message: AIMessage) -> tuple[str, str]:
+    """Why a message cannot be read at all (``refused``, ``cut``, ``empty``), and in words; empty texts if it can."""
+    finish = message.response_metadata.get("finish_reason")
+    refusal = message.additional_kwargs.get("refusal")
+    if refusal or finish == "content_filter":
+        return "refused", f"it was refused{f' ({redact(str(refusal))[:200]})' if refusal else ''}"
+    if finish == "length":
+        return "cut", "it was cut off at the limit of its length"
+    return ("", "") if text_of(message).strip() else ("empty", "it was empty")
+
+
 def read_reply(message: AIMessage, reply: type[R]) -> tuple[R | None, str, str]:
     """A message as the reply that was asked for.
 
     Returns:
         The reply or None; its outcome (``ok``, ``refused``, ``cut``, ``empty``, ``unparsed``); what is wrong with it.
     """
-    finish = message.response_metadata.get("finish_reason")
-    refusal = message.additional_kwargs.get("refusal")
+    outcome, problem = fault_of(message)
+    if outcome:
+        return None, outcome, problem
     text = text_of(message)
-    if refusal or finish == "content_filter":
-        return None, "refused", f"it was refused{f' ({redact(str(refusal))[:200]})' if refusal else ''}"
-    if finish == "length":
-        return None, "cut", "it was cut off at the limit of its length"
-    if not text.strip():
-        return None, "empty", "it was empty"
-    values = find_objects(text)
+    values = find_objects(text) or reply.from_text(text)
     if not values:
         return None, "unparsed", "it holds no complete JSON object"
     found: list[R] = []

@@ -34,6 +34,14 @@ class Agent(BaseModel):
     name: Name = Field("", description="Its name, which is also its role in `models`; by default its number's.")
     model: ModelName | ModelChoice | None = Field(None, description="Its model, where it differs from `model`.")
     seed: int | None = Field(None, ge=0, lt=2**31, description="Its sampling seed, where the endpoint takes one.")
+    parameters: float | None = Field(
+        None,
+        gt=0,
+        description="Its model's parameters (N), for CortexDebate; by default from the table that is shipped.",
+    )
+    tokens: float | None = Field(
+        None, gt=0, description="Tokens that its model was pre-trained on (M), as for `parameters`."
+    )
     persona: str | None = Field(
         None, min_length=1, max_length=1000, description="Whom it speaks as, e.g. a sceptical physician."
     )

@@ -51,6 +51,7 @@ def vote_node(
     reason: StopReason | Callable[[DebateState, Any], StopReason],
     weigh: Callable[[Vote, Any], float] | None = None,
     tie: Tie = "first",
+    report: Callable[[DebateState], dict[str, Any]] = lambda state: {},
 ) -> Node:
     """Ends the debate with the answer that most agents gave in the last round.
 
@@ -60,6 +61,7 @@ def vote_node(
         reason: the stop reason, or what finds it from the state and the settings.
         weigh: what a vote counts, from it and the settings; only votes with an answer are weighed.
         tie: what a tie leads to; without an answer the debate ends undecided.
+        report: what the debate's ``metrics`` say of it.
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
@@ -74,7 +76,8 @@ def vote_node(
         won = majority(votes, counts, tie)
         answer = won["answer"] if won else None
         why = reason if isinstance(reason, str) else reason(state, run.settings)
-        return {"answer": answer, "raw_verdict": answer, "stop_reason": why}
+        metrics = {**state["metrics"], **report(state)}
+        return {"answer": answer, "raw_verdict": answer, "stop_reason": why, "metrics": metrics}
 
     return Node(step)
 

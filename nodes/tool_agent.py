@@ -1,0 +1,226 @@
+"""An agent that searches by itself: LangChain's own agent, its sources as tools, its calls on our books (ReAct).
+
+The loop is `langchain.agents.create_agent`'s: a node that asks the model, a node that runs the tools which the model
+called, and back. A middleware of ours stands around both: the model is a role's, called with our retries and limits
+and recorded like any other; the tools are the sources of the settings, and what they find becomes evidence.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Any, cast
+
+from langchain.agents import create_agent
+from langchain.agents.middleware import (
+    AgentMiddleware,
+    AgentState,
+    ExtendedModelResponse,
+    ModelRequest,
+    ModelResponse,
+    ToolCallRequest,
+)
+from langchain.agents.middleware.types import OmitFromOutput
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langgraph.graph.message import add_messages
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+from langgraph.types import Command, Send
+from moot.nodes.fake import FakeChatModel
+from moot.nodes.replies import answer_reply, reply_schema
+from moot.nodes.respond import quote_check, with_answer
+from moot.nodes.retrieve import retrieve_node
+from moot.nodes.run import Node, Run
+from moot.nodes.settings import SourcesSettings
+from moot.nodes.show import show_claim, show_evidence, shown_ids
+from moot.nodes.speaker import read_reply, text_of
+from moot.nodes.speakers import AGENT, hand_over, new_turn
+from moot.nodes.state import (
+    Call,
+    DebateState,
+    Reading,
+    Task,
+    Turn,
+    Warned,
+    deepest,
+    first_error,
+    joined,
+    merge_readings,
+    merge_turns,
+)
+from moot.nodes.task import wording
+from moot.nodes.tool_calls import ACT, as_tool, calls_tools, malformed_call, number_of, offered, plan
+from moot.prompts import as_data, fill, load
+from moot.retrievers.errors import ErrorRecord
+from moot.retrievers.evidence import Evidence, merge_evidence
+from pydantic import ValidationError
+
+
+class ToolAgentState(AgentState[Any]):
+    """What the agent reads, and what it hands to the debate: all but the conversation, which stays inside."""
+
+    messages: Annotated[list[AnyMessage], OmitFromOutput, add_messages]
+    claim: Annotated[str, OmitFromOutput]
+    task: Annotated[Task, OmitFromOutput]
+    turns: Annotated[list[Turn], merge_turns]
+    evidence: Annotated[list[Evidence], merge_evidence]
+    corpora: Annotated[list[Reading], merge_readings]
+    calls: Annotated[list[Call], joined]
+    warnings: Annotated[list[Warned], joined]
+    depth: Annotated[int, deepest]
+    error: Annotated[ErrorRecord | None, first_error]
+
+
+def tool_agent(settings: type[SourcesSettings], prompt: str = "react/agent") -> CompiledStateGraph[Any, Any, Any, Any]:
+    """An agent with the settings' sources as tools, as a subgraph; `to_tool_agent` sends a debate there.
+
+    Every tool call is a turn (step ``act``, numbered from 1) with ``thought``, ``tool``, ``query``. After
+    ``max_tool_calls`` of them, those that could not be carried out included, the model is asked no more. A reply
+    without tool calls ends the loop: where it holds a usable answer that becomes the turn ``respond``, else its text
+    is that turn's ``thought``. Errors end the loop, too; what was found stays.
+
+    Args:
+        settings: the settings' class, with ``max_tool_calls`` beside the sources.
+        prompt: the prompt's name.
+    """
+    # The model is a stand-in: every call is made to the role's own, which the settings name.
+    return create_agent(
+        FakeChatModel(),
+        middleware=[Searching(settings(), prompt)],
+        state_schema=ToolAgentState,
+        context_schema=settings,
+        name="agent",
+    )
+
+
+def to_tool_agent(state: DebateState) -> Send | str:
+    """The agent begins, with nothing found."""
+    if state["error"]:
+        return "close"
+    return Send("agent", {"claim": state["claim"], "task": state["task"], "depth": state["depth"]})
+
+
+def to_answer(state: DebateState) -> Send | str:
+    """An agent that stopped without a usable answer is asked for one, from what it thought, searched and found."""
+    if state["error"]:
+        return "close"
+    said = [turn for turn in state["turns"] if turn["step"] == "respond"]
+    if said and said[0].get("answer") is not None:
+        return "conclude"
+    turn = said[0] if said else new_turn(1, AGENT)
+    steps = [t for t in state["turns"] if t["step"] == ACT]
+    return hand_over("answer", state, {"name": AGENT}, turn, evidence=state["evidence"], steps=steps)
+
+
+def show_steps(state: Mapping[str, Any], settings: Any) -> dict[str, str]:
+    """What the agent thought, called and found, and what it said last; nothing where it did nothing."""
+    last = state["turns"][0].get("thought")
+    blocks = [as_data("step", _shown(turn), number=str(turn["number"])) for turn in state["steps"]]
+    blocks += [as_data("thought", last)] if last else []
+    return {"steps": "\n".join(["What you thought and searched for:", *blocks]) if blocks else ""}
+
+
+def _shown(turn: Turn) -> str:
+    found = ", ".join(turn["evidence_ids"]) or "nothing"
+    done = f"Searched for: {turn['query']}\nFound: {found}" if turn["query"] else "(the call could not be carried out)"
+    return f"Thought: {turn['thought']}\n{done}" if turn["thought"] else done
+
+
+class Searching(AgentMiddleware[ToolAgentState, Any, Any]):
+    """The agent's model is the role `agent-1`, its tools are the settings' sources, and all is written down.
+
+    Args:
+        defaults: the settings where the graph is called without a context of ours.
+        prompt: the prompt's name.
+    """
+
+    def __init__(self, defaults: SourcesSettings, prompt: str) -> None:
+        super().__init__()
+        self.defaults = defaults
+        self.prompt = prompt
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> ExtendedModelResponse[Any]:
+        """One reply of the model, as turns and messages; where none is wanted or usable, the loop ends."""
+        state = cast(ToolAgentState, request.state)
+
+        async def step(_: Any, run: Run) -> dict[str, Any]:
+            made, most = sum(t["step"] == ACT for t in state["turns"]), run.settings.max_tool_calls
+            tools = offered(run.settings.sources)
+            if made >= most or not tools:
+                return {}
+            wanted = _wanted(request, run, tools, self.prompt)
+            message = await (await run.speaker(AGENT)).converse(lambda chat: _send(chat, wanted, handler))
+            if message is None:
+                return {}
+            if calls_tools(message):
+                return plan(message, tools, made, most, run.ledger)
+            return {"turns": [_last_turn(message, state, run)]}
+
+        node = Node(step, "model", self.defaults)
+        update = await node({**state, "turns": [new_turn(1, AGENT, ACT)]}, request.runtime)
+        messages = update.pop("messages", None) or [AIMessage("")]  # without a tool call, which ends the loop
+        return ExtendedModelResponse(ModelResponse(messages), Command(update=update))
+
+    async def awrap_tool_call(self, request: ToolCallRequest, handler: Any) -> Command[Any]:
+        """One search: what it finds is shown to the model, and is evidence of the debate."""
+        state, call = cast(ToolAgentState, request.state), request.tool_call
+        turn = next(t for t in state["turns"] if t["step"] == ACT and t["number"] == number_of(call["id"]))
+
+        async def step(reader: Any, run: Run) -> dict[str, Any]:
+            source = offered(run.settings.sources)[call["name"]]
+            debater = {"name": AGENT, "retriever": source, "fallback": run.settings.fallback}
+            return await retrieve_node().step({**reader, "debater": debater}, run)
+
+        runtime = Runtime(context=request.runtime.context)
+        update = await Node(step, "tools", self.defaults)({**state, "turns": [turn]}, runtime)
+        update.setdefault("turns", [{**turn, "retrieval": "failed"}])
+        said = ToolMessage(_result(update), name=call["name"], tool_call_id=call["id"])
+        return Command(update={**update, "messages": [said]})
+
+
+def _wanted(request: ModelRequest[Any], run: Run, tools: Mapping[str, str], prompt: str) -> ModelRequest[Any]:
+    """What is sent: the prompt, the conversation so far, and the tools."""
+    state = cast(ToolAgentState, request.state)
+    schema = json.dumps(reply_schema(answer_reply(state["task"])))
+    values = wording(state["task"]) | {"claim": show_claim(state["claim"], state["task"]), "schema": schema}
+    instructions, data = fill(load(prompt), values | {"most": str(run.settings.max_tool_calls)})
+    return request.override(
+        system_message=SystemMessage(instructions),
+        messages=[HumanMessage(data), *request.messages],
+        tools=[as_tool(name, source) for name, source in tools.items()],
+    )
+
+
+async def _send(
+    chat: BaseChatModel,
+    wanted: ModelRequest[Any],
+    handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
+) -> BaseMessage:
+    try:
+        return (await handler(wanted.override(model=chat))).result[0]
+    except ValidationError as error:
+        if (message := malformed_call(error)) is None:
+            raise
+        return message
+
+
+def _last_turn(message: AIMessage, state: ToolAgentState, run: Run) -> Turn:
+    """The answer of a message that calls no tool, or its text as a thought."""
+    evidence = state["evidence"]
+    turn = new_turn(1, AGENT) | {"evidence_ids": [piece["id"] for piece in evidence]}
+    reply, _, _ = read_reply(message, answer_reply(state["task"]))
+    shown = shown_ids(evidence)
+    unquoted = reply and run.settings.verified_quotes and evidence and quote_check(evidence, shown)(reply)
+    if reply is None or unquoted:
+        return turn | {"thought": text_of(message).strip()}
+    return with_answer(turn, reply, evidence, shown, run.ledger)
+
+
+def _result(update: Mapping[str, Any]) -> str:
+    """What the model is told of a search."""
+    if update["turns"][0]["retrieval"] == "failed":
+        return "The source could not be searched."
+    return show_evidence(update["evidence"])

@@ -1,0 +1,212 @@
+"""Who is worth hearing: CortexDebate's trust formula, and the debating graph that it prunes (S3, section 4.2).
+
+Pure functions of plain values. An edge i -> j means that j reads i's last answer: i is its source, j its target.
+Weights are ``{target: {source: weight}}``, opponents ``{target: [sources]}``: every agent is a target, in the order of
+the agents, and none is its own source.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from random import Random
+from statistics import median
+from typing import Literal
+
+Graph = Literal["full", "sparse"]
+Evaluation = Literal["none", "mdm", "mdm_without_i_and_s", "self", "peer"]
+Pruning = Literal["average", "top-3", "bottom-3-removed", "median"]
+Weights = dict[str, dict[str, float]]
+Opponents = dict[str, list[str]]
+
+THRESHOLDS = (0.3, 0.6, 0.8)
+"""S3, Eq. 2."""
+TOLERANCE = 1e-9
+"""Relative: values this close are equal, so that rounding tells no equals apart."""
+
+# --- the factors ----------------------------------------------------------------------------------------------------
+
+
+def recalibrated(h: float, thresholds: tuple[float, float, float] | None = THRESHOLDS) -> float:
+    """A confidence with its excess taken off (S3, Eq. 2): high from high up, middle from middle up, low at least.
+
+    Args:
+        h: what an agent says of its answer, in [0, 1].
+        thresholds: low, middle and high, ascending; None leaves h as it is.
+
+    Raises:
+        ValueError: h is no number in [0, 1], or the thresholds do not ascend.
+    """
+    if not 0 <= h <= 1:
+        raise ValueError(f"a confidence lies in [0, 1], not at {h}")
+    if thresholds is None:
+        return h
+    low, middle, high = thresholds
+    if not low <= middle <= high:
+        raise ValueError(f"thresholds ascend, unlike {thresholds}")
+    return high if h >= high else middle if h >= middle else max(h, low)
+
+
+def loss(parameters: float, tokens: float) -> float:
+    """L = 406.4 / N^0.34 + 410.7 / M^0.28 + 1.69, the loss that a model's size lets expect (S3, Eq. 3).
+
+    Args:
+        parameters: N, a plain count: 70e9, not 70.
+        tokens: M, the tokens that it was pre-trained on.
+
+    Raises:
+        ValueError: a count is not above 0, or not finite.
+    """
+    if not (0 < parameters < math.inf and 0 < tokens < math.inf):
+        raise ValueError(f"parameters and tokens are counts above 0, not {parameters} and {tokens}")
+    return float(406.4 / parameters**0.34 + 410.7 / tokens**0.28 + 1.69)
+
+
+def credibility(parameters: float, tokens: float) -> float:
+    """C = 1 / L(N, M), below 1 / 1.69 (S3, Eq. 4). Raises ValueError as `loss` does."""
+    return 1 / loss(parameters, tokens)
+
+
+def credibilities(
+    sizes: Mapping[str, tuple[float | None, float | None] | None],
+) -> tuple[dict[str, float], list[str]]:
+    """Each agent's C, and the agents whose N or M is unknown; where there is one, C is 1 for all (ours).
+
+    Args:
+        sizes: each agent's N and M.
+
+    Raises:
+        ValueError: a count is not above 0, or not finite.
+    """
+    found: dict[str, float] = {}
+    for agent, size in sizes.items():
+        parameters, tokens = size or (None, None)
+        if parameters is not None and tokens is not None:
+            found[agent] = credibility(parameters, tokens)
+    unknown = [agent for agent in sizes if agent not in found]
+    return (dict.fromkeys(sizes, 1.0) if unknown else found), unknown
+
+
+def reliability(previous: float, d: int, confidence: float) -> float:
+    """R_d = (R_{d-1} (d - 1) + H) / d: the mean of an agent's confidences in rounds 0 to d - 1 (S3, Eq. 5).
+
+    Args:
+        previous: R_{d-1}; of no effect at d = 1.
+        d: the round of debate, from 1.
+        confidence: H, recalibrated, of round d - 1.
+
+    Raises:
+        ValueError: d is below 1.
+    """
+    if d < 1:
+        raise ValueError(f"rounds of debate count from 1, not {d}")
+    return (previous * (d - 1) + confidence) / d
+
+
+def mean_similarity(previous: float, d: int, cosine: float) -> float:
+    """Sim_d = (Sim_{d-1} (d - 1) + cos) / d, in [-1, 1] (S3, Eq. 6); `cosine` is of two outputs of round d - 1.
+
+    Rounding may leave a cosine just outside [-1, 1]; the nearest end is taken.
+
+    Raises:
+        ValueError: d is below 1, or the cosine is not a number.
+    """
+    if math.isnan(cosine):
+        raise ValueError("a cosine that is not a number compares nothing")
+    return reliability(previous, d, max(-1.0, min(1.0, cosine)))
+
+
+def intimacy(similarity: float) -> float:
+    """I = 1 - Sim (S3, Eq. 7), in [0, 2]: how far apart the views of two agents were on the mean."""
+    return 1 - similarity
+
+
+def self_orientation(d: int, n: int, kept_before: int) -> int:
+    """S_d = (d - 1)(n - 1) - P_d (S3, Eq. 8): in how many debates an agent of n was not heard, from 0.
+
+    Args:
+        d: the round of debate, from 1.
+        n: the number of agents.
+        kept_before: P_d, how often it was kept as somebody's opponent in the rounds before d.
+
+    Raises:
+        ValueError: P_d is more than d - 1 rounds allow, or below 0: it is of another debate.
+    """
+    most = (d - 1) * (n - 1)
+    if not 0 <= kept_before <= most:
+        raise ValueError(f"before round {d} one of {n} agents is kept 0 to {most} times, not {kept_before}")
+    return most - kept_before
+
+
+def weight(c: float, r: float, i: float, s: float) -> float:
+    """W = C R I / (S + 1) (S3, Eq. 9). The + 1 is ours: S3 divides by S, which is 0 for all at d = 1."""
+    return c * r * i / (s + 1)
+
+
+# --- who is heard ---------------------------------------------------------------------------------------------------
+
+
+def at_least(weights: Mapping[str, float], threshold: float) -> list[str]:
+    """The sources whose weight is the threshold or more, within `TOLERANCE`."""
+    return [i for i, w in weights.items() if w >= threshold or math.isclose(w, threshold, rel_tol=TOLERANCE)]
+
+
+def by_weight(weights: Mapping[str, float], sources: Iterable[str]) -> list[str]:
+    """The sources, those of most weight first and those without one last; equal ones as they come."""
+    return sorted(sources, key=lambda i: weights.get(i, -math.inf), reverse=True)
+
+
+def highest(weights: Mapping[str, float], count: int) -> list[str]:
+    """The sources of most weight, in the order of the agents; of equal ones the earliest."""
+    chosen = by_weight(weights, weights)[:count]
+    return [i for i in weights if i in chosen]
+
+
+PRUNED: dict[Pruning, Callable[[Mapping[str, float]], list[str]]] = {
+    "average": lambda weights: at_least(weights, math.fsum(weights.values()) / len(weights)),
+    "median": lambda weights: at_least(weights, median(weights.values())),
+    "top-3": lambda weights: highest(weights, 3),
+    "bottom-3-removed": lambda weights: highest(weights, max(1, len(weights) - 3)),
+}
+"""Which edges into a target stay: those of at least the mean weight (AAT; S3, Eq. 10 and 11), or S3 D.1's other ways.
+
+Top-3 are the three of most weight. Without the bottom three one of S3's four opponents is left; of three or fewer one
+stays too (ours), as there would be nobody.
+"""
+
+
+def heard(
+    weights: Weights,
+    graph: Graph = "sparse",
+    evaluation: Evaluation = "mdm",
+    pruning: Pruning = "average",
+    *,
+    d: int = 1,
+    seed: int = 0,
+) -> Opponents:
+    """Whose last answers each agent reads (S3, Eq. 12; 5.3 and appendix E).
+
+    Full: all opponents `by_weight` (ours: S3 names no order). Sparse, in the order of the agents: with MDM what
+    `PRUNED` leaves; with self or peer whoever scores above the mean of all agents, which may be nobody; with none half
+    of the opponents, rounded up, drawn from seed, round and agent (ours).
+
+    Args:
+        weights: of all edges, as `edge_weights` gives them.
+        graph: whether all are heard.
+        evaluation: what the weights are.
+        pruning: how MDM's edges are pruned.
+        d: the round of debate.
+        seed: of the draw.
+    """
+    others = {j: [i for i in weights if i != j] for j in weights}
+    if graph == "full":
+        return {j: by_weight(weights[j], others[j]) for j in weights}
+    if evaluation == "none":
+        drawn = {j: Random(f"{seed}|{d}|{j}").sample(others[j], (len(others[j]) + 1) // 2) for j in weights}
+        return {j: [i for i in others[j] if i in drawn[j]] for j in weights}
+    if evaluation in ("self", "peer"):
+        scores = {i: w for edges in weights.values() for i, w in edges.items()}
+        mean = math.fsum(scores.values()) / max(1, len(scores))
+        above = [i for i, w in scores.items() if w > mean and not math.isclose(w, mean, rel_tol=TOLERANCE)]
+        return {j: [i for i in others[j] if i in above] for j in weights}
+    return {j: PRUNED[pruning](weights[j]) if weights[j] else [] for j in weights}

@@ -1,0 +1,184 @@
+"""Measures of debates, on a debate of three agents that was worked out by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from moot.evals.debate_measures import (
+    average_debates,
+    co2,
+    collisions,
+    cons,
+    consistent,
+    context_tokens,
+    correct_revisions,
+    debates,
+    kept_edges,
+    viewpoint_collisions,
+)
+from moot.nodes.task import make_task
+
+ANSWERS: list[dict[str, str | None]] = [
+    {"a": "A", "b": "B", "c": "B"},
+    {"a": "B", "b": "A", "c": "B"},
+    {"a": "B", "b": "B", "c": None},
+]
+"""By round, from 0. The right answer is B."""
+KEPT = [{"a": ["b", "c"], "b": ["a"], "c": ["b"]}, {"a": ["b"], "b": ["c"], "c": ["b"]}]
+"""By round, from 1.
+
+Round 1: b -> a and c -> a collide and set a right; a -> b collides and sets b wrong; b -> c are of one mind.
+Round 2: b -> a collides, a stays right; c -> b collides and sets b right; b -> c collides, c loses its answer.
+"""
+
+
+def turn(round: int, agent: str, answer: str | None, step: str = "respond", **more: Any) -> dict[str, Any]:
+    return {"round": round, "phase": "primary", "agent": agent, "step": step, "answer": answer, **more}
+
+
+def call(round: int, role: str, tokens: int | None, node: str = "respond") -> dict[str, Any]:
+    return {"node": node, "role": role, "phase": "primary", "round": round, "prompt_tokens": tokens}
+
+
+def document(**more: Any) -> dict[str, Any]:
+    return {
+        "status": "done",
+        "task": make_task("choice", options=["one", "two", "three"]),
+        "stop_reason": "max_rounds",
+        "turns": [turn(d, agent, answer) for d, given in enumerate(ANSWERS) for agent, answer in given.items()],
+        "votes": votes(0, 0, None),
+        "graphs": [{"round": d, "kept": kept} for d, kept in enumerate(KEPT, 1)],
+        "calls": [],
+        **more,
+    }
+
+
+def votes(*groups: int | None) -> list[dict[str, Any]]:
+    named = zip("abc", groups, strict=False)
+    return [{"agent": a, "answer": None if g is None else f"answer {g}", "group": g} for a, g in named]
+
+
+def agree(*said: bool | None) -> dict[str, Any]:
+    judged = [turn(d, "judge", None, "agree", agree=one) for d, one in enumerate(said, 1)]
+    return document(turns=[*document()["turns"], *judged])
+
+
+# --- consistency ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("debate", "expected"),
+    [
+        (document(), False),
+        (document(stop_reason="consensus", votes=[]), True),
+        (document(stop_reason="stable_consensus"), True),
+        (document(votes=votes(0, 0, 0)), True),  # agreed in the last round
+        (document(votes=votes(0, 0, 1)), False),
+        (document(votes=votes(None, None, None)), False),  # silence is no consensus
+        (document(votes=[]), False),
+        (document(status="failed", stop_reason=None, votes=votes(0, 0, 0)), False),
+        (document(status="interrupted", votes=votes(0, 0, 0)), False),
+        (agree(False, True), True),
+        (agree(True, False), False),
+        (agree(False, None), False),  # the judge gave no usable reply
+        ({**agree(False), "votes": votes(0, 0, 0)}, False),  # where a judge was asked, votes do not count
+        ({**agree(True), "status": "failed"}, False),
+    ],
+)
+def test_consistent(debate: dict[str, Any], expected: bool) -> None:
+    assert consistent(debate) is expected
+
+
+def test_shares_of_consistent_debates() -> None:
+    all_kinds = [document(stop_reason="consensus"), agree(True), document(), document(status="failed")]
+    assert cons(all_kinds) == 0.5
+    assert co2(all_kinds, [True, False, True, True]) == 0.25
+    assert co2(all_kinds, [True] * 4) == cons(all_kinds)
+    assert co2(all_kinds, [False] * 4) == 0.0
+
+
+def test_shares_of_nothing() -> None:
+    with pytest.raises(ValueError, match="no documents"):
+        cons([])
+    with pytest.raises(ValueError, match="no documents"):
+        co2([], [])
+    with pytest.raises(ValueError, match="no documents"):
+        average_debates([])
+    with pytest.raises(ValueError, match="1 documents need as many"):
+        co2([document()], [])
+
+
+# --- CortexDebate ---------------------------------------------------------------------------------------------------
+
+
+def test_debates() -> None:
+    assert len(kept_edges(document())) == 7
+    assert debates(document()) == {"a": 1, "b": 4, "c": 2}
+    full = document(graphs=[{"round": 1, "kept": {"a": ["b", "c"], "b": ["a", "c"], "c": ["a", "b"]}}])
+    assert debates(full) == {"a": 2, "b": 2, "c": 2}
+    assert average_debates([document(), full]) == {"a": 1.5, "b": 3.0, "c": 2.0}
+    assert average_debates([full, document(graphs=[])]) == {"a": 1.0, "b": 1.0, "c": 1.0}
+    assert average_debates([document(graphs=[])]) == {}
+
+
+def test_viewpoint_collisions() -> None:
+    assert collisions(document()) == [
+        *((1, "b", "a"), (1, "c", "a"), (1, "a", "b")),
+        *((2, "b", "a"), (2, "c", "b"), (2, "b", "c")),
+    ]
+    assert viewpoint_collisions(document()) == 6
+    assert viewpoint_collisions(document(graphs=[])) == 0
+
+
+def test_correct_revisions() -> None:
+    assert correct_revisions(document(), "B") == 3  # b -> a, c -> a; then c -> b
+    assert correct_revisions(document(), lambda answer: answer == "B") == 3
+    assert correct_revisions(document(), "A") == 1  # a -> b in round 1
+    assert correct_revisions(document(), "C") == 0
+
+
+def test_a_reader_who_turns_right_on_its_own_is_not_set_right() -> None:
+    turns = [turn(0, "a", "A"), turn(0, "b", "C"), turn(1, "a", "B"), turn(1, "b", "C")]
+    debate = document(turns=turns, graphs=[{"round": 1, "kept": {"a": ["b"], "b": ["a"]}}])
+    assert viewpoint_collisions(debate) == 2
+    assert correct_revisions(debate, "B") == 0
+    assert correct_revisions(debate, lambda answer: answer in "BC") == 0  # right, but not what b said
+
+
+def test_a_reader_who_was_right_already_is_not_set_right() -> None:
+    turns = [turn(0, "a", "A"), turn(0, "b", "B"), turn(1, "a", "B"), turn(1, "b", "B")]
+    debate = document(turns=turns, graphs=[{"round": 1, "kept": {"a": ["b"], "b": []}}])
+    assert correct_revisions(debate, "B") == 1
+    assert correct_revisions(debate, lambda answer: answer in "AB") == 0
+
+
+def test_an_answer_that_could_not_be_read_has_no_viewpoint() -> None:
+    turns = [turn(0, "a", None), turn(0, "b", "B"), turn(1, "a", "B"), turn(1, "b", "B")]
+    debate = document(turns=turns, graphs=[{"round": 1, "kept": {"a": ["b"], "b": ["a"]}}])
+    assert viewpoint_collisions(debate) == 0
+    assert correct_revisions(debate, "B") == 0
+
+
+def test_answers_in_words_are_compared_as_the_task_says() -> None:
+    turns = [turn(0, "a", "The Nile"), turn(0, "b", "nile"), turn(0, "c", "Congo"), turn(1, "c", "the nile.")]
+    kept = {"a": ["b"], "b": [], "c": ["a", "b"]}
+    debate = document(task=make_task("short_answer"), turns=turns, graphs=[{"round": 1, "kept": kept}])
+    assert collisions(debate) == [(1, "a", "c"), (1, "b", "c")]
+    assert correct_revisions(debate, "Nile") == 2
+
+
+def test_context_tokens() -> None:
+    calls = [
+        *(call(0, agent, 100) for agent in "abc"),
+        call(1, "a", 300),
+        call(1, "a", 450),  # asked again
+        call(1, "b", None),  # the first attempt failed
+        call(1, "b", 200),
+        call(1, "c", None),
+        call(1, "a", 999, node="score_peers"),
+        call(1, "judge", 999),
+    ]
+    assert context_tokens(document(calls=calls)) == (100 + 100 + 100 + 300 + 200) / 5
+    assert context_tokens(document(calls=calls), "score_peers") == 999
+    assert context_tokens(document()) is None

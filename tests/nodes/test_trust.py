@@ -1,0 +1,385 @@
+"""CortexDebate's formulae and its graph, by worked examples and by what holds for any weights."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from moot.nodes.debating_graph import History, first_history, next_round, pair, peer_means
+from moot.nodes.trust import (
+    PRUNED,
+    THRESHOLDS,
+    Evaluation,
+    Graph,
+    Opponents,
+    Pruning,
+    Weights,
+    credibilities,
+    credibility,
+    heard,
+    intimacy,
+    loss,
+    mean_similarity,
+    recalibrated,
+    reliability,
+    self_orientation,
+    weight,
+)
+
+ONES = {"1": 1.0, "2": 1.0, "3": 1.0}
+ROUND_1: dict[str, Any] = {
+    "confidences": {"1": 0.9, "2": 0.7, "3": 0.2},
+    "similarities": {"1|2": 0.9, "1|3": 0.5, "2|3": 0.1},
+}
+ROUND_2: dict[str, Any] = {
+    "confidences": {"1": 0.5, "2": 0.9, "3": 0.7},
+    "similarities": {"1|2": 0.7, "1|3": 0.3, "2|3": 0.3},
+}
+
+
+def near(expected: Any) -> Any:
+    """The same structure with its floats compared to five places."""
+    if isinstance(expected, dict):
+        return {key: near(value) for key, value in expected.items()}
+    return pytest.approx(expected, abs=5e-6) if isinstance(expected, float) else expected
+
+
+# --- worked example -------------------------------------------------------------------------------------------------
+
+
+def test_the_first_round_of_the_worked_example() -> None:
+    weights, kept, history = next_round(first_history(), 1, **ROUND_1, credibilities=ONES)
+    assert weights == near({"1": {"2": 0.06, "3": 0.15}, "2": {"1": 0.08, "3": 0.27}, "3": {"1": 0.40, "2": 0.54}})
+    assert kept == {"1": ["3"], "2": ["3"], "3": ["2"]}
+    assert history == near(
+        {
+            "confidence": {"1": 0.8, "2": 0.6, "3": 0.3},
+            "reliability": {"1": 0.8, "2": 0.6, "3": 0.3},
+            "similarity": {"1|2": 0.9, "1|3": 0.5, "2|3": 0.1},
+            "kept": {"1": 0, "2": 1, "3": 2},
+        }
+    )
+
+
+def test_the_second_round_of_the_worked_example() -> None:
+    history = next_round(first_history(), 1, **ROUND_1, credibilities=ONES).history
+    assert [self_orientation(2, 3, history["kept"][a]) + 1 for a in "123"] == [3, 2, 1]
+    history = json.loads(json.dumps(history))  # as a checkpointer keeps it
+    weights, kept, history = next_round(history, 2, **ROUND_2, credibilities=ONES)
+    assert weights == near(
+        {"1": {"2": 0.07, "3": 0.27}, "2": {"1": 0.13 / 3, "3": 0.36}, "3": {"1": 0.13, "2": 0.28}},
+    )
+    assert [sum(edges.values()) / 2 for edges in weights.values()] == pytest.approx([0.17, 0.605 / 3, 0.205])
+    assert kept == {"1": ["3"], "2": ["3"], "3": ["2"]}
+    assert history == near(
+        {
+            "confidence": {"1": 0.5, "2": 0.8, "3": 0.6},
+            "reliability": {"1": 0.65, "2": 0.7, "3": 0.45},
+            "similarity": {"1|2": 0.8, "1|3": 0.4, "2|3": 0.2},
+            "kept": {"1": 0, "2": 2, "3": 4},
+        }
+    )
+
+
+# --- formulae -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("h", "expected"),
+    [(0, 0.3), (0.2999, 0.3), (0.3, 0.3), (0.45, 0.45), (0.5999, 0.5999), (0.6, 0.6), (0.7999, 0.6), (0.8, 0.8)],
+)
+def test_recalibration(h: float, expected: float) -> None:
+    assert recalibrated(h) == expected
+    assert recalibrated(h, None) == h
+
+
+def test_recalibration_by_other_thresholds() -> None:
+    assert [recalibrated(h, (0.1, 0.5, 0.8)) for h in (0.05, 0.3, 0.5, 0.79, 1)] == [0.1, 0.3, 0.5, 0.5, 0.8]
+    with pytest.raises(ValueError, match="ascend"):
+        recalibrated(0.5, (0.8, 0.6, 0.3))
+
+
+@pytest.mark.parametrize("h", [-0.1, 1.1, 95, math.nan, math.inf])
+@pytest.mark.parametrize("thresholds", [THRESHOLDS, None])
+def test_what_is_no_confidence_is_refused(h: float, thresholds: tuple[float, float, float] | None) -> None:
+    with pytest.raises(ValueError, match=r"lies in \[0, 1\]"):
+        recalibrated(h, thresholds)
+
+
+def test_loss_and_credibility() -> None:
+    assert loss(70e9, 1.4e12) == pytest.approx(1.93665, abs=5e-6)
+    assert credibility(70e9, 1.4e12) == pytest.approx(0.51636, abs=5e-6)
+    assert loss(1, 1) == pytest.approx(406.4 + 410.7 + 1.69)
+
+
+@pytest.mark.parametrize("size", [(0, 1), (1, 0), (-1, 1), (math.nan, 1), (1, math.inf)])
+def test_a_model_of_no_size_has_no_loss(size: tuple[float, float]) -> None:
+    with pytest.raises(ValueError, match="counts above 0"):
+        loss(*size)
+
+
+def test_one_unknown_size_makes_all_agents_equally_credible() -> None:
+    assert credibilities({"a": (70e9, 1.4e12), "b": (1, 1)}) == (near({"a": 0.51636, "b": 1 / 818.79}), [])
+    sizes = {"a": (70e9, 1.4e12), "b": None, "c": (7e9, None), "d": (None, 1e12)}
+    assert credibilities(sizes) == (dict.fromkeys("abcd", 1.0), ["b", "c", "d"])
+    assert credibilities({}) == ({}, [])
+
+
+def test_running_means() -> None:
+    assert reliability(99, 1, 0.8) == 0.8  # nothing was before
+    assert reliability(0.8, 2, 0.5) == pytest.approx(0.65)
+    assert reliability(0.65, 3, 0.2) == pytest.approx(0.5)
+    assert mean_similarity(0.9, 2, 0.7) == pytest.approx(0.8)
+    with pytest.raises(ValueError, match="from 1"):
+        reliability(0, 0, 0.5)
+
+
+def test_cosines_at_and_beyond_their_ends() -> None:
+    assert intimacy(mean_similarity(0, 1, -1)) == 2
+    assert intimacy(mean_similarity(0, 1, 1 + 1e-7)) == 0
+    assert intimacy(mean_similarity(0, 1, -1 - 1e-7)) == 2
+    with pytest.raises(ValueError, match="not a number"):
+        mean_similarity(0, 1, math.nan)
+
+
+def test_self_orientation() -> None:
+    assert [self_orientation(1, 5, 0), self_orientation(3, 5, 8), self_orientation(3, 5, 1)] == [0, 0, 7]
+    for kept in (9, -1):
+        with pytest.raises(ValueError, match="kept 0 to 8 times"):
+            self_orientation(3, 5, kept)
+
+
+def test_weight_where_nobody_has_missed_a_debate() -> None:
+    assert weight(0.5, 0.8, 0.5, 0) == pytest.approx(0.2)
+    assert weight(0.5, 0.8, 0.5, 3) == pytest.approx(0.05)
+
+
+# --- pruning --------------------------------------------------------------------------------------------------------
+
+FIVE = {"j": {"a": 0.1, "b": 0.9, "c": 0.2, "d": 0.9, "e": 0.15}}
+"""Mean 0.45, median 0.2."""
+
+
+@pytest.mark.parametrize(
+    ("pruning", "kept"),
+    [
+        ("average", ["b", "d"]),
+        ("median", ["b", "c", "d"]),
+        ("top-3", ["b", "c", "d"]),
+        ("bottom-3-removed", ["b", "d"]),
+    ],
+)
+def test_each_pruning(pruning: Pruning, kept: list[str]) -> None:
+    assert heard(FIVE, pruning=pruning) == {"j": kept}
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, 1 / 3, 1e-300, 7.0])
+@pytest.mark.parametrize(
+    ("pruning", "kept"),
+    [("average", "abcd"), ("median", "abcd"), ("top-3", "abc"), ("bottom-3-removed", "a")],
+)
+def test_equal_weights(value: float, pruning: Pruning, kept: str) -> None:
+    assert heard({"j": dict.fromkeys("abcd", value)}, pruning=pruning) == {"j": list(kept)}
+
+
+def test_equal_but_for_rounding() -> None:
+    weights = {"j": {"a": 0.1 + 0.2, "b": 0.3, "c": 0.3}}
+    assert weights["j"]["a"] != weights["j"]["b"]
+    assert heard(weights, pruning="average") == heard(weights, pruning="median") == {"j": ["a", "b", "c"]}
+    assert heard({"j": {"a": 1.0, "b": 1 - 1e-7}}) == {"j": ["a"]}
+
+
+@pytest.mark.parametrize("pruning", get_args(Pruning))
+def test_few_opponents(pruning: Pruning) -> None:
+    assert heard({"a": {}}, pruning=pruning) == {"a": []}
+    assert heard({"a": {"b": 0.0}, "b": {"a": 0.3}}, pruning=pruning) == {"a": ["b"], "b": ["a"]}
+
+
+# --- strategies -----------------------------------------------------------------------------------------------------
+
+
+def ask(evaluation: Evaluation, graph: Graph = "sparse", **more: Any) -> tuple[Weights, Opponents]:
+    given = {**ROUND_1, "credibilities": {"1": 0.5, "2": 0.4, "3": 1.0}, **more}
+    return next_round(first_history(), 1, **given, graph=graph, evaluation=evaluation)[:2]
+
+
+def test_a_full_graph_with_mdm_orders_all_opponents() -> None:
+    weights, kept = ask("mdm", "full", credibilities=ONES)
+    assert weights["3"] == near({"1": 0.40, "2": 0.54})
+    assert kept == {"1": ["3", "2"], "2": ["3", "1"], "3": ["2", "1"]}
+
+
+def test_a_full_graph_without_evaluation_keeps_the_order_of_the_agents() -> None:
+    assert ask("none", "full")[1] == {"1": ["2", "3"], "2": ["1", "3"], "3": ["1", "2"]}
+
+
+def test_mdm_without_intimacy_and_self_orientation() -> None:
+    weights, kept = ask("mdm_without_i_and_s")
+    assert weights == near({"1": {"2": 0.24, "3": 0.3}, "2": {"1": 0.4, "3": 0.3}, "3": {"1": 0.4, "2": 0.24}})
+    assert kept == {"1": ["3"], "2": ["1"], "3": ["1"]}
+    history = next_round(first_history(), 1, **ROUND_1, credibilities=ONES).history
+    later = next_round(history, 2, **ROUND_2, credibilities=ONES, evaluation="mdm_without_i_and_s").weights
+    assert later["1"] == near({"2": 0.7, "3": 0.45})
+
+
+def test_self_evaluation_hears_those_above_the_mean_of_all() -> None:
+    assert ask("self")[1] == {"1": ["2"], "2": ["1"], "3": ["1", "2"]}  # 0.8, 0.6, 0.3: mean 0.5667
+    assert ask("self", "full")[1] == {"1": ["2", "3"], "2": ["1", "3"], "3": ["1", "2"]}
+    assert ask("self", thresholds=None, confidences={"1": 0.9, "2": 0.5, "3": 0.1})[1] == {
+        "1": [],
+        "2": ["1"],
+        "3": ["1"],
+    }
+
+
+@pytest.mark.parametrize("h", [0.1, 0.3, 0.35, 0.6])
+def test_nobody_is_above_the_mean_of_equals(h: float) -> None:
+    assert ask("self", thresholds=None, confidences=dict.fromkeys("123", h))[1] == {"1": [], "2": [], "3": []}
+
+
+def test_peer_evaluation() -> None:
+    given: dict[str, dict[str, float | None]] = {
+        "1": {"2": 0.4, "3": 0.2, "1": 1.0},
+        "2": {"1": 0.5, "3": None},
+        "3": {"1": 0.7, "2": 0.6},
+    }
+    scores = peer_means(given)
+    assert scores == near({"1": 0.6, "2": 0.5, "3": 0.2})
+    assert ask("peer", peer_scores=scores)[1] == {"1": ["2"], "2": ["1"], "3": ["1", "2"]}  # mean 0.4333
+    assert ask("peer", "full", peer_scores=scores)[1]["2"] == ["1", "3"]
+
+
+def test_an_unknown_peer_score_does_not_count() -> None:
+    assert peer_means({"1": {"2": None}, "2": {}, "3": {}}) == {"1": None, "2": None, "3": None}
+    weights, kept = ask("peer", peer_scores={"1": None, "2": 0.5, "3": 0.2})
+    assert weights["1"] == {"2": 0.5, "3": 0.2}
+    assert weights["2"] == {"3": 0.2}
+    assert kept == {"1": ["2"], "2": [], "3": ["2"]}  # mean 0.35
+    assert ask("peer", "full", peer_scores={"1": None, "2": 0.5, "3": 0.2})[1]["2"] == ["3", "1"]
+
+
+def test_a_sparse_graph_without_evaluation_draws_half_of_the_opponents() -> None:
+    weights = {j: {i: 1.0 for i in "abcde" if i != j} for j in "abcde"}
+    drawn = [heard(weights, evaluation="none", d=d, seed=s) for d in range(1, 6) for s in range(5)]
+    assert all(len(sources) == 2 for kept in drawn for sources in kept.values())
+    assert all(j not in kept[j] and kept[j] == sorted(kept[j]) for kept in drawn for j in kept)
+    assert heard(weights, evaluation="none", d=1, seed=0) == drawn[0]
+    assert len({json.dumps(kept) for kept in drawn}) > 20
+    assert {i for kept in drawn for i in kept["a"]} == set("bcde")
+    assert [len(s) for s in ask("none")[1].values()] == [1, 1, 1]
+    assert [len(heard({j: {} for j in "abcd"}, evaluation="none")[j]) for j in "abcd"] == [2] * 4  # of 3
+
+
+# --- history --------------------------------------------------------------------------------------------------------
+
+
+def test_an_agent_without_an_answer_keeps_what_it_had() -> None:
+    silent: dict[str, Any] = {"confidences": {"1": 0.9, "2": 0.7, "3": None}, "similarities": {"1|2": 0.9}}
+    weights, _, history = next_round(first_history(), 1, **silent, credibilities=ONES)
+    assert history["confidence"]["3"] == 0.3
+    assert history["similarity"] == {"1|2": 0.9, "1|3": 1.0, "2|3": 1.0}
+    assert weights["1"] == near({"2": 0.06, "3": 0.0})
+    assert weights["3"] == {"1": 0.0, "2": 0.0}
+    history = next_round(first_history(), 1, **ROUND_1, credibilities=ONES).history
+    later = next_round(history, 2, **silent, credibilities=ONES).history
+    assert later["confidence"]["3"] == 0.3
+    assert later["similarity"] == near({"1|2": 0.9, "1|3": 0.5, "2|3": 0.1})
+
+
+def test_a_history_of_another_debate_is_refused() -> None:
+    history = next_round(first_history(), 1, **ROUND_1, credibilities=ONES).history
+    with pytest.raises(ValueError, match="is kept 0 to 0 times"):
+        next_round(history, 1, **ROUND_1, credibilities=ONES)
+    with pytest.raises(KeyError):
+        next_round(first_history(), 2, **ROUND_1, credibilities=ONES)
+
+
+def test_pairs_have_one_key() -> None:
+    assert pair("agent-2", "agent-10") == pair("agent-10", "agent-2") == "agent-10|agent-2"
+
+
+# --- properties -----------------------------------------------------------------------------------------------------
+
+SHARE = st.floats(0, 1)
+
+
+@given(st.lists(st.floats(0, 1e9), min_size=1, max_size=12), st.sampled_from(get_args(Pruning)))
+def test_whoever_has_edges_keeps_one_of_the_most_weight(values: list[float], pruning: Pruning) -> None:
+    weights = {f"agent-{k}": w for k, w in enumerate(values)}
+    kept = PRUNED[pruning](weights)
+    assert kept == [i for i in weights if i in kept]  # in order, each once
+    assert any(weights[i] == max(values) for i in kept)
+    for i in kept:  # nobody left out weighs more, but for rounding
+        assert all(weights[o] <= weights[i] * (1 + 1e-8) for o in weights if o not in kept)
+
+
+@st.composite
+def debates(draw: st.DrawFn) -> tuple[dict[str, float], list[dict[str, Any]]]:
+    """Credibilities, and what each of some rounds brings."""
+    agents = [f"agent-{k}" for k in range(1, draw(st.integers(2, 6)) + 1)]
+    keys = [pair(a, b) for k, a in enumerate(agents) for b in agents[k + 1 :]]
+    rounds = [
+        {
+            "confidences": {a: draw(st.none() | SHARE) for a in agents},
+            "similarities": draw(st.fixed_dictionaries({}, optional={k: st.floats(-1.001, 1.001) for k in keys})),
+        }
+        for _ in range(draw(st.integers(1, 4)))
+    ]
+    return {a: draw(st.floats(1e-3, 1)) for a in agents}, rounds
+
+
+@given(
+    debates(),
+    st.sampled_from(get_args(Graph)),
+    st.sampled_from(get_args(Evaluation)),
+    st.sampled_from(get_args(Pruning)),
+    st.sampled_from([THRESHOLDS, None]),
+)
+def test_any_debate(
+    debate: tuple[dict[str, float], list[dict[str, Any]]],
+    graph: Graph,
+    evaluation: Evaluation,
+    pruning: Pruning,
+    t: Any,
+) -> None:
+    given_credibilities, rounds = debate
+    agents = list(given_credibilities)
+    history: History = first_history()
+    times = dict.fromkeys(agents, 0)
+    for d, brought in enumerate(rounds, 1):
+        more: dict[str, Any] = {"graph": graph, "evaluation": evaluation, "pruning": pruning, "thresholds": t}
+        more["peer_scores"] = brought["confidences"]
+        weights, kept, history = next_round(history, d, **brought, credibilities=given_credibilities, **more)
+        assert list(weights) == list(kept) == agents
+        for j in agents:
+            assert j not in weights[j]
+            assert j not in kept[j]
+            assert len(set(kept[j])) == len(kept[j]) <= len(agents) - 1
+            assert all(math.isfinite(w) and w >= 0 for w in weights[j].values())
+            if evaluation in ("none", "mdm", "mdm_without_i_and_s"):
+                assert kept[j]
+                assert set(weights[j]) == set(agents) - {j}
+            for i in kept[j]:
+                times[i] += 1
+        assert history["kept"] == times
+        assert all(self_orientation(d + 1, len(agents), p) >= 0 for p in times.values())
+        history = json.loads(json.dumps(history))
+
+
+@given(st.integers(2, 7), st.integers(1, 5), SHARE, st.floats(-1, 1), st.floats(1e-3, 1))
+def test_equal_agents_have_equal_weights_and_all_are_heard(
+    n: int, last: int, h: float, cosine: float, c: float
+) -> None:
+    agents = [f"agent-{k}" for k in range(n)]
+    given_cosines = {pair(a, b): cosine for a in agents for b in agents if a != b}
+    history = first_history()
+    for d in range(1, last + 1):
+        weights, kept, history = next_round(
+            history, d, dict.fromkeys(agents, h), given_cosines, dict.fromkeys(agents, c)
+        )
+        assert len({w for edges in weights.values() for w in edges.values()}) == 1
+        assert kept == {j: [i for i in agents if i != j] for j in agents}
