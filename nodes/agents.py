@@ -15,7 +15,7 @@ from moot.nodes.settings import Settings
 from moot.nodes.show import show_heard, show_opponents
 from moot.nodes.speakers import SHARED_ROLES, Agent, declared, hand_over, named_once, needs_for, new_turn, numbered
 from moot.nodes.state import DebaterState, DebateState, Turn
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 Topology = Callable[[str, Sequence[str]], list[str]]
 """From an agent's name and those of all agents, whom that agent hears."""
@@ -49,6 +49,12 @@ class AgentsSettings(Settings):
     def roles(self) -> set[str]:
         """Who may have a model of its own."""
         return {agent.name for agent in self.agents} | self.other_roles | SHARED_ROLES
+
+    @model_validator(mode="after")
+    def _enough_agents(self) -> AgentsSettings:
+        if self.min_agents > len(self.agents):
+            raise ValueError(f"min_agents: there are only {len(self.agents)} agents")
+        return self
 
 
 class RoundsSettings(AgentsSettings):

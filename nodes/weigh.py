@@ -15,7 +15,7 @@ from moot.nodes.score import mean_cosine
 from moot.nodes.state import DebateState, Turn
 from moot.nodes.trust import THRESHOLDS, Evaluation, Graph, Pruning, credibilities
 from moot.retrievers import Encoder
-from pydantic import Field
+from pydantic import Field, field_validator
 
 
 class WeighingSettings(RoundsSettings):
@@ -37,6 +37,13 @@ class WeighingSettings(RoundsSettings):
         THRESHOLDS, description="Thresholds that confidences are recalibrated by, ascending; null for none."
     )
     seed: int = Field(0, ge=0, lt=2**31, description="Seed of a graph that is drawn at random.")
+
+    @field_validator("recalibration")
+    @classmethod
+    def _ascending(cls, given: tuple[float, float, float] | None) -> tuple[float, float, float] | None:
+        if given is not None and not 0 <= given[0] <= given[1] <= given[2] <= 1:
+            raise ValueError("three thresholds from 0 to 1, ascending, e.g. [0.3, 0.6, 0.8]")
+        return given
 
 
 async def similarities(answers: Sequence[Turn], encoder: Encoder) -> dict[str, float]:
@@ -102,7 +109,7 @@ def weigh_node() -> Node:
             seed=settings.seed,
             n=len(settings.agents),
         )
-        history = {key: found.history[key] for key in ("reliability", "similarity")}  # type: ignore[literal-required]
+        history = {key: found.history[key] for key in ("reliability", "similarity")}
         counted = {"recalibrated": found.history["confidence"], "participation": found.history["kept"]}
         entry = {"round": d, "confidence": raw, **counted, **history, "weights": found.weights, "kept": found.kept}
         return {"graphs": [*state["graphs"], entry]}
