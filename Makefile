@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO_CLAIM := The kilogram is no longer defined by a metal cylinder kept in France.
 
-.PHONY: setup demo test check bench clean
+.PHONY: setup demo test check docs bench clean
 
 setup: $(VENV)/.ready
 
@@ -25,8 +25,14 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: setup
+	mkdir -p docs
+	$(BIN)/moot graphs --drawings > docs/graphs.md.new
+	mv docs/graphs.md.new docs/graphs.md
+
 bench: setup
-	$(BIN)/python tests/benchmarks/latency.py
+	$(BIN)/python -m tests.benchmarks.latency
+	$(BIN)/python -m tests.benchmarks.agents
 	$(BIN)/python tests/benchmarks/retrieval.py
 
 clean:

@@ -77,8 +77,15 @@ def verify(
 
 
 @app.command()
-def graphs() -> None:
+def graphs(
+    drawings: Annotated[bool, typer.Option("--drawings", help="Print a Markdown page with their drawings.")] = False,
+) -> None:
     """List the debate systems."""
+    if drawings:
+        from moot.cli.drawings import drawings_page
+
+        print(drawings_page(), end="")  # noqa: T201
+        return
     from moot.cli.tables import graphs_table, show
 
     show(graphs_table())

@@ -1,217 +1,258 @@
-"""A debate on the screen, line by line as it happens. Everything from models and evidence is printed as plain text."""
+"""A debate on the screen as it happens. What is printed follows from what was written, whichever graph's node wrote it.
+
+A turn grows while its speaker works (a query, what was found, an answer), and a debate's subgraphs hand their turns on
+as they are: each field of a turn is printed once, when it first appears.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from moot.nodes.agree import METRICS, agreed_answer, answers_of
-from moot.nodes.debate import verdict_citations, verdict_turns
+from moot.cli.screen import Screen, has_rounds, numbered, titled
+from moot.cli.verdict import show_end
 from moot.nodes.settings import Settings
-from moot.nodes.state import merge_turns
+from moot.nodes.speakers import POOL
+from moot.nodes.state import Turn, Vote, merge_turns
 from moot.nodes.task import full_answer
-from moot.retrievers.evidence import clean
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+
+FIELDS = (
+    "thought",
+    "tool",
+    "query",
+    "retrieval",
+    "selected",
+    "comparisons",
+    "agree",
+    "preferred",
+    "comment",
+    "score",
+    "summary",
+    "answer",
+)
+"""Fields of turns that are printed, in this order, each by the method of its name."""
+OFTEN_EMPTY = {"thought", "query"}
+"""Fields that are worth a line only where they hold something."""
+ANSWERS = {"respond": "answers", "judge": "decides", "summarise": "concludes"}
+"""What somebody does who gives an answer, by the turn's step."""
+DECIDING = {"judge", "summarise"}
+"""Steps that come after a debate has stopped."""
+STOPS = {
+    "max_rounds": "The rounds are used up.",
+    "budget_exhausted": "The budget is used up.",
+    "judge_preference": "The debate stops: the moderator prefers an answer.",
+}
+NAMED_VOTERS = 8
+"""Of more voters for one answer only the number is printed."""
 
 
-class Transcript:
-    """Prints what nodes write. Nodes that it does not know print nothing."""
+class Transcript(Screen):
+    """Prints what nodes write."""
 
     def __init__(self, console: Console, settings: Settings) -> None:
-        self.console = console
         self.settings: Any = settings
-        self.turns: list[Any] = []
-        self.round = 0
-        self.agreed = False
+        self.speakers = [one.name for one in getattr(settings, "debaters", getattr(settings, "agents", ()))]
+        super().__init__(console, self.speakers)
+        self.in_rounds = has_rounds(type(settings).model_fields)
+        self.round = -1
+        self.turns: list[Turn] = []
+        self.pieces: dict[str, Any] = {}
+        self.said: set[tuple[Any, ...]] = set()
+        self.drawn: set[int] = set()
+        self.thoughts: dict[str, str] = {}
+        self.last_votes: tuple[int, Sequence[Vote]] | None = None
 
-    def update(self, node: str, written: Mapping[str, Any], state: Mapping[str, Any]) -> None:
-        """What a node wrote, and the state before it."""
-        self.turns = merge_turns(self.turns, written.get("turns"))
-        say = getattr(self, f"_{node}", None)
-        if say is not None and written and not written.get("error"):
-            say(written)
-
-    def line(self, agent: str, what: str, text: str, style: str = "") -> None:
-        """One line: who, what, and a text that wraps under itself."""
-        head, body = f"  {agent:<10} {what:<10} ", Text(clean(str(text)), style=style)
-        if not self.console.is_terminal:
-            self.console.print(Text(head) + body)
+    def update(self, written: Mapping[str, Any]) -> None:
+        """What a node wrote. Errors are said at the end."""
+        if written.get("error"):
             return
-        row = Table.grid()
-        row.add_column(width=len(head), style="dim")
-        row.add_column()
-        row.add_row(Text(head), body)
-        self.console.print(row)
-
-    def say(self, text: str, style: str = "") -> None:
-        """A line of our own."""
-        self.console.print(Text(text, style=style))
-
-    # --- what nodes write -------------------------------------------------------------------------------------------
-
-    def _open(self, written: Mapping[str, Any]) -> None:
-        task = written["task"]
-        self.say(f"{task['subject'].capitalize()}: {clean(written['claim'])}", "bold")
-        answers = ", ".join(full_answer(task, label) for label in task["labels"]) or task["kind"].replace("_", " ")
-        self.say(f"Graph {written['graph']}; answers: {clean(answers)}", "dim")
-
-    def _formulate_query(self, written: Mapping[str, Any]) -> None:
-        turn = written["turns"][0]
-        self._round(turn["round"])
-        self.line(turn["agent"], "asks", turn["query"])
-
-    def _retrieve(self, written: Mapping[str, Any]) -> None:
-        turn = written["turns"][0]
-        self._round(turn["round"])
-        for piece in written["evidence"]:
-            self.line(turn["agent"], "finds", f"{piece['title']} ({piece['source']}) [{piece['id']}]")
-        if not written["evidence"]:
-            asked = " and ".join(reading["retriever"] for reading in written["corpora"])
-            self.line(turn["agent"], "finds", f"nothing in {asked}")
-
-    def _respond(self, written: Mapping[str, Any]) -> None:
-        turn = written["turns"][0]
-        self._round(turn["round"])
-        if turn["answer"] is None:
-            self.line(turn["agent"], "answers", f"nothing that can be used ({turn['outcome']})", "yellow")
-        else:
-            self.line(turn["agent"], "answers", f"{turn['answer']} - {turn['rationale']}", "cyan")
-
-    def _faithfulness(self, written: Mapping[str, Any]) -> None:
-        self._scores(written["turns"][0])
-
-    _answer_relevance = _faithfulness
-    _consistency = _faithfulness
-
-    def _scores(self, key: Mapping[str, Any]) -> None:
-        turn = next(t for t in answers_of(self.turns, key["round"]) if t["agent"] == key["agent"])
-        given = [metric for metric in METRICS if metric in turn["scores"]]
-        if len(given) == len(self._gates()) or "consistency" in given:
-            marks = "; ".join(
-                self._mark(metric, turn["scores"][metric], self._searches(turn["agent"])) for metric in given
-            )
-            self.line(turn["agent"], f"scores r{turn['round']}", marks)
-
-    def _gates(self) -> list[str]:
-        """The scores that have thresholds, and so decide whether a consensus is stable."""
-        return [metric for metric in METRICS if hasattr(self.settings, f"{metric}_threshold")]
-
-    def _searches(self, agent: str) -> bool:
-        return any(d.name == agent and d.retriever for d in self.settings.debaters)
-
-    def _mark(self, metric: str, value: float | None, searches: bool) -> str:
-        name = metric.replace("_", " ")
-        threshold = getattr(self.settings, f"{metric}_threshold", None)
-        if threshold is None:
-            return f"{name} {'unknown' if value is None else f'{value:.2f}'}"
-        if value is None and metric == "faithfulness" and not searches:
-            return f"{name} not applicable"
-        if value is None:
-            return f"{name} unknown (needs {threshold:.2f})"
-        return f"{name} {value:.2f} {'>=' if value >= threshold else '<'} {threshold:.2f}"
-
-    def _compare_answers(self, written: Mapping[str, Any]) -> None:
-        if not written.get("votes"):
-            return
-        given = ", ".join(f"{v['agent']} {v['answer'] or 'no answer'}" for v in written["votes"])
-        agreed = self.agreed = agreed_answer(written["votes"]) is not None
-        left = written["rounds"] < self.settings.max_rounds
-        if agreed:
-            why = "they agree" + ("; the scores decide whether that is stable" if self._scored() else self._then(left))
-        else:
-            why = "they differ, so the debate goes on" if left else "they differ, and the rounds are used up"
-        self.say(f"  Round {written['rounds']}: {given}: {why}.", "magenta")
-
-    def _then(self, left: bool) -> str:
-        """What an agreement leads to where no scores gate it."""
-        if getattr(self.settings, "scoring", "on") != "all_rounds":
-            return ""
-        return ", but every round is run" if left else "; the rounds are used up, so the judge decides"
-
-    def _scored(self) -> bool:
-        return bool(self._gates()) and self.settings.scoring == "on"
-
-    def _average_scores(self, written: Mapping[str, Any]) -> None:
-        last = answers_of(self.turns)
-        agreed = self.agreed
-        low = [
-            f"{t['agent']}'s {metric.replace('_', ' ')}"
-            for t in last
-            for metric in self._gates()
-            if not self._reached(metric, t["scores"]) and (metric != "faithfulness" or self._searches(t["agent"]))
-        ]
-        if agreed and low:
-            left = last[0]["round"] < self.settings.max_rounds
-            then = "another round" if left else "the judge decides"
-            self.say(f"  The consensus is not stable ({', '.join(low)} below the threshold): {then}.", "magenta")
-
-    def _reached(self, metric: str, scores: Mapping[str, float | None]) -> bool:
-        value = scores.get(metric)
-        return value is not None and value >= getattr(self.settings, f"{metric}_threshold")
-
-    def _agree(self, written: Mapping[str, Any]) -> None:
-        self.say(f"  The debate stops: {written['stop_reason']}.", "magenta")
-
-    def _judge(self, written: Mapping[str, Any]) -> None:
-        self.line("judge", "decides", f"{written['answer']} - {written['turns'][0]['rationale']}", "cyan")
-
-    def _round(self, number: int) -> None:
-        if number > self.round:
-            self.round = number
-            self.say(f"Round {number}", "bold")
-
-    # --- the end ----------------------------------------------------------------------------------------------------
+        if written.get("graph"):
+            self._opening(written)
+        turns = written.get("turns") or []
+        self.turns = merge_turns(self.turns, turns)
+        for piece in written.get("evidence") or []:
+            self.pieces.setdefault(piece["id"], piece)
+        late = any(turn["step"] in DECIDING for turn in turns)
+        if late:
+            self._stop(written)
+        for turn in turns:
+            self._turn(turn, written)
+        self._votes(written)
+        for entry in written.get("graphs") or []:
+            self._hearing(entry)
+        if not late:
+            self._stop(written)
 
     def close(self, document: Mapping[str, Any]) -> None:
         """The verdict with its citations, what it cost, and what went wrong."""
-        if document["status"] == "done":
-            self._verdict(document)
-        elif document["status"] == "interrupted":
-            self.say("Interrupted: no verdict.", "bold red")
-        else:
-            error = document["error"]
-            self.say(f"No verdict ({error['kind']} at {error['where']}): {clean(error['detail'])}", "bold red")
-        self._costs(document)
-        demo = [w for w in document["warnings"] if w["kind"] == "demo_model"]
-        others = [w for w in document["warnings"] if w["kind"] != "demo_model"]
-        if others:
-            self.say("Warnings:", "yellow")
-        for warned in others:
-            self.say(f"  {warned['kind']} ({warned['where']}): {clean(warned['detail'])}", "yellow")
-        for warned in demo:
-            self.say(warned["detail"], "yellow")
+        show_end(self, document)
 
-    def _verdict(self, document: Mapping[str, Any]) -> None:
-        answer = clean(full_answer(document["task"], document["answer"]))
-        self.say(f"Verdict: {answer} ({document['stop_reason']})", "bold green")
-        for turn in verdict_turns(dict(document)):
-            self.line(turn["agent"], "because", turn.get("rationale") or "")
-        known = {piece["id"]: piece for piece in document["evidence"]}
-        for citation in verdict_citations(dict(document)):
-            piece = known[citation["evidence_id"]]
-            at = piece.get("url") or piece["source"]
-            summary = "summary_of" in piece
-            found = "found word for word" + " in a summary" * summary
-            found = found if citation["verified"] else f"not found in the {'summary' if summary else 'text'}"
-            self.line("", "cites", f'[{piece["id"]}] {piece["title"]} ({at}): "{citation["quote"]}" ({found})')
-        if not verdict_citations(dict(document)):
-            self.line("", "cites", "nothing")
+    def _opening(self, written: Mapping[str, Any]) -> None:
+        task = written["task"]
+        self.say(f"{task['subject'].capitalize()}: {written['claim']}", "bold")
+        answers = ", ".join(full_answer(task, label) for label in task["labels"]) or task["kind"].replace("_", " ")
+        self.say(f"Graph {written['graph']}; answers: {answers}", "dim")
 
-    def _costs(self, document: Mapping[str, Any]) -> None:
-        usage = document["usage"]
-        read = "; ".join(f"{c['agent']} read {c['retriever']}{_instead(c)}" for c in document["corpora"])
-        models = ", ".join(sorted({m["model"] for m in document["models"].values()}))
-        uncounted = f" ({usage['uncounted']} calls uncounted)" if usage["uncounted"] else ""
-        self.say(
-            f"{usage['prompt_tokens']:,} + {usage['completion_tokens']:,} tokens{uncounted} in {usage['calls']} calls, "
-            f"{document['rounds']} rounds, {document['seconds']:.1f} s; {models or 'no model'}; {read or 'no source'}.",
-            "dim",
+    def _heading(self, number: int) -> None:
+        if self.in_rounds and number > self.round:
+            self.round = number
+            self.say(f"Round {number}", "bold")
+
+    # --- turns, field by field --------------------------------------------------------------------------------------
+
+    def _turn(self, turn: Turn, written: Mapping[str, Any]) -> None:
+        for field in FIELDS:
+            key = (*key_of(turn), field)
+            if field in turn and key not in self.said and (turn.get(field) or field not in OFTEN_EMPTY):
+                self.said.add(key)
+                if turn["step"] != "retrieve":  # what all share is looked for before the first round
+                    self._heading(turn["round"])
+                getattr(self, f"_{field}")(turn, written)
+
+    def _thought(self, turn: Turn, written: Mapping[str, Any]) -> None:
+        if self.thoughts.get(turn["agent"]) != turn["thought"]:  # one thought may lead to several searches
+            self.thoughts[turn["agent"]] = turn["thought"]
+            self.line(turn["agent"], "thinks", turn["thought"])
+
+    def _tool(self, turn: Turn, written: Mapping[str, Any]) -> None:
+        query = turn.get("query") or "(not carried out)"
+        self.line(turn["agent"], numbered("asks", turn), f"{turn['tool']}: {query}")
+
+    def _query(self, turn: Turn, written: Mapping[str, Any]) -> None:
+        if "tool" not in turn and "retrieval" not in turn:  # a query that comes with its findings is the claim itself
+            self.line(turn["agent"], "asks", turn["query"] or "")
+
+    def _retrieval(self, turn: Turn, written: Mapping[str, Any]) -> None:
+        what = numbered("finds", turn)
+        choice = turn["agent"] == POOL and getattr(self.settings, "selection", False)
+        for number, piece in enumerate(self._known(turn), 1):
+            place = f"{number}. " if choice else ""  # debaters name pieces of a pool by their numbers
+            self.line(turn["agent"], what, f"{place}{piece['title']} ({piece['source']}) [{piece['id']}]")
+        if not turn["evidence_ids"]:
+            asked = " and ".join(dict.fromkeys(reading["retriever"] for reading in written.get("corpora") or []))
+            self.line(turn["agent"], what, f"nothing in {asked}" if asked else "nothing")
+
+    def _selected(self, turn: Turn, written: Mapping[str, Any]) -> None:
+        if turn["selected"] is None:
+            self.line(turn["agent"], "selects", "nothing: its reply could not be used", "yellow")
+            return
+        chosen = "; ".join(map(titled, self._known(turn))) if turn["selected"] else "nothing"
+        dropped = ", ".join(map(str, turn.get("dropped") or []))
+        self.line(
+            turn["agent"],
+            "selects",
+            reasoned(chosen + f" (there is no item {dropped})" * bool(dropped), turn["reason"]),
         )
 
+    def _known(self, turn: Turn) -> list[Any]:
+        return [self.pieces[id] for id in turn.get("evidence_ids", []) if id in self.pieces]
 
-def _instead(reading: Mapping[str, Any]) -> str:
-    """Why a debater did not read the web, where that is what it asked for."""
-    fell_back = reading["requested"] == "web" and reading["retriever"].startswith("bm25:")
-    return " (in place of the web: neither TAVILY_API_KEY nor SERPER_API_KEY is set)" if fell_back else ""
+    def _comparisons(self, turn: Turn, written: Mapping[str, Any]) -> None:
+        for check in turn["comparisons"]:
+            found = {True: "means the same as", False: "differs from", None: "no usable reply on"}[check["same"]]
+            self.line(
+                turn["agent"], numbered("compared", turn), reasoned(f'{found} "{check["with"]}"', check["reason"])
+            )
+
+    def _agree(self, turn: Turn, written: Mapping[str, Any]) -> None:
+        found = {True: "agreement", False: "no agreement", None: unusable(turn)}[turn["agree"]]
+        self.line(turn["agent"], "finds", reasoned(found, turn.get("reason")), "magenta")
+
+    def _preferred(self, turn: Turn, written: Mapping[str, Any]) -> None:
+        none = "no answer yet" if turn.get("outcome", "ok") == "ok" else unusable(turn)
+        self.line(turn["agent"], "prefers", reasoned(turn["preferred"] or none, turn.get("reason")), "magenta")
+
+    def _comment(self, turn: Turn, written: Mapping[str, Any]) -> None:
+        comment, sure = turn["comment"], turn.get("confidence")
+        said = unusable(turn) if comment is None else comment + f" (sure: {sure:g} of 10)" * (sure is not None)
+        self.line(turn["agent"], "reviews", f"{turn.get('reviewed', 'an answer')}: {said}")
+
+    def _score(self, turn: Turn, written: Mapping[str, Any]) -> None:
+        given = unusable(turn) if turn["score"] is None else f"{turn['score']:.2f}"
+        self.line(turn["agent"], "scores", f"{turn.get('reviewed', 'an answer')}: {given}")
+
+    def _summary(self, turn: Turn, written: Mapping[str, Any]) -> None:
+        self.line(turn["agent"], "sums up", turn["summary"] or unusable(turn))
+
+    def _answer(self, turn: Turn, written: Mapping[str, Any]) -> None:
+        what = ANSWERS.get(turn["step"], turn["step"])
+        what = f"answer {turn['number']}" if "number" in turn else what
+        if turn["answer"] is None:
+            self.line(turn["agent"], what, unusable(turn), "yellow")
+            return
+        sure = turn.get("confidence")
+        answer = turn["answer"] + (f" (confidence {sure:.2f})" if sure is not None else "")
+        self.line(turn["agent"], what, f"{answer} - {turn['rationale']}", "cyan")
+
+    # --- rounds -----------------------------------------------------------------------------------------------------
+
+    def _votes(self, written: Mapping[str, Any]) -> None:
+        votes = written.get("votes") or []
+        now = (written.get("rounds") or 0, votes)
+        if len(votes) < max(2, self._voters(now[0])) or now == self.last_votes:
+            return
+        self.last_votes = now
+        self.say(f"{f'Round {now[0]}' if self.in_rounds else 'Votes'}: {tally(votes)}.", "magenta", 2)
+
+    def _voters(self, round: int) -> int:
+        """How many answer in a round: those declared, without those whose models failed in earlier rounds."""
+        failed = {t["agent"] for t in self.turns if t.get("outcome") == "failed" and t["round"] < round}
+        return len(set(self.speakers) - failed)
+
+    def _hearing(self, entry: Mapping[str, Any]) -> None:
+        """Who hears whom in a round, with the weights that decided it."""
+        if entry["round"] in self.drawn:
+            return
+        self.drawn.add(entry["round"])
+        self._heading(entry["round"])
+        for reader, kept in entry["kept"].items():
+            weights = entry.get("weights", {}).get(reader, {})
+            others = [source for source in weights if source not in kept]
+            heard = ", ".join(weighted(source, weights) for source in kept) or "nobody"
+            left = f"; not {', '.join(weighted(source, weights) for source in others)}" if others else ""
+            self.line(reader, "hears", heard + left)
+
+    def _stop(self, written: Mapping[str, Any]) -> None:
+        reason = written.get("stop_reason")
+        if reason and reason != "single_pass":
+            self.say(STOPS.get(reason, f"The debate stops: {reason}."), "magenta", 2)
+
+
+def key_of(turn: Turn) -> tuple[Any, ...]:
+    """What tells a turn from others."""
+    return (turn["round"], turn["phase"], turn["agent"], turn["step"], turn.get("number"))
+
+
+def reasoned(what: str, reason: str | None) -> str:
+    """A finding with its reason."""
+    return f"{what} - {reason}" if reason else what
+
+
+def unusable(turn: Turn) -> str:
+    """What is said of a reply that could not be used."""
+    return f"nothing that can be used ({turn.get('outcome', 'unparsed')})"
+
+
+def weighted(name: str, weights: Mapping[str, float]) -> str:
+    """A name with its weight, where it has one."""
+    return f"{name} ({weights[name]:.2f})" if name in weights else name
+
+
+def tally(votes: Sequence[Vote]) -> str:
+    """Each answer with who gave it: ``SUPPORTS from agent-1, agent-3; REFUTES from agent-2``."""
+    by_group: dict[int | None, list[Vote]] = {}
+    for vote in votes:
+        by_group.setdefault(vote["group"], []).append(vote)
+    return "; ".join(
+        f"{same[0]['answer'] or 'no answer'} from {voters(same, len(votes))}" for same in by_group.values()
+    )
+
+
+def voters(votes: Sequence[Vote], total: int) -> str:
+    """Who gave one answer: by name, or by number where one agent gave several; how many where they are many."""
+    if len(votes) > NAMED_VOTERS:
+        return f"{len(votes)} of {total}"
+    if numbers := [str(vote["number"]) for vote in votes if "number" in vote]:
+        return f"answer{'s' * (len(votes) > 1)} {', '.join(numbers)}"
+    return ", ".join(vote["agent"] for vote in votes)

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from moot.cli.output import check_writable, give
+from moot.cli.scores import ScoredTranscript
 from moot.cli.show import Transcript
 from moot.graphs import DebateSystem
 from moot.nodes.debate import closing
+from moot.nodes.debaters import DebaterSettings
 from moot.nodes.settings import Settings
 from moot.retrievers.endpoint import close_clients
 from moot.retrievers.errors import USER_KINDS
@@ -28,7 +30,7 @@ def debate(
     if out is not None:
         check_writable(out)
     console = Console(stderr=as_json, quiet=as_json, soft_wrap=not Console().is_terminal)
-    transcript = Transcript(console, settings)
+    transcript = (ScoredTranscript if isinstance(settings, DebaterSettings) else Transcript)(console, settings)
     document = asyncio.run(run_debate(system, given, settings, transcript.update))
     give(document, as_json=as_json, out=out)
     if not as_json:
@@ -40,11 +42,9 @@ async def run_debate(
     system: DebateSystem,
     given: Mapping[str, Any],
     settings: Settings,
-    update: Callable[[str, dict[str, Any], dict[str, Any]], None],
+    update: Callable[[dict[str, Any]], None],
 ) -> dict[str, Any]:
     """The result document of a debate on the ``given`` input; ``update`` is told what each node wrote.
-
-    It gets the node's name, what it wrote, and the state before it.
 
     An interrupted debate yields the document too, with what there was.
     """
@@ -55,8 +55,8 @@ async def run_debate(
             if mode == "values" and not place:
                 state = chunk
             elif mode == "updates":
-                for name, written in chunk.items():
-                    update(name, written or {}, state)
+                for written in chunk.values():
+                    update(written or {})
     except asyncio.CancelledError:
         if "started_at" not in state:
             raise

@@ -72,7 +72,8 @@ def debate(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
         return "close"
     pool = state["evidence"] if settings.web_titles else without_titles(state["evidence"], state["corpora"])
     shown = {"pool": pool} if settings.selection else {"evidence": pool}
-    return talk("debater", state, settings.debaters, lambda round: settings.sequential_talk and round > 1, **shown)
+    in_turn = settings.sequential_talk
+    return talk("debater", state, settings.debaters, lambda round: in_turn and round > 1, also_before=in_turn, **shown)
 
 
 def first_step(state: DebaterState, runtime: Runtime[Any]) -> Literal["select", "respond"]:

@@ -16,17 +16,27 @@ from moot.nodes.debate import close_node, open_node
 from moot.nodes.respond import respond_node
 from moot.nodes.retrieve import retrieve_node
 from moot.nodes.run import DebateGraph, settings_of
+from moot.nodes.settings import Source
 from moot.nodes.speakers import AGENT, SingleReaderSettings, single_needs, to_agent, to_pool
 from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
 from moot.nodes.vote import conclude_node
+from pydantic import Field
+
+
+class RagSettings(SingleReaderSettings):
+    """Settings of retrieval-augmented generation."""
+
+    sources: tuple[Source, ...] = Field(
+        ("chroma", "web"), min_length=1, max_length=10, description="Where evidence is looked for, as for a debater."
+    )
 
 
 def search(state: DebateState, runtime: Runtime[Any]) -> Send | str:
     """The agent looks for the claim itself."""
-    return to_pool(state, settings_of(runtime, SingleReaderSettings), AGENT)
+    return to_pool(state, settings_of(runtime, RagSettings), AGENT)
 
 
-builder = DebateGraph(SingleReaderSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
+builder = DebateGraph(RagSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
 builder.add_node("open", open_node("rag", single_needs))
 builder.add_node("retrieve", retrieve_node())
 builder.add_node("answer", respond_node("rag/answer"))

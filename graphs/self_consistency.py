@@ -20,7 +20,7 @@ from moot.nodes.respond import respond_node
 from moot.nodes.run import DebateGraph, settings_of
 from moot.nodes.speaker import tokens_of
 from moot.nodes.speakers import AGENT, SingleAgentSettings, hand_over, new_turn, single_needs
-from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
+from moot.nodes.state import ClaimInput, DebateState, StopReason, VerdictOutput
 from moot.nodes.vote import conclude_node
 from pydantic import Field
 
@@ -37,8 +37,14 @@ class SelfConsistencySettings(SingleAgentSettings):
         ge=1,
         le=1_000_000_000,
         description="Tokens of prompts and replies, in place of `samples`: the agent answers until they are used; the "
-        "last call may go beyond. For comparisons with a debate at equal cost.",
+        "last call may go beyond. For comparisons with a debate at equal cost. Answers in words are then compared by "
+        "their texts alone.",
     )
+
+
+def stop_reason(state: DebateState, settings: SelfConsistencySettings) -> StopReason:
+    """What ended the sampling."""
+    return "single_pass" if settings.budget is None else "budget_exhausted"
 
 
 def samples(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
@@ -52,15 +58,15 @@ def samples(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
     else:
         left = settings.budget - tokens_of(state["calls"])
         wanted = range(taken + 1, taken + 2) if left > 0 else range(0)
-    agent = {"name": AGENT, "tokens_left": left}
-    return [hand_over("answer", state, agent, new_turn(1, AGENT, number=i)) for i in wanted] or "conclude"
+    agents: list[dict[str, Any]] = [{"name": AGENT, "tokens_left": left, "sample": i} for i in wanted]
+    return [hand_over("answer", state, a, new_turn(1, AGENT, number=a["sample"])) for a in agents] or "conclude"
 
 
 builder = DebateGraph(SelfConsistencySettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
 builder.add_node("open", open_node("self_consistency", single_needs))
 builder.add_node("answer", respond_node("chain_of_thought/answer", more=shown_demonstrations(steps=True)))
 builder.add_node("count_tokens", count_node())
-builder.add_node("conclude", conclude_node(lambda state, s: "single_pass" if s.budget is None else "budget_exhausted"))
+builder.add_node("conclude", conclude_node(stop_reason, by_text=lambda settings: settings.budget is not None))
 builder.add_node("close", close_node())
 builder.add_edge(START, "open")
 builder.add_conditional_edges("open", samples, ["answer", "close"])

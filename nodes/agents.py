@@ -40,6 +40,12 @@ class AgentsSettings(Settings):
     other_roles: ClassVar[frozenset[str]] = frozenset()
     """Who else speaks."""
 
+    temperature: float | None = Field(
+        0.7,
+        ge=0,
+        le=2,
+        description="Sampling temperature; null leaves it to the endpoint. At 0, agents on one model hardly differ.",
+    )
     agents: Agents = Field(so_many(3), min_length=2, max_length=50, description="Who debates: a list, or how many.")
     min_agents: int = Field(
         2, ge=1, le=50, description="Fewest agents that a debate goes on with, when models cannot be reached."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from langchain_core.language_models import BaseChatModel
 from moot.nodes.answers import same_answer
@@ -16,7 +16,7 @@ from moot.nodes.show import show_claim
 from moot.nodes.speaker import Speaker, as_speaker
 from moot.nodes.state import DebateState, StopReason, Task, Turn, Vote
 from moot.prompts import as_data, fill, load
-from moot.retrievers.errors import ReplyError, WorldError
+from moot.retrievers.errors import Outcome, ReplyError, WorldError
 
 METRICS = ("faithfulness", "answer_relevance", "consistency")
 """Scores of answers that are averaged over a debate, where they were given."""
@@ -29,6 +29,12 @@ def answers_of(turns: Sequence[Turn], round: int | None = None) -> list[Turn]:
     given = [t for t in turns if t["step"] == "respond"]
     last = max((t["round"] for t in given), default=0) if round is None else round
     return [t for t in given if t["round"] == last]
+
+
+def silence_of(turns: Sequence[Turn]) -> Outcome:
+    """What became of replies none of which could be used: their one outcome, or that they could not be parsed."""
+    outcomes = {turn.get("outcome") for turn in turns} & set(get_args(Outcome)) - {"ok"}
+    return outcomes.pop() if len(outcomes) == 1 else "unparsed"  # type: ignore[return-value]
 
 
 def agreed_answer(votes: Sequence[Vote]) -> str | None:

@@ -11,6 +11,7 @@ from importlib.metadata import version
 from typing import Any
 
 from moot.nodes.agree import IN_WORDS
+from moot.nodes.answers import same_answer
 from moot.nodes.models import EMBEDDED, ModelChoice
 from moot.nodes.quotes import count_citations
 from moot.nodes.run import Node, Run
@@ -183,14 +184,20 @@ def models_used(calls: Sequence[Call]) -> dict[str, Any]:
 
 
 def verdict_turns(document: DebateState | dict[str, Any]) -> list[Turn]:
-    """The turns that the verdict rests on: the judge's, or the last answers of those who agreed."""
+    """The turns that the verdict rests on.
+
+    The judge's; else that of the summariser or moderator, where there is one, and the last answers that say the same.
+    """
     judged = [t for t in document["turns"] if t["step"] == "judge"]
-    if judged:
+    answer = document["answer"]
+    if judged or answer is None:
         return judged
-    group = next((v["group"] for v in document["votes"] if v["answer"] == document["answer"]), None)
+    decided = [t for t in document["turns"] if (t["step"] == "summarise" and t.get("answer")) or t.get("preferred")]
+    votes = [(v["answer"], v["group"]) for v in document["votes"]]
+    group = next((g for said, g in votes if said is not None and same_answer(document["task"], said, answer)), None)
     voters = {(v["agent"], v.get("number")) for v in document["votes"] if v["group"] == group and group is not None}
     given = [t for t in document["turns"] if t["step"] == "respond" and t["round"] == document["rounds"]]
-    return [t for t in given if (t["agent"], t.get("number")) in voters]
+    return [*decided, *(t for t in given if (t["agent"], t.get("number")) in voters)]
 
 
 def verdict_citations(document: DebateState | dict[str, Any]) -> list[Citation]:

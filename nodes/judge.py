@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
+from moot.nodes.agree import silence_of
 from moot.nodes.replies import AnswerReply, answer_reply
 from moot.nodes.respond import quote_check, with_answer
 from moot.nodes.run import Node, Run
@@ -69,7 +70,7 @@ def judge_node(prompt: str = "tool_mad/judge") -> Node:
             raise ReplyError(
                 "No debater gave a usable answer in any round, so there is nothing to judge. "
                 "Try another model, or another `structured_output`.",
-                "unparsed",
+                silence_of(history),
             )
         speaker = await run.speaker("judge")
         evidence = state["evidence"]

@@ -164,22 +164,34 @@ def final_reply(task: Task) -> type[FinalReply]:
     return _final_reply(json.dumps(task))
 
 
-NUMBER = re.compile(r"\[\s*(\d{1,6})\s*\]")
+BRACKETS = re.compile(r"\[\s*((?:\d{1,9}\s*[,;]?\s*)*)\]")
+RANGE = re.compile(r"\d\s*[-–.]\s*\d")
 NOT_FOUND = re.compile(
-    r"\bno(t|ne|thing)? found\b|\bno (item|knowledge|evidence|passage)s? (helps?|(is|are) helpful|found)\b"
-    r"|^\W*(no|none|nothing|null)\W*$",
+    r"\bno(?:t|ne|thing)?[ _]found\b|\bnone of (?:the|these) (?:items|passages)\b"
+    r"|\bno (?:\w+ )?(?:items?|knowledge|evidence|passages?) (?:\w+ )?(?:helps?|helpful|found|relevant)\b"
+    r"|^\W*(?:no|none|nothing|null|n/a)\W*$",
     re.IGNORECASE,
 )
 """How models that were not held to a schema say that no item helps."""
 
 
 def _numbers(value: Any) -> Any:
-    """A list of numbers, also where they are written in a text; one that says that there are none is an empty list."""
-    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
-        value = value[0]
-    if isinstance(value, str):
-        return [] if NOT_FOUND.search(value) else re.findall(r"\d{1,6}", value) or value
-    return value
+    """Numbers as a list, where they are written in another way; what says anything else stays as it is."""
+    if isinstance(value, list):
+        if any(isinstance(item, bool | list) for item in value):
+            raise ValueError("holds something that is no number")
+        read = [_numbers(item) for item in value]
+        return [n for part in read for n in part] if all(isinstance(part, list) for part in read) else value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return [value]
+    if not isinstance(value, str):
+        return value
+    if NOT_FOUND.search(value) and not re.search(r"\d", value):
+        return []
+    words = re.findall(r"-?\d+|\w+", value.lower())
+    numbers = [int(word) for word in words if word.lstrip("-").isdecimal() and len(word) < 10]
+    plain = len(numbers) + sum(word in ("and", "item", "items", "number", "numbers") for word in words) == len(words)
+    return numbers if plain and not RANGE.search(value) else value
 
 
 class SelectReply(Reply):
@@ -190,9 +202,12 @@ class SelectReply(Reply):
 
     @classmethod
     def from_text(cls, text: str) -> list[dict[str, Any]]:
-        """Numbers in square brackets, or words that say that no item helps."""
-        numbers = [] if (none := NOT_FOUND.search(text)) else NUMBER.findall(text)
-        return [{"selected": numbers, "reason": text[:500]}] if numbers or none else []
+        """Numbers in square brackets, or words that say that no item helps; not both, which could mean anything."""
+        lists = BRACKETS.findall(text)
+        none = NOT_FOUND.search(text)
+        if bool(lists) == bool(none) or (none and re.search(r"\d", text)):
+            return []
+        return [{"selected": re.findall(r"\d+", " ".join(lists)), "reason": text[:500]}]
 
 
 @lru_cache(maxsize=256)

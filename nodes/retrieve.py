@@ -124,9 +124,11 @@ async def ask_with_fallbacks(state: DebaterState, query: str, run: Run) -> tuple
         answers = answers or [*given]
         for place, name, (source, _), answer in zip(places, names, queries, given, strict=True):
             answers[place] = answer
-            readings.append(reading_of(debater["name"], name, source))
+            reading = reading_of(debater["name"], name, source)
             if isinstance(answer, MootError):
                 run.ledger.warn("retrieval_failed", f"{source.name}: {answer.detail}")
+                reading["failed"] = True
+            readings.append(reading)
         failed = [i for i in places if isinstance(answers[i], MootError)]
         places, names, spare = failed[: len(spare)], spare[: len(failed)], spare[len(failed) :]
     return answers, readings

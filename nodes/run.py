@@ -25,17 +25,26 @@ class Run:
     ledger: Ledger
 
     async def speaker(
-        self, role: str, own: str | ModelChoice | dict[str, Any] | None = None, seed: int | None = None
+        self,
+        role: str,
+        own: str | ModelChoice | dict[str, Any] | None = None,
+        seed: int | None = None,
+        *,
+        sample: int = 1,
     ) -> Speaker:
-        """The speaker of a role: the setting ``models`` decides, then ``own``, then ``model``."""
+        """The speaker of a role: the setting ``models`` decides, then ``own``, then ``model``.
+
+        Of several samples each has a seed of its own, counted up from the one that is set.
+        """
         settings: Settings = self.settings
         choice = choose_model(settings, role, own)
+        seed = seed if choice.seed is None else choice.seed
         model = await open_chat_model(
             choice.model,
             temperature=choice.temperature if "temperature" in choice.model_fields_set else settings.temperature,
             max_tokens=choice.max_tokens or settings.max_tokens,
             timeout=settings.timeout,
-            seed=seed if choice.seed is None else choice.seed,
+            seed=None if seed is None else (seed + sample - 1) % 2**31,
         )
         return Speaker(
             role,
@@ -47,7 +56,8 @@ class Run:
 
     async def speaker_of(self, debater: Mapping[str, Any]) -> Speaker:
         """The speaker whose turn it is, by what the list that declares it says."""
-        speaker = await self.speaker(debater["name"], debater.get("model"), debater.get("seed"))
+        model, sample = debater.get("model"), debater.get("sample", 1)
+        speaker = await self.speaker(debater["name"], model, debater.get("seed"), sample=sample)
         return replace(speaker, tokens_left=debater.get("tokens_left"))
 
     async def retriever(self, name: str) -> Retriever:
@@ -158,7 +168,7 @@ def place_of(state: Any) -> dict[str, Any]:
     """Phase, round and agent, where a node's state is that of a single turn; else the round that was last."""
     turns = state.get("turns") or []
     if "rounds" not in state and len(turns) == 1:
-        return {"phase": turns[0]["phase"], "round": turns[0]["round"], "agent": turns[0]["agent"]}
+        return {key: turns[0].get(key) for key in ("phase", "round", "agent", "number")}
     return {"round": state.get("rounds") or 0}
 
 

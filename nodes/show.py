@@ -46,7 +46,12 @@ def _passage(piece: Evidence) -> str:
 
 def show_answers(turns: Iterable[Turn], *, heading: str = "", confidence: bool = False) -> str:
     """Answers of debaters under a heading, with their reasons and what they cite; nothing where there are none."""
-    blocks = [as_data("answer", _said(turn, confidence), by=turn["agent"]) for turn in turns]
+    turns = list(turns)
+    several = len({turn["round"] for turn in turns}) > 1
+    blocks = []
+    for turn in turns:
+        by = {"by": turn["agent"]} | ({"round": str(turn["round"])} if several else {})
+        blocks.append(as_data("answer", _said(turn, confidence), **by))
     return "\n".join([heading, *blocks] if heading else blocks) if blocks else ""
 
 

@@ -48,6 +48,7 @@ class Ledger:
     phase: str = "primary"
     round: int = 0
     agent: str | None = None
+    number: int | None = None
     calls: list[Call] = field(default_factory=list)
     warnings: list[Warned] = field(default_factory=list)
     depth: int = 0
@@ -59,7 +60,8 @@ class Ledger:
     def place(self) -> str:
         """Where we are, in words."""
         who = f"{self.agent}: " if self.agent else ""
-        return f"{who}{self.node}" + (f", round {self.round}" if self.round else "")
+        which = f" {self.number}" if self.number else ""
+        return f"{who}{self.node}{which}" + (f", round {self.round}" if self.round or self.agent else "")
 
 
 @dataclass
@@ -266,7 +268,7 @@ def read_reply(message: AIMessage, reply: type[R]) -> tuple[R | None, str, str]:
     if outcome:
         return None, outcome, problem
     text = text_of(message)
-    values = find_objects(text) or reply.from_text(text)
+    values = find_objects(text) or reply.from_text(THOUGHT.sub("", text, count=1))
     if not values:
         return None, "unparsed", "it holds no complete JSON object"
     found: list[R] = []

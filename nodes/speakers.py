@@ -226,6 +226,14 @@ def latest(state: DebateState, names: Iterable[str]) -> list[Turn]:
     return [said[name] for name in names if name in said]
 
 
+def spoken(state: DebateState, names: Sequence[str], round: int, also_before: bool) -> list[Turn]:
+    """Each speaker's latest answer; or all answers of a round and of the one before it, in their order."""
+    if not also_before:
+        return latest(state, names)
+    given = [t for t in state["turns"] if t["step"] == "respond" and t["agent"] in names]
+    return [t for t in given if t["round"] >= round - 1]
+
+
 def to_pool(state: DebateState, settings: SourcesSettings, name: str = POOL) -> Send | str:
     """The sources that all share are searched for the claim itself, in the name of ``name``."""
     if state["error"]:
@@ -259,7 +267,12 @@ def next_up(turns: Sequence[Turn], names: Sequence[str], in_turn: Callable[[int]
 
 
 def talk(
-    to: str, state: DebateState, debaters: Sequence[Agent], in_turn: Callable[[int], bool], **shown: Any
+    to: str,
+    state: DebateState,
+    debaters: Sequence[Agent],
+    in_turn: Callable[[int], bool],
+    also_before: bool = False,
+    **shown: Any,
 ) -> list[Send]:
     """The debaters who speak next, each with its own and the others' latest answers.
 
@@ -268,6 +281,7 @@ def talk(
         state: the debate.
         debaters: who debates.
         in_turn: whether those of a round speak one after the other, and so hear what was said in it.
+        also_before: they hear what was said in it beside the answers of the round before, not in place of those.
         shown: ``evidence`` or ``pool``.
     """
     names = [d.name for d in debaters]
@@ -275,7 +289,7 @@ def talk(
     sends = []
     for debater in debaters:
         if debater.name in speakers:
-            others = latest(state, [name for name in names if name != debater.name])
+            others = spoken(state, [name for name in names if name != debater.name], round, also_before)
             own = next(iter(latest(state, [debater.name])), None)
             turn = new_turn(round, debater.name)
             sends.append(hand_over(to, state, declared(debater), turn, opponents=others, own=own, **shown))

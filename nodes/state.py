@@ -121,13 +121,17 @@ class Warned(TypedDict):
 
 
 class Vote(TypedDict):
-    """Who answered what. Votes of one ``group`` are the same answer; it is null where there is no answer."""
+    """Who answered what. Votes of one ``group`` are the same answer; it is null where there is no answer.
+
+    ``weight`` is what a vote counted where votes do not count alike.
+    """
 
     agent: str
     answer: str | None
     group: int | None
     number: NotRequired[int]
     confidence: NotRequired[float | None]
+    weight: NotRequired[float]
 
 
 class Task(TypedDict):
@@ -146,13 +150,17 @@ class Task(TypedDict):
 
 
 class Reading(TypedDict):
-    """What a debater read from: the source's name in the settings, and the one that was really used."""
+    """What a debater read from: the source's name in the settings, and the one that was really used.
+
+    ``failed`` is true where that source could not answer.
+    """
 
     agent: str
     requested: str
     retriever: str
     passages: int | None
     encoder: str | None
+    failed: NotRequired[bool]
 
 
 class Usage(TypedDict):

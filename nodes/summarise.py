@@ -7,7 +7,8 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langgraph.types import Send
-from moot.nodes.agree import answers_of
+from moot.nodes.agree import answers_of, silence_of
+from moot.nodes.answers import same_answer
 from moot.nodes.replies import AgreeReply, FinalReply, SummaryReply, final_reply
 from moot.nodes.run import Node, Run
 from moot.nodes.show import show_answers, show_claim
@@ -81,9 +82,12 @@ def summarise_node(prompt: str = "madke/summary") -> Node:
             raise ReplyError(
                 "No debater gave a usable answer in the last round, so there is nothing to sum up. "
                 "Try another model, or another `structured_output`.",
-                "unparsed",
+                silence_of(answers),
             )
         said = await sum_up(state["claim"], state["task"], answers, await run.speaker("summariser"), prompt)
+        given = [turn["answer"] for turn in answers if turn.get("answer") is not None]
+        if not any(same_answer(state["task"], said.answer, str(answer)) for answer in given):
+            run.ledger.warn("new_answer", f"The summariser's answer {said.answer!r} is none of the debaters'.")
         turn = new_turn(state["rounds"], "summariser", "summarise")
         return {
             "turns": [{**turn, "answer": said.answer, "rationale": said.rationale, "outcome": "ok"}],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from moot.nodes.agree import agreed_answer, closed_round
+from moot.nodes.agree import agreed_answer, answers_of, closed_round, silence_of
 from moot.nodes.run import Node, Run
 from moot.nodes.state import DebateState, StopReason, Vote
 from moot.retrievers.errors import ReplyError
@@ -70,27 +70,35 @@ def vote_node(
             raise ReplyError(
                 "No agent gave a usable answer, so there is nothing to count. "
                 "Try another model, or another `structured_output`.",
-                "unparsed",
+                silence_of(answers_of(state["turns"])),
             )
-        counts = [weigh(v, run.settings) if weigh and v["group"] is not None else 1.0 for v in votes]
-        won = majority(votes, counts, tie)
+        if weigh:
+            votes = [{**v, "weight": weigh(v, run.settings)} if v["group"] is not None else v for v in votes]
+        won = majority(votes, [v.get("weight", 1.0) for v in votes], tie)
         answer = won["answer"] if won else None
         why = reason if isinstance(reason, str) else reason(state, run.settings)
         metrics = {**state["metrics"], **report(state)}
-        return {"answer": answer, "raw_verdict": answer, "stop_reason": why, "metrics": metrics}
+        return {"answer": answer, "raw_verdict": answer, "stop_reason": why, "votes": votes, "metrics": metrics}
 
     return Node(step)
 
 
-def conclude_node(reason: StopReason | Callable[[DebateState, Any], StopReason], **how: Any) -> Node:
+def conclude_node(
+    reason: StopReason | Callable[[DebateState, Any], StopReason],
+    by_text: Callable[[Any], bool] = lambda settings: False,
+) -> Node:
     """Compares the last round's answers and ends the debate with the one that most agents gave.
 
     Reads: claim, task, turns. For systems that compare answers once, at their end: `compare_node` and `vote_node`.
+
+    Args:
+        reason: the stop reason, or what finds it from the state and the settings.
+        by_text: whether answers in words are compared by their texts alone, from the settings.
     """
-    vote = vote_node(reason, **how)
+    vote = vote_node(reason)
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
-        closed = await closed_round(state, run)
+        closed = await closed_round(state, run, by_text=by_text(run.settings))
         return closed | await vote.step({**state, **closed}, run)
 
     return Node(step)

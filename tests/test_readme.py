@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from moot.graphs import DESCRIPTIONS
-from moot.graphs.tool_mad import graph
+from moot.cli.drawings import drawing
+from moot.cli.options import parse_settings
+from moot.graphs import DESCRIPTIONS, load_graph
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 SOURCE, *SNIPPETS = re.findall(r"```python\n(.*?)```", README, re.S)
@@ -34,9 +37,19 @@ def test_snippets_run(snippet: str) -> None:
 
 
 def test_the_drawing_is_the_graph() -> None:
-    drawn = re.sub(r"^---\n.*?\n---\n", "", graph.get_graph(xray=True).draw_mermaid(), flags=re.S)
-    assert drawn.strip() in README
+    assert drawing(load_graph("tool_mad")) in README
 
 
 def test_every_graph_is_in_the_table() -> None:
+    table = README.partition("| graph |")[2].partition("\n\n")[0].splitlines()[1:]
+    assert sorted(row.split("`")[1] for row in table[1:]) == sorted(DESCRIPTIONS)
+    assert {row.count("|") for row in table} == {8}
     assert all(f"| `{name}` |" in README for name in DESCRIPTIONS)
+
+
+@pytest.mark.parametrize("command", re.findall(r'^moot verify "[^"]*" (.*--set .*)$', README, re.M))
+def test_settings_that_are_shown_exist(command: str) -> None:
+    words = shlex.split(command, comments=True)
+    pairs = [value for flag, value in pairwise(words) if flag == "--set"]
+    graph = next((value for flag, value in pairwise(words) if flag == "--graph"), "tool_mad")
+    parse_settings(load_graph(graph).settings, pairs, {})

@@ -52,6 +52,7 @@ def server(start_stub: StartStub, tmp_path: Path) -> Iterator[Server]:
     folder.mkdir()
     (folder / "langgraph.json").write_text((ROOT / "langgraph.json").read_text())
     quiet = {"LANGGRAPH_CLI_NO_ANALYTICS": "1", "LANGSMITH_TRACING": "false", "MOOT_HOME": str(tmp_path / "home")}
+    quiet["WIKIPEDIA_BASE_URL"] = f"http://127.0.0.1:{free_port()}"
     # As `langgraph dev --no-browser --no-reload`, from the virtual environment that the tests run in.
     command = [sys.executable, "-m", "langgraph_cli", "dev", "--no-browser", "--no-reload", "--port", str(port)]
     with log.open("w") as sink:
@@ -104,6 +105,13 @@ def test_the_server_shows_and_runs_the_graph(server: Server) -> None:
     for claim, answer in ((CLAIM, "SUPPORTS"), (" ", None), (CLAIM, "SUPPORTS")):
         document = server.json(f"/threads/{thread}/runs/wait", run | {"input": {"claim": claim}})
         assert (document["answer"], len(document["turns"])) == (answer, 2 if answer else 0)
+
+    for name in DESCRIPTIONS:  # each on its defaults; MADKE reads its stand-ins, as nobody is at WIKIPEDIA_BASE_URL
+        given = {"assistant_id": name, "input": {"claim": CLAIM}, "context": {"model": "openai:stub", "attempts": 1}}
+        document = server.json("/runs/wait", given)
+        assert (document["graph"], document["status"], document["error"]) == (name, "done", None)
+        assert document["calls"]
+        assert document["answer"] or name == "cortex_debate"  # which abstains when it ends in a tie
 
     refused = server.json("/runs/wait", run | {"input": {"claim": " "}})
     assert (refused["status"], refused["error"]["kind"]) == ("failed", "invalid_claim")

@@ -4,22 +4,17 @@ Runs Tool-MAD on the scripted endpoint, every call taking the same time, with de
 three rounds of query and answer, then scores (two calls) and the judge make a chain of nine calls. Everything else has
 to happen beside it. Prints calls, depth and wall time, with embeddings from the endpoint and from the real encoder.
 
-    python tests/benchmarks/latency.py [--latency-ms 50] [--runs 5]
+    python -m tests.benchmarks.latency [--latency-ms 50] [--runs 5]
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import os
-import socket
 import statistics
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
 from typing import Any
+
+from tests.benchmarks.endpoint import scripted
 
 RULES = [
     {"model": "stub-rag", "fields": {"answer": "SUPPORTS"}},
@@ -68,29 +63,5 @@ if __name__ == "__main__":
     parser.add_argument("--latency-ms", type=float, default=50)
     parser.add_argument("--runs", type=int, default=5)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        rules = Path(folder) / "rules.json"
-        rules.write_text(json.dumps(RULES))
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        stub = str(Path(__file__).parents[1] / "stub_llm.py")
-        command = [
-            sys.executable,
-            stub,
-            "--port",
-            str(port),
-            "--latency-ms",
-            str(given.latency_ms),
-            "--rules",
-            str(rules),
-        ]
-        server = subprocess.Popen(command, stderr=subprocess.PIPE)
-        try:
-            assert server.stderr is not None
-            server.stderr.readline()
-            os.environ |= {"OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1", "MOOT_HOME": folder}
-            asyncio.run(main(given))
-        finally:
-            server.terminate()
-            server.wait()
+    with scripted(RULES, given.latency_ms):
+        asyncio.run(main(given))

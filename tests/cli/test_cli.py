@@ -72,7 +72,7 @@ def test_json_is_the_document_and_nothing_else(start_stub: StartStub, tmp_path: 
         (["verify", CLAIM, "--set", "max_rounds=0"], 2, "greater than or equal to 1"),
         (["verify", CLAIM, "--set", "max_rounds"], 2, "KEY=VALUE"),
         (["verify", CLAIM, "--set", "k=many"], 2, "k: "),
-        (["verify", CLAIM, "--set", 'debaters=[{"name":"judge"},{"name":"b"}]'], 2, "names of their own"),
+        (["verify", CLAIM, "--set", 'debaters=[{"name":"judge"},{"name":"b"}]'], 2, "a name of its own"),
         (["verify", CLAIM, "--corpus", "nowhere", "--model", "fake:1"], 2, "no corpus 'nowhere'"),
         (["verify", CLAIM, "--model", "openai:gpt-4o-mini"], 2, "OPENAI_API_KEY is not set"),
         (["verify", CLAIM, "--model", "nobody:x"], 2, "provider 'nobody' is unknown"),

@@ -264,7 +264,7 @@ async def test_a_slow_scorer_holds_up_no_round(start_stub: StartStub) -> None:
     stub = start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), *supports([True], CLAIM)])
     document = await debate()
     models = [r["model"] for r in stub.requests()]
-    assert models[:12].count("openai:stub-scorer") == 0
+    assert models[:12].count("stub-scorer") == 0
     assert all(t["scores"]["faithfulness"] == 1 for t in document["turns"] if t["step"] == "respond")
     assert document["depth"] == 9
 

@@ -7,6 +7,7 @@ import random
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from typing import Any, TypeVar, cast
 
@@ -14,23 +15,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moot.nodes.agree import same_meaning
+from moot.nodes.demonstrations import demonstrations
 from moot.nodes.fake import FakeChatModel, draw
 from moot.nodes.judge import judge
 from moot.nodes.models import ChatModel
+from moot.nodes.moderate import moderate
 from moot.nodes.query import formulate_query
 from moot.nodes.replies import Reply, StatementsReply, reply_schema
 from moot.nodes.respond import respond
 from moot.nodes.retrieve import find_keywords, summarise
+from moot.nodes.review import review, score_answer
 from moot.nodes.score import answer_relevance, faithfulness
+from moot.nodes.select import select_evidence
+from moot.nodes.show import show_claim, show_groups, show_heard
 from moot.nodes.speaker import Speaker
 from moot.nodes.state import Citation, Turn
-from moot.nodes.task import make_task
+from moot.nodes.summarise import all_agree, sum_up, sum_up_round
+from moot.nodes.task import make_task, wording
+from moot.nodes.tool_agent import show_steps
 from moot.prompts import as_data, fill, load, placeholders
 from moot.retrievers import Evidence
 from moot.retrievers.endpoint import Endpoint
 
 R = TypeVar("R", bound=Reply)
 PLAIN = "An ordinary text."
+TASK = make_task()
 TEMPLATE = "Do it.\n---\n{claim}"
 
 
@@ -78,34 +87,113 @@ def citation(evidence_id: str, quote: str, *, fabricated: bool) -> Citation:
     }
 
 
-def rendered(text: str) -> list[tuple[str, str]]:
-    """Every prompt of Tool-MAD with one text in every place that holds what others wrote."""
-    evidence: list[Evidence] = [
-        {"id": "ev-1", "title": text, "text": text, "source": text, "url": text, "published": text, "retrievals": []}
-    ]
-    turn: Turn = {
-        "round": 1,
-        "phase": "primary",
-        "agent": "search",
-        "step": "respond",
-        "answer": text,
-        "rationale": text,
-        "citations": [citation(text, text, fabricated=True), citation("ev-1", text, fabricated=False)],
-    }
-    silent: Turn = {**turn, "agent": "rag", "answer": None, "round": 2}
-    turns = [turn, silent]
-    recorder = Recorder(text)
+@dataclass
+class Material:
+    """One text in every place that holds what others wrote."""
+
+    text: str
+
+    @property
+    def evidence(self) -> list[Evidence]:
+        text = self.text
+        return [
+            {
+                "id": "ev-1",
+                "title": text,
+                "text": text,
+                "source": text,
+                "url": text,
+                "published": text,
+                "retrievals": [],
+            }
+        ]
+
+    @property
+    def turn(self) -> Turn:
+        text = self.text
+        return {
+            "round": 1,
+            "phase": "primary",
+            "agent": "search",
+            "step": "respond",
+            "answer": text,
+            "rationale": text,
+            "confidence": 0.5,
+            "citations": [citation(text, text, fabricated=True), citation("ev-1", text, fabricated=False)],
+        }
+
+    @property
+    def turns(self) -> list[Turn]:
+        return [self.turn, {**self.turn, "agent": "rag", "answer": None, "round": 2}]
+
+
+async def tool_mad(given: Material, recorder: Recorder) -> None:
+    """Every prompt of Tool-MAD."""
+    text, evidence, turns = given.text, given.evidence, given.turns
     scores = {"rag": {"faithfulness": 0.5, "answer_relevance": None}}
+    await formulate_query(text, recorder, task=TASK, opponents=turns, previous_query=text)
+    await respond(text, TASK, evidence, recorder, opponents=turns)
+    await faithfulness(text, evidence, recorder, claim=text)
+    await answer_relevance(text, text, recorder, Flat())
+    await judge(text, TASK, turns, evidence, recorder, scores=scores)
+    await find_keywords(text, TASK, text, recorder)
+    await summarise(text, TASK, evidence[0], recorder)
+    await same_meaning(text, make_task("squad"), text, text, recorder)
+
+
+async def shared_evidence(given: Material, recorder: Recorder) -> None:
+    """Every prompt of MADKE, standard MAD and RAG."""
+    text, evidence, turns, own = given.text, given.evidence, given.turns, given.turn
+    await select_evidence(text, TASK, evidence, recorder, own=own)
+    await respond(text, TASK, evidence, recorder, prompt="madke/answer", persona=text)
+    await respond(text, TASK, evidence, recorder, opponents=turns, own=own, prompt="madke/revise", persona=text)
+    await all_agree(text, TASK, turns, recorder)
+    await sum_up(text, TASK, turns, recorder)
+    await respond(text, TASK, evidence, recorder, opponents=turns, own=own, prompt="standard_mad/argue", persona=text)
+    await respond(text, TASK, evidence, recorder, prompt="rag/answer")
+
+
+async def one_agent(given: Material, recorder: Recorder) -> None:
+    """Every prompt of the other systems of a single agent."""
+    text, turn = given.text, given.turn
+    for prompt, steps in (("standard_prompting/answer", False), ("chain_of_thought/answer", True)):
+        shown = {"demonstrations": demonstrations(TASK, 1, steps=steps)}
+        await respond(text, TASK, [], recorder, direct=not steps, more=shown, prompt=prompt)
+    step: Turn = {**turn, "step": "act", "number": 1, "thought": text, "query": text, "evidence_ids": ["ev-1"]}
+    thought = show_steps({"turns": [{**turn, "thought": text}], "steps": [step]}, None)
+    await respond(text, TASK, given.evidence, recorder, more=thought, prompt="react/answer")
+    values = wording(TASK) | {"claim": show_claim(text, TASK), "most": "6", "schema": "(the schema)"}
+    recorder.seen.append(fill(load("react/agent"), values))
+
+
+async def many_agents(given: Material, recorder: Recorder) -> None:
+    """Every prompt of the systems of many agents."""
+    text, turns, own = given.text, given.turns, given.turn
+    review_turn: Turn = {**own, "step": "review", "comment": text, "confidence": 7.0, "outcome": "ok"}
+    summary_turn: Turn = {**own, "step": "summarise", "summary": text, "outcome": "ok"}
+    heard = {"heard": f"{show_groups(turns, [0, None])}\n{show_heard([review_turn, summary_turn])}"}
+    await respond(text, TASK, [], recorder, prompt="agents/answer", confidence=True, persona=text)
+    for prompt in ("agents/revise", "reconcile/revise", "peer_review/revise"):
+        await respond(text, TASK, [], recorder, own=own, confidence=True, prompt=prompt, more=heard, persona=text)
+    await review(text, TASK, own, recorder, persona=text)
+    await score_answer(text, TASK, own, recorder, persona=text)
+    for prompt in ("chat_eval/summary", "group_debate/summary"):
+        await sum_up_round(text, TASK, turns, recorder, prompt)
+    stance = {"stance": "You are for it."}
+    await respond(
+        text, TASK, [], recorder, opponents=turns, own=own, more=stance, prompt="tit_for_tat/argue", persona=text
+    )
+    await moderate(text, TASK, turns, recorder)
+    await judge(text, TASK, turns, [], recorder, prompt="tit_for_tat/judge")
+
+
+def rendered(text: str) -> list[tuple[str, str]]:
+    """Every prompt with one text in every place that holds what others wrote."""
+    recorder = Recorder(text)
 
     async def speak() -> None:
-        await formulate_query(text, recorder, task=make_task(), opponents=turns, previous_query=text)
-        await respond(text, make_task(), evidence, recorder, opponents=turns)
-        await faithfulness(text, evidence, recorder, claim=text)
-        await answer_relevance(text, text, recorder, Flat())
-        await judge(text, make_task(), turns, evidence, recorder, scores=scores)
-        await find_keywords(text, make_task(), text, recorder)
-        await summarise(text, make_task(), evidence[0], recorder)
-        await same_meaning(text, make_task("squad"), text, text, recorder)
+        for prompts in (tool_mad, shared_evidence, one_agent, many_agents):
+            await prompts(Material(text), recorder)
 
     asyncio.run(speak())
     return recorder.seen
@@ -148,7 +236,7 @@ def test_every_shipped_prompt_renders_through_its_plain_function() -> None:
         for file in sub.iterdir()
         if file.name.endswith(".md")
     ]
-    assert len(seen) == len(shipped) == 9
+    assert len(seen) == len(shipped) == 31
     for name in shipped:
         said = re.escape(load(name).partition("\n---\n")[0].strip())
         pattern = re.compile(re.sub(r"\\\{\w+\\\}", "(?s:.+)", said))

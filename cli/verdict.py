@@ -1,0 +1,95 @@
+"""The end of a debate on the screen: the verdict with its citations, what it cost, and what went wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from moot.cli.screen import Screen, counted, has_rounds, list_of, numbered
+from moot.nodes.debate import verdict_citations, verdict_turns
+from moot.nodes.task import full_answer
+
+MOST_REASONS = 5
+"""Reasons that are printed; those who agree may be many."""
+
+
+def show_end(screen: Screen, document: Mapping[str, Any]) -> None:
+    """Prints how a debate ended."""
+    if document["status"] == "done":
+        _verdict(screen, document)
+    elif document["status"] == "interrupted":
+        screen.say("Interrupted: no verdict.", "bold red")
+    else:
+        error = document["error"]
+        screen.say(f"No verdict ({error['kind']} at {error['where']}): {error['detail']}", "bold red")
+    screen.say(costs(document), "dim")
+    _warnings(screen, document["warnings"])
+
+
+def _verdict(screen: Screen, document: Mapping[str, Any]) -> None:
+    if document["answer"] is None:
+        screen.say(f"Verdict: none, as no answer has most votes ({document['stop_reason']})", "bold green")
+        return
+    screen.say(
+        f"Verdict: {full_answer(document['task'], document['answer'])} ({document['stop_reason']})", "bold green"
+    )
+    turns = verdict_turns(dict(document))
+    for turn in turns[:MOST_REASONS]:
+        screen.line(turn["agent"], numbered("because", turn), turn.get("rationale") or turn.get("reason") or "")
+    if len(turns) > MOST_REASONS:
+        screen.line("", "", f"and {len(turns) - MOST_REASONS} more")
+    citations = verdict_citations(dict(document))
+    known = {piece["id"]: piece for piece in document["evidence"]}
+    for citation in citations:
+        screen.line("", "cites", cited(citation, known[citation["evidence_id"]]))
+    if not citations:
+        screen.line("", "cites", "nothing")
+
+
+def cited(citation: Mapping[str, Any], piece: Mapping[str, Any]) -> str:
+    """A citation: the piece, the quote, and whether it stands there."""
+    at = piece.get("url") or piece["source"]
+    summary = "summary_of" in piece
+    found = "found word for word" + " in a summary" * summary
+    found = found if citation["verified"] else f"not found in the {'summary' if summary else 'text'}"
+    return f'[{piece["id"]}] {piece["title"]} ({at}): "{citation["quote"]}" ({found})'
+
+
+def costs(document: Mapping[str, Any]) -> str:
+    """Tokens, calls, rounds, time; models; and who read what."""
+    usage = document["usage"]
+    uncounted = f" ({usage['uncounted']} calls uncounted)" if usage["uncounted"] else ""
+    spent = f"{usage['prompt_tokens']:,} + {usage['completion_tokens']:,} tokens{uncounted}"
+    spent += f" in {counted(usage['calls'], 'call')}"
+    if has_rounds(document["settings"]):
+        spent += f", {counted(document['rounds'], 'round')}"
+    models = ", ".join(sorted({m["model"] for m in document["models"].values()}))
+    return f"{spent}, {document['seconds']:.1f} s; {models or 'no model'}; {sources(document)}."
+
+
+def sources(document: Mapping[str, Any]) -> str:
+    """Who read what."""
+    read: dict[str, list[str]] = {}
+    for reading in document["corpora"]:
+        failed = " (failed)" if reading.get("failed") else ""
+        read.setdefault(reading["agent"], []).append(f"{reading['retriever']}{_instead(reading)}{failed}")
+    return "; ".join(f"{agent} read {list_of(names)}" for agent, names in read.items()) or "no source"
+
+
+def _instead(reading: Mapping[str, Any]) -> str:
+    """Why a debater did not read the web, where that is what it asked for."""
+    fell_back = reading["requested"] == "web" and reading["retriever"].startswith("bm25:")
+    return " (in place of the web: neither TAVILY_API_KEY nor SERPER_API_KEY is set)" if fell_back else ""
+
+
+def _warnings(screen: Screen, warnings: list[dict[str, str]]) -> None:
+    """Each warning once, that of the demonstration model last."""
+    times = Counter(f"{w['kind']} ({w['where']}): {w['detail']}" for w in warnings if w["kind"] != "demo_model")
+    if times:
+        screen.say("Warnings:", "yellow")
+    for text, count in times.items():
+        screen.say(text + f" ({count} times)" * (count > 1), "yellow", 2)
+    for warned in warnings:
+        if warned["kind"] == "demo_model":
+            screen.say(warned["detail"], "yellow")

@@ -1,0 +1,90 @@
+"""What debates among five agents cost: time beyond their chains of dependent calls, and the context that agents read.
+
+Every graph debates for five rounds on the scripted endpoint, every call taking the same time, with agents that never
+agree. Prints calls, depth (the chain of dependent calls) and wall time / (depth x latency), with embeddings from the
+endpoint, and for CortexDebate also from the real encoder; then the prompt tokens per agent and round of the same
+debate in which everybody, two neighbours, or those whom the trust formula picks are heard.
+
+    python -m tests.benchmarks.agents [--latency-ms 50] [--runs 5]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+from typing import Any
+
+from moot.evals.debate_measures import context_tokens
+from moot.graphs import load_graph
+
+from tests.benchmarks.endpoint import scripted
+
+LABELS = ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO", "SUPPORTS", "REFUTES"]
+ROUNDS: dict[str, dict[str, Any]] = {
+    "cortex_debate": {"agents": 5, "max_rounds": 5},
+    "multi_agent_voting": {"agents": 5},
+    "society_of_minds": {"agents": 5, "max_rounds": 5},
+    "tit_for_tat": {"max_rounds": 5},
+    "reconcile": {"agents": 5, "max_rounds": 5},
+    "chat_eval": {"agents": 5, "max_rounds": 5},
+    "peer_review": {"agents": 5, "rounds": 4},
+    "group_debate": {"agents": 5, "max_rounds": 5},
+    "neighbor_debate": {"agents": 5, "max_rounds": 5},
+}
+
+
+def model(number: int) -> str:
+    """An agent's own model name, so that rules can tell agents apart."""
+    return f"openai:stub-agent-{number}"
+
+
+RULES: list[dict[str, Any]] = [
+    *({"model": f"stub-agent-{i}$", "fields": {"answer": label, "citations": []}} for i, label in enumerate(LABELS, 1)),
+    {"fields": {"preferred": None, "citations": []}},
+]
+
+
+async def debate(name: str, number: int, embedder: str = "openai:stub-embedding") -> dict[str, Any]:
+    system, chosen = load_graph(name), dict(ROUNDS[name])
+    if "agents" in chosen:
+        chosen["agents"] = [{"model": model(i)} for i in range(1, 6)]
+    settings = system.settings.model_validate({"model": "openai:stub", "embedder": embedder, **chosen})
+    claim = f"Resolution {number} says that the kilogram is not defined by a metal cylinder."
+    document: dict[str, Any] = await system.graph.ainvoke({"claim": claim}, context=settings)
+    assert document["status"] == "done", document["error"]
+    return document
+
+
+async def measure(name: str, runs: int, latency: float, embedder: str = "openai:stub-embedding") -> dict[str, Any]:
+    await debate(name, 0, embedder)  # loads what is loaded once
+    documents = [await debate(name, number, embedder) for number in range(1, runs + 1)]
+    walls, last = [d["seconds"] for d in documents], documents[-1]
+    wall, depth = statistics.median(walls), last["depth"]
+    print(
+        f"{name:20s} {last['rounds']} rounds, {len(last['calls']):3d} calls, depth {depth:2d}, wall {wall * 1000:4.0f} "
+        f"ms (median of {runs}; {min(walls) * 1000:.0f} to {max(walls) * 1000:.0f}), "
+        f"wall / (depth x {latency * 1000:.0f} ms) = {wall / (depth * latency):.2f}  {embedder}"
+    )
+    return last
+
+
+async def main(options: argparse.Namespace) -> None:
+    latency = options.latency_ms / 1000
+    documents = {name: await measure(name, options.runs, latency) for name in ROUNDS}
+    await measure("cortex_debate", options.runs, latency, "all-MiniLM-L6-v2")
+    read = {name: context_tokens(documents[name], "answer") for name in documents}
+    everybody = read["society_of_minds"] or 0.0
+    print("\nprompt tokens per agent and round, five agents, five rounds:")
+    for name in ("society_of_minds", "neighbor_debate", "cortex_debate"):
+        tokens = read[name] or 0.0
+        print(f"{name:20s} {tokens:6.0f}  {100 * (tokens / everybody - 1):+.1f}%")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--latency-ms", type=float, default=50)
+    parser.add_argument("--runs", type=int, default=5)
+    given = parser.parse_args()
+    with scripted(RULES, given.latency_ms):
+        asyncio.run(main(given))

@@ -1,0 +1,36 @@
+"""The scripted endpoint for a benchmark: every call takes the same time, so that all beyond it is our own doing."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+@contextmanager
+def scripted(rules: list[dict[str, Any]], latency_ms: float) -> Iterator[None]:
+    """Runs the endpoint with these rules, points OPENAI_BASE_URL at it, and gives moot a home folder of its own."""
+    stub = str(Path(__file__).parents[1] / "stub_llm.py")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rules.json"
+        path.write_text(json.dumps(rules))
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = str(probe.getsockname()[1])
+        command = [sys.executable, stub, "--port", port, "--latency-ms", str(latency_ms), "--rules", str(path)]
+        server = subprocess.Popen(command, stderr=subprocess.PIPE)
+        try:
+            assert server.stderr is not None
+            server.stderr.readline()
+            os.environ |= {"OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1", "MOOT_HOME": folder}
+            yield
+        finally:
+            server.terminate()
+            server.wait()

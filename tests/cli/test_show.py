@@ -1,0 +1,296 @@
+"""Debates on the screen: what is printed of what nodes write, for every graph."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections import Counter
+from typing import Any
+
+import pytest
+from moot.cli.show import Transcript
+from moot.cli.verify import debate
+from moot.graphs import DESCRIPTIONS, load_graph
+from moot.graphs.cortex_debate import CortexSettings
+from moot.graphs.madke import MadkeSettings
+from moot.graphs.react import ReactSettings
+from moot.graphs.reconcile import ReconcileSettings
+from moot.nodes.settings import Settings
+from rich.console import Console
+
+from tests.conftest import StartStub, says, supports
+
+CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
+OFFLINE: dict[str, dict[str, Any]] = {
+    "tool_mad": {"scoring": "consensus_only"},
+    "tool_mad_consistency": {"scoring": "off"},
+    "madke": {"sources": ["bm25"]},
+    "standard_mad": {"sources": ["bm25"]},
+    "rag": {"sources": ["bm25"]},
+    "react": {"sources": ["bm25"]},
+}
+"""Settings under which a graph needs neither a network nor an encoder's file."""
+GATED = ("the scores decide", "stable", "below the threshold", "faithfulness")
+
+
+def run(name: str, capsys: pytest.CaptureFixture[str], **more: Any) -> tuple[list[str], list[tuple[str, str]]]:
+    """The lines of a debate, and those about speakers as who and what."""
+    system = load_graph(name)
+    given = {"model": "fake:3", "embedder": "openai:stub-embedding", **OFFLINE.get(name, {}), **more}
+    chosen = system.settings.model_validate(given)
+    assert debate(system, {"claim": CLAIM}, chosen, as_json=False, out=None) == 0
+    lines = capsys.readouterr().out.splitlines()
+    return lines, [found.groups() for line in lines if (found := re.match(r"  (\S+) +(.{10}) ", line))]  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", DESCRIPTIONS)
+def test_every_graph_is_shown(start_stub: StartStub, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    start_stub()
+    lines, said = run(name, capsys)
+    settings = load_graph(name).settings.model_fields
+    assert lines[0] == f"Claim: {CLAIM}"
+    assert sum(line.startswith("Verdict: ") for line in lines) == 1
+    headings = [line for line in lines if re.fullmatch(r"Round \d+", line)]
+    assert bool(headings) == bool({"max_rounds", "rounds"} & set(settings))
+    assert headings == sorted(set(headings))
+    live = lines[: next(i for i, line in enumerate(lines) if line.startswith("Verdict: "))]
+    for heading, after in zip(headings, [*headings, None][1:], strict=True):
+        part = live[live.index(heading) : live.index(after) if after else None]
+        answers = Counter(line.split()[0] for line in part if re.match(r"  \S+ +answers ", line))
+        assert answers, heading
+        assert set(answers.values()) == {1}  # what a subgraph hands on is not printed again
+        assert sum(line.startswith(f"  {heading}: ") for line in part) == 1
+    assert any(what.strip() in ("answers", "answer 1") for _, what in said)
+    if name != "tool_mad":
+        assert not any(words in line for words in GATED for line in lines)
+
+
+def test_tool_mad_says_what_the_scores_decide(start_stub: StartStub, capsys: pytest.CaptureFixture[str]) -> None:
+    start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS"), *supports([True, False], CLAIM)])
+    roles = {role: f"openai:stub-{role}" for role in ("rag", "search", "scorer", "judge")}
+    text = "\n".join(run("tool_mad", capsys, scoring="on", models=roles, max_rounds=1)[0])
+    for words in (
+        "Round 1: rag SUPPORTS, search SUPPORTS: they agree; the scores decide whether that is stable.",
+        "rag        scores r1  faithfulness 0.50 < 0.70; answer relevance 1.00 >= 0.80",
+        "The consensus is not stable (rag's faithfulness, search's faithfulness below the threshold): the judge ",
+    ):
+        assert text.count(words) == 1
+    assert "rounds are used up" not in text
+
+
+def test_the_stand_ins_of_sources_are_named(start_stub: StartStub, capsys: pytest.CaptureFixture[str]) -> None:
+    start_stub()
+    lines, said = run("madke", capsys, max_rounds=1, sources=["web", "bm25:demo-encyclopaedia"])
+    assert said[0] == ("pool", "finds     ")
+    assert lines.index("Round 1") > next(i for i, line in enumerate(lines) if "10. " in line)
+    assert any("pool read bm25:demo-news (in place of the web" in line for line in lines)
+    assert any("and bm25:demo-encyclopaedia." in line for line in lines)
+
+
+# --- what single nodes write ----------------------------------------------------------------------------------------
+
+
+def shown(settings: Settings, *written: dict[str, Any], width: int = 200, **terminal: Any) -> list[str]:
+    page = io.StringIO()
+    transcript = Transcript(Console(file=page, width=width, soft_wrap=not terminal, **terminal), settings)
+    for one in written:
+        transcript.update(one)
+    return [line.rstrip() for line in page.getvalue().splitlines()]
+
+
+def turn(agent: str, step: str, round: int = 1, **fields: Any) -> dict[str, Any]:
+    key = {"round": round, "phase": "primary", "agent": agent, "step": step}
+    return {**key, "query": None, "evidence_ids": [], "scores": {}, **fields}
+
+
+def piece(number: int, title: str) -> dict[str, Any]:
+    return {"id": f"ev-{number}", "title": title, "source": "Notes", "text": "text", "retrievals": []}
+
+
+POOL = {
+    "turns": [turn("pool", "retrieve", query="q", evidence_ids=["ev-1", "ev-2"], retrieval="ok")],
+    "evidence": [piece(1, "Tin"), piece(2, "Lead")],
+    "corpora": [],
+}
+
+
+def test_a_shared_pool_and_what_is_selected_of_it() -> None:
+    base = turn("debater-1", "respond")
+    selected = {**base, "selected": [2], "dropped": [7], "reason": "It is near.", "evidence_ids": ["ev-2"]}
+    nameless = [{**piece(2, "Lead"), "title": ""}]  # as debaters see what a web search found
+    answered = {**selected, "answer": "REFUTES", "rationale": "Reasons.", "outcome": "ok"}
+    lines = shown(
+        MadkeSettings(),
+        POOL,
+        {"turns": [selected], "evidence": nameless},
+        {"turns": [turn("debater-2", "respond", selected=[], dropped=[], reason="None helps.")]},
+        {"turns": [turn("debater-3", "respond", selected=None, dropped=[], reason=None)]},
+        {"turns": [answered]},
+        {"turns": [answered], "evidence": nameless},  # the subgraph's own update
+        {"turns": [turn("debater-2", "respond", answer=None, rationale=None, outcome="refused")]},
+    )
+    assert lines == [
+        "  pool       finds      1. Tin (Notes) [ev-1]",
+        "  pool       finds      2. Lead (Notes) [ev-2]",
+        "Round 1",
+        "  debater-1  selects    Lead [ev-2] (there is no item 7) - It is near.",
+        "  debater-2  selects    nothing - None helps.",
+        "  debater-3  selects    nothing: its reply could not be used",
+        "  debater-1  answers    REFUTES - Reasons.",
+        "  debater-2  answers    nothing that can be used (refused)",
+    ]
+
+
+def test_the_judge_on_agreement_and_the_summariser() -> None:
+    votes = [{"agent": f"debater-{i}", "answer": "SUPPORTS", "group": 0} for i in (1, 2)]
+    summary = turn("summariser", "summarise", 2, answer="SUPPORTS", rationale="All say so.", outcome="ok")
+    lines = shown(
+        MadkeSettings(),
+        {"rounds": 1, "votes": votes[:1], "turns": []},  # the second debater has not spoken yet
+        {"rounds": 1, "votes": votes, "turns": []},
+        {"turns": [turn("judge", "agree", agree=False, reason="Not quite.", outcome="ok")]},
+        {"turns": [turn("judge", "agree", 2, agree=None, reason=None, outcome="unparsed")]},
+        {"turns": [turn("judge", "agree", 3, agree=True, reason="They do.", outcome="ok")]},
+        {"turns": [summary], "answer": "SUPPORTS", "stop_reason": "consensus"},
+    )
+    assert [line for line in lines if line.startswith("  ")] == [
+        "  Round 1: SUPPORTS from debater-1, debater-2.",
+        "  judge      finds      no agreement - Not quite.",
+        "  judge      finds      nothing that can be used (unparsed)",
+        "  judge      finds      agreement - They do.",
+        "  The debate stops: consensus.",
+        "  summariser concludes  SUPPORTS - All say so.",
+    ]
+
+
+def test_an_agent_with_tools() -> None:
+    first = turn("agent-1", "act", number=1, thought="Who knows?", tool="search_bm25", query="tin")
+    second = {**first, "number": 2, "query": "lead"}
+    failed = turn("agent-1", "act", number=3, thought="", tool="no_such", outcome="unparsed")
+    lines = shown(
+        ReactSettings(),
+        {"turns": [first, second, failed]},
+        {"turns": [{**second, "evidence_ids": ["ev-2"], "retrieval": "ok"}], "evidence": [piece(2, "Lead")]},
+        {"turns": [{**first, "retrieval": "empty"}], "corpora": [{"retriever": "bm25:x"}]},
+        {"turns": [turn("agent-1", "respond", thought="I wonder.")]},
+        {"turns": [turn("agent-1", "respond", thought="I wonder.", answer="REFUTES", rationale="So it is.")]},
+    )
+    assert lines == [
+        "  agent-1    thinks     Who knows?",
+        "  agent-1    asks 1     search_bm25: tin",
+        "  agent-1    asks 2     search_bm25: lead",
+        "  agent-1    asks 3     no_such: (not carried out)",
+        "  agent-1    finds 2    Lead (Notes) [ev-2]",
+        "  agent-1    finds 1    nothing in bm25:x",
+        "  agent-1    thinks     I wonder.",
+        "  agent-1    answers    REFUTES - So it is.",
+    ]
+
+
+def test_who_hears_whom() -> None:
+    weights = {"agent-1": {"agent-2": 0.06, "agent-3": 0.15}, "agent-2": {"agent-1": 0.08}, "agent-3": {}}
+    kept = {"agent-1": ["agent-3"], "agent-2": ["agent-1"], "agent-3": []}
+    entry = {"round": 1, "confidence": {}, "recalibrated": {}, "weights": weights, "kept": kept}
+    plain = {"round": 2, "kept": {"agent-1": ["agent-2"]}, "weights": {}}
+    assert shown(CortexSettings(), {"graphs": [entry]}, {"graphs": [entry, plain]}) == [
+        "Round 1",
+        "  agent-1    hears      agent-3 (0.15); not agent-2 (0.06)",
+        "  agent-2    hears      agent-1 (0.08)",
+        "  agent-3    hears      nobody",
+        "Round 2",
+        "  agent-1    hears      agent-2",
+    ]
+
+
+def test_reviews_scores_summaries_and_moderators() -> None:
+    lines = shown(
+        MadkeSettings(),
+        {"turns": [turn("a", "review", number=2, reviewed="b", comment="Weak.", confidence=7.0, outcome="ok")]},
+        {"turns": [turn("a", "review", number=3, reviewed="c", comment=None, confidence=None, outcome="empty")]},
+        {"turns": [turn("a", "score", number=1, reviewed="b", score=0.5, outcome="ok")]},
+        {"turns": [turn("group-1", "summarise", summary="In short.", outcome="ok")]},
+        {"turns": [turn("moderator", "moderate", preferred=None, reason="Both err.", outcome="ok")]},
+        {
+            "turns": [turn("moderator", "moderate", 2, preferred="REFUTES", reason="It holds.", outcome="ok")],
+            "stop_reason": "judge_preference",
+        },
+        {"turns": [turn("b", "compare", 2, comparisons=[{"with": "NYC", "same": True, "reason": "A name."}])]},
+        {"turns": [turn("c", "respond", 2, answer="Rome", rationale="Old.", confidence=0.9, outcome="ok")]},
+    )
+    assert [line for line in lines if line.startswith("  ")] == [
+        "  a          reviews    b: Weak. (sure: 7 of 10)",
+        "  a          reviews    c: nothing that can be used (empty)",
+        "  a          scores     b: 0.50",
+        "  group-1    sums up    In short.",
+        "  moderator  prefers    no answer yet - Both err.",
+        "  moderator  prefers    REFUTES - It holds.",
+        "  The debate stops: the moderator prefers an answer.",
+        '  b          compared   means the same as "NYC" - A name.',
+        "  c          answers    Rome (confidence 0.90) - Old.",
+    ]
+
+
+def test_agents_whose_models_failed_are_not_waited_for() -> None:
+    votes = [{"agent": f"agent-{i}", "answer": "yes", "group": 0} for i in (1, 2)]
+    gone = turn("agent-3", "respond", answer=None, rationale=None, outcome="failed")
+    lines = shown(ReconcileSettings(), {"turns": [gone]}, {"rounds": 2, "votes": votes, "turns": []})
+    assert lines[-1] == "  Round 2: yes from agent-1, agent-2."
+
+
+def test_votes_of_many_samples() -> None:
+    votes = [{"agent": "a", "answer": "yes", "group": 0, "number": i} for i in range(1, 11)]
+    votes += [{"agent": "a", "answer": "no", "group": 1, "number": 11}, {"agent": "a", "answer": None, "group": None}]
+    lines = shown(Settings(), {"rounds": 1, "votes": votes, "stop_reason": "budget_exhausted"})
+    assert lines == ["  Votes: yes from 10 of 12; no from answer 11; no answer from a.", "  The budget is used up."]
+
+
+def test_texts_of_models_and_sources_stay_texts() -> None:
+    nasty = "\x1b[31m[bold]red[/bold]\x07"
+    clean = "[31m[bold]red[/bold]"
+    document = {"graph": "madke", "claim": nasty, "task": {"subject": "claim", "labels": [], "kind": "number"}}
+    answer = turn("debater-1", "respond", answer=nasty, rationale=nasty, outcome="ok")
+    found = {**piece(1, nasty), "source": nasty}
+    pool = {**POOL, "turns": [turn("pool", "retrieve", evidence_ids=["ev-1"], retrieval="ok")], "evidence": [found]}
+    votes = [{"agent": f"debater-{i}", "answer": nasty, "group": 0} for i in (1, 2)]
+    lines = shown(MadkeSettings(), document, pool, {"turns": [answer]}, {"rounds": 1, "votes": votes})
+    assert lines == [
+        f"Claim: {clean}",
+        "Graph madke; answers: number",
+        f"  pool       finds      1. {clean} ({clean}) [ev-1]",
+        "Round 1",
+        f"  debater-1  answers    {clean} - {clean}",
+        f"  Round 1: {clean} from debater-1, debater-2.",
+    ]
+
+
+@pytest.mark.parametrize("terminal", [{}, {"force_terminal": True, "color_system": None}])
+def test_long_texts_continue_under_themselves(terminal: dict[str, Any]) -> None:
+    answer = turn("agent-1", "respond", answer="yes", rationale="First.\nSecond, and more of it.", outcome="ok")
+    lines = shown(ReactSettings(), {"turns": [answer]}, width=40, **terminal)
+    assert lines[0] == "  agent-1    answers    yes - First."
+    assert lines[1].startswith(" " * 24 + "Second")
+    assert len(lines) == (3 if terminal else 2)
+
+
+def test_long_names_move_what_follows() -> None:
+    settings = ReconcileSettings(agents=({"name": "a-rather-long-name"}, {"name": "b"}))
+    said: dict[str, Any] = {"answer": "yes", "rationale": "So.", "outcome": "ok"}
+    lines = shown(settings, {"turns": [turn("a-rather-long-name", "respond", **said), turn("b", "respond", **said)]})
+    assert [line.index("answers") for line in lines[1:]] == [21, 21]
+
+
+def test_a_tie_leaves_no_verdict(start_stub: StartStub, capsys: pytest.CaptureFixture[str]) -> None:
+    rules = [{"model": f"stub-{i}", "fields": {"answer": answer}} for i, answer in ((1, "SUPPORTS"), (2, "REFUTES"))]
+    start_stub(rules)
+    agents = [{"model": "openai:stub-1"}, {"model": "openai:stub-2"}]
+    lines, _ = run("cortex_debate", capsys, agents=agents, max_rounds=1)
+    assert "Verdict: none, as no answer has most votes (max_rounds)" in lines
+
+
+def test_equal_warnings_are_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    lines, said = run("self_consistency", capsys, samples=7)
+    assert sum(what.startswith("because") for _, what in said) == 5
+    assert any(line.strip() == "and 2 more" for line in lines)
+    warned = [line for line in lines if line.endswith("(7 times)")]
+    assert warned
+    assert len(set(warned)) == len(warned)

@@ -1,0 +1,492 @@
+"""MADKE on the scripted endpoint: who is called, who sees what in each round, when it stops, who decides."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from moot.graphs.madke import MadkeSettings, graph
+from moot.nodes.run import Run
+from moot.nodes.speaker import Ledger
+from moot.nodes.speakers import declared
+
+from tests.conftest import StartStub, StubEndpoint, free_port
+
+CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
+NEWS, ENCYCLOPAEDIA = "bm25:demo-news", "bm25:demo-encyclopaedia"
+ROLES = ("debater-1", "debater-2", "debater-3", "judge", "summariser")
+
+
+async def debate(**settings: Any) -> dict[str, Any]:
+    roles = [role for role in ROLES if role != "debater-3" or settings.get("debaters") == 3]
+    given = {
+        "models": {role: f"openai:stub-{role}" for role in roles},
+        "sources": [NEWS],
+        "fallback": [],
+        **settings,
+    }
+    document: dict[str, Any] = await graph.ainvoke({"claim": CLAIM}, context=MadkeSettings.model_validate(given))
+    return document
+
+
+# --- rules ------------------------------------------------------------------------------------------------------------
+
+Rule = dict[str, Any]
+
+
+def talks(number: int, *answers: str) -> list[Rule]:
+    """A debater's answers, one a round; each one's reasons say whose and of which round they are."""
+    given = enumerate(answers, 1)
+    return [on_answer(number, fields={"answer": a, "rationale": said(number, r), "citations": []}) for r, a in given]
+
+
+def on_answer(number: int, times: int = 1, **what: Any) -> Rule:
+    return {"model": f"stub-debater-{number}$", "match": "with your `answer`", "times": times, **what}
+
+
+def said(number: int, round: int) -> str:
+    return f"Reasons of debater {number} in round {round}."
+
+
+def selects(number: int, selected: Any, times: int | None = None) -> Rule:
+    rule = {"model": f"stub-debater-{number}$", "match": "that are `selected`", "fields": {"selected": selected}}
+    return rule | ({"times": times} if times else {})
+
+
+def judged(*agree: bool) -> list[Rule]:
+    """What the judge finds after each round."""
+    return [{"model": "stub-judge", "fields": {"agree": a, "reason": "as I read them"}, "times": 1} for a in agree]
+
+
+def sums_up(answer: str) -> Rule:
+    return {"model": "stub-summariser", "fields": {"answer": answer, "rationale": "They said so."}}
+
+
+# --- what came of it --------------------------------------------------------------------------------------------------
+
+
+def turns(document: dict[str, Any], step: str = "respond") -> dict[tuple[str, int], dict[str, Any]]:
+    return {(t["agent"], t["round"]): t for t in document["turns"] if t["step"] == step}
+
+
+def outcome(document: dict[str, Any]) -> tuple[Any, ...]:
+    return document["status"], document["answer"], document["stop_reason"], document["rounds"]
+
+
+def kinds(document: dict[str, Any]) -> list[str]:
+    return [warning["kind"] for warning in document["warnings"]]
+
+
+def called(document: dict[str, Any]) -> Counter[str]:
+    return Counter(call["role"] for call in document["calls"])
+
+
+def rounds_of(stub: StubEndpoint, number: int) -> list[tuple[str, str]]:
+    """What a debater was sent in each round: to select, and to answer."""
+    sent = stub.prompts(f"stub-debater-{number}")
+    assert ["that are `selected`" in prompt for prompt in sent] == [True, False] * (len(sent) // 2)
+    return list(zip(sent[::2], sent[1::2], strict=True))
+
+
+def heard(prompt: str) -> set[tuple[int, int]]:
+    """Whose answers of which rounds a prompt holds."""
+    return {(n, r) for n in (1, 2, 3) for r in (1, 2, 3) if said(n, r) in prompt}
+
+
+def shown(prompt: str, document: dict[str, Any]) -> list[int]:
+    """The numbers of the pool's items whose texts a prompt holds."""
+    return [number for number, piece in enumerate(document["evidence"], 1) if piece["text"] in prompt]
+
+
+# --- when it stops ----------------------------------------------------------------------------------------------------
+
+
+async def test_an_agreement_in_the_first_round_ends_the_debate(start_stub: StartStub) -> None:
+    stub = start_stub(
+        [
+            *talks(1, "SUPPORTS"),
+            *talks(2, "SUPPORTS"),
+            selects(1, [2, 1]),
+            selects(2, [3]),
+            *judged(True),
+            sums_up("SUPPORTS"),
+        ]
+    )
+    document = await debate()
+    assert outcome(document) == ("done", "SUPPORTS", "consensus", 1)
+    assert called(document) == {"debater-1": 2, "debater-2": 2, "judge": 1, "summariser": 1}
+    assert document["depth"] == 4  # select, answer, agree, sum up
+    assert [(t["agent"], t["step"]) for t in document["turns"]] == [
+        ("pool", "retrieve"),
+        ("debater-1", "respond"),
+        ("debater-2", "respond"),
+        ("judge", "agree"),
+        ("summariser", "summarise"),
+    ]
+    ids = [piece["id"] for piece in document["evidence"]]
+    assert len(ids) == 5
+    assert {(r["agent"], r["round"], r["query"]) for e in document["evidence"] for r in e["retrievals"]} == {
+        ("pool", 1, CLAIM)
+    }
+    for number, selected in ((1, [2, 1]), (2, [3])):
+        [(to_select, to_answer)] = rounds_of(stub, number)
+        turn = turns(document)[f"debater-{number}", 1]
+        assert (turn["selected"], turn["evidence_ids"]) == (selected, [ids[i - 1] for i in selected])
+        assert shown(to_select, document) == [1, 2, 3, 4, 5]
+        assert shown(to_answer, document) == sorted(selected)
+        assert heard(to_select) == heard(to_answer) == set()
+        for place, piece in enumerate(document["evidence"], 1):
+            item = to_select.partition(f'<item number="{place}">')[2]
+            assert piece["text"] in item.partition("</item>")[0]
+    for role in ("judge", "summariser"):
+        [prompt] = stub.prompts(f"stub-{role}")
+        assert heard(prompt) == {(1, 1), (2, 1)}
+        assert shown(prompt, document) == []
+    assert document["warnings"] == []
+
+
+@pytest.mark.parametrize(
+    ("agreed", "stop", "rounds"),
+    [([False, True], "consensus", 2), ([False, False, True], "consensus", 3), ([False] * 3, "max_rounds", 3)],
+)
+async def test_the_judge_is_asked_after_every_round_the_last_one_included(
+    start_stub: StartStub, agreed: list[bool], stop: str, rounds: int
+) -> None:
+    first, second = ["SUPPORTS", "REFUTES", "SUPPORTS"], ["REFUTES", "REFUTES", "SUPPORTS"]
+    stub = start_stub([*talks(1, *first), *talks(2, *second), *judged(*agreed), sums_up("SUPPORTS")])
+    document = await debate()
+    assert outcome(document) == ("done", "SUPPORTS", stop, rounds)
+    assert called(document) == {"debater-1": 2 * rounds, "debater-2": 2 * rounds, "judge": rounds, "summariser": 1}
+    assert document["depth"] == 3 * rounds + 1
+    assert [t["agree"] for t in document["turns"] if t["step"] == "agree"] == agreed
+    in_order = [answer for pair in zip(first, second, strict=True) for answer in pair]
+    assert [t["answer"] for t in turns(document).values()] == in_order[: 2 * rounds]
+    assert [vote["answer"] for vote in document["votes"]] == [first[rounds - 1], second[rounds - 1]]
+    for number in (1, 2):
+        for round, (to_select, to_answer) in enumerate(rounds_of(stub, number), 1):
+            last = {(number, round - 1)} if round > 1 else set()
+            assert heard(to_select) == last  # its own previous answer, not the other's
+            assert heard(to_answer) == ({(1, round - 1), (2, round - 1)} if round > 1 else set())
+    for round, prompt in enumerate(stub.prompts("stub-judge"), 1):
+        assert heard(prompt) == {(1, round), (2, round)}
+    assert [heard(prompt) for prompt in stub.prompts("stub-summariser")] == [{(1, rounds), (2, rounds)}]
+    assert len(turns(document, "retrieve")) == 1  # the pool is filled once
+
+
+async def test_the_summariser_has_the_last_word(start_stub: StartStub) -> None:
+    start_stub([*talks(1, "SUPPORTS"), *talks(2, "REFUTES"), *judged(False), sums_up("NOT ENOUGH INFO")])
+    document = await debate(max_rounds=1)
+    assert outcome(document) == ("done", "NOT ENOUGH INFO", "max_rounds", 1)
+    assert turns(document, "summarise")["summariser", 1]["rationale"] == "They said so."
+
+
+# --- selection --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_number_that_is_not_in_the_pool_is_dropped_and_recorded(start_stub: StartStub) -> None:
+    stub = start_stub(
+        [
+            *talks(1, "SUPPORTS"),
+            *talks(2, "SUPPORTS"),
+            selects(1, [9]),
+            selects(2, [5, 9, 5, 1, 2, 3]),
+            *judged(True),
+            sums_up("SUPPORTS"),
+        ]
+    )
+    document = await debate()
+    assert outcome(document) == ("done", "SUPPORTS", "consensus", 1)
+    given = turns(document)
+    assert (given["debater-1", 1]["selected"], given["debater-1", 1]["dropped"]) == ([], [9])
+    assert (given["debater-2", 1]["selected"], given["debater-2", 1]["dropped"]) == ([5, 1, 2], [9])  # the first three
+    assert [shown(rounds_of(stub, n)[0][1], document) for n in (1, 2)] == [[], [1, 2, 5]]
+    assert kinds(document) == ["unknown_selection", "unknown_selection"]
+    assert all("no item 9" in w["detail"] and w["where"].startswith("debater-") for w in document["warnings"])
+
+
+async def test_no_item_helps_is_a_valid_choice(start_stub: StartStub) -> None:
+    stub = start_stub(
+        [
+            *talks(1, "SUPPORTS"),
+            *talks(2, "SUPPORTS"),
+            selects(1, []),
+            selects(2, "[No Found]"),
+            *judged(True),
+            sums_up("SUPPORTS"),
+        ]
+    )
+    document = await debate()
+    assert outcome(document) == ("done", "SUPPORTS", "consensus", 1)
+    for turn in turns(document).values():
+        assert (turn["selected"], turn["dropped"], turn["evidence_ids"]) == ([], [], [])
+    assert [shown(rounds_of(stub, n)[0][1], document) for n in (1, 2)] == [[], []]
+    assert (document["warnings"], called(document)["debater-2"]) == ([], 2)  # nobody was asked again
+
+
+async def test_models_that_are_asked_in_words_select_in_words(start_stub: StartStub) -> None:
+    final = '{"answer": "SUPPORTS", "rationale": "So.", "citations": [], "agree": true, "reason": ""}'
+    stub = start_stub(
+        [
+            {"model": "debater-1", "match": "that are `selected`", "reply": "Items [2] and [4] help."},
+            {"model": "debater-2", "match": "that are `selected`", "reply": "[No Found]"},
+            {"reply": final},
+        ]
+    )
+    document = await debate(structured_output="text")
+    assert outcome(document) == ("done", "SUPPORTS", "consensus", 1)
+    assert [t["selected"] for t in turns(document).values()] == [[2, 4], []]
+    assert [shown(rounds_of(stub, n)[0][1], document) for n in (1, 2)] == [[2, 4], []]
+    assert document["warnings"] == []
+
+
+async def test_without_a_usable_selection_a_debater_answers_without_evidence(start_stub: StartStub) -> None:
+    unusable = {"model": "debater-1", "match": "that are `selected`", "reply": "Let me think about it."}
+    stub = start_stub(
+        [unusable, *talks(1, "SUPPORTS"), *talks(2, "SUPPORTS"), selects(2, [1]), *judged(True), sums_up("SUPPORTS")]
+    )
+    document = await debate()
+    assert outcome(document) == ("done", "SUPPORTS", "consensus", 1)
+    turn = turns(document)["debater-1", 1]
+    assert (turn["selected"], turn["evidence_ids"], turn["answer"]) == (None, [], "SUPPORTS")
+    assert shown(stub.prompts("stub-debater-1")[-1], document) == []
+    assert called(document)["debater-1"] == 3  # asked again once
+    assert kinds(document).count("nothing_selected") == 1
+    assert document["depth"] == 5
+
+
+async def test_selections_differ_from_round_to_round(start_stub: StartStub) -> None:
+    selections = [selects(1, [1], 1), selects(1, [4], 1), selects(2, [2], 1), selects(2, [], 1)]
+    answers = [*talks(1, "SUPPORTS", "REFUTES"), *talks(2, "REFUTES", "REFUTES")]
+    stub = start_stub([*selections, *answers, *judged(False, True), sums_up("REFUTES")])
+    document = await debate()
+    assert [t["selected"] for t in turns(document).values()] == [[1], [2], [4], []]
+    assert [shown(answer, document) for _, answer in rounds_of(stub, 1)] == [[1], [4]]
+    assert [shown(answer, document) for _, answer in rounds_of(stub, 2)] == [[2], []]
+    assert [len(e["retrievals"]) for e in document["evidence"]] == [1] * 5  # to be selected is not to be found again
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+
+async def test_orderly_talk_one_after_the_other(start_stub: StartStub) -> None:
+    three = [rule for n in (1, 2, 3) for rule in talks(n, "SUPPORTS", "REFUTES")]
+    stub = start_stub([*three, *judged(False, True), sums_up("REFUTES")])
+    document = await debate(sequential_talk=True, debaters=3)
+    assert outcome(document) == ("done", "REFUTES", "consensus", 2)
+    (_, first), (_, second), (_, third) = (rounds_of(stub, n)[0] for n in (1, 2, 3))
+    assert heard(first) == heard(second) == heard(third) == set()  # the first round is simultaneous
+    (_, first), (_, second), (_, third) = (rounds_of(stub, n)[1] for n in (1, 2, 3))
+    assert heard(first) == {(1, 1), (2, 1), (3, 1)}
+    assert heard(second) >= {(1, 2), (2, 1), (3, 1)}
+    assert heard(third) >= {(1, 2), (2, 2), (3, 1)}
+    assert document["depth"] == (2 + 1) + (3 * 2 + 1) + 1
+    assert heard(stub.prompts("stub-judge")[1]) == {(1, 2), (2, 2), (3, 2)}
+    assert len(stub.prompts("stub-judge")) == 2  # once a round, not once a speaker
+
+
+async def test_three_debaters_at_the_same_time(start_stub: StartStub) -> None:
+    three = [rule for n in (1, 2, 3) for rule in talks(n, "SUPPORTS", "SUPPORTS")]
+    slow = [selects(n, [1], 1) | {"delay_ms": 400} for n in (1, 2, 3)]
+    stub = start_stub([*slow, *three, *judged(False, True), sums_up("SUPPORTS")])
+    document = await debate(debaters=3)
+    assert outcome(document) == ("done", "SUPPORTS", "consensus", 2)
+    for number in (1, 2, 3):
+        assert heard(rounds_of(stub, number)[1][1]) == {(1, 1), (2, 1), (3, 1)}
+        assert heard(rounds_of(stub, number)[1][0]) == {(number, 1)}
+    assert document["depth"] == 7
+    assert max(call["in_flight"] for call in stub.calls()) == 3
+    assert called(document) == {"debater-1": 4, "debater-2": 4, "debater-3": 4, "judge": 2, "summariser": 1}
+
+
+async def test_without_selection_everybody_is_given_the_whole_pool(start_stub: StartStub) -> None:
+    stub = start_stub([*talks(1, "SUPPORTS"), *talks(2, "SUPPORTS"), *judged(True), sums_up("SUPPORTS")])
+    document = await debate(selection=False, sources=[NEWS, ENCYCLOPAEDIA])
+    assert outcome(document) == ("done", "SUPPORTS", "consensus", 1)
+    assert called(document) == {"debater-1": 1, "debater-2": 1, "judge": 1, "summariser": 1}
+    everything = list(range(1, len(document["evidence"]) + 1))
+    assert len(everything) == 10
+    for number in (1, 2):
+        [prompt] = stub.prompts(f"stub-debater-{number}")
+        assert shown(prompt, document) == everything
+    assert turns(document)["debater-1", 1]["evidence_ids"] == [e["id"] for e in document["evidence"]]
+    assert document["depth"] == 3
+
+
+async def test_a_debate_without_sources_has_no_pool_and_no_selection(start_stub: StartStub) -> None:
+    start_stub([*talks(1, "SUPPORTS"), *talks(2, "SUPPORTS"), *judged(True), sums_up("SUPPORTS")])
+    document = await debate(sources=[])
+    assert outcome(document) == ("done", "SUPPORTS", "consensus", 1)
+    assert (document["evidence"], document["corpora"], turns(document, "retrieve")) == ([], [], {})
+    assert called(document) == {"debater-1": 1, "debater-2": 1, "judge": 1, "summariser": 1}
+    assert document["warnings"] == []
+
+
+@pytest.mark.parametrize("web_titles", [False, True])
+async def test_of_a_web_search_the_snippet_alone_is_shown(start_stub: StartStub, web_titles: bool) -> None:
+    both = [rule for n in (1, 2) for rule in (*talks(n, "SUPPORTS"), selects(n, [1, 2]))]
+    stub = start_stub([*both, *judged(True), sums_up("SUPPORTS")])
+    document = await debate(sources=["web", ENCYCLOPAEDIA], web_titles=web_titles)  # without a key web is bm25
+    web, other = document["evidence"][:2]
+    assert [p["retrievals"][0]["retriever"] for p in (web, other)] == [NEWS, ENCYCLOPAEDIA]
+    for prompt in rounds_of(stub, 1)[0]:
+        assert f"{other['title']} ({other['source']}" in prompt
+        assert (f"{web['title']} ({web['source']}" in prompt) == web_titles
+        assert web["text"] in prompt
+    assert all(piece["title"] for piece in document["evidence"])  # on record in any case
+
+
+async def test_what_stands_in_for_a_source_that_fails(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WIKIPEDIA_BASE_URL", f"http://127.0.0.1:{free_port()}")
+    start_stub([*talks(1, "SUPPORTS"), *talks(2, "SUPPORTS"), *judged(True), sums_up("SUPPORTS")])
+    default = MadkeSettings()
+    document = await debate(
+        sources=default.sources, fallback=default.fallback, embedder="openai:stub-embedding", attempts=1
+    )
+    assert outcome(document) == ("done", "SUPPORTS", "consensus", 1)
+    assert [(c["agent"], c["requested"], c["retriever"]) for c in document["corpora"]] == [
+        ("pool", "wikipedia", "wikipedia"),
+        ("pool", "web", NEWS),
+        ("pool", "chroma", "chroma:demo-encyclopaedia"),
+    ]
+    assert kinds(document) == ["retrieval_failed"]
+    assert "wikipedia" in document["warnings"][0]["detail"]
+    found = Counter(e["retrievals"][0]["retriever"] for e in document["evidence"])
+    assert found == {"chroma:demo-encyclopaedia": 5, NEWS: 5}
+
+
+# --- failures ---------------------------------------------------------------------------------------------------------
+
+
+async def test_who_gave_no_answer_agrees_with_nobody(start_stub: StartStub) -> None:
+    mute = on_answer(2, times=2, reply="I would rather not say.")  # in the first round, asked twice
+    stub = start_stub([mute, *talks(1, "SUPPORTS", "SUPPORTS"), *talks(2, "SUPPORTS"), *judged(True)])
+    document = await debate()
+    assert (document["stop_reason"], document["rounds"]) == ("consensus", 2)
+    assert [(t["answer"], t["outcome"]) for t in turns(document).values()] == [
+        ("SUPPORTS", "ok"),
+        (None, "unparsed"),
+        ("SUPPORTS", "ok"),
+        ("SUPPORTS", "ok"),
+    ]
+    assert len(stub.prompts("stub-judge")) == 1  # nobody asks after the first round
+    assert "I would rather not say." not in "".join(rounds_of(stub, 1)[1])
+    assert "(gave no valid answer)" in rounds_of(stub, 1)[1][1]
+
+
+async def test_a_debate_may_end_on_the_answer_of_those_who_gave_one(start_stub: StartStub) -> None:
+    mute = on_answer(2, times=9, reply='{"answer": "SUPPORTS')
+    stub = start_stub([mute, *talks(1, "SUPPORTS"), sums_up("SUPPORTS")])
+    document = await debate(max_rounds=1)
+    assert outcome(document) == ("done", "SUPPORTS", "max_rounds", 1)
+    assert not stub.prompts("stub-judge")
+    assert [vote["group"] for vote in document["votes"]] == [0, None]
+    assert "(gave no valid answer)" in stub.prompts("stub-summariser")[0]
+
+
+async def test_a_judge_without_a_usable_reply_finds_no_agreement(start_stub: StartStub) -> None:
+    both = [rule for n in (1, 2) for rule in talks(n, "SUPPORTS", "SUPPORTS")]
+    unusable = {"model": "stub-judge", "reply": "Perhaps.", "times": 2}
+    start_stub([*both, unusable, *judged(True), sums_up("SUPPORTS")])
+    document = await debate()
+    assert outcome(document) == ("done", "SUPPORTS", "consensus", 2)
+    assert [(t["agree"], t["outcome"]) for t in document["turns"] if t["step"] == "agree"] == [
+        (None, "unparsed"),
+        (True, "ok"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("role", "rule", "kind"),
+    [
+        ("judge", {"status": 500, "retry_after": "0"}, "server_error"),
+        ("summariser", {"status": 500, "retry_after": "0"}, "server_error"),
+        ("summariser", {"reply": "It was a good debate."}, "unparsed"),
+        ("summariser", {"fields": {"answer": "UNDECIDED"}}, "unparsed"),
+        ("summariser", {"finish": "content_filter"}, "refused"),
+    ],
+)
+async def test_no_verdict_is_made_up(start_stub: StartStub, role: str, rule: Rule, kind: str) -> None:
+    both = [rule for n in (1, 2) for rule in talks(n, "SUPPORTS")]
+    start_stub([*both, {"model": f"stub-{role}", **rule}, *judged(True)])
+    document = await debate(max_rounds=1, attempts=2)
+    assert outcome(document) == ("failed", None, None, 1)
+    assert document["error"]["kind"] == kind
+    assert [t["answer"] for t in turns(document).values()] == ["SUPPORTS", "SUPPORTS"]  # nothing is lost
+
+
+async def test_where_nobody_answers_there_is_nothing_to_sum_up(start_stub: StartStub) -> None:
+    stub = start_stub([on_answer(n, times=9, finish="content_filter") for n in (1, 2)])
+    document = await debate(max_rounds=1)
+    assert outcome(document) == ("failed", None, None, 1)
+    assert [t["outcome"] for t in turns(document).values()] == ["refused", "refused"]
+    assert not stub.prompts("stub-judge") + stub.prompts("stub-summariser")
+    assert "nothing to sum up" in document["error"]["detail"]
+
+
+# --- who debates ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        (3, ["debater-1", "debater-2", "debater-3"]),
+        ([{}, {"model": "openai:other"}], ["debater-1", "debater-2"]),
+        ([{"name": "optimist"}, {"seed": 7}], ["optimist", "debater-2"]),
+    ],
+)
+def test_debaters_by_number_and_without_names(given: Any, names: list[str]) -> None:
+    settings = MadkeSettings.model_validate({"debaters": given})
+    assert [d.name for d in settings.debaters] == names
+    assert MadkeSettings.model_validate({"debaters": settings.debaters}) == settings
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ([{"name": "anna"}, {"name": "anna"}], "name of its own"),
+        ([{"name": "debater-2"}, {}], "name of its own"),
+        *(([{"name": "anna"}, {"name": role}], f"{role}") for role in ("judge", "summariser", "equivalence", "pool")),
+        (1, "at least 2"),
+        (0, "at least 2"),
+        (-3, "at least 2"),
+        (10**12, "at most 50"),
+        (True, "valid tuple"),
+        ("3", "valid tuple"),
+        ([{"name": "Anna Lee"}, {}], "match pattern"),
+        ([{"retriever": "bm25"}, {}], "not permitted"),
+    ],
+)
+def test_debaters_that_cannot_be_are_refused(given: Any, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint) as refused:
+        MadkeSettings.model_validate({"debaters": given})
+    assert "debaters" in str(refused.value)
+
+
+def test_only_roles_of_the_debate_have_models() -> None:
+    models = {"debater-3": "fake:1", "judge": "fake:2", "summariser": "fake:3"}
+    assert MadkeSettings.model_validate({"debaters": 3, "models": models}).models == models
+    with pytest.raises(ValueError, match="no role 'debater-3'"):
+        MadkeSettings.model_validate({"models": models})
+
+
+@pytest.mark.parametrize(
+    ("own", "models", "temperature", "model"),
+    [
+        (None, {}, 0.5, "default"),
+        ("openai:own", {}, 0.5, "own"),
+        ({"model": "openai:own"}, {}, 0.5, "own"),
+        ({"model": "openai:own", "temperature": 0.9}, {}, 0.9, "own"),
+        ({"model": "openai:own", "temperature": None}, {}, None, "own"),
+        ({"model": "openai:own", "temperature": 0.9}, {"debater-1": "openai:role"}, 0.5, "role"),
+    ],
+)
+async def test_what_a_debaters_model_leaves_open_is_the_debates(
+    monkeypatch: pytest.MonkeyPatch, own: Any, models: dict[str, Any], temperature: float | None, model: str
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    given = {"model": "openai:default", "debaters": [{"model": own, "seed": 3}, {}], "models": models}
+    settings = MadkeSettings.model_validate(given)
+    speaker = await Run(settings, Ledger()).speaker_of(declared(settings.debaters[0]))
+    chat: Any = speaker.model.chat
+    assert (chat.temperature, chat.model_name, chat.seed) == (temperature, model, 3)

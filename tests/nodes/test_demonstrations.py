@@ -1,0 +1,80 @@
+"""Worked examples: as many as are asked for, in the form that the task's answers have."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from moot.nodes.answers import read_answer
+from moot.nodes.demonstrations import demonstrations
+from moot.nodes.state import Task
+from moot.nodes.task import TASKS, make_task
+from moot.retrievers.errors import UserError
+
+OPTIONS = ["iron", "gold", "tin", "lead"]
+CHOICES = [name for name, known in TASKS.items() if known.kind == "choice"]
+
+
+def task_of(name: str) -> Task:
+    return make_task(name, options=OPTIONS if name in CHOICES else None)
+
+
+def examples(task: Task, count: int, **how: Any) -> list[str]:
+    shown = demonstrations(task, count, **how)
+    return re.findall(r"<example>\n(.*?)\n</example>", shown, re.DOTALL)
+
+
+def answers(blocks: list[str]) -> list[str]:
+    return [re.findall(r"^Answer: (.+)$", block, re.MULTILINE)[0] for block in blocks]
+
+
+@pytest.mark.parametrize("steps", [False, True])
+@pytest.mark.parametrize("name", [name for name in TASKS if name != "labels"])
+def test_every_task_but_one_with_labels_of_ones_own_has_two(name: str, steps: bool) -> None:
+    task = task_of(name)
+    for count in (1, 2):
+        blocks = examples(task, count, steps=steps)
+        assert len(blocks) == len(set(blocks)) == count
+        for block, answer in zip(blocks, answers(blocks), strict=True):
+            assert read_answer(task, answer) == answer  # as the task itself writes it
+            assert (block.index("Answer: ") > block.index("Reasons: ")) == steps  # reasoning comes before its answer
+            assert ("\nA - " in block) == (name in CHOICES)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("fever", ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]),
+        ("averitec", ["Supported", "Refuted", "Not Enough Evidence"]),
+        ("check_covid", ["SUPPORT", "REFUTE", "NOTENOUGHINFO"]),
+        ("scifact", ["SUPPORT", "CONTRADICT", "NOT ENOUGH INFO"]),
+        ("hover", ["SUPPORTED", "NOT_SUPPORTED"]),
+        ("faviq", ["SUPPORTS", "REFUTES"]),
+        ("pubmedqa", ["yes", "no"]),
+    ],
+)
+def test_the_labels_are_the_tasks_own(name: str, expected: list[str]) -> None:
+    assert answers(examples(task_of(name), len(expected))) == expected
+
+
+def test_none_are_shown_unless_asked_for() -> None:
+    assert demonstrations(make_task(), 0) == ""
+    assert demonstrations(make_task(None, ["true", "false"]), 0) == ""
+
+
+@pytest.mark.parametrize(
+    ("task", "count", "most"),
+    [
+        (make_task("number"), 3, 2),
+        (make_task("faviq"), 3, 2),
+        (make_task("fever"), 4, 3),
+        (make_task("labels", ["true", "false", "unproven"]), 1, 0),
+        (make_task("labels", ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]), 1, 0),
+        (make_task("labels", ["A", "B"]), 1, 0),
+    ],
+)
+def test_more_than_there_are_is_an_error_that_says_how_many_there_are(task: Task, count: int, most: int) -> None:
+    with pytest.raises(UserError, match=rf"There are {most} demonstrations .*, not {count}.* at most {most}\.") as said:
+        demonstrations(task, count)
+    assert said.value.kind == "invalid_setting"

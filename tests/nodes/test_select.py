@@ -1,0 +1,128 @@
+"""Selection from a pool of evidence: which numbers hold, and how replies are read."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import AIMessage
+from moot.nodes.replies import reply_schema, select_reply
+from moot.nodes.select import Selection, select_evidence, valid_numbers
+from moot.nodes.speaker import read_reply
+from moot.nodes.task import make_task
+from moot.retrievers import Evidence
+from moot.retrievers.errors import ReplyError
+
+CLAIM = "The bridge is closed."
+FRAGMENTS = [*"[]{}<>-,.:\"' ", "0", "2", "14", "[3]", "no item helps", "not found", "item", '{"selected": ']
+NUMBERS = st.lists(st.integers(-3, 12), max_size=12)
+
+
+def pool(size: int) -> list[Evidence]:
+    texts = [f"Text of item {i}." for i in range(1, size + 1)]
+    return [{"id": f"ev-{t}", "title": t, "text": t, "source": "s", "retrievals": []} for t in texts]
+
+
+async def select(*replies: str, size: int = 5, **how: Any) -> Selection:
+    """What comes of these replies; a model that is asked more often than that says the first again."""
+    return await select_evidence(CLAIM, make_task(), pool(size), FakeListChatModel(responses=list(replies)), **how)
+
+
+def read(text: str, size: int = 5) -> list[int] | None:
+    found, _, _ = read_reply(AIMessage(text), select_reply(size, 3))
+    return found.selected if found else None
+
+
+@given(NUMBERS, st.integers(0, 9), st.integers(0, 5))
+def test_the_first_numbers_that_the_pool_has_hold(numbers: list[int], size: int, most: int) -> None:
+    kept, dropped = valid_numbers(numbers, size, most)
+    there = [n for n in numbers if n in range(1, size + 1)]
+    assert len(kept) == min(most, len(set(there)))
+    assert len(set(kept)) == len(kept)
+    assert set(kept) <= set(there)
+    for number in kept:  # nothing that was named before a kept one is left out
+        assert set(there[: there.index(number)]) <= set(kept)
+    assert kept == sorted(kept, key=there.index)
+    assert (set(dropped), len(dropped)) == (set(numbers) - set(there), len(set(numbers) - set(there)))
+
+
+@pytest.mark.parametrize(
+    ("given", "kept", "dropped"),
+    [
+        ([9], [], [9]),
+        ([], [], []),
+        ([4, 2], [4, 2], []),
+        ([1, 2, 3, 4, 5], [1, 2, 3], []),
+        ([2, 2, 2, 2, 5], [2, 5], []),
+        ([9, 1, 9, 0, -1, 5], [1, 5], [9, 0, -1]),
+    ],
+)
+async def test_selected_numbers(given: list[int], kept: list[int], dropped: list[int]) -> None:
+    chosen = await select(json.dumps({"selected": given, "reason": "they do"}))
+    assert chosen == Selection(kept, dropped, "they do")
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ('{"selected": [2, 4], "reason": "r"}', [2, 4]),
+        ('{"reason": "r", "selected": []}', []),
+        ('```json\n{"selected": ["2", "4"], "reason": "r"}\n```', [2, 4]),
+        ('{"selected": "[No Found]", "reason": "r"}', []),
+        ('{"selected": ["[No Found]"], "reason": "r"}', []),
+        ('{"selected": "none", "reason": "r"}', []),
+        ('{"selected": "[2], [4]", "reason": "r"}', [2, 4]),
+        ("Items [2] and [4] help.", [2, 4]),
+        ("[2] [9]", [2, 9]),
+        ("[No Found]", []),
+        ("[no found].", []),
+        ("Not found.", []),
+        ("None.", []),
+        ("No item helps.", []),
+        ("<think>Would [3] do? Hardly.</think>No item is helpful.", []),
+        ("I would rather not.", None),
+        ("Let me look at all five of them.", None),
+        ('{"selected": [2, 4', None),
+        ('{"selected": [2]} or {"selected": [4]}', None),
+        ('{"selected": ["the first"], "reason": "r"}', None),
+        ('{"selected": [1.5], "reason": "r"}', None),
+        ('{"selected": [[1], [2]], "reason": "r"}', None),
+        ('{"items": [1]}', None),
+        ("", None),
+    ],
+)
+def test_how_selections_are_read(text: str, numbers: list[int] | None) -> None:
+    assert read(text) == numbers
+
+
+@given(st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=3), max_size=8).map("".join))
+def test_only_numbers_that_are_written_in_a_text_are_read_from_it(text: str) -> None:
+    found = read(text)
+    assert found is None or set(found) <= {int(n) for n in re.findall(r"\d+", text)}
+
+
+async def test_a_reply_that_cannot_be_used_is_asked_for_again_once() -> None:
+    assert (await select("Hm.", '{"selected": [3], "reason": ""}')).numbers == [3]
+    with pytest.raises(ReplyError, match="no usable reply"):
+        await select("Hm.", "Hm?", '{"selected": [3], "reason": ""}')
+
+
+async def test_other_bounds_than_three() -> None:
+    assert (await select('{"selected": [1, 2, 3, 4]}', most=1)).numbers == [1]
+    assert (await select('{"selected": [6, 5, 4, 3, 2]}', size=6, most=4)).numbers == [6, 5, 4, 3]
+
+
+def test_the_schema_offers_the_pools_numbers_and_none() -> None:
+    schema = reply_schema(select_reply(5, 3))
+    assert schema["properties"]["selected"] == {
+        "type": "array",
+        "items": {"type": "integer", "minimum": 1, "maximum": 5},
+        "minItems": 0,
+        "maxItems": 3,
+    }
+    assert set(schema["required"]) == {"selected", "reason"}
