@@ -11,7 +11,7 @@ from moot.nodes.debate import close_node, open_node
 from moot.nodes.demonstrations import shown_demonstrations
 from moot.nodes.respond import respond_node
 from moot.nodes.run import DebateGraph
-from moot.nodes.speakers import SingleAgentSettings, single_needs, to_agent
+from moot.nodes.single import SingleAgentSettings, single_needs, to_agent
 from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
 from moot.nodes.vote import conclude_node
 

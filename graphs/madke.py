@@ -24,9 +24,9 @@ from moot.nodes.run import DebateGraph, settings_of
 from moot.nodes.select import select_node
 from moot.nodes.settings import Source
 from moot.nodes.show import without_titles
-from moot.nodes.speakers import PoolDebateSettings, pool_needs, round_is_over, talk, to_pool
 from moot.nodes.state import ClaimInput, DebaterState, DebateState, StepUpdate, VerdictOutput
 from moot.nodes.summarise import agreed_in, agreement_node, summarise_node
+from moot.nodes.talk import PoolDebateSettings, pool_needs, round_is_over, talk, to_pool
 from pydantic import Field
 
 # --- settings -------------------------------------------------------------------------------------------------------

@@ -17,8 +17,9 @@ from moot.nodes.respond import respond_node
 from moot.nodes.retrieve import retrieve_node
 from moot.nodes.run import DebateGraph, settings_of
 from moot.nodes.settings import Source
-from moot.nodes.speakers import AGENT, SingleReaderSettings, single_needs, to_agent, to_pool
+from moot.nodes.single import AGENT, SingleReaderSettings, single_needs, to_agent
 from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
+from moot.nodes.talk import to_pool
 from moot.nodes.vote import conclude_node
 from pydantic import Field
 

@@ -15,7 +15,7 @@ from moot.nodes.debate import close_node, open_node
 from moot.nodes.respond import respond_node
 from moot.nodes.run import DebateGraph
 from moot.nodes.settings import Source
-from moot.nodes.speakers import SingleReaderSettings, single_needs
+from moot.nodes.single import SingleReaderSettings, single_needs
 from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
 from moot.nodes.tool_agent import show_steps, to_answer, to_tool_agent, tool_agent
 from moot.nodes.vote import conclude_node

@@ -18,8 +18,9 @@ from moot.nodes.debate import close_node, open_node
 from moot.nodes.demonstrations import shown_demonstrations
 from moot.nodes.respond import respond_node
 from moot.nodes.run import DebateGraph, settings_of
+from moot.nodes.single import AGENT, SingleAgentSettings, single_needs
 from moot.nodes.speaker import tokens_of
-from moot.nodes.speakers import AGENT, SingleAgentSettings, hand_over, new_turn, single_needs
+from moot.nodes.speakers import hand_over, new_turn
 from moot.nodes.state import ClaimInput, DebateState, StopReason, VerdictOutput
 from moot.nodes.vote import conclude_node
 from pydantic import Field

@@ -21,8 +21,8 @@ from moot.nodes.respond import respond_node
 from moot.nodes.retrieve import retrieve_node
 from moot.nodes.run import DebateGraph, settings_of
 from moot.nodes.settings import Source
-from moot.nodes.speakers import PoolDebateSettings, pool_needs, round_is_over, talk, to_pool
 from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
+from moot.nodes.talk import PoolDebateSettings, pool_needs, round_is_over, talk, to_pool
 from pydantic import Field
 
 

@@ -22,8 +22,9 @@ from moot.nodes.moderate import moderate_node
 from moot.nodes.respond import respond_node
 from moot.nodes.run import DebateGraph, settings_of
 from moot.nodes.settings import Settings
-from moot.nodes.speakers import SHARED_ROLES, Agent, called, needs_for, talk
+from moot.nodes.speakers import SHARED_ROLES, Agent, called, needs_for
 from moot.nodes.state import ClaimInput, DebaterState, DebateState, VerdictOutput
+from moot.nodes.talk import talk
 from pydantic import Field
 
 SIDES = ("affirmative", "negative")

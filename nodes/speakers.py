@@ -1,29 +1,22 @@
-"""Who speaks in a round, and what each speaker is handed: the `Send`s that conditional edges return."""
+"""Who speaks, and what each speaker is handed: the `Send`s that conditional edges return."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from langgraph.types import Send
-from moot.nodes.agree import answers_of
 from moot.nodes.debate import Needs
 from moot.nodes.models import ModelChoice
-from moot.nodes.settings import EvidenceSettings, ModelName, Name, Settings, SourcesSettings
+from moot.nodes.settings import EvidenceSettings, ModelName, Name, Settings
 from moot.nodes.show import cited_ids
 from moot.nodes.state import DebateState, Turn
 from moot.retrievers import Evidence
 from moot.retrievers.search import SCHOLARLY, resolve
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-AGENT = "agent-1"
-"""The one who speaks in a system of a single agent."""
-POOL = "pool"
-"""Who fills the evidence that all share; its role turns queries into keywords where a source wants them."""
 SHARED_ROLES = {"equivalence", "source_summariser"}
 """Roles that any system may have, where its task or its sources want them."""
-POOL_ROLES = {POOL, "judge", "summariser"} | SHARED_ROLES
-"""Roles that no debater over a shared pool may be called."""
 
 
 class Agent(BaseModel):
@@ -91,48 +84,6 @@ def named_once(names: Iterable[str], reserved: Iterable[str]) -> None:
         raise ValueError(f"each needs a name of its own, and not {', '.join(sorted(reserved))}: {names}")
 
 
-class SingleAgentSettings(Settings):
-    """Settings of systems with one agent that looks for nothing."""
-
-    demonstrations: int = Field(0, ge=0, le=3, description="Worked examples that the prompt shows before the question.")
-
-    def roles(self) -> set[str]:
-        """Who may have a model of its own."""
-        return {AGENT} | SHARED_ROLES
-
-
-class SingleReaderSettings(SourcesSettings):
-    """Settings of systems with one agent that reads evidence."""
-
-    def roles(self) -> set[str]:
-        """Who may have a model of its own."""
-        return {AGENT} | SHARED_ROLES
-
-
-def _free_names(debaters: tuple[Agent, ...]) -> tuple[Agent, ...]:
-    named_once((d.name for d in debaters), POOL_ROLES)
-    return debaters
-
-
-class PoolDebateSettings(SourcesSettings):
-    """Settings of debates over evidence that all debaters share."""
-
-    debaters: Annotated[tuple[Agent, ...], numbered("debater"), AfterValidator(_free_names)] = Field(
-        (Agent(name="debater-1"), Agent(name="debater-2")),
-        min_length=2,
-        max_length=50,
-        description="Who debates: a list, or how many.",
-    )
-    max_rounds: int = Field(3, ge=1, le=20, description="Most rounds (T).")
-
-    def roles(self) -> set[str]:
-        """Who may have a model of its own."""
-        return {d.name for d in self.debaters} | POOL_ROLES
-
-
-# --- what they need -------------------------------------------------------------------------------------------------
-
-
 def needs_for(
     settings: Settings,
     speakers: Mapping[str, str | ModelChoice | None],
@@ -147,21 +98,6 @@ def needs_for(
     if scholarly and how == "model":
         roles["source_summariser"] = None
     return Needs(sources, roles, encoder, how if scholarly and how not in ("model", "none") else None)
-
-
-def single_needs(settings: Settings) -> Needs:
-    """What a system with one agent uses."""
-    shared = (*settings.sources, *settings.fallback) if isinstance(settings, SourcesSettings) else ()
-    return needs_for(settings, {AGENT: None}, shared)
-
-
-def pool_needs(settings: PoolDebateSettings, *roles: str) -> Needs:
-    """What a debate over shared evidence uses, with these further roles."""
-    speakers = {d.name: d.model for d in settings.debaters} | dict.fromkeys(roles)
-    return needs_for(settings, speakers, (*settings.sources, *settings.fallback))
-
-
-# --- what they are handed -------------------------------------------------------------------------------------------
 
 
 def new_turn(round: int, agent: str, step: str = "respond", number: int | None = None) -> Turn:
@@ -218,84 +154,3 @@ def declared(speaker: BaseModel) -> dict[str, Any]:
     model = getattr(speaker, "model", None)
     plain = speaker.model_dump(mode="json")
     return plain | ({"model": model.model_dump(exclude_unset=True)} if isinstance(model, BaseModel) else {})
-
-
-def latest(state: DebateState, names: Iterable[str]) -> list[Turn]:
-    """Each speaker's latest answer, in the order of the names; those who have not spoken yet are left out."""
-    said = {turn["agent"]: turn for turn in state["turns"] if turn["step"] == "respond"}  # turns are in order
-    return [said[name] for name in names if name in said]
-
-
-def spoken(state: DebateState, names: Sequence[str], round: int, also_before: bool) -> list[Turn]:
-    """Each speaker's latest answer; or all answers of a round and of the one before it, in their order."""
-    if not also_before:
-        return latest(state, names)
-    given = [t for t in state["turns"] if t["step"] == "respond" and t["agent"] in names]
-    return [t for t in given if t["round"] >= round - 1]
-
-
-def to_pool(state: DebateState, settings: SourcesSettings, name: str = POOL) -> Send | str:
-    """The sources that all share are searched for the claim itself, in the name of ``name``."""
-    if state["error"]:
-        return "close"
-    reader = {"name": name, "retriever": list(settings.sources), "fallback": list(settings.fallback)}
-    return hand_over("retrieve", state, reader, new_turn(1, name, "retrieve"))
-
-
-def to_agent(state: DebateState) -> Send | str:
-    """The single agent answers, from all evidence that there is."""
-    if state["error"]:
-        return "close"
-    return hand_over("answer", state, {"name": AGENT}, new_turn(1, AGENT), evidence=state["evidence"])
-
-
-def next_up(turns: Sequence[Turn], names: Sequence[str], in_turn: Callable[[int], bool]) -> tuple[int, list[str]]:
-    """The round, and who speaks next in it, all at the same time.
-
-    Args:
-        turns: the debate so far.
-        names: all speakers, in their order.
-        in_turn: whether those of a round speak one after the other.
-    """
-    last = answers_of(turns)
-    spoken = {turn["agent"] for turn in last}
-    round = last[0]["round"] if last else 0
-    left = [name for name in names if name not in spoken]
-    if round == 0 or not left:
-        round, left = round + 1, list(names)
-    return round, left[:1] if in_turn(round) else left
-
-
-def talk(
-    to: str,
-    state: DebateState,
-    debaters: Sequence[Agent],
-    in_turn: Callable[[int], bool],
-    also_before: bool = False,
-    **shown: Any,
-) -> list[Send]:
-    """The debaters who speak next, each with its own and the others' latest answers.
-
-    Args:
-        to: the node.
-        state: the debate.
-        debaters: who debates.
-        in_turn: whether those of a round speak one after the other, and so hear what was said in it.
-        also_before: they hear what was said in it beside the answers of the round before, not in place of those.
-        shown: ``evidence`` or ``pool``.
-    """
-    names = [d.name for d in debaters]
-    round, speakers = next_up(state["turns"], names, in_turn)
-    sends = []
-    for debater in debaters:
-        if debater.name in speakers:
-            others = spoken(state, [name for name in names if name != debater.name], round, also_before)
-            own = next(iter(latest(state, [debater.name])), None)
-            turn = new_turn(round, debater.name)
-            sends.append(hand_over(to, state, declared(debater), turn, opponents=others, own=own, **shown))
-    return sends
-
-
-def round_is_over(state: DebateState, settings: PoolDebateSettings) -> bool:
-    """Whether everybody has spoken in the last round."""
-    return len(answers_of(state["turns"])) == len(settings.debaters)

@@ -34,8 +34,9 @@ from moot.nodes.retrieve import retrieve_node
 from moot.nodes.run import Node, Run
 from moot.nodes.settings import SourcesSettings
 from moot.nodes.show import show_claim, show_evidence, shown_ids
+from moot.nodes.single import AGENT
 from moot.nodes.speaker import read_reply, text_of
-from moot.nodes.speakers import AGENT, hand_over, new_turn
+from moot.nodes.speakers import hand_over, new_turn
 from moot.nodes.state import (
     Call,
     DebateState,

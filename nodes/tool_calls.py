@@ -8,8 +8,9 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.messages.tool import invalid_tool_call, tool_call
+from moot.nodes.single import AGENT
 from moot.nodes.speaker import Ledger, text_of
-from moot.nodes.speakers import AGENT, new_turn
+from moot.nodes.speakers import new_turn
 from moot.nodes.state import Turn
 from moot.retrievers.evidence import clean
 from moot.retrievers.search import ABOUT, resolve
