@@ -1,0 +1,126 @@
+"""Debates of n agents by script: every answer holds a word of its own, so that prompts show whose answers were seen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from moot.graphs import load_graph
+
+from tests.conftest import StubEndpoint
+
+CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
+ANSWERS = {"S": "SUPPORTS", "R": "REFUTES", "N": "NOT ENOUGH INFO"}
+UNPARSED, DOWN = "-", "x"
+MARK = re.compile(r"\b([a-z]\d+r\d+)\.")
+N_AGENTS = (
+    "cortex_debate",
+    "multi_agent_voting",
+    "society_of_minds",
+    "reconcile",
+    "chat_eval",
+    "peer_review",
+    "group_debate",
+    "neighbor_debate",
+)
+
+Rule = dict[str, Any]
+
+
+def rule(role: str, match: str = "", times: int | None = None, **what: Any) -> Rule:
+    """A rule for one role's model; ``match`` is searched for in the prompt."""
+    return {"model": f"stub-{role}$", "match": match} | ({"times": times} if times else {}) | what
+
+
+def answers(role: str, answer: str, mark: str = "", times: int | None = None, **fields: Any) -> Rule:
+    """A rule: what a role answers, with a word that gives its answer away wherever it is shown."""
+    said = {"answer": ANSWERS.get(answer, answer), "rationale": f"Because of {mark}.", "citations": [], **fields}
+    return rule(role, "your `answer`", times, fields=said)
+
+
+def script(
+    *rounds: str | Sequence[str],
+    sure: Sequence[Sequence[float]] = (),
+    first: int = 1,
+    roles: Sequence[str] = (),
+    claim: str = "",
+) -> list[Rule]:
+    """Rules for what agents answer, round by round.
+
+    The reasons of the second agent in round 3 hold the word ``a2r3.``.
+
+    Args:
+        rounds: the answers, a letter of `ANSWERS` or a text for each agent, or that it gives none, or is not reached.
+        sure: how sure agents are, by rounds.
+        first: the number of the first round.
+        roles: the agents' names, by default their numbers'.
+        claim: the claim that this is said of, where an endpoint serves several debates.
+    """
+    rules = []
+    asked = f"{re.escape(claim)}.*your `answer`"
+    for number, given in enumerate(rounds):
+        for place, answer in enumerate(given):
+            agent = roles[place] if roles else f"agent-{place + 1}"
+            if answer == DOWN:
+                rules.append(rule(agent, asked, 1, status=500))
+            elif answer == UNPARSED:
+                rules.append(rule(agent, asked, 2, reply="I would rather not say."))  # it is asked again
+            else:
+                h = sure[number][place] if sure else 0.5
+                said = answers(agent, answer, f"a{place + 1}r{number + first}", 1, confidence=h)
+                rules.append(said | {"match": asked})
+    return rules
+
+
+Case = TypeVar("Case")
+
+
+def claims(cases: Iterable[Case]) -> dict[str, Case]:
+    """A claim for each of several debates on one endpoint, with what it is about."""
+    return {f"Case {i} is proven.": case for i, case in enumerate(cases)}
+
+
+async def debate(name: str, given: Mapping[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
+    """A debate of a graph by name, in which every role has a model of its own."""
+    system = load_graph(name)
+    known = system.settings.model_validate({key: settings[key] for key in settings if key in ("agents", "min_agents")})
+    models = {role: f"openai:stub-{role}" for role in known.roles()}
+    chosen = {"models": models, "embedder": "openai:stub-embedding", "attempts": 1, **settings}
+    document: dict[str, Any] = await system.graph.ainvoke(
+        given or {"claim": CLAIM}, context=system.settings.model_validate(chosen)
+    )
+    return document
+
+
+def prompts(stub: StubEndpoint, role: str, match: str = "your `answer`", claim: str = "") -> list[str]:
+    """What a role was sent when it was asked so, of a claim or of any, without what was asked again."""
+    sent = [r["messages"] for r in stub.requests() if r["model"] == f"stub-{role}" and len(r["messages"]) == 2]
+    texts = ["\n".join(m["content"] for m in messages) for messages in sent]
+    return [text for text in texts if match in text and claim in text]
+
+
+def marks(prompt: str) -> str:
+    """The words of answers that a prompt holds, in order: ``a2r3`` for the second agent's in round 3."""
+    return " ".join(sorted(MARK.findall(prompt)))
+
+
+def seen(stub: StubEndpoint, role: str, match: str = "your `answer`", claim: str = "") -> list[str]:
+    """For each time that a role was asked so, the `marks` of its prompt."""
+    return [marks(prompt) for prompt in prompts(stub, role, match, claim)]
+
+
+def outline(document: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What a debate came to: status, answer, why it stopped, rounds, calls, depth."""
+    said = [document[key] for key in ("status", "answer", "stop_reason", "rounds")]
+    return (*said, len(document["calls"]), document["depth"])
+
+
+def voted(document: Mapping[str, Any]) -> dict[str, str | None]:
+    """Who voted for what in the end."""
+    return {vote["agent"]: vote["answer"] for vote in document["votes"]}
+
+
+def warned(document: Mapping[str, Any], but: Iterable[str] = ("unknown_model_size",)) -> list[str]:
+    """The kinds of warnings, in order."""
+    return [warning["kind"] for warning in document["warnings"] if warning["kind"] not in but]

@@ -1,0 +1,117 @@
+"""RECONCILE, by hand-worked traces: what the round table shows, when it stops, and how votes are weighed."""
+
+from __future__ import annotations
+
+import pytest
+from moot.nodes.vote import confidence_weight
+
+from tests.conftest import StartStub
+from tests.graphs.scripted_agents import ANSWERS, claims, debate, outline, prompts, rule, script, seen, warned
+
+HEADING = "of 3 gave this answer:"
+
+
+async def test_a_three_way_split_shows_all_three_answers_with_their_confidences(start_stub: StartStub) -> None:
+    sure = [[0.9, 0.75, 0.3], [0.4, 0.4, 0.4], [0.5, 0.5, 0.5]]
+    stub = start_stub(script("SRN", "NSR", "RRR", sure=sure))
+    document = await debate("reconcile")
+    assert outline(document) == ("done", "REFUTES", "consensus", 3, 9, 3)
+    for i in (1, 2, 3):
+        assert seen(stub, f"agent-{i}") == ["", "a1r1 a2r1 a3r1", "a1r2 a2r2 a3r2"]
+        prompt = prompts(stub, f"agent-{i}")[1]
+        assert prompt.count(f"1 {HEADING}") == 3
+        shown = [(answer, h) for answer, h in zip(("SUPPORTS", "REFUTES", "NOT ENOUGH INFO"), sure[0], strict=True)]
+        places = [prompt.index(f"Answer: {answer}\nConfidence: {h:g}\nReasons: ") for answer, h in shown]
+        assert places == sorted(places)
+    assert [(v["agent"], v["answer"], v["confidence"]) for v in document["votes"]] == [
+        (f"agent-{i}", "REFUTES", 0.5) for i in (1, 2, 3)
+    ]
+
+
+async def test_answers_are_grouped_by_what_they_say(start_stub: StartStub) -> None:
+    stub = start_stub(script("SRR", "SRS", "SSS"))
+    assert outline(await debate("reconcile"))[:4] == ("done", "SUPPORTS", "consensus", 3)
+    for i in (1, 2, 3):
+        _, second, third = prompts(stub, f"agent-{i}")
+        for prompt, two, one in ((second, ("a2r1.", "a3r1."), "a1r1."), (third, ("a1r2.", "a3r2."), "a2r2.")):
+            pair, _, single = prompt.partition(f"1 {HEADING}")
+            assert f"2 {HEADING}" in pair
+            assert all(word in pair for word in two)
+            assert one in single
+
+
+async def test_the_first_consensus_ends_it(start_stub: StartStub) -> None:
+    cases = claims([["SSS"], ["SSR", "RRR"], ["SSR", "RSN", "NNN"]])
+    start_stub([r for claim, rounds in cases.items() for r in script(*rounds, claim=claim)])
+    for claim, rounds in cases.items():
+        answer, number = ANSWERS[rounds[-1][0]], len(rounds)
+        document = await debate("reconcile", {"claim": claim})
+        assert outline(document) == ("done", answer, "consensus", number, 3 * number, number)
+
+
+async def test_an_agent_without_an_answer_is_no_part_of_a_consensus(start_stub: StartStub) -> None:
+    start_stub(script("SS-", "SS-"))
+    document = await debate("reconcile", max_rounds=2)
+    assert outline(document)[:4] == ("done", "SUPPORTS", "max_rounds", 2)
+    assert [(vote["answer"], vote["group"]) for vote in document["votes"]] == [("SUPPORTS", 0)] * 2 + [(None, None)]
+
+
+# --- votes ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("confidence", "weight"),
+    [
+        (1.0, 1.0),
+        (0.999, 0.8),
+        (0.9, 0.8),
+        (0.899, 0.5),
+        (0.8, 0.5),
+        (0.799, 0.3),
+        (0.601, 0.3),
+        (0.6, 0.1),
+        (0.0, 0.1),
+    ],
+)
+def test_what_a_confidence_weighs(confidence: float, weight: float) -> None:
+    assert confidence_weight(confidence) == weight
+
+
+WEIGHED = [
+    ("SSR", (0.6, 0.6, 1.0), "REFUTES", "SUPPORTS"),  # 0.1 + 0.1 against 1
+    ("SSR", (0.8, 0.8, 0.9), "SUPPORTS", "SUPPORTS"),  # 1 against 0.8
+    ("RSSS", (0.7, 0.6, 0.6, 0.6), "REFUTES", "SUPPORTS"),  # 0.3 against three times 0.1: a tie, to the first
+    ("RSSN", (0.95, 0.81, 0.61, 1.0), "NOT ENOUGH INFO", "SUPPORTS"),  # 0.8, 0.8, 1
+    ("RSS", (0.85, 0.65, 0.6), "REFUTES", "SUPPORTS"),  # 0.5 against 0.4
+    ("R-S", (0.2, 1.0, 0.5), "REFUTES", "REFUTES"),  # 0.1 each: a tie, to the first; no weight for no answer
+]
+"""Answers, confidences, and who wins by their weights and by heads."""
+
+
+async def test_votes_are_weighed_by_confidence_or_counted_by_heads(start_stub: StartStub) -> None:
+    cases = claims(WEIGHED)
+    start_stub([
+        rule
+        for claim, (given, sure, _, _) in cases.items()
+        for rule in script(given, sure=[sure], claim=claim) * 2  # each case is put twice
+    ])  # fmt: skip
+    for claim, (given, _, weighed, counted) in cases.items():
+        for voting, answer in (("confidence", weighed), ("majority", counted)):
+            document = await debate("reconcile", {"claim": claim}, agents=len(given), max_rounds=1, voting=voting)
+            assert (document["answer"], document["stop_reason"]) == (answer, "max_rounds"), (given, voting)
+
+
+# --- answers in words -------------------------------------------------------------------------------------------------
+
+
+async def test_other_words_for_one_answer_are_a_consensus(start_stub: StartStub) -> None:
+    start_stub([
+        rule("equivalence", "NYC.*New York City", fields={"same": True, "reason": "short for it"}),
+        rule("equivalence", fields={"same": False, "reason": "another city"}),
+        *script(["NYC", "Boston"], ["NYC", "New York City"]),
+    ])  # fmt: skip
+    document = await debate("reconcile", {"claim": "Where is it?", "task": "short_answer"}, agents=2)
+    assert outline(document) == ("done", "NYC", "consensus", 2, 6, 4)  # two answers and a comparison a round
+    compared = [(c["with"], c["same"]) for t in document["turns"] if t["step"] == "compare" for c in t["comparisons"]]
+    assert compared == [("NYC", False), ("NYC", True)]
+    assert warned(document) == []

@@ -1,0 +1,142 @@
+"""Agents who cannot be read, and agents who cannot be reached, in every debate of n agents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moot.graphs.society_of_minds import SocietySettings
+from moot.nodes.run import Run
+from moot.nodes.speaker import Ledger
+from moot.nodes.speakers import declared
+
+from tests.conftest import StartStub
+from tests.graphs.scripted_agents import (
+    N_AGENTS,
+    answers,
+    claims,
+    debate,
+    outline,
+    prompts,
+    rule,
+    script,
+    seen,
+    voted,
+    warned,
+)
+
+ROUNDS: dict[str, dict[str, Any]] = {name: {"max_rounds": 3} for name in N_AGENTS}
+ROUNDS |= {"multi_agent_voting": {}, "peer_review": {"rounds": 2}, "cortex_debate": {"max_rounds": 2}}
+"""Three answers of everybody, but in the vote, where there is one."""
+
+
+def answered(document: dict[str, Any], agent: str) -> list[Any]:
+    return [t for t in document["turns"] if t["agent"] == agent and t["step"] == "respond"]
+
+
+async def test_who_can_never_be_read_has_no_vote_and_is_on_record(start_stub: StartStub) -> None:
+    mute = [rule(f"agent-{i}", "your `answer`", reply="I would rather not say.") for i in (1, 2)]
+    stub = start_stub([*mute, answers("agent-3", "R", "a3r1"), answers("agent-4", "R", "a4r1")])
+    for claim, name in claims(N_AGENTS).items():
+        document = await debate(name, {"claim": claim}, agents=4, **ROUNDS[name])
+        times = 1 if name == "multi_agent_voting" else 3
+        assert (document["status"], document["answer"]) == ("done", "REFUTES"), name  # two of two votes
+        assert document["stop_reason"] == ("single_pass" if times == 1 else "max_rounds")  # no consensus of four
+        for i in (1, 2):
+            silent = answered(document, f"agent-{i}")
+            assert [(t["answer"], t["outcome"]) for t in silent] == [(None, "unparsed")] * times
+            assert len(prompts(stub, f"agent-{i}", claim=claim)) == times  # it is asked anew in every round
+            vote = document["votes"][i - 1]
+            assert (vote["agent"], vote["answer"], vote["group"]) == (f"agent-{i}", None, None)
+        assert warned(document) == ["unparsed"] * (2 * 2 * times)
+
+
+async def test_without_any_answer_there_is_no_verdict(start_stub: StartStub) -> None:
+    start_stub([rule("agent-.", "your `answer`", reply="I would rather not say.")])
+    for name in N_AGENTS:
+        document = await debate(name, agents=3, **ROUNDS[name])
+        assert outline(document)[:3] == ("failed", None, None), name
+        assert document["error"]["kind"] == "unparsed"
+
+
+async def test_a_debate_goes_on_without_those_who_cannot_be_reached(start_stub: StartStub) -> None:
+    # Agent 4 is never reached, agent 2 not for its second answer.
+    cases = claims(name for name in N_AGENTS if name != "multi_agent_voting")
+    firsts = {claim: 0 if name == "cortex_debate" else 1 for claim, name in cases.items()}
+    stub = start_stub(
+        [r for claim, first in firsts.items() for r in script("SNRx", "SxR", "R-R", first=first, claim=claim)]
+    )
+    for claim, name in cases.items():
+        document = await debate(name, {"claim": claim}, agents=4, **ROUNDS[name])
+        assert (document["status"], document["answer"], document["error"]) == ("done", "REFUTES", None), name
+        stop = "consensus" if name in ("reconcile", "cortex_debate") else "max_rounds"  # of the two that are left
+        assert (document["rounds"], document["stop_reason"]) == (firsts[claim] + 2, stop), name
+        assert voted(document) == {"agent-1": "REFUTES", "agent-3": "REFUTES"}
+        assert [(t["answer"], t["outcome"]) for t in answered(document, "agent-4")] == [(None, "failed")]
+        assert [t["outcome"] for t in answered(document, "agent-2")] == ["ok", "failed"]
+        asked = [len(prompts(stub, agent, claim=claim)) for agent in ("agent-4", "agent-2")]
+        assert asked == [1, 2]  # nobody asks them again
+        left = [w for w in document["warnings"] if w["kind"] == "agent_left"]
+        assert [w["where"].partition(":")[0] for w in left] == ["agent-4", "agent-2"]
+        assert "goes on without agent-2" in left[1]["detail"]
+        for i in (1, 3):
+            assert "agent-4" not in prompts(stub, f"agent-{i}", claim=claim)[1]
+            assert "agent-2" not in prompts(stub, f"agent-{i}", claim=claim)[2]  # nor what it said before
+
+
+async def test_too_few_agents_end_a_debate_without_a_verdict(start_stub: StartStub) -> None:
+    cases = claims(N_AGENTS)
+    start_stub([r for claim in cases for r in script("Sxx", claim=claim) + script("Rxx", "R", "R", claim=claim)])
+    for claim, name in cases.items():
+        document = await debate(name, {"claim": claim}, agents=3, **ROUNDS[name])
+        assert outline(document)[:3] == ("failed", None, None), name
+        assert (document["error"]["kind"], document["error"]["retryable"]) == ("too_few_agents", True)
+        assert warned(document) == ["agent_left"] * 2
+        assert len(document["calls"]) == 3
+        alone = await debate(name, {"claim": claim}, agents=3, min_agents=1, **ROUNDS[name])
+        assert (alone["status"], alone["answer"]) == ("done", "REFUTES"), name
+        assert list(voted(alone)) == ["agent-1"]
+
+
+async def test_every_agent_may_be_wanted(start_stub: StartStub) -> None:
+    start_stub(script("SSx"))
+    document = await debate("society_of_minds", min_agents=3)
+    assert (document["status"], document["error"]["kind"]) == ("failed", "too_few_agents")
+
+
+async def test_what_the_others_are_told_of_one_without_an_answer(start_stub: StartStub) -> None:
+    stub = start_stub(script("S-R", "RRR"))
+    await debate("society_of_minds")
+    assert seen(stub, "agent-1")[1] == "a1r1 a3r1"
+    assert prompts(stub, "agent-1")[1].count("(gave no valid answer)") == 1
+    assert prompts(stub, "agent-2")[1].count("(gave no valid answer)") == 1  # its own
+
+
+# --- who they are -----------------------------------------------------------------------------------------------------
+
+PERSONAS = [{"persona": "a watchmaker of Geneva"}, {"persona": "a clerk of Delft"}, {}]
+
+
+async def test_a_persona_is_told_to_its_agent_alone(start_stub: StartStub) -> None:
+    stub = start_stub()
+    for name in N_AGENTS:
+        more: dict[str, Any] = {"evaluation": "peer"} if name == "cortex_debate" else {}
+        document = await debate(name, agents=PERSONAS, **ROUNDS[name], **more)
+        assert document["status"] == "done", name
+    told = {1: "of Geneva", 2: "of Delft"}
+    steps = set()
+    for request in stub.requests():
+        text = "\n".join(m["content"] for m in request["messages"])
+        for i, persona in told.items():
+            assert (persona in text) == (request["model"] == f"stub-agent-{i}"), text
+        steps |= {step for step in ("your `answer`", "your `comment`", "the `score`", "the `summary`") if step in text}
+    assert len(steps) == 4
+
+
+async def test_agents_of_one_model_have_their_own_seeds(start_stub: StartStub) -> None:
+    start_stub()
+    seeded = [{"seed": 7}, {"seed": 8}, {"model": {"model": "openai:stub", "seed": 9}}, {}]
+    settings = SocietySettings.model_validate({"model": "openai:stub", "agents": seeded})
+    speakers = [await Run(settings, Ledger()).speaker_of(declared(agent)) for agent in settings.agents]
+    assert [getattr(s.model.chat, "seed", None) for s in speakers] == [7, 8, 9, None]
+    assert [s.role for s in speakers] == ["agent-1", "agent-2", "agent-3", "agent-4"]
+    assert {s.model.name for s in speakers} == {"openai:stub"}
