@@ -12,8 +12,8 @@ from typing import Any
 from moot.cli.screen import Screen, has_rounds, numbered, titled
 from moot.cli.verdict import show_end
 from moot.nodes.settings import Settings
-from moot.nodes.talk import POOL
 from moot.nodes.state import Turn, Vote, merge_turns
+from moot.nodes.talk import POOL
 from moot.nodes.task import full_answer
 from rich.console import Console
 

@@ -108,7 +108,11 @@ def correct_revisions(document: Document, correct: Callable[[str], bool] | str) 
     return revised
 
 
-def context_tokens(document: Document, node: str = "respond") -> float | None:
+ANSWERING = ("respond", "answer", "argue")
+"""Nodes in which agents answer."""
+
+
+def context_tokens(document: Document) -> float | None:
     """The mean length of what an agent was sent to answer from, per agent and round, in tokens (S3, Table 7).
 
     Of an agent's calls in a round the first counts whose tokens are known: a reply that is asked for again adds none.
@@ -116,12 +120,11 @@ def context_tokens(document: Document, node: str = "respond") -> float | None:
 
     Args:
         document: of any system whose agents answer in rounds.
-        node: the node in which they do.
     """
     agents = {turn["agent"] for turn in document["turns"] if turn["step"] == "respond"}
     sent: dict[tuple[str, int, str], int] = {}
     for call in document["calls"]:
-        if call["role"] in agents and call["node"] == node and call["prompt_tokens"] is not None:
+        if call["role"] in agents and call["node"] in ANSWERING and call["prompt_tokens"] is not None:
             sent.setdefault((call["phase"], call["round"], call["role"]), call["prompt_tokens"])
     return average(list(sent.values()))
 

@@ -14,8 +14,8 @@ from typing import Any
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 from langgraph.types import Send
-from moot.nodes.agents import RoundsSettings, agent_node, agents_needs, everyone, to_agents
-from moot.nodes.agree import answers_of, compare_node
+from moot.nodes.agents import RoundsSettings, agent_node, agents_needs, everyone, last_round, to_agents
+from moot.nodes.agree import compare_node
 from moot.nodes.debate import close_node, open_node
 from moot.nodes.run import DebateGraph, settings_of
 from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
@@ -43,7 +43,9 @@ def after_round(state: DebateState, runtime: Runtime[Any]) -> Send | str:
     settings = settings_of(runtime, ChatEvalSettings)
     if state["error"]:
         return "close"
-    return "vote" if state["rounds"] >= settings.max_rounds else to_summariser(state, answers_of(state["turns"]))
+    if state["rounds"] >= settings.max_rounds:
+        return "vote"
+    return to_summariser(state, list(last_round(state, settings).values()))
 
 
 builder = DebateGraph(ChatEvalSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)

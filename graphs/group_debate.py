@@ -40,7 +40,7 @@ class GroupSettings(RoundsSettings):
 
     other_roles = frozenset({"summariser"})
     agents: Agents = Field(so_many(5), min_length=2, max_length=50, description="Who debates: a list, or how many.")
-    group_size: int = Field(2, ge=2, le=3, description="Agents in a group; one left over joins the last group.")
+    group_size: int = Field(2, ge=2, le=3, description="Agents in a group: 2, and 3 in one; or 3, and 2 in some.")
 
 
 def answer(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:

@@ -63,11 +63,12 @@ def stance(state: DebaterState, settings: Any) -> Mapping[str, str]:
 
 
 def speak(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
-    """The debater whose turn it is; after both the moderator."""
+    """The debater whose turn it is; after both the moderator, unless neither gave an answer."""
     if state["error"]:
         return "close"
-    spoken = len(answers_of(state["turns"]))
-    return "moderate" if spoken == len(SIDES) else go_on(state, runtime)
+    spoken = answers_of(state["turns"])
+    heard = len(spoken) == len(SIDES) and any(turn.get("answer") is not None for turn in spoken)
+    return "moderate" if heard else go_on(state, runtime)
 
 
 def go_on(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
@@ -89,7 +90,7 @@ builder.add_node("close", close_node())
 builder.add_edge(START, "open")
 builder.add_conditional_edges("open", go_on, ["argue", "close"])
 builder.add_edge("argue", "compare_answers")
-builder.add_conditional_edges("compare_answers", speak, ["argue", "moderate", "close"])
+builder.add_conditional_edges("compare_answers", speak, ["argue", "moderate", "judge", "close"])
 builder.add_conditional_edges("moderate", go_on, ["argue", "judge", "close"])
 builder.add_edge("judge", "close")
 builder.add_edge("close", END)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Annotated, Any, ClassVar
 
 from langgraph.runtime import Runtime
@@ -99,10 +101,14 @@ def same_group(size: int) -> Topology:
 
 
 def groups_of(names: Sequence[str], size: int) -> list[list[str]]:
-    """Agents in groups of ``size``, in their order; one who would be left alone joins the last group."""
-    groups = [list(names[i : i + size]) for i in range(0, len(names), size)]
-    alone = groups.pop() if len(groups) > 1 and len(groups[-1]) == 1 else []
-    return [*groups[:-1], groups[-1] + alone] if groups else []
+    """Agents in groups of 2 or 3, in their order, those of ``size`` first.
+
+    With ``size`` 2 there are as many groups as possible, with 3 as few; fewer than 2 agents are one group.
+    """
+    count = max(1, len(names) // 2 if size == 2 else math.ceil(len(names) / 3))
+    bound = math.floor if size == 2 else math.ceil
+    ends = [bound(len(names) * i / count) for i in range(count + 1)]
+    return [list(names[a:b]) for a, b in pairwise(ends) if a < b]
 
 
 # --- rounds ---------------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
@@ -13,7 +12,7 @@ from moot.nodes.replies import SameReply
 from moot.nodes.run import Node, Run
 from moot.nodes.score import average
 from moot.nodes.show import show_claim
-from moot.nodes.speaker import Speaker, as_speaker
+from moot.nodes.speaker import Speaker, all_at_once, as_speaker
 from moot.nodes.state import DebateState, StopReason, Task, Turn, Vote
 from moot.prompts import as_data, fill, load
 from moot.retrievers.errors import Outcome, ReplyError, WorldError
@@ -97,7 +96,7 @@ async def group_answers(
         if answer is not None:
             group = next((i for i, first in enumerate(firsts) if same_answer(task, first, answer)), None)
             if group is None and firsts and model is not None and task["kind"] in IN_WORDS:
-                made = await asyncio.gather(*(same_meaning(claim, task, first, answer, model) for first in firsts))
+                made = await all_at_once(same_meaning(claim, task, first, answer, model) for first in firsts)
                 group = next((i for i, check in enumerate(made) if check.same), None)
             if group is None:
                 group = len(firsts)

@@ -37,13 +37,32 @@ def debates(document: Document) -> dict[str, int]:
 
 def collisions(document: Document) -> list[Edge]:
     """The kept edges of a round d whose two answers of round d - 1 differ. With an answer that is null none does."""
-    answers = answers_by_round(document)
     found = []
     for edge in kept_edges(document):
-        one, other = (answers.get((edge.round - 1, agent)) for agent in (edge.source, edge.target))
-        if one is not None and other is not None and not same_answer(document["task"], one, other):
+        groups = groups_in(document, edge.round - 1)
+        if edge.source in groups and edge.target in groups and groups[edge.source] != groups[edge.target]:
             found.append(edge)
     return found
+
+
+def groups_in(document: Document, round: int) -> dict[str, int]:
+    """Whose answers of a round are the same: by their texts, or by the equivalence checks that were made of them.
+
+    Agents without an answer are in no group.
+    """
+    turns = [turn for turn in document["turns"] if turn["round"] == round]
+    checked = {turn["agent"]: turn.get("comparisons", []) for turn in turns if turn["step"] == "compare"}
+    firsts: list[str] = []
+    groups: dict[str, int] = {}
+    for turn in turns:
+        answer = turn.get("answer") if turn["step"] == "respond" else None
+        if answer is not None:
+            same = {check["with"] for check in checked.get(turn["agent"], []) if check["same"]}
+            alike = [i for i, first in enumerate(firsts) if same_answer(document["task"], first, answer)]
+            alike += [i for i, first in enumerate(firsts) if first in same]
+            groups[turn["agent"]] = alike[0] if alike else len(firsts)
+            firsts += [] if alike else [answer]
+    return groups
 
 
 def answers_by_round(document: Document) -> dict[tuple[int, str], str | None]:

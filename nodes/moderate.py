@@ -7,15 +7,16 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from moot.nodes.agree import answers_of
+from moot.nodes.answers import same_answer
 from moot.nodes.replies import ModeratorReply, moderator_reply
 from moot.nodes.run import Node, Run
 from moot.nodes.show import show_answers, show_claim
-from moot.nodes.speaker import Speaker, as_speaker
+from moot.nodes.speaker import Speaker, as_speaker, missed
 from moot.nodes.speakers import new_turn
 from moot.nodes.state import DebateState, Task, Turn
 from moot.nodes.task import wording
 from moot.prompts import fill, load
-from moot.retrievers.errors import ReplyError
+from moot.retrievers.errors import WorldError
 
 
 async def moderate(
@@ -38,7 +39,7 @@ async def moderate(
 def moderate_node(prompt: str = "tit_for_tat/moderate") -> Node:
     """Adds the moderator's turn, and the answer where it prefers one.
 
-    Reads: claim, task, turns, rounds. Without a usable reply no answer is preferred, and the debate goes on.
+    Reads: claim, task, turns, rounds. Without a usable reply, or any, no answer is preferred, and the debate goes on.
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
@@ -46,9 +47,12 @@ def moderate_node(prompt: str = "tit_for_tat/moderate") -> Node:
         speaker, answers = await run.speaker("moderator"), answers_of(state["turns"])
         try:
             said = await moderate(state["claim"], state["task"], answers, speaker, prompt)
-        except ReplyError as error:
-            return {"turns": [{**turn, "preferred": None, "reason": None, "outcome": error.kind}]}
+        except WorldError as error:
+            return {"turns": [{**turn, "preferred": None, "reason": None, "outcome": missed(error, run.ledger)}]}
         preferred = said.preferred
+        given = [t["answer"] for t in answers if t.get("answer") is not None]
+        if preferred is not None and not any(same_answer(state["task"], preferred, str(answer)) for answer in given):
+            run.ledger.warn("new_answer", f"The moderator prefers {preferred!r}, which neither debater answered.")
         update: dict[str, Any] = {
             "turns": [{**turn, "preferred": preferred, "reason": said.reason, "outcome": "ok"}],
         }

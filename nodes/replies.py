@@ -239,15 +239,16 @@ class ModeratorReply(Reply):
     preferred: str | None
 
 
-def _none(value: Any) -> Any:
-    """Ways to write that there is none."""
-    return None if isinstance(value, str) and value.strip().lower() in ("", "none", "null") else _plain(value)
-
-
 @lru_cache(maxsize=256)
 def _moderator_reply(task_json: str) -> type[ModeratorReply]:
     answer: Any = _answer_reply(task_json, False, False).model_fields["answer"].rebuild_annotation()
-    kind: Any = Annotated[answer | None, BeforeValidator(_none)]
+
+    def none(value: Any) -> Any:
+        """Ways to write that there is none, where no answer is written so."""
+        said = isinstance(value, str) and value.strip().lower() in ("", "none", "null")
+        return None if said and read_answer(json.loads(task_json), value) is None else value
+
+    kind: Any = Annotated[answer | None, BeforeValidator(none)]
     return create_model("ModeratorReply", __base__=ModeratorReply, preferred=(kind, ...))
 
 

@@ -13,7 +13,7 @@ from moot.nodes.replies import KeywordsReply, SummaryReply
 from moot.nodes.run import Node, Run
 from moot.nodes.settings import EvidenceSettings
 from moot.nodes.show import show_claim, show_evidence
-from moot.nodes.speaker import Speaker, as_speaker
+from moot.nodes.speaker import Speaker, all_at_once, as_speaker
 from moot.nodes.state import DebaterState, Reading, Task
 from moot.nodes.task import wording
 from moot.prompts import as_data, fill, load
@@ -91,7 +91,7 @@ def retrieve_node() -> Node:
         if outcome == "empty":
             asked = " and ".join(reading["retriever"] for reading in readings)
             run.ledger.warn("empty_retrieval", f"{asked} found nothing for {query!r}.")
-        found = await asyncio.gather(*(summarised(state, piece, run) for piece in pieces))
+        found = await all_at_once(summarised(state, piece, run) for piece in pieces)
         undated = [piece["id"] for piece in found if not last_day(piece.get("published") or "")]
         if undated and run.settings.published_before:
             run.ledger.warn("undated_evidence", f"Nothing says when these were published: {', '.join(undated)}.")

@@ -10,12 +10,12 @@ from moot.nodes.agents import AgentsSettings, last_round, present
 from moot.nodes.replies import ReviewReply, ScoreReply
 from moot.nodes.run import Node, Run
 from moot.nodes.show import show_answers, show_claim, show_persona
-from moot.nodes.speaker import Speaker, as_speaker
+from moot.nodes.speaker import Speaker, as_speaker, missed
 from moot.nodes.speakers import declared, hand_over, new_turn
 from moot.nodes.state import DebaterState, DebateState, Task, Turn
 from moot.nodes.task import wording
 from moot.prompts import fill, load
-from moot.retrievers.errors import ReplyError, WorldError
+from moot.retrievers.errors import WorldError
 
 
 async def review(
@@ -65,10 +65,7 @@ def review_node(ask: Any = review, fields: tuple[str, ...] = ("comment", "confid
         try:
             said = await ask(state["claim"], state["task"], state["opponents"][0], speaker, persona=persona)
         except WorldError as error:
-            if not isinstance(error, ReplyError):
-                run.ledger.warn("review_missing", error.detail)
-            outcome = error.kind if isinstance(error, ReplyError) else "failed"
-            return {"turns": [{**turn, **dict.fromkeys(fields), "outcome": outcome}]}
+            return {"turns": [{**turn, **dict.fromkeys(fields), "outcome": missed(error, run.ledger)}]}
         return {"turns": [{**turn, **{field: getattr(said, field) for field in fields}, "outcome": "ok"}]}
 
     return Node(step)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import islice
@@ -18,11 +19,12 @@ from moot.nodes.replies import Reply, reply_schema, tight_schema
 from moot.nodes.state import Call, Warned
 from moot.prompts import as_data
 from moot.retrievers.endpoint import DEFAULT_LIMITS, Endpoint, Limits, explain, limiter, with_retries
-from moot.retrievers.errors import MootError, Outcome, ReplyError, redact
+from moot.retrievers.errors import MootError, Outcome, ReplyError, WorldError, redact
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
 R = TypeVar("R", bound=Reply)
+T = TypeVar("T")
 
 ECHO = 2000
 """Characters of an unusable reply that are shown to the model again."""
@@ -229,6 +231,29 @@ def as_speaker(model: Speaker | BaseChatModel, role: str) -> Speaker:
     name = str(getattr(model, "model_name", None) or getattr(model, "model", None) or type(model).__name__)
     structured: StructuredOutput = "json_schema" if isinstance(model, BaseChatOpenAI | FakeChatModel) else "text"
     return Speaker(role, ChatModel(name, model, Endpoint(f"The model {name}", "")), structured_output=structured)
+
+
+def missed(error: WorldError, ledger: Ledger) -> str:
+    """The outcome of a call that the debate does without; a warning says why, where replies have not said it."""
+    if isinstance(error, ReplyError):
+        return error.kind
+    ledger.warn("call_failed", f"{error.detail} The debate goes on without it.")
+    return "failed"
+
+
+async def all_at_once(calls: Iterable[Awaitable[T]]) -> list[T]:
+    """What these give, run at the same time; the chain of dependent calls goes on from the longest of theirs.
+
+    Raises:
+        UserError, WorldError: what the first of them that fails raises.
+    """
+
+    async def one(call: Awaitable[T]) -> tuple[T, int]:
+        return await call, _chain.get()
+
+    done = await asyncio.gather(*(one(call) for call in calls))
+    _chain.set(max((depth for _, depth in done), default=_chain.get()))
+    return [result for result, _ in done]
 
 
 def start_chain() -> None:

@@ -12,12 +12,12 @@ from moot.nodes.answers import same_answer
 from moot.nodes.replies import AgreeReply, FinalReply, SummaryReply, final_reply
 from moot.nodes.run import Node, Run
 from moot.nodes.show import show_answers, show_claim
-from moot.nodes.speaker import Speaker, as_speaker
+from moot.nodes.speaker import Speaker, as_speaker, missed
 from moot.nodes.speakers import hand_over, new_turn
 from moot.nodes.state import DebaterState, DebateState, Task, Turn
 from moot.nodes.task import wording
 from moot.prompts import fill, load
-from moot.retrievers.errors import ReplyError
+from moot.retrievers.errors import ReplyError, WorldError
 
 
 async def all_agree(
@@ -121,7 +121,9 @@ def to_summariser(state: DebateState, answers: Sequence[Turn], name: str = "summ
 
 
 def summary_node(prompt: str = "chat_eval/summary") -> Node:
-    """Sums up the answers among ``opponents``; without a usable reply the summary is null, and the debate goes on.
+    """Sums up the answers among ``opponents``.
+
+    Without a usable reply, or any, the summary is null, and the debate goes on.
 
     Reads: claim, task, opponents, turns.
     """
@@ -130,8 +132,8 @@ def summary_node(prompt: str = "chat_eval/summary") -> Node:
         turn, speaker = state["turns"][0], await run.speaker("summariser")
         try:
             summary = await sum_up_round(state["claim"], state["task"], state["opponents"], speaker, prompt)
-        except ReplyError as error:
-            return {"turns": [{**turn, "summary": None, "outcome": error.kind}]}
+        except WorldError as error:
+            return {"turns": [{**turn, "summary": None, "outcome": missed(error, run.ledger)}]}
         return {"turns": [{**turn, "summary": summary, "outcome": "ok"}]}
 
     return Node(step)

@@ -73,7 +73,7 @@ async def main(options: argparse.Namespace) -> None:
     latency = options.latency_ms / 1000
     documents = {name: await measure(name, options.runs, latency) for name in ROUNDS}
     await measure("cortex_debate", options.runs, latency, "all-MiniLM-L6-v2")
-    read = {name: context_tokens(documents[name], "answer") for name in documents}
+    read = {name: context_tokens(documents[name]) for name in documents}
     everybody = read["society_of_minds"] or 0.0
     print("\nprompt tokens per agent and round, five agents, five rounds:")
     for name in ("society_of_minds", "neighbor_debate", "cortex_debate"):

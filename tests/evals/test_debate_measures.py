@@ -180,5 +180,4 @@ def test_context_tokens() -> None:
         call(1, "judge", 999),
     ]
     assert context_tokens(document(calls=calls)) == (100 + 100 + 100 + 300 + 200) / 5
-    assert context_tokens(document(calls=calls), "score_peers") == 999
     assert context_tokens(document()) is None

@@ -192,7 +192,6 @@ async def test_other_words_for_one_answer_are_one_vote(start_stub: StartStub) ->
     assert len(checked) == 3  # the last round's alone: NYC with Boston, New York City with both
 
 
-@pytest.mark.xfail(reason="checks that wait for one another are counted as if they were made at once", strict=True)
 async def test_checks_that_wait_for_one_another_are_deep(start_stub: StartStub) -> None:
     start_stub([
         rule("equivalence", fields={"same": False, "reason": "another city"}),

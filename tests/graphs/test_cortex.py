@@ -279,9 +279,6 @@ async def test_known_sizes_weigh_and_one_unknown_makes_all_equal(start_stub: Sta
         assert warned(document, but=()) == (["unknown_model_size"] if c1 == 1 else [])
 
 
-@pytest.mark.xfail(
-    reason="collisions compare texts alone, also where a model found the answers to be the same", strict=True
-)
 async def test_two_wordings_of_one_answer_do_not_collide(start_stub: StartStub) -> None:
     same = rule("equivalence", fields={"same": True, "reason": "short for it"})
     start_stub([same, *script(["NYC", "New York City"], ["NYC", "New York City"], first=0)])

@@ -65,7 +65,7 @@ async def test_a_review_that_cannot_be_used_is_left_out(start_stub: StartStub) -
         [lost] = [t for t in document["turns"] if t["step"] == "review" and t["outcome"] != "ok"]
         assert (lost["agent"], lost["reviewed"], lost["outcome"]) == ("agent-2", "agent-1", outcome)
         assert (lost["comment"], lost["confidence"]) == (None, None)
-        assert set(warned(document)) == {"review_missing" if outcome == "failed" else outcome}
+        assert set(warned(document)) == {"call_failed" if outcome == "failed" else outcome}
 
 
 async def test_nobody_reviews_what_is_no_answer(start_stub: StartStub) -> None:

@@ -72,13 +72,12 @@ async def test_contexts_grow_with_those_who_are_heard_alone(start_stub: StartStu
     for number, tokens in by_number.items():
         grown = max(tokens) - max(by_number[least])
         assert grown == pytest.approx(each * (number - least), abs=2)
-    context = {name: context_tokens(document, "answer") or 0 for name, document in documents.items()}
+    context = {name: context_tokens(document) or 0 for name, document in documents.items()}
     print("\ninput tokens per agent and round: " + ", ".join(f"{name} {value:.0f}" for name, value in context.items()))
     assert 0 < context["neighbor_debate"] < context["society_of_minds"]
     assert 0 < context["cortex_debate"] < context["society_of_minds"]
 
 
-@pytest.mark.xfail(reason="the node is called answer in the debates of n agents, and respond by default", strict=True)
 async def test_contexts_are_measured_without_the_name_of_a_node(start_stub: StartStub) -> None:
     start_stub(same_every_round())
     assert context_tokens(await debate("society_of_minds", GIVEN, agents=[{"name": name} for name in NAMES]))
