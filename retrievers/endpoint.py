@@ -243,6 +243,10 @@ async def with_retries(call: Callable[[], Awaitable[T]], attempts: int) -> tuple
     Raises:
         MootError: the last attempt's error, with ``attempts`` set.
     """
+    try:
+        return await call(), 1
+    except MootError as error:
+        first = error
     from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_random_exponential
 
     backoff = wait_random_exponential(multiplier=0.5, max=8)
@@ -266,6 +270,8 @@ async def with_retries(call: Callable[[], Awaitable[T]], attempts: int) -> tuple
         async for attempt in retrying:
             with attempt:
                 used = attempt.retry_state.attempt_number
+                if used == 1:  # it was made above, as most calls need no loop, and making one takes time
+                    raise first
                 result = await call()
     except MootError as error:
         error.attempts = used
