@@ -1,7 +1,7 @@
 """What debates among five agents cost: time beyond their chains of dependent calls, and the context that agents read.
 
 Every graph debates for five rounds on the scripted endpoint, every call taking the same time, with agents that never
-agree. Prints calls, depth (the chain of dependent calls) and wall time / (depth x latency), with embeddings from the
+agree. Prints what the chat model's client takes for such rounds alone, which no debate can be below; calls, depth (the chain of dependent calls) and wall time / (depth x latency), with embeddings from the
 endpoint, and for CortexDebate also from the real encoder; then the prompt tokens per agent and round of the same
 debate in which everybody, two neighbours, or those whom the trust formula picks are heard.
 
@@ -13,10 +13,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import statistics
+import time
 from typing import Any
 
 from moot.evals.debate_measures import context_tokens
 from moot.graphs import load_graph
+from moot.nodes.models import open_chat_model
 
 from tests.benchmarks.endpoint import scripted
 
@@ -69,8 +71,22 @@ async def measure(name: str, runs: int, latency: float, embedder: str = "openai:
     return last
 
 
+async def client_alone(at_once: int, latency: float) -> None:
+    """What the chat model's client takes for five such rounds of calls, with no debate around it."""
+    chat = (await open_chat_model(model(1))).chat
+    prompt = "a word " * 300  # about as long as a debate's
+    for _ in range(2):  # the first time loads what is loaded once
+        started = time.perf_counter()
+        for number in range(5):
+            await asyncio.gather(*(chat.ainvoke(f"{number} {call} {prompt}") for call in range(at_once)))
+        taken = time.perf_counter() - started
+    print(f"the client alone, {at_once:2d} calls at once: wall / (depth x latency) = {taken / 5 / latency:.2f}")
+
+
 async def main(options: argparse.Namespace) -> None:
     latency = options.latency_ms / 1000
+    for at_once in (1, 5, 20):
+        await client_alone(at_once, latency)
     documents = {name: await measure(name, options.runs, latency) for name in ROUNDS}
     await measure("cortex_debate", options.runs, latency, "all-MiniLM-L6-v2")
     read = {name: context_tokens(documents[name]) for name in documents}
