@@ -1,9 +1,10 @@
 """What debates among five agents cost: time beyond their chains of dependent calls, and the context that agents read.
 
-Every graph debates for five rounds on the scripted endpoint, every call taking the same time, with agents that never
-agree. Prints what the chat model's client takes for such rounds alone, which no debate can be below; calls, depth (the chain of dependent calls) and wall time / (depth x latency), with embeddings from the
-endpoint, and for CortexDebate also from the real encoder; then the prompt tokens per agent and round of the same
-debate in which everybody, two neighbours, or those whom the trust formula picks are heard.
+Prints what the chat model's client takes alone, which no debate can be below. Then every graph debates for five rounds
+on the scripted endpoint, every call taking the same time, with agents that never agree: calls, depth (the chain of
+dependent calls) and wall time / (depth x latency), with embeddings from the endpoint, and for CortexDebate also from
+the real encoder. Last the prompt tokens per agent and round of the same debate in which everybody, two neighbours, or
+those whom the trust formula picks are heard.
 
     python -m tests.benchmarks.agents [--latency-ms 50] [--runs 5]
 """
