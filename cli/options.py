@@ -85,11 +85,14 @@ def put(values: dict[str, Any], key: str, text: str, defaults: dict[str, Any]) -
 def problem(kind: type[Settings], error: Any) -> str:
     """One of Pydantic's errors in a sentence."""
     place = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "extra_forbidden" and len(error["loc"]) > 1:
+        return f"{'.'.join(map(str, error['loc'][:-1]))}: there is no field {error['loc'][-1]!r}"
     if error["type"] == "extra_forbidden":
         known = ", ".join(sorted(kind.model_fields))
         return f"There is no setting {place!r}; known are {known}"
     if error["type"] == "string_pattern_mismatch" and "model" in place:
         return f"{place.split('.constrained')[0]}: name a model as provider:name, not {json.dumps(error['input'])[:80]}"
-    return (
-        f"{place}: {error['msg'].removeprefix('Value error, ')} (given: {json.dumps(error['input'], default=str)[:80]})"
-    )
+    said = error["msg"].removeprefix("Value error, ").replace("Tuple", "The list").replace(" after validation", "")
+    if not place:
+        return str(said)
+    return f"{place}: {said} (given: {json.dumps(error['input'], default=str)[:80]})"

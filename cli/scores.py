@@ -77,7 +77,8 @@ class ScoredTranscript(Transcript):
         return bool(self._gates()) and self.settings.scoring == "on"
 
     def _stability(self) -> None:
-        last = answers_of(self.turns)
+        order = [debater.name for debater in self.settings.debaters]
+        last = sorted(answers_of(self.turns), key=lambda turn: order.index(turn["agent"]))
         low = [
             f"{t['agent']}'s {metric.replace('_', ' ')}"
             for t in last

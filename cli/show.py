@@ -189,6 +189,9 @@ class Transcript(Screen):
 
     def _votes(self, written: Mapping[str, Any]) -> None:
         votes = written.get("votes") or []
+        if weights := weights_of(votes):
+            self.say(f"Weights: {weights}.", "magenta", 2)
+            return
         now = (written.get("rounds") or 0, votes)
         if len(votes) < max(2, self._voters(now[0])) or now == self.last_votes:
             return
@@ -247,6 +250,16 @@ def tally(votes: Sequence[Vote]) -> str:
     return "; ".join(
         f"{same[0]['answer'] or 'no answer'} from {voters(same, len(votes))}" for same in by_group.values()
     )
+
+
+def weights_of(votes: Sequence[Vote]) -> str:
+    """What the votes for each answer weigh together; nothing where votes count alike."""
+    sums: dict[str, float] = {}
+    for vote in votes:
+        if "weight" in vote:
+            answer = next(str(v["answer"]) for v in votes if v["group"] == vote["group"])
+            sums[answer] = sums.get(answer, 0.0) + vote["weight"]
+    return ", ".join(f"{answer} {total:.1f}" for answer, total in sums.items())
 
 
 def voters(votes: Sequence[Vote], total: int) -> str:

@@ -54,8 +54,17 @@ def settings_table(settings: type[Settings]) -> Table:
     defaults = settings().model_dump(mode="json")
     for name, field in schema["properties"].items():
         default = Text(json.dumps(defaults[name]), overflow="fold")
-        table.add_row(Text(name, style="bold"), default, Text(bounds(field)), Text(field.get("description", "")))
+        about = field.get("description", "") + fields_of(field, schema.get("$defs", {}))
+        table.add_row(Text(name, style="bold"), default, Text(bounds(field)), Text(about))
     return table
+
+
+def fields_of(field: dict[str, Any], parts: dict[str, Any]) -> str:
+    """The fields that elements of a list have, with what they mean; nothing for other settings."""
+    part = parts.get(field.get("items", {}).get("$ref", "").rsplit("/", 1)[-1])
+    if part is None:
+        return ""
+    return "".join(f"\n- {name}: {of.get('description', '')}" for name, of in part["properties"].items())
 
 
 def bounds(field: dict[str, Any]) -> str:

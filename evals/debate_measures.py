@@ -112,8 +112,8 @@ ANSWERING = ("respond", "answer", "argue")
 """Nodes in which agents answer."""
 
 
-def context_tokens(document: Document) -> float | None:
-    """The mean length of what an agent was sent to answer from, per agent and round, in tokens (S3, Table 7).
+def context_tokens(document: Document) -> dict[str, float | None]:
+    """By agent, the mean length of what it was sent to answer from in a round, in tokens (S3, Table 7).
 
     Of an agent's calls in a round the first counts whose tokens are known: a reply that is asked for again adds none.
     None where no call's tokens are known.
@@ -121,12 +121,12 @@ def context_tokens(document: Document) -> float | None:
     Args:
         document: of any system whose agents answer in rounds.
     """
-    agents = {turn["agent"] for turn in document["turns"] if turn["step"] == "respond"}
+    agents = dict.fromkeys(turn["agent"] for turn in document["turns"] if turn["step"] == "respond")
     sent: dict[tuple[str, int, str], int] = {}
     for call in document["calls"]:
         if call["role"] in agents and call["node"] in ANSWERING and call["prompt_tokens"] is not None:
             sent.setdefault((call["phase"], call["round"], call["role"]), call["prompt_tokens"])
-    return average(list(sent.values()))
+    return {agent: average([n for (_, _, role), n in sent.items() if role == agent]) for agent in agents}
 
 
 __all__ = [

@@ -29,7 +29,7 @@ from pydantic import Field
 
 
 class CortexSettings(WeighingSettings):
-    """Settings of CortexDebate. The defaults are the paper's, but for its embedder."""
+    """Settings of CortexDebate. The defaults are the paper's, but for its embedder; it names no temperature."""
 
     agents: Agents = Field(so_many(5), min_length=2, max_length=50, description="Who debates: a list, or how many.")
     max_rounds: int = Field(5, ge=1, le=20, description="Most rounds of debate (D) after the first answers.")
@@ -67,14 +67,14 @@ def debate(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
     if state["error"]:
         return "close"
     kept = state["graphs"][-1]["kept"]
-    return to_agents("answer", state, settings, lambda name, names: kept[name])
+    return to_agents("answer", state, settings, lambda name, names: kept[name], own=False)
 
 
 # --- the graph ------------------------------------------------------------------------------------------------------
 
 builder = DebateGraph(CortexSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
 builder.add_node("open", open_node("cortex_debate", needs))
-builder.add_node("answer", agent_node(confidence=True))
+builder.add_node("answer", agent_node("cortex_debate/revise", confidence=True))
 builder.add_node("compare_answers", compare_node())
 builder.add_node("score_peers", review_node(score_answer, ("score",)))
 builder.add_node("weigh_edges", weigh_node())

@@ -4,7 +4,7 @@ every agent answers on its own
 repeat until the rounds are used up:
     every group's last answers are summed up, all groups at the same time; the summaries are shared by all
     every agent reads the last answers in its own group and the summaries of all groups, and answers anew
-the answer that most agents give in the last round is the verdict; of a tie the one of the first agent
+the answer that most agents give in the last round is the verdict; a tie goes to the earliest agent
 """
 
 from __future__ import annotations
@@ -43,13 +43,18 @@ class GroupSettings(RoundsSettings):
     group_size: int = Field(2, ge=2, le=3, description="Agents in a group: 2, and 3 in one; or 3, and 2 in some.")
 
 
+def groups(settings: GroupSettings) -> list[list[str]]:
+    """The groups, which stay as they are when an agent leaves."""
+    return groups_of([agent.name for agent in settings.agents], settings.group_size)
+
+
 def answer(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
     """Every agent goes into the next round, with its group's last answers and all groups' summaries."""
     settings = settings_of(runtime, GroupSettings)
     heard = summaries_of(state["turns"], state["rounds"])
     if state["error"]:
         return "close"
-    return to_agents("answer", state, settings, same_group(settings.group_size), heard=lambda name: heard)
+    return to_agents("answer", state, settings, same_group(groups(settings)), heard=lambda name: heard)
 
 
 def after_round(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
@@ -60,8 +65,8 @@ def after_round(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
     if state["rounds"] >= settings.max_rounds:
         return "vote"
     last = last_round(state, settings)
-    groups = enumerate(groups_of(list(last), settings.group_size), 1)
-    return [to_summariser(state, [last[name] for name in names], f"group-{i}") for i, names in groups]
+    said = [[last[name] for name in group if name in last] for group in groups(settings)]
+    return [to_summariser(state, answers, f"group-{i}") for i, answers in enumerate(said, 1) if answers]
 
 
 builder = DebateGraph(GroupSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)

@@ -22,7 +22,7 @@ from moot.nodes.respond import respond_node
 from moot.nodes.retrieve import retrieve_node
 from moot.nodes.run import DebateGraph, settings_of
 from moot.nodes.select import select_node
-from moot.nodes.settings import Source
+from moot.nodes.settings import SOURCES, Source
 from moot.nodes.show import without_titles
 from moot.nodes.state import ClaimInput, DebaterState, DebateState, StepUpdate, VerdictOutput
 from moot.nodes.summarise import agreed_in, agreement_node, summarise_node
@@ -35,10 +35,11 @@ from pydantic import Field
 class MadkeSettings(PoolDebateSettings):
     """Settings of MADKE. The defaults are the paper's."""
 
+    other_roles = frozenset({"judge", "summariser"})
     sources: tuple[Source, ...] = Field(
         ("wikipedia", "web"),
         max_length=10,
-        description="Where the pool comes from, as for a debater; an empty list for a debate without a pool.",
+        description=f"Where the pool comes from: {SOURCES}; an empty list for a debate without a pool.",
     )
     fallback: tuple[Source, ...] = Field(
         ("chroma", "bm25"), max_length=10, description="Sources that stand in, in this order, for those that fail."
@@ -110,7 +111,7 @@ debater.add_edge("select", "respond")
 debater.add_edge("respond", END)
 
 builder = DebateGraph(MadkeSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
-builder.add_node("open", open_node("madke", lambda settings: pool_needs(settings, "judge", "summariser")))
+builder.add_node("open", open_node("madke", pool_needs))
 builder.add_node("retrieve", retrieve_node())
 builder.add_node("debater", debater.compile(name="debater"))
 builder.add_node("compare_answers", compare_node(by_text=True))

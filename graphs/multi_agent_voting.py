@@ -1,7 +1,7 @@
 """Multi-agent voting (MaV in S3): several agents and a vote, without a word between them.
 
 every agent answers on its own, all at the same time
-the answer that most agents give is the verdict; of a tie the one of the first agent
+the answer that most agents give is the verdict; a tie goes to the earliest agent
 """
 
 from __future__ import annotations

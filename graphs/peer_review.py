@@ -4,11 +4,12 @@ every agent answers on its own
 repeat for each round of reviews:
     every agent reviews every other one's answer, all reviews at the same time
     every agent reads the reviews of its answer and answers anew
-the answer that most agents give in the last round is the verdict; of a tie the one of the first agent
+the answer that most agents give in the last round is the verdict; a tie goes to the earliest agent
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from langgraph.graph import END, START
@@ -19,7 +20,8 @@ from moot.nodes.agree import compare_node
 from moot.nodes.debate import close_node, open_node
 from moot.nodes.review import review_node, reviews_of, to_reviewers
 from moot.nodes.run import DebateGraph, settings_of
-from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
+from moot.nodes.show import show_heard
+from moot.nodes.state import ClaimInput, DebaterState, DebateState, VerdictOutput
 from moot.nodes.vote import conclude_node
 from pydantic import Field
 
@@ -48,9 +50,14 @@ def after_round(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
     return to_reviewers("review", state, settings) or answer(state, runtime)
 
 
+def reviews(state: DebaterState, settings: Any) -> Mapping[str, str]:
+    """The reviews of an agent's answer."""
+    return {"heard": show_heard(state.get("heard") or []) or "(no review came)"}
+
+
 builder = DebateGraph(PeerReviewSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
 builder.add_node("open", open_node("peer_review", agents_needs))
-builder.add_node("answer", agent_node("peer_review/revise"))
+builder.add_node("answer", agent_node("peer_review/revise", heard=reviews))
 builder.add_node("compare_answers", compare_node(by_text=True))
 builder.add_node("review", review_node())
 builder.add_node("hand_back", gather_node())

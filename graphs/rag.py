@@ -3,6 +3,8 @@
 look for the claim in every source
 one agent answers from what was found
 its answer is the verdict
+
+Its sources and k are those of Tool-MAD here, so that the two can be compared; those of any other system can be set.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from moot.nodes.debate import close_node, open_node
 from moot.nodes.respond import respond_node
 from moot.nodes.retrieve import retrieve_node
 from moot.nodes.run import DebateGraph, settings_of
-from moot.nodes.settings import Source
+from moot.nodes.settings import SOURCES, Source
 from moot.nodes.single import AGENT, SingleReaderSettings, single_needs, to_agent
 from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
 from moot.nodes.talk import to_pool
@@ -28,7 +30,7 @@ class RagSettings(SingleReaderSettings):
     """Settings of retrieval-augmented generation."""
 
     sources: tuple[Source, ...] = Field(
-        ("chroma", "web"), min_length=1, max_length=10, description="Where evidence is looked for, as for a debater."
+        ("chroma", "web"), min_length=1, max_length=10, description=f"Where evidence is looked for: {SOURCES}."
     )
 
 
@@ -39,7 +41,7 @@ def search(state: DebateState, runtime: Runtime[Any]) -> Send | str:
 
 builder = DebateGraph(RagSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
 builder.add_node("open", open_node("rag", single_needs))
-builder.add_node("retrieve", retrieve_node())
+builder.add_node("retrieve", retrieve_node(required=True))
 builder.add_node("answer", respond_node("rag/answer"))
 builder.add_node("conclude", conclude_node("single_pass"))
 builder.add_node("close", close_node())

@@ -14,7 +14,7 @@ from langgraph.graph import END, START
 from moot.nodes.debate import close_node, open_node
 from moot.nodes.respond import respond_node
 from moot.nodes.run import DebateGraph
-from moot.nodes.settings import Source
+from moot.nodes.settings import SOURCES, Source
 from moot.nodes.single import SingleReaderSettings, single_needs
 from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
 from moot.nodes.tool_agent import show_steps, to_answer, to_tool_agent, tool_agent
@@ -30,9 +30,7 @@ class ReactSettings(SingleReaderSettings):
     sources: tuple[Source, ...] = Field(
         ("chroma",),
         max_length=10,
-        description="The tools, one source each: chroma, bm25 or hybrid (each also with :CORPUS), web (Tavily or "
-        "Serper where its key is set, else bm25), tavily, serper, wikipedia, openalex, pubmed, arxiv, "
-        "langchain:MODULE:ATTRIBUTE.",
+        description=f"The tools, one source each: {SOURCES}.",
     )
     max_tool_calls: int = Field(6, ge=0, le=50, description="Most tool calls; 0 for an answer without any search.")
 

@@ -3,7 +3,7 @@
 every agent answers on its own and says how sure it is
 repeat until all give one answer, or the rounds are used up:
     every agent reads all last answers, grouped by what they say, with reasons and confidences, and answers anew
-the answer with the greatest sum of confidence weights is the verdict; of a tie the one of the first agent
+the answer with the greatest sum of confidence weights is the verdict; a tie goes to the earliest agent
 """
 
 from __future__ import annotations
@@ -47,12 +47,13 @@ def round_table(state: DebaterState, settings: Any) -> Mapping[str, str]:
     """All last answers, the agent's own among them, by what they say."""
     said = {turn["agent"]: turn for turn in (state.get("own"), *state["opponents"]) if turn}
     groups = {name: group for name, group in (state.get("groups") or {}).items() if name in said}
-    return {"heard": show_groups([said[name] for name in groups], list(groups.values()))}
+    table = show_groups([said[name] for name in groups], list(groups.values()))
+    return {"heard": table or "(nobody gave a valid answer)"}
 
 
-def weight(vote: Mapping[str, Any], settings: Any) -> float:
-    """What a vote counts."""
-    return confidence_weight(vote["confidence"]) if settings.voting == "confidence" else 1.0
+def weight(vote: Mapping[str, Any], settings: Any) -> float | None:
+    """What a vote counts, where votes do not count alike."""
+    return confidence_weight(vote["confidence"]) if settings.voting == "confidence" else None
 
 
 builder = DebateGraph(ReconcileSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)

@@ -2,7 +2,7 @@
 
 one agent reasons step by step and answers, n times at the same time, each time anew
     or, with a budget of tokens, one time after the other until the budget is used
-the answer that most samples give is the verdict; of a tie the one that came first
+the answer that most samples give is the verdict; a tie goes to the earliest
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SelfConsistencySettings(SingleAgentSettings):
     budget: int | None = Field(
         None,
         ge=1,
-        le=1_000_000_000,
+        le=10_000_000,
         description="Tokens of prompts and replies, in place of `samples`: the agent answers until they are used; the "
         "last call may go beyond. For comparisons with a debate at equal cost. Answers in words are then compared by "
         "their texts alone.",
@@ -75,4 +75,4 @@ builder.add_edge("answer", "count_tokens")
 builder.add_conditional_edges("count_tokens", samples, ["answer", "conclude", "close"])
 builder.add_edge("conclude", "close")
 builder.add_edge("close", END)
-graph = builder.compile(name="Self-consistency")
+graph = builder.compile(name="Self-consistency").with_config(recursion_limit=1_000_000)  # a budget may take many steps

@@ -3,7 +3,7 @@
 every agent answers on its own
 repeat until the rounds are used up:
     every agent reads the others' last answers and answers anew
-the answer that most agents give in the last round is the verdict; of a tie the one of the first agent
+the answer that most agents give in the last round is the verdict; a tie goes to the earliest agent
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from moot.nodes.judge import judge_node
 from moot.nodes.respond import respond_node
 from moot.nodes.retrieve import retrieve_node
 from moot.nodes.run import DebateGraph, settings_of
-from moot.nodes.settings import Source
+from moot.nodes.settings import SOURCES, Source
 from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
 from moot.nodes.talk import PoolDebateSettings, pool_needs, round_is_over, talk, to_pool
 from pydantic import Field
@@ -30,7 +30,7 @@ class StandardMadSettings(PoolDebateSettings):
     """Settings of standard multi-agent debate. The defaults are the paper's."""
 
     sources: tuple[Source, ...] = Field(
-        ("chroma",), min_length=1, max_length=10, description="Where evidence is looked for, as for a debater."
+        ("chroma",), min_length=1, max_length=10, description=f"Where evidence is looked for: {SOURCES}."
     )
     k: int = Field(5, ge=1, le=50, description="Documents from each source.")
 
@@ -51,8 +51,8 @@ def next_speaker(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
 
 
 builder = DebateGraph(StandardMadSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
-builder.add_node("open", open_node("standard_mad", lambda settings: pool_needs(settings, "judge")))
-builder.add_node("retrieve", retrieve_node())
+builder.add_node("open", open_node("standard_mad", pool_needs))
+builder.add_node("retrieve", retrieve_node(required=True))
 builder.add_node("argue", respond_node("standard_mad/argue"))
 builder.add_node("compare_answers", compare_node(by_text=True))
 builder.add_node("judge", judge_node())

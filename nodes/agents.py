@@ -95,13 +95,13 @@ def nobody(name: str, names: Sequence[str]) -> list[str]:
     return []
 
 
-def same_group(size: int) -> Topology:
-    """The others of an agent's group; see `groups_of`."""
-    return lambda name, names: everyone(name, next(group for group in groups_of(names, size) if name in group))
+def same_group(groups: Sequence[Sequence[str]]) -> Topology:
+    """The others of an agent's group, as far as they are present."""
+    return lambda name, names: [n for group in groups if name in group for n in group if n != name and n in names]
 
 
 def groups_of(names: Sequence[str], size: int) -> list[list[str]]:
-    """Agents in groups of 2 or 3, in their order, those of ``size`` first.
+    """Agents in groups of 2 or 3, in their order.
 
     With ``size`` 2 there are as many groups as possible, with 3 as few; fewer than 2 agents are one group.
     """
@@ -133,6 +133,7 @@ def to_agents(
     hears: Topology,
     *,
     first: int = 1,
+    own: bool = True,
     **more: Callable[[str], Any],
 ) -> list[Send]:
     """Every agent goes into the next round, with its own last answer and those that it hears.
@@ -143,6 +144,7 @@ def to_agents(
         settings: who debates.
         hears: whom an agent hears.
         first: the number of the first round.
+        own: whether an agent sees its own last answer.
         more: what else an agent is handed, by its name.
     """
     last, agents = last_round(state, settings), present(state, settings)
@@ -152,8 +154,8 @@ def to_agents(
     for agent in agents:
         heard = [last[name] for name in hears(agent.name, names) if name in last]
         further = {key: value(agent.name) for key, value in more.items()}
-        turn, own = new_turn(round, agent.name), last.get(agent.name)
-        sends.append(hand_over(to, state, declared(agent), turn, opponents=heard, own=own, **further))
+        turn, before = new_turn(round, agent.name), last.get(agent.name) if own else None
+        sends.append(hand_over(to, state, declared(agent), turn, opponents=heard, own=before, **further))
     return sends
 
 

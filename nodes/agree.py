@@ -124,7 +124,7 @@ def compare_node(*, by_text: bool = False) -> Node:
     said is a turn of the agent whose answer it was about.
 
     Args:
-        by_text: texts alone are compared, for debates in which somebody else says whether all agree.
+        by_text: texts alone are compared, where no choice depends on it; no model is asked then.
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:

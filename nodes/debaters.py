@@ -15,7 +15,7 @@ from moot.nodes.query import query_node
 from moot.nodes.respond import respond_node
 from moot.nodes.retrieve import retrieve_node, sources_of
 from moot.nodes.run import DebateGraph, settings_of
-from moot.nodes.settings import EvidenceSettings, ModelName, Name, Source
+from moot.nodes.settings import SOURCES, EvidenceSettings, ModelName, Name, Source
 from moot.nodes.speakers import SHARED_ROLES, declared, hand_over, named_once, needs_for, new_turn
 from moot.nodes.state import DebaterState, DebateState, StepUpdate
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -29,9 +29,7 @@ class Debater(BaseModel):
     name: Name = Field(description="The debater's name, which is also its role in `models`.")
     retriever: Source | tuple[Source, ...] | None = Field(
         None,
-        description="Its source, or a list of several: chroma, bm25 or hybrid (each also with :CORPUS), web (Tavily or "
-        "Serper where its key is set, else bm25), tavily, serper, wikipedia, openalex, pubmed, arxiv, "
-        "langchain:MODULE:ATTRIBUTE; null for a debater without one.",
+        description=f"Its source, or a list of several: {SOURCES}; null for a debater without one.",
     )
     fallback: tuple[Source, ...] = Field(
         (), max_length=10, description="Sources that stand in, in this order, for those of its own that fail."

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, Any, cast
 
-from moot.nodes.answers import read_answer
+from moot.nodes.answers import read_answer, same_answer
 from moot.nodes.state import Task
 from moot.retrievers.errors import redact
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
@@ -153,18 +153,29 @@ class FinalReply(Reply):
     answer: str
 
 
+def final_reply(task: Task, given: Sequence[str] = ()) -> type[FinalReply]:
+    """The reply with the final answer: one of the task's and, where answers are labels or numbers, one of the given."""
+    return _final_reply(json.dumps(task), tuple(given) if task["kind"] in ("labels", "number") else ())
+
+
 @lru_cache(maxsize=256)
-def _final_reply(task_json: str) -> type[FinalReply]:
-    answer = _answer_reply(task_json, False, False).model_fields["answer"]
-    return create_model("FinalReply", __base__=FinalReply, answer=(answer.rebuild_annotation(), ...))
+def _final_reply(task_json: str, given: tuple[str, ...]) -> type[FinalReply]:
+    task: Task = json.loads(task_json)
+    answer: Any = _answer_reply(task_json, False, False).model_fields["answer"].rebuild_annotation()
+
+    def held(text: str) -> str:
+        if given and not any(same_answer(task, one, text) for one in given):
+            raise ValueError(f"is {text!r}, which nobody answered; choose among {sorted(set(given))}")
+        return text
+
+    schema = {"type": "string", "enum": [label for label in task["labels"] if label in given]}
+    narrowed = [WithJsonSchema(schema)] if schema["enum"] else []
+    kind: Any = Annotated[answer, AfterValidator(held), *narrowed]
+    return create_model("FinalReply", __base__=FinalReply, answer=(kind, ...))
 
 
-def final_reply(task: Task) -> type[FinalReply]:
-    """The reply with the final answer, one of the task's."""
-    return _final_reply(json.dumps(task))
-
-
-BRACKETS = re.compile(r"\[\s*((?:\d{1,9}\s*[,;]?\s*)*)\]")
+BRACKETS = re.compile(r"\[([\d\s,;]*)\]")
+NEGATION = re.compile(r"\b(?:no|not|none|neither|nor|never|without)\b|n['’]t\b", re.IGNORECASE)
 RANGE = re.compile(r"\d\s*[-–.]\s*\d")
 NOT_FOUND = re.compile(
     r"\bno(?:t|ne|thing)?[ _]found\b|\bnone of (?:the|these) (?:items|passages)\b"
@@ -203,11 +214,12 @@ class SelectReply(Reply):
     @classmethod
     def from_text(cls, text: str) -> list[dict[str, Any]]:
         """Numbers in square brackets, or words that say that no item helps; not both, which could mean anything."""
-        lists = BRACKETS.findall(text)
-        none = NOT_FOUND.search(text)
-        if bool(lists) == bool(none) or (none and re.search(r"\d", text)):
-            return []
-        return [{"selected": re.findall(r"\d+", " ".join(lists)), "reason": text[:500]}]
+        numbers = re.findall(r"\d{1,9}", " ".join(BRACKETS.findall(text)))
+        if numbers:
+            usable = not NEGATION.search(text)
+        else:
+            usable = text.strip() == "[]" or bool(NOT_FOUND.search(text) and not re.search(r"\d", text))
+        return [{"selected": numbers, "reason": text[:500]}] if usable else []
 
 
 @lru_cache(maxsize=256)
@@ -330,6 +342,9 @@ def tight_schema(reply: type[Reply], evidence_ids: Sequence[str], longest: int) 
         node = parts[node["$ref"].rsplit("/", 1)[-1]] if "$ref" in node else node
         if "anyOf" in node:
             return {"anyOf": [tighten(option, name) for option in node["anyOf"]]}
+        if node["type"] == "number" and {"minimum", "maximum"} <= set(node):  # the grammar knows no bounds of these
+            low, high = node["minimum"], node["maximum"]
+            return {"enum": [round(low + (high - low) * i / 20, 2) for i in range(21)]}
         if node["type"] == "object":
             return {**node, "properties": {k: tighten(v, k) for k, v in node["properties"].items()}}
         if node["type"] == "array":

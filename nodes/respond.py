@@ -9,7 +9,7 @@ from langchain_core.language_models import BaseChatModel
 from moot.nodes.quotes import check_citations, what_is_wrong, without_quote
 from moot.nodes.replies import AnswerReply, answer_reply
 from moot.nodes.run import Node, Run
-from moot.nodes.show import show_claim, show_evidence, show_opponents, show_own, show_persona, shown_ids
+from moot.nodes.show import NOTHING, show_claim, show_evidence, show_opponents, show_own, show_persona, shown_ids
 from moot.nodes.speaker import Ledger, Speaker, as_speaker
 from moot.nodes.state import DebaterState, Task, Turn
 from moot.nodes.task import wording
@@ -31,6 +31,7 @@ async def respond(
     direct: bool = False,
     persona: str | None = None,
     confidence: bool = False,
+    nothing: str = NOTHING,
     more: Mapping[str, str] | None = None,
     prompt: str = "tool_mad/respond",
 ) -> AnswerReply:
@@ -49,6 +50,7 @@ async def respond(
         direct: the answer is written before its reasons.
         persona: whom the debater speaks as.
         confidence: the reply says how sure the debater is, from 0 to 1.
+        nothing: what is said where there is no evidence.
         more: what fills further placeholders of the prompt.
         prompt: the prompt's name.
 
@@ -59,7 +61,7 @@ async def respond(
     values = wording(task) | {
         "name": speaker.role,
         "claim": show_claim(claim, task),
-        "evidence": show_evidence(evidence),
+        "evidence": show_evidence(evidence, nothing),
         "opponents": show_opponents(opponents),
         "own": show_own(own),
         "persona": show_persona(persona),
@@ -122,6 +124,7 @@ def respond_node(
                 direct=direct,
                 persona=state["debater"].get("persona"),
                 confidence=confidence,
+                nothing=why_nothing(state),
                 more=more(state, run.settings) if more else None,
                 prompt=then if then and (opponents or own) else prompt,
             )
@@ -136,6 +139,16 @@ def respond_node(
         return {"turns": [with_answer(turn, reply, [*evidence, *cited], shown, run.ledger)]}
 
     return Node(step)
+
+
+def why_nothing(state: DebaterState) -> str:
+    """What is said to a speaker without evidence: why there is none."""
+    turn = state["turns"][0]
+    if "selected" in turn and state.get("pool"):
+        return "(you selected none of what was found)"
+    if (turn.get("retrieval") or state.get("retrieval")) == "failed":
+        return "(none, as the sources could not be searched)"
+    return NOTHING
 
 
 def with_answer(turn: Turn, reply: AnswerReply, evidence: Sequence[Evidence], shown: set[str], ledger: Ledger) -> Turn:

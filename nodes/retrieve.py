@@ -71,13 +71,16 @@ async def summarise(claim: str, task: Task, piece: Evidence, model: Speaker | Ba
     return with_text(piece, reply.summary)
 
 
-def retrieve_node() -> Node:
+def retrieve_node(*, required: bool = False) -> Node:
     """Adds the evidence for the query in the speaker's turn; without a query, for the claim itself.
 
     Reads: claim, task, debater, turns. All of the speaker's sources are asked at once; for each that fails one of its
     fallbacks stands in, in their order. A scholarly source is asked by keywords, and its abstracts are summarised as
     the setting ``source_summaries`` says; where a model gives none, the query and the abstract stay, with a warning.
     Every failure is warned of; the turn's ``retrieval`` says whether evidence was found.
+
+    Args:
+        required: where no source can be searched, the debate fails.
     """
 
     async def step(state: DebaterState, run: Run) -> dict[str, Any]:
@@ -88,6 +91,14 @@ def retrieve_node() -> Node:
         lists = [answer for answer in answers if not isinstance(answer, MootError)]
         pieces = await asyncio.to_thread(normalise, lists, rules_of(run.settings), retrieved)
         outcome = "ok" if pieces else "empty" if len(readings) == len(lists) else "failed"
+        if required and outcome == "failed":
+            raise WorldError(
+                "No evidence, as a source could not be searched: "
+                + "; ".join(f"{reading['retriever']} failed" for reading in readings if reading.get("failed"))
+                + ". See the warnings for why; another source can be named in `sources` or `fallback`.",
+                kind="retrieval_failed",
+                retryable=True,
+            )
         if outcome == "empty":
             asked = " and ".join(reading["retriever"] for reading in readings)
             run.ledger.warn("empty_retrieval", f"{asked} found nothing for {query!r}.")

@@ -20,11 +20,12 @@ from moot.retrievers.errors import ReplyError
 
 @dataclass(frozen=True)
 class Selection:
-    """What was selected of a pool: numbers from 1, those that no item has, and why."""
+    """What was selected of a pool: numbers from 1, those that no item has, why, and how many were named."""
 
     numbers: list[int]
     dropped: list[int]
     reason: str
+    named: int
 
 
 def valid_numbers(given: Sequence[int], size: int, most: int) -> tuple[list[int], list[int]]:
@@ -66,7 +67,8 @@ async def select_evidence(
         "most": str(most),
     }
     reply = await speaker.ask(fill(load(prompt), values), select_reply(len(pool), most))
-    return Selection(*valid_numbers(reply.selected, len(pool), most), reply.reason)
+    numbers, dropped = valid_numbers(reply.selected, len(pool), most)
+    return Selection(numbers, dropped, reply.reason, len(set(reply.selected)))
 
 
 def select_node(prompt: str = "madke/select", most: int = 3) -> Node:
@@ -88,6 +90,8 @@ def select_node(prompt: str = "madke/select", most: int = 3) -> Node:
         except ReplyError as error:
             run.ledger.warn("nothing_selected", f"{error.detail} No evidence was used in its place.")
             return {"turns": [{**turn, "selected": None, "dropped": [], "reason": None}]}
+        if len(chosen.numbers) + len(chosen.dropped) < chosen.named:
+            run.ledger.warn("selection_cut", f"{chosen.named} items were named; the first {most} of the pool's hold.")
         if chosen.dropped:
             unknown = ", ".join(map(str, chosen.dropped))
             run.ledger.warn("unknown_selection", f"The pool has no item {unknown}; its items are 1 to {len(pool)}.")

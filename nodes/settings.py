@@ -12,6 +12,11 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 ModelName = Annotated[str, StringConstraints(pattern=r"^[a-z]+:.+$", max_length=200)]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
 Source = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+SOURCES = (
+    "chroma, bm25 or hybrid (each also with :CORPUS), web (Tavily or Serper where its key is set, else bm25), tavily, "
+    "serper, wikipedia, openalex, pubmed, arxiv, langchain:MODULE:ATTRIBUTE"
+)
+"""The names of sources, for those who choose among them."""
 
 
 class Settings(BaseModel):
@@ -112,9 +117,7 @@ class SourcesSettings(EvidenceSettings):
     sources: tuple[Source, ...] = Field(
         ("chroma", "web"),
         max_length=10,
-        description="Where evidence is looked for: chroma, bm25 or hybrid (each also with :CORPUS), web (Tavily or "
-        "Serper where its key is set, else bm25), tavily, serper, wikipedia, openalex, pubmed, arxiv, "
-        "langchain:MODULE:ATTRIBUTE.",
+        description=f"Where evidence is looked for: {SOURCES}.",
     )
     fallback: tuple[Source, ...] = Field(
         (), max_length=10, description="Sources that stand in, in this order, for those that fail."

@@ -14,17 +14,20 @@ def show_claim(claim: str, task: Task) -> str:
     return as_data(task["subject"], claim)
 
 
-def show_evidence(evidence: Iterable[Evidence]) -> str:
-    """Evidence, each piece with its id."""
+NOTHING = "(no evidence was found)"
+
+
+def show_evidence(evidence: Iterable[Evidence], nothing: str = NOTHING) -> str:
+    """Evidence, each piece with its id; where there is none, the words that say why."""
     blocks = (as_data("evidence", _passage(piece), id=piece["id"]) for piece in evidence)
-    return listed(blocks, empty="(no evidence was found)")
+    return listed(blocks, empty=nothing)
 
 
 WEB_SEARCHES = ("web", "tavily", "serper")
 
 
 def without_titles(pool: Iterable[Evidence], corpora: Iterable[Reading]) -> list[Evidence]:
-    """The pool, where pieces that a web search found (or what stood in for it) have no title to be shown."""
+    """The pool, where pieces that a web search found (or bm25, without a key for one) have no title to be shown."""
     searched = {reading["retriever"] for reading in corpora if reading["requested"] in WEB_SEARCHES}
     return [{**p, "title": ""} if p["retrievals"][0]["retriever"] in searched else p for p in pool]
 
@@ -82,15 +85,17 @@ def show_groups(turns: Sequence[Turn], groups: Sequence[int | None]) -> str:
 
 
 def show_heard(turns: Iterable[Turn]) -> str:
-    """Summaries and reviews; nothing where there are none."""
-    return "\n".join(_heard(turn) for turn in turns if turn.get("outcome") == "ok")
+    """Summaries of a round, and reviews of the reader's answer, under headings; nothing where there are none."""
+    usable = [turn for turn in turns if turn.get("outcome") == "ok"]
+    summaries = [as_data("summary", str(turn["summary"]), by=turn["agent"]) for turn in usable if "summary" in turn]
+    reviews = [_review(turn) for turn in usable if "comment" in turn]
+    lines = ["In short, the last round:", *summaries] if summaries else []
+    return "\n".join([*lines, *(["Reviews of your answer:", *reviews] if reviews else [])])
 
 
-def _heard(turn: Turn) -> str:
-    if "summary" in turn:
-        return as_data("summary", turn["summary"] or "(gave no valid summary)", by=turn["agent"])
-    sure = f"How sure the reviewer is, from 1 to 10: {turn.get('confidence'):g}\n"
-    return as_data("review", f"{sure}{turn.get('comment')}", by=turn["agent"])
+def _review(turn: Turn) -> str:
+    sure = f"How sure the reviewer is, from 1 to 10: {turn.get('confidence'):g}"
+    return as_data("review", f"{sure}\n{turn.get('comment')}", by=turn["agent"])
 
 
 def _said(turn: Turn, confidence: bool = False) -> str:

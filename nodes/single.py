@@ -16,7 +16,9 @@ AGENT = "agent-1"
 class SingleAgentSettings(Settings):
     """Settings of systems with one agent that looks for nothing."""
 
-    demonstrations: int = Field(0, ge=0, le=3, description="Worked examples that the prompt shows before the question.")
+    demonstrations: int = Field(
+        0, ge=0, le=3, description="Worked examples before the question (2 or 3 for each kind of task)."
+    )
 
     def roles(self) -> set[str]:
         """Who may have a model of its own."""

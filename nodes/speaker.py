@@ -200,7 +200,7 @@ class Speaker:
 
     def _record(self, message: AIMessage | None, started: float, attempts: int) -> Call:
         usage = message.usage_metadata if message else None
-        return {
+        record: Call = {
             "node": self.ledger.node,
             "role": self.role,
             "agent": self.ledger.agent,
@@ -214,6 +214,9 @@ class Speaker:
             "attempts": attempts,
             "outcome": "ok",
         }
+        if self.ledger.number:
+            record["number"] = self.ledger.number
+        return record
 
 
 def tokens_of(calls: Sequence[Call]) -> int:

@@ -29,11 +29,11 @@ class Agent(BaseModel):
     seed: int | None = Field(None, ge=0, lt=2**31, description="Its sampling seed, where the endpoint takes one.")
     parameters: float | None = Field(
         None,
-        gt=0,
-        description="Its model's parameters (N), for CortexDebate; by default from the table that is shipped.",
+        ge=1e6,
+        description="Its model's parameters (N), e.g. 7e9, for CortexDebate; by default from a table.",
     )
     tokens: float | None = Field(
-        None, gt=0, description="Tokens that its model was pre-trained on (M), as for `parameters`."
+        None, ge=1e6, description="Tokens that its model was pre-trained on (M), e.g. 1.5e13, as for `parameters`."
     )
     persona: str | None = Field(
         None, min_length=1, max_length=1000, description="Whom it speaks as, e.g. a sceptical physician."
@@ -41,29 +41,39 @@ class Agent(BaseModel):
 
 
 def numbered(prefix: str) -> Any:
-    """A validator that takes a number for a list of so many, and names those without a name: ``prefix-1``, ..."""
+    """A validator for a list of speakers that names those without a name: ``prefix-1``, ...
+
+    A number stands for so many, and a text for one with the model of that name.
+    """
 
     def named(given: Any) -> Any:
         if isinstance(given, int) and not isinstance(given, bool):
             given = [{}] * min(max(given, 0), 1000)
-        if not isinstance(given, Sequence) or isinstance(given, str):
-            return given
-        plain = [one.model_dump(exclude_unset=True) if isinstance(one, BaseModel) else one for one in given]
         return tuple(
             {**one, "name": one.get("name") or f"{prefix}-{i}"} if isinstance(one, Mapping) else one
-            for i, one in enumerate(plain, 1)
+            for i, one in enumerate(plainly(given), 1)
         )
 
     return BeforeValidator(named)
+
+
+def plainly(given: Any) -> list[Any]:
+    """Speakers as mappings.
+
+    Raises:
+        ValueError: they are no list.
+    """
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        raise ValueError("a list is wanted, of objects or of models' names, or how many there are")
+    plain = [one.model_dump(exclude_unset=True) if isinstance(one, BaseModel) else one for one in given]
+    return [{"model": one} if isinstance(one, str) else one for one in plain]
 
 
 def called(*names: str) -> Any:
     """A validator for speakers whose names are given, in this order; a mapping may leave its name out."""
 
     def named(given: Any) -> Any:
-        if not isinstance(given, Sequence) or isinstance(given, str):
-            return given
-        plain = [one.model_dump(exclude_unset=True) if isinstance(one, BaseModel) else one for one in given]
+        plain = plainly(given)
         if any(isinstance(o, Mapping) and o.get("name", n) != n for o, n in zip(plain, names, strict=False)):
             raise ValueError(f"their names are {' and '.join(names)}, in this order")
         return tuple({**o, "name": n} if isinstance(o, Mapping) else o for o, n in zip(plain, names, strict=False)) + (
@@ -143,6 +153,7 @@ def hand_over(
         "cited": [piece for piece in state["evidence"] if piece["id"] in cited - shown],
         "evidence": list(evidence),
         "pool": list(pool),
+        "retrieval": next((turn.get("retrieval") for turn in state["turns"] if turn["step"] == "retrieve"), None),
         "turns": [turn | {"evidence_ids": [piece["id"] for piece in evidence]}],
         "depth": state["depth"],
     }

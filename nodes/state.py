@@ -110,6 +110,7 @@ class Call(TypedDict):
     attempts: int
     outcome: str
     detail: NotRequired[str]
+    number: NotRequired[int]
 
 
 class Warned(TypedDict):
@@ -326,7 +327,8 @@ class DebaterState(TypedDict):
 
     ``own`` is its own last answer, ``opponents`` the others' answers that it sees, ``cited`` the evidence that those
     cite: quotes are checked in it; it is not shown. ``pool`` is the shared evidence that it may select from, and
-    ``heard`` what was said beside answers: summaries, reviews. ``groups`` says whose answers are the same.
+    ``heard`` what was said beside answers: summaries, reviews. ``groups`` says whose answers are the same,
+    ``retrieval`` what came of the search that fills the pool.
     """
 
     claim: str
@@ -337,6 +339,7 @@ class DebaterState(TypedDict):
     cited: NotRequired[list[Evidence]]
     pool: NotRequired[list[Evidence]]
     heard: NotRequired[list[Turn]]
+    retrieval: NotRequired[str | None]
     groups: NotRequired[dict[str, int | None]]
     previous_query: str | None
     turns: Annotated[list[Turn], merge_turns]

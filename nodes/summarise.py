@@ -7,7 +7,7 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langgraph.types import Send
-from moot.nodes.agree import answers_of, silence_of
+from moot.nodes.agree import IN_WORDS, agreed_answer, answers_of, silence_of
 from moot.nodes.answers import same_answer
 from moot.nodes.replies import AgreeReply, FinalReply, SummaryReply, final_reply
 from moot.nodes.run import Node, Run
@@ -34,12 +34,13 @@ async def all_agree(
 async def sum_up(
     claim: str, task: Task, answers: Sequence[Turn], model: Speaker | BaseChatModel, prompt: str = "madke/summary"
 ) -> FinalReply:
-    """The answer that debaters' last answers come to (S4 3.2.2, Eq. 6): one call.
+    """The answer that debaters' last answers come to (S4 3.2.2, Eq. 6), of labels and numbers one of theirs: one call.
 
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
-    return await as_speaker(model, "summariser").ask(_filled(prompt, claim, task, answers), final_reply(task))
+    given = [str(turn["answer"]) for turn in answers if turn.get("answer") is not None]
+    return await as_speaker(model, "summariser").ask(_filled(prompt, claim, task, answers), final_reply(task, given))
 
 
 def _filled(prompt: str, claim: str, task: Task, answers: Sequence[Turn]) -> tuple[str, str]:
@@ -49,7 +50,9 @@ def _filled(prompt: str, claim: str, task: Task, answers: Sequence[Turn]) -> tup
 def agreement_node(prompt: str = "madke/agree") -> Node:
     """Asks the role ``judge`` whether the last round's answers agree.
 
-    Reads: claim, task, turns, rounds. Without a usable reply ``agree`` is null, and the debate goes on.
+    Reads: claim, task, turns, rounds, votes. Without a usable reply ``agree`` is null, and the debate goes on. So it
+    does where the judge finds an agreement of labels or numbers that differ; a warning tells where it and the votes
+    contradict each other.
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
@@ -59,7 +62,12 @@ def agreement_node(prompt: str = "madke/agree") -> Node:
             said = await all_agree(state["claim"], state["task"], answers, speaker, prompt)
         except ReplyError as error:
             return {"turns": [{**turn, "agree": None, "reason": None, "outcome": error.kind}]}
-        return {"turns": [{**turn, "agree": said.agree, "reason": said.reason, "outcome": "ok"}]}
+        same = agreed_answer(state["votes"]) is not None
+        if state["task"]["kind"] not in IN_WORDS and said.agree != same:
+            found, voted = ("an agreement", "differ") if said.agree else ("no agreement", "are the same")
+            run.ledger.warn("judge_contradicts_votes", f"The judge found {found}, but the answers {voted}.")
+        agree = said.agree and (same or state["task"]["kind"] in IN_WORDS)
+        return {"turns": [{**turn, "agree": agree, "reason": said.reason, "outcome": "ok"}]}
 
     return Node(step)
 
@@ -87,7 +95,7 @@ def summarise_node(prompt: str = "madke/summary") -> Node:
         said = await sum_up(state["claim"], state["task"], answers, await run.speaker("summariser"), prompt)
         given = [turn["answer"] for turn in answers if turn.get("answer") is not None]
         if not any(same_answer(state["task"], said.answer, str(answer)) for answer in given):
-            run.ledger.warn("new_answer", f"The summariser's answer {said.answer!r} is none of the debaters'.")
+            run.ledger.warn("new_answer", f"The summariser's answer {said.answer!r} is in none of the debaters' words.")
         turn = new_turn(state["rounds"], "summariser", "summarise")
         return {
             "turns": [{**turn, "answer": said.answer, "rationale": said.rationale, "outcome": "ok"}],

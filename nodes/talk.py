@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from langgraph.types import Send
 from moot.nodes.agree import answers_of
@@ -27,6 +27,9 @@ def _free_names(debaters: tuple[Agent, ...]) -> tuple[Agent, ...]:
 class PoolDebateSettings(SourcesSettings):
     """Settings of debates over evidence that all debaters share."""
 
+    other_roles: ClassVar[frozenset[str]] = frozenset({"judge"})
+    """Who else speaks."""
+
     debaters: Annotated[tuple[Agent, ...], numbered("debater"), AfterValidator(_free_names)] = Field(
         (Agent(name="debater-1"), Agent(name="debater-2")),
         min_length=2,
@@ -37,12 +40,12 @@ class PoolDebateSettings(SourcesSettings):
 
     def roles(self) -> set[str]:
         """Who may have a model of its own."""
-        return {d.name for d in self.debaters} | POOL_ROLES
+        return {d.name for d in self.debaters} | {POOL} | self.other_roles | SHARED_ROLES
 
 
-def pool_needs(settings: PoolDebateSettings, *roles: str) -> Needs:
-    """What a debate over shared evidence uses, with these further roles."""
-    speakers = {d.name: d.model for d in settings.debaters} | dict.fromkeys(roles)
+def pool_needs(settings: PoolDebateSettings) -> Needs:
+    """What a debate over shared evidence uses."""
+    speakers = {d.name: d.model for d in settings.debaters} | dict.fromkeys(settings.other_roles)
     return needs_for(settings, speakers, (*settings.sources, *settings.fallback))
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from moot.nodes.answers import fold, strict
 from moot.nodes.state import Task
-from moot.prompts.load import LOOKALIKES
+from moot.prompts.load import LOOKALIKES, as_data
 from moot.retrievers.errors import UserError
 from moot.retrievers.evidence import clean
 
@@ -196,14 +196,38 @@ def check_claim(claim: object) -> str:
     return claim.strip()
 
 
-def describe(task: Task) -> str:
-    """What an answer is, for a prompt: with labels, one a line."""
+WITHOUT_EVIDENCE = {
+    TRUE: "the claim is true",
+    FALSE: "the claim is false",
+    OPEN: "what is known settles the claim neither way",
+    _HOVER[1][1]: "the claim is false, or cannot be shown to be true",
+    _MIXED[1]: "some of what is known supports the claim and some refutes it",
+    **{meaning: f"the answer to the question is {label}" for label, meaning, _ in _PUBMEDQA[:2]},
+    _PUBMEDQA[2][1]: "what is known leaves the answer undecided",
+}
+"""What labels mean to those who are shown no evidence."""
+
+
+def describe(task: Task, *, evidence: bool = True) -> str:
+    """What an answer is, for a prompt: with labels, one a line.
+
+    Args:
+        task: what an answer is.
+        evidence: whether the prompt shows any.
+    """
     if task["kind"] != "labels":
         return RULES[task["kind"]]
-    lines = (f"{label} - {task['meanings'][label]}" if label in task["meanings"] else label for label in task["labels"])
+    meanings = task["meanings"] if evidence else {k: WITHOUT_EVIDENCE.get(v, v) for k, v in task["meanings"].items()}
+    lines = (f"{label} - {meanings[label]}" if label in meanings else label for label in task["labels"])
     shown = "\n".join(f"  - {' '.join(line.split())}".translate(LOOKALIKES) for line in lines)
     what = "the letter of exactly one of these" if _lettered(task) else "exactly one of these, as it is written here"
     return f"`answer` is {what}:\n{shown}"
+
+
+def show_options(task: Task) -> str:
+    """The options of a multiple-choice question, for prompts that ask for something else than an answer."""
+    lines = [f"{label} - {' '.join(task['meanings'][label].split())}" for label in task["labels"] if _lettered(task)]
+    return as_data("options", "\n".join(lines)) if lines else ""
 
 
 RULES = {
@@ -214,7 +238,7 @@ RULES = {
 
 
 def _lettered(task: Task) -> bool:
-    return task["labels"] == list(string.ascii_uppercase[: len(task["labels"])])
+    return bool(task["labels"]) and task["labels"] == list(string.ascii_uppercase[: len(task["labels"])])
 
 
 def wording(task: Task) -> dict[str, str]:
@@ -222,6 +246,8 @@ def wording(task: Task) -> dict[str, str]:
     asked = task["subject"] == "question"
     return {
         "labels": describe(task),
+        "labels_known": describe(task, evidence=False),
+        "options": show_options(task),
         "subject": task["subject"],
         "work": "answer a question" if asked else "check a claim",
         "to_decide": "The question to answer:" if asked else "The claim to decide:",

@@ -35,7 +35,7 @@ from moot.nodes.run import Node, Run
 from moot.nodes.settings import SourcesSettings
 from moot.nodes.show import show_claim, show_evidence, shown_ids
 from moot.nodes.single import AGENT
-from moot.nodes.speaker import read_reply, text_of
+from moot.nodes.speaker import find_objects, read_reply, text_of
 from moot.nodes.speakers import hand_over, new_turn
 from moot.nodes.state import (
     Call,
@@ -111,7 +111,9 @@ def to_answer(state: DebateState) -> Send | str:
         return "conclude"
     turn = said[0] if said else new_turn(1, AGENT)
     steps = [t for t in state["turns"] if t["step"] == ACT]
-    return hand_over("answer", state, {"name": AGENT}, turn, evidence=state["evidence"], steps=steps)
+    # An answer that could not be used was the first try, and this one is the second; there is no third.
+    agent = {"name": AGENT} | ({"tokens_left": 0} if turn.get("reason") else {})
+    return hand_over("answer", state, agent, turn, evidence=state["evidence"], steps=steps)
 
 
 def show_steps(state: Mapping[str, Any], settings: Any) -> dict[str, str]:
@@ -119,11 +121,14 @@ def show_steps(state: Mapping[str, Any], settings: Any) -> dict[str, str]:
     last = state["turns"][0].get("thought")
     blocks = [as_data("step", _shown(turn), number=str(turn["number"])) for turn in state["steps"]]
     blocks += [as_data("thought", last)] if last else []
+    problem = state["turns"][0].get("reason")
+    blocks += [f"As an answer that could not be used.\n{as_data('problem', problem)}"] if problem else []
     return {"steps": "\n".join(["What you thought and searched for:", *blocks]) if blocks else ""}
 
 
 def _shown(turn: Turn) -> str:
-    found = ", ".join(turn["evidence_ids"]) or "nothing"
+    nothing = "(the source could not be searched)" if turn.get("retrieval") == "failed" else "nothing"
+    found = ", ".join(turn["evidence_ids"]) or nothing
     done = f"Searched for: {turn['query']}\nFound: {found}" if turn["query"] else "(the call could not be carried out)"
     return f"Thought: {turn['thought']}\n{done}" if turn["thought"] else done
 
@@ -154,10 +159,12 @@ class Searching(AgentMiddleware[ToolAgentState, Any, Any]):
                 return {}
             wanted = _wanted(request, run, tools, self.prompt)
             message = await (await run.speaker(AGENT)).converse(lambda chat: _send(chat, wanted, handler))
+            if message is not None and calls_tools(message):
+                return plan(message, tools, made, most, run.ledger)
+            if not made:
+                run.ledger.warn("no_search", "The agent called none of its tools, so nothing was searched for.")
             if message is None:
                 return {}
-            if calls_tools(message):
-                return plan(message, tools, made, most, run.ledger)
             return {"turns": [_last_turn(message, state, run)]}
 
         node = Node(step, "model", self.defaults)
@@ -212,12 +219,17 @@ def _last_turn(message: AIMessage, state: ToolAgentState, run: Run) -> Turn:
     """The answer of a message that calls no tool, or its text as a thought."""
     evidence = state["evidence"]
     turn = new_turn(1, AGENT) | {"evidence_ids": [piece["id"] for piece in evidence]}
-    reply, _, _ = read_reply(message, answer_reply(state["task"]))
-    shown = shown_ids(evidence)
-    unquoted = reply and run.settings.verified_quotes and evidence and quote_check(evidence, shown)(reply)
-    if reply is None or unquoted:
-        return turn | {"thought": text_of(message).strip()}
-    return with_answer(turn, reply, evidence, shown, run.ledger)
+    reply, outcome, problem = read_reply(message, answer_reply(state["task"]))
+    shown, text = shown_ids(evidence), text_of(message).strip()
+    if reply and run.settings.verified_quotes and evidence and (fault := quote_check(evidence, shown)(reply)):
+        reply, outcome, problem = None, "unquoted", fault
+    if reply is not None:
+        return with_answer(turn, reply, evidence, shown, run.ledger)
+    if not find_objects(text):
+        return turn | {"thought": text}
+    run.ledger.calls[-1] |= {"outcome": outcome, "detail": problem}
+    run.ledger.warn(outcome, f"{AGENT}: {problem}")
+    return turn | {"thought": text, "reason": problem}
 
 
 def _result(update: Mapping[str, Any]) -> str:

@@ -49,7 +49,7 @@ def consensus_or_rounds(state: DebateState, settings: Any) -> StopReason:
 
 def vote_node(
     reason: StopReason | Callable[[DebateState, Any], StopReason],
-    weigh: Callable[[Vote, Any], float] | None = None,
+    weigh: Callable[[Vote, Any], float | None] = lambda vote, settings: None,
     tie: Tie = "first",
     report: Callable[[DebateState], dict[str, Any]] = lambda state: {},
 ) -> Node:
@@ -59,7 +59,7 @@ def vote_node(
 
     Args:
         reason: the stop reason, or what finds it from the state and the settings.
-        weigh: what a vote counts, from it and the settings; only votes with an answer are weighed.
+        weigh: what a vote with an answer counts, from it and the settings; None where all count alike.
         tie: what a tie leads to; without an answer the debate ends undecided.
         report: what the debate's ``metrics`` say of it.
     """
@@ -72,13 +72,14 @@ def vote_node(
                 "Try another model, or another `structured_output`.",
                 silence_of(answers_of(state["turns"])),
             )
-        if weigh:
-            votes = [{**v, "weight": weigh(v, run.settings)} if v["group"] is not None else v for v in votes]
+        weights = [weigh(v, run.settings) if v["group"] is not None else None for v in votes]
+        votes = [v if w is None else {**v, "weight": w} for v, w in zip(votes, weights, strict=True)]
         won = majority(votes, [v.get("weight", 1.0) for v in votes], tie)
         answer = won["answer"] if won else None
         why = reason if isinstance(reason, str) else reason(state, run.settings)
-        metrics = {**state["metrics"], **report(state)}
-        return {"answer": answer, "raw_verdict": answer, "stop_reason": why, "votes": votes, "metrics": metrics}
+        metrics = {**state["metrics"], **report(state)} | ({"abstained": won is None} if tie == "none" else {})
+        update = {"answer": answer, "raw_verdict": answer, "stop_reason": why, "metrics": metrics}
+        return update if votes == state["votes"] else {**update, "votes": votes}
 
     return Node(step)
 

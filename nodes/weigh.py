@@ -30,13 +30,16 @@ class WeighingSettings(RoundsSettings):
     )
     pruning: Pruning = Field(
         "average",
-        description="Which edges into an agent are kept. average: those of at least the mean weight; median: of at "
+        description="Which edges into an agent are kept, in a sparse graph whose evaluation is mdm or "
+        "mdm_without_i_and_s. average: those of at least the mean weight; median: of at "
         "least the median; top-3; bottom-3-removed.",
     )
     recalibration: tuple[float, float, float] | None = Field(
         THRESHOLDS, description="Thresholds that confidences are recalibrated by, ascending; null for none."
     )
-    seed: int = Field(0, ge=0, lt=2**31, description="Seed of a graph that is drawn at random.")
+    seed: int = Field(
+        0, ge=0, lt=2**31, description="Seed of a sparse graph that is drawn at random (evaluation none)."
+    )
 
     @field_validator("recalibration")
     @classmethod
@@ -64,22 +67,22 @@ async def similarities(answers: Sequence[Turn], encoder: Encoder) -> dict[str, f
     return found
 
 
-def worth(settings: WeighingSettings, names: Sequence[str], run: Run, d: int) -> dict[str, float]:
-    """Every agent's credibility; with a warning, in the first round, where a model's size is not known."""
+def worth(settings: WeighingSettings, names: Sequence[str], run: Run) -> dict[str, float]:
+    """Every agent's credibility; with a warning where it counts and a model's size is not known."""
     sizes: dict[str, tuple[float, float] | None] = {}
     for agent in settings.agents:
         known = size_of(choose_model(settings, agent.name, agent.model).model)
         parameters = agent.parameters or (known and known.parameters)
         tokens = agent.tokens or (known and known.tokens)
         sizes[agent.name] = (parameters, tokens) if parameters and tokens else None
-    found, unknown = credibilities(sizes)
-    if unknown and d == 1:
+    found, unknown = credibilities({name: sizes[name] for name in names})
+    if unknown and settings.evaluation in ("mdm", "mdm_without_i_and_s"):
         run.ledger.warn(
             "unknown_model_size",
             f"Parameters or training tokens are not known of {', '.join(unknown)}, so all agents count as equally "
             "credible. Set `parameters` and `tokens` of these agents.",
         )
-    return {name: found[name] for name in names}
+    return found
 
 
 def weigh_node() -> Node:
@@ -95,12 +98,13 @@ def weigh_node() -> Node:
         d, before = len(state["graphs"]) + 1, state["graphs"][-1] if state["graphs"] else None
         raw = {name: last[name].get("confidence") for name in names}
         alike = await similarities(list(last.values()), await run.encoder()) if settings.evaluation == "mdm" else {}
+        credible = before["credibility"] if before else worth(settings, names, run)
         found = next_round(
             history_of(before),
             d,
             raw,
             alike,
-            worth(settings, names, run, d),
+            credible,
             settings.pruning,
             graph=settings.debating_graph,
             evaluation=settings.evaluation,
@@ -111,6 +115,7 @@ def weigh_node() -> Node:
         )
         history = {key: found.history[key] for key in ("reliability", "similarity")}
         counted = {"recalibrated": found.history["confidence"], "participation": found.history["kept"]}
+        counted["credibility"] = credible
         entry = {"round": d, "confidence": raw, **counted, **history, "weights": found.weights, "kept": found.kept}
         return {"graphs": [*state["graphs"], entry]}
 

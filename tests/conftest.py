@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import socket
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,31 +72,41 @@ def free_port() -> int:
         return port
 
 
+@contextmanager
+def running_stub(
+    folder: Path, rules: list[dict[str, Any]] | None = None, latency_ms: float = 0, **options: Any
+) -> Iterator[StubEndpoint]:
+    """A scripted endpoint that keeps its files in a new folder."""
+    folder.mkdir()
+    (folder / "rules.json").write_text(json.dumps(rules or []))
+    port = free_port()
+    more = [part for key, value in options.items() for part in (f"--{key.replace('_', '-')}", str(value))]
+    files = {"--rules": "rules.json", "--log": "calls.jsonl", "--prompts": "prompts.jsonl"}
+    command = [sys.executable, str(STUB), "--port", str(port), "--latency-ms", str(latency_ms), *more]
+    command += [part for flag, name in files.items() for part in (flag, str(folder / name))]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        try:
+            assert process.stderr is not None
+            assert b"stub on" in process.stderr.readline()
+            yield StubEndpoint(f"http://127.0.0.1:{port}/v1", folder)
+        finally:
+            process.terminate()
+            process.communicate()
+
+
 @pytest.fixture
 def start_stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StartStub]:
     """Starts a scripted endpoint and points OPENAI_BASE_URL at it: ``start_stub(rules, latency_ms=50, ...)``."""
-    running: list[subprocess.Popen[bytes]] = []
+    with ExitStack() as running:
+        count = itertools.count()
 
-    def start(rules: list[dict[str, Any]] | None = None, *, latency_ms: float = 0, **options: Any) -> StubEndpoint:
-        folder = tmp_path / f"stub{len(running)}"
-        folder.mkdir()
-        (folder / "rules.json").write_text(json.dumps(rules or []))
-        port = free_port()
-        more = [part for key, value in options.items() for part in (f"--{key.replace('_', '-')}", str(value))]
-        files = {"--rules": "rules.json", "--log": "calls.jsonl", "--prompts": "prompts.jsonl"}
-        command = [sys.executable, str(STUB), "--port", str(port), "--latency-ms", str(latency_ms), *more]
-        command += [part for flag, name in files.items() for part in (flag, str(folder / name))]
-        running.append(subprocess.Popen(command, stderr=subprocess.PIPE))
-        assert running[-1].stderr is not None
-        assert b"stub on" in running[-1].stderr.readline()
-        url = f"http://127.0.0.1:{port}/v1"
-        monkeypatch.setenv("OPENAI_BASE_URL", url)
-        return StubEndpoint(url, folder)
+        def start(rules: list[dict[str, Any]] | None = None, *, latency_ms: float = 0, **options: Any) -> StubEndpoint:
+            folder = tmp_path / f"stub{next(count)}"
+            stub = running.enter_context(running_stub(folder, rules, latency_ms, **options))
+            monkeypatch.setenv("OPENAI_BASE_URL", stub.url)
+            return stub
 
-    yield start
-    for process in running:
-        process.terminate()
-        process.communicate()
+        yield start
 
 
 @pytest.fixture(autouse=True)

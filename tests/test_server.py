@@ -17,7 +17,7 @@ import pytest
 from moot.graphs import DESCRIPTIONS
 from moot.graphs.tool_mad import graph
 
-from tests.conftest import MODELS, StartStub, free_port, says, supports
+from tests.conftest import MODELS, free_port, running_stub, says, supports
 
 ROOT = Path(__file__).parents[1]
 CLAIM = "The platypus is a mammal that lays eggs."
@@ -43,15 +43,23 @@ class Server:
         return json.loads(self.send(path, body))
 
 
-@pytest.fixture
-def server(start_stub: StartStub, tmp_path: Path) -> Iterator[Server]:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The server on the scripted endpoint, with a home that holds no corpora yet."""
-    start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS"), *supports([True, True], CLAIM)])
+    tmp_path = tmp_path_factory.mktemp("server")
+    rules = [says("rag", "SUPPORTS"), says("search", "SUPPORTS"), *supports([True, True], CLAIM)]
+    with running_stub(tmp_path / "stub", rules) as stub:
+        yield from serve(tmp_path, stub.url)
+
+
+def serve(tmp_path: Path, endpoint: str) -> Iterator[Server]:
+    """Runs the server in a folder until it is no longer needed."""
     port, log = free_port(), tmp_path / "server.log"
     folder = tmp_path / "server"
     folder.mkdir()
     (folder / "langgraph.json").write_text((ROOT / "langgraph.json").read_text())
     quiet = {"LANGGRAPH_CLI_NO_ANALYTICS": "1", "LANGSMITH_TRACING": "false", "MOOT_HOME": str(tmp_path / "home")}
+    quiet["OPENAI_BASE_URL"] = endpoint
     quiet["WIKIPEDIA_BASE_URL"] = f"http://127.0.0.1:{free_port()}"
     # As `langgraph dev --no-browser --no-reload`, from the virtual environment that the tests run in.
     command = [sys.executable, "-m", "langgraph_cli", "dev", "--no-browser", "--no-reload", "--port", str(port)]
@@ -75,7 +83,7 @@ def server(start_stub: StartStub, tmp_path: Path) -> Iterator[Server]:
 
 
 def test_the_server_shows_and_runs_the_graph(server: Server) -> None:
-    assistants = {a["graph_id"]: a for a in server.json("/assistants/search", {})}
+    assistants = {a["graph_id"]: a for a in server.json("/assistants/search", {"limit": 100})}
     assert {name: a["description"] for name, a in assistants.items()} == DESCRIPTIONS
     assistant = assistants["tool_mad"]
     assert assistant["description"] == DESCRIPTIONS["tool_mad"]
@@ -106,15 +114,19 @@ def test_the_server_shows_and_runs_the_graph(server: Server) -> None:
         document = server.json(f"/threads/{thread}/runs/wait", run | {"input": {"claim": claim}})
         assert (document["answer"], len(document["turns"])) == (answer, 2 if answer else 0)
 
-    for name in DESCRIPTIONS:  # each on its defaults; MADKE reads its stand-ins, as nobody is at WIKIPEDIA_BASE_URL
-        given = {"assistant_id": name, "input": {"claim": CLAIM}, "context": {"model": "openai:stub", "attempts": 1}}
-        document = server.json("/runs/wait", given)
-        assert (document["graph"], document["status"], document["error"]) == (name, "done", None)
-        assert document["calls"]
-        assert document["answer"] or name == "cortex_debate"  # which abstains when it ends in a tie
-
     refused = server.json("/runs/wait", run | {"input": {"claim": " "}})
     assert (refused["status"], refused["error"]["kind"]) == ("failed", "invalid_claim")
+    assert "BlockingError" not in server.log.read_text()
+
+
+@pytest.mark.parametrize("name", DESCRIPTIONS)
+def test_every_graph_runs_on_the_server(server: Server, name: str) -> None:
+    # On its defaults; MADKE reads its stand-ins, as nobody is at WIKIPEDIA_BASE_URL.
+    run = {"assistant_id": name, "input": {"claim": CLAIM}, "context": {"model": "openai:stub", "attempts": 1}}
+    document = server.json("/runs/wait", run)
+    assert (document["graph"], document["status"], document["error"]) == (name, "done", None)
+    assert document["calls"]
+    assert document["answer"] or name == "cortex_debate"  # which abstains when it ends in a tie
     assert "BlockingError" not in server.log.read_text()
 
 

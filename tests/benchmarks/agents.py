@@ -20,6 +20,7 @@ from typing import Any
 from moot.evals.debate_measures import context_tokens
 from moot.graphs import load_graph
 from moot.nodes.models import open_chat_model
+from moot.nodes.score import average
 
 from tests.benchmarks.endpoint import scripted
 
@@ -90,7 +91,7 @@ async def main(options: argparse.Namespace) -> None:
         await client_alone(at_once, latency)
     documents = {name: await measure(name, options.runs, latency) for name in ROUNDS}
     await measure("cortex_debate", options.runs, latency, "all-MiniLM-L6-v2")
-    read = {name: context_tokens(documents[name]) for name in documents}
+    read = {name: average(list(context_tokens(document).values())) for name, document in documents.items()}
     everybody = read["society_of_minds"] or 0.0
     print("\nprompt tokens per agent and round, five agents, five rounds:")
     for name in ("society_of_minds", "neighbor_debate", "cortex_debate"):

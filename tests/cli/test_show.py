@@ -8,13 +8,16 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from moot.cli.screen import Screen
 from moot.cli.show import Transcript
+from moot.cli.verdict import show_end
 from moot.cli.verify import debate
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.graphs.cortex_debate import CortexSettings
 from moot.graphs.madke import MadkeSettings
 from moot.graphs.react import ReactSettings
 from moot.graphs.reconcile import ReconcileSettings
+from moot.nodes.debate import blank_document
 from moot.nodes.settings import Settings
 from rich.console import Console
 
@@ -287,10 +290,20 @@ def test_a_tie_leaves_no_verdict(start_stub: StartStub, capsys: pytest.CaptureFi
     assert "Verdict: none, as no answer has most votes (max_rounds)" in lines
 
 
-def test_equal_warnings_are_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_many_reasons_some_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     lines, said = run("self_consistency", capsys, samples=7)
     assert sum(what.startswith("because") for _, what in said) == 5
     assert any(line.strip() == "and 2 more" for line in lines)
-    warned = [line for line in lines if line.endswith("(7 times)")]
-    assert warned
-    assert len(set(warned)) == len(warned)
+
+
+def test_equal_warnings_are_printed_once() -> None:
+    out = io.StringIO()
+    twice = {"kind": "cut", "where": "judge", "detail": "It was cut."}
+    document = blank_document("madke", MadkeSettings()) | {
+        "warnings": [twice, {**twice, "where": "scorer"}, twice],
+    }
+    show_end(Screen(Console(file=out)), document)
+    assert [line.strip() for line in out.getvalue().splitlines() if "cut" in line] == [
+        "cut (judge): It was cut. (2 times)",
+        "cut (scorer): It was cut.",
+    ]

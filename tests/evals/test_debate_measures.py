@@ -179,5 +179,5 @@ def test_context_tokens() -> None:
         call(1, "a", 999, node="score_peers"),
         call(1, "judge", 999),
     ]
-    assert context_tokens(document(calls=calls)) == (100 + 100 + 100 + 300 + 200) / 5
-    assert context_tokens(document()) is None
+    assert context_tokens(document(calls=calls)) == {"a": 200, "b": 150, "c": 100}
+    assert context_tokens(document()) == dict.fromkeys("abc")

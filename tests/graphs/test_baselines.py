@@ -302,16 +302,25 @@ async def test_rag_quotes_what_it_was_shown(start_stub: StartStub) -> None:
     assert document["warnings"] == []
 
 
-@pytest.mark.parametrize(("fallback", "found", "retrieval"), [([ENCYCLOPAEDIA], 3, "ok"), ([], 0, "failed")])
-async def test_rag_goes_on_where_a_source_fails(
-    start_stub: StartStub, monkeypatch: pytest.MonkeyPatch, fallback: list[str], found: int, retrieval: str
+async def test_rag_goes_on_where_a_fallback_stands_in(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WIKIPEDIA_BASE_URL", f"http://127.0.0.1:{free_port()}")
+    start_stub([says("SUPPORTS")])
+    document = await run("rag", sources=["wikipedia"], fallback=[ENCYCLOPAEDIA], attempts=1)
+    assert outcome(document) == ("done", "SUPPORTS", "single_pass", 1)
+    assert (len(document["evidence"]), kinds(document)) == (3, ["retrieval_failed"])
+    assert [t["retrieval"] for t in document["turns"] if t["step"] == "retrieve"] == ["ok"]
+    assert [reading.get("failed", False) for reading in document["corpora"]] == [True, False]
+
+
+@pytest.mark.parametrize("graph", ["rag", "standard_mad"])
+async def test_without_its_one_search_there_is_no_verdict(
+    start_stub: StartStub, monkeypatch: pytest.MonkeyPatch, graph: str
 ) -> None:
     monkeypatch.setenv("WIKIPEDIA_BASE_URL", f"http://127.0.0.1:{free_port()}")
     start_stub([says("SUPPORTS")])
-    document = await run("rag", sources=["wikipedia"], fallback=fallback, attempts=1)
-    assert outcome(document) == ("done", "SUPPORTS", "single_pass", 1)
-    assert (len(document["evidence"]), kinds(document)) == (found, ["retrieval_failed"])
-    assert [t["retrieval"] for t in document["turns"] if t["step"] == "retrieve"] == [retrieval]
+    document = await run(graph, sources=["wikipedia"], fallback=[], attempts=1)
+    assert (document["status"], document["answer"], document["calls"]) == ("failed", None, [])
+    assert (document["error"]["kind"], kinds(document)) == ("retrieval_failed", ["retrieval_failed"])
 
 
 @pytest.mark.parametrize("graph", READERS)

@@ -39,10 +39,10 @@ def heard(document: dict[str, Any], d: int) -> dict[str, str]:
 
 
 def check_prompts(stub: StubEndpoint, document: dict[str, Any]) -> None:
-    """Each agent was shown its own last answer and those whose edges were kept, and nothing else."""
+    """Each agent was shown the last answers of those whose edges were kept, and nothing else."""
     for d, _ in enumerate(document["graphs"], 1):
         for j, sources in heard(document, d).items():
-            expected = " ".join(sorted(f"a{i}r{d - 1}" for i in {j, *sources}))
+            expected = " ".join(sorted(f"a{i}r{d - 1}" for i in sources))
             assert seen(stub, f"agent-{j}")[d] == expected
 
 
@@ -160,7 +160,7 @@ async def test_who_cannot_be_read_keeps_its_last_confidence(start_stub: StartStu
     assert outline(document)[:4] == ("done", "SUPPORTS", "max_rounds", 2)
     said = [prompts(stub, f"agent-{i}")[d] for i in (1, 2, 3) for d in (1, 2)]
     assert [("(gave no valid answer)" in prompt) for prompt in said] == [
-        f"agent-{silent}" in (*document["graphs"][d - 1]["kept"][f"agent-{i}"], f"agent-{i}")
+        f"agent-{silent}" in document["graphs"][d - 1]["kept"][f"agent-{i}"]
         for i in (1, 2, 3)
         for d, silent in ((1, 3), (2, 1))
     ]
@@ -187,10 +187,10 @@ async def test_each_evaluation_shows_other_answers(start_stub: StartStub) -> Non
         )
         assert heard(document, 1) == cases[evaluation, graph], (evaluation, graph)
         for j, sources in heard(document, 1).items():
-            [shown] = [p for p in prompts(stub, f"agent-{j}") if claim in p and "You have answered before" in p]
-            places = [shown.index(f"a{i}r0.") for i in (*sources, j)]
-            assert places == sorted(places)  # in the order of the graph, the agent's own last
-            assert [f"a{i}r0." in shown for i in "123"] == [i in (*sources, j) for i in "123"]
+            [shown] = [p for p in prompts(stub, f"agent-{j}") if claim in p and "Answer anew" in p]
+            places = [shown.index(f"a{i}r0.") for i in sources]
+            assert places == sorted(places)  # in the order of the graph
+            assert [f"a{i}r0." in shown for i in "123"] == [i in sources for i in "123"]
 
 
 async def test_peers_score_each_others_answers(start_stub: StartStub) -> None:
@@ -219,7 +219,7 @@ async def test_a_sparse_graph_without_evaluation_is_drawn_by_its_seed(start_stub
     assert len({json.dumps(graph) for graph in drawn}) == 3
     for i in range(1, 6):
         assert [p for n, p in enumerate(seen(stub, f"agent-{i}")) if n % 2] == [
-            " ".join(sorted(f"a{j}r0" for j in (*graph[str(i)], str(i)))) for graph in drawn
+            " ".join(sorted(f"a{j}r0" for j in graph[str(i)])) for graph in drawn
         ]
     assert {call["kind"] for call in stub.calls()} == {"chat"}  # no encoder is asked
 
@@ -249,7 +249,7 @@ async def test_each_pruning_shows_other_answers(start_stub: StartStub) -> None:
         assert graph["confidence"] == graph["recalibrated"]
     for i in range(1, 6):
         shown = [prompt for n, prompt in enumerate(seen(stub, f"agent-{i}")) if n % 2]
-        assert shown == [" ".join(sorted(f"a{j}r0" for j in {*k[i - 1], str(i)})) for k in PRUNED.values()]
+        assert shown == [" ".join(sorted(f"a{j}r0" for j in k[i - 1])) for k in PRUNED.values()]
 
 
 async def test_other_thresholds_recalibrate_otherwise(start_stub: StartStub) -> None:

@@ -33,6 +33,10 @@ RULES = [
 ]
 
 
+ABOUT_ANSWERS = ("Give `statements`", "Give `questions`", "Give `verdicts`")
+"""Prompts that ask about the words of an answer."""
+
+
 def test_langgraph_json_lists_what_is_described() -> None:
     for name in DESCRIPTIONS:
         module = import_module(f"moot.graphs.{name}")
@@ -60,4 +64,9 @@ async def test_every_graph_takes_every_task(start_stub: StartStub, monkeypatch: 
         assert 1 <= document["depth"] <= document["usage"]["calls"] == len(document["calls"])
         unusable = {call["role"] for call in document["calls"] if call["outcome"] != "ok"}
         assert unusable <= {"scorer"}  # its verdicts are numbered at random here
+    for prompt in stub.prompts():
+        if "Which one?" in prompt and "do the two answers mean the `same`" not in prompt:
+            assert "option 9" in prompt or any(part in prompt for part in ABOUT_ANSWERS), prompt
+    for instructions in {request["messages"][0]["content"] for request in stub.requests()}:
+        assert not ("No evidence is given" in instructions and "the evidence" in instructions), instructions
     assert sum(document["usage"]["calls"] for document in documents) == sum(c["kind"] == "chat" for c in stub.calls())

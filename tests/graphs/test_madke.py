@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from moot.evals.debate_measures import consistent
 from moot.graphs.madke import MadkeSettings, graph
 from moot.nodes.run import Run
 from moot.nodes.speaker import Ledger
@@ -154,9 +155,10 @@ async def test_the_judge_is_asked_after_every_round_the_last_one_included(
     start_stub: StartStub, agreed: list[bool], stop: str, rounds: int
 ) -> None:
     first, second = ["SUPPORTS", "REFUTES", "SUPPORTS"], ["REFUTES", "REFUTES", "SUPPORTS"]
-    stub = start_stub([*talks(1, *first), *talks(2, *second), *judged(*agreed), sums_up("SUPPORTS")])
+    answer = first[rounds - 1]
+    stub = start_stub([*talks(1, *first), *talks(2, *second), *judged(*agreed), sums_up(answer)])
     document = await debate()
-    assert outcome(document) == ("done", "SUPPORTS", stop, rounds)
+    assert outcome(document) == ("done", answer, stop, rounds)
     assert called(document) == {"debater-1": 2 * rounds, "debater-2": 2 * rounds, "judge": rounds, "summariser": 1}
     assert document["depth"] == 3 * rounds + 1
     assert [t["agree"] for t in document["turns"] if t["step"] == "agree"] == agreed
@@ -175,10 +177,30 @@ async def test_the_judge_is_asked_after_every_round_the_last_one_included(
 
 
 async def test_the_summariser_has_the_last_word(start_stub: StartStub) -> None:
+    start_stub([*talks(1, "SUPPORTS"), *talks(2, "REFUTES"), *judged(False), sums_up("REFUTES")])
+    document = await debate(max_rounds=1)
+    assert outcome(document) == ("done", "REFUTES", "max_rounds", 1)
+    assert turns(document, "summarise")["summariser", 1]["rationale"] == "They said so."
+
+
+async def test_the_summariser_adds_no_answer_of_its_own(start_stub: StartStub) -> None:
     start_stub([*talks(1, "SUPPORTS"), *talks(2, "REFUTES"), *judged(False), sums_up("NOT ENOUGH INFO")])
     document = await debate(max_rounds=1)
-    assert outcome(document) == ("done", "NOT ENOUGH INFO", "max_rounds", 1)
-    assert turns(document, "summarise")["summariser", 1]["rationale"] == "They said so."
+    assert (document["status"], document["answer"], document["error"]["kind"]) == ("failed", None, "unparsed")
+    assert "nobody answered" in document["error"]["detail"]
+
+
+@pytest.mark.parametrize(
+    ("agreed", "second", "stop"), [(True, "REFUTES", "max_rounds"), (False, "SUPPORTS", "max_rounds")]
+)
+async def test_a_judge_who_contradicts_the_answers_is_warned_of(
+    start_stub: StartStub, agreed: bool, second: str, stop: str
+) -> None:
+    start_stub([*talks(1, "SUPPORTS"), *talks(2, second), *judged(agreed), sums_up("SUPPORTS")])
+    document = await debate(max_rounds=1)
+    assert outcome(document) == ("done", "SUPPORTS", stop, 1)
+    assert kinds(document) == ["judge_contradicts_votes"]
+    assert not consistent(document)
 
 
 # --- selection --------------------------------------------------------------------------------------------------------
@@ -201,8 +223,9 @@ async def test_a_number_that_is_not_in_the_pool_is_dropped_and_recorded(start_st
     assert (given["debater-1", 1]["selected"], given["debater-1", 1]["dropped"]) == ([], [9])
     assert (given["debater-2", 1]["selected"], given["debater-2", 1]["dropped"]) == ([5, 1, 2], [9])  # the first three
     assert [shown(rounds_of(stub, n)[0][1], document) for n in (1, 2)] == [[], [1, 2, 5]]
-    assert kinds(document) == ["unknown_selection", "unknown_selection"]
-    assert all("no item 9" in w["detail"] and w["where"].startswith("debater-") for w in document["warnings"])
+    assert sorted(kinds(document)) == ["selection_cut", "unknown_selection", "unknown_selection"]
+    unknown = [w for w in document["warnings"] if w["kind"] == "unknown_selection"]
+    assert all("no item 9" in w["detail"] and w["where"].startswith("debater-") for w in unknown)
 
 
 async def test_no_item_helps_is_a_valid_choice(start_stub: StartStub) -> None:
@@ -451,8 +474,8 @@ def test_debaters_by_number_and_without_names(given: Any, names: list[str]) -> N
         (0, "at least 2"),
         (-3, "at least 2"),
         (10**12, "at most 50"),
-        (True, "valid tuple"),
-        ("3", "valid tuple"),
+        (True, "a list is wanted"),
+        ("3", "a list is wanted"),
         ([{"name": "Anna Lee"}, {}], "match pattern"),
         ([{"retriever": "bm25"}, {}], "not permitted"),
     ],

@@ -321,7 +321,8 @@ async def test_quotes_are_verified(start_stub: StartStub) -> None:
     stub = start_stub([{"match": AFTER_A_SEARCH, "reply": json.dumps(invented)}, ANSWER])
     document = await debate(verified_quotes=True)
     assert (document["status"], last(document)["outcome"]) == ("failed", "unquoted")
-    assert len(stub.requests()) == 4  # a search, the last message, and an answer asked for twice
+    assert len(stub.requests()) == 3  # a search, the last message, and an answer asked for again
+    assert [call["outcome"] for call in document["calls"]] == ["ok", "unquoted", "unquoted"]
     assert document["error"] is not None
 
 

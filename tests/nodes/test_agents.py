@@ -37,7 +37,8 @@ def called(count: int) -> list[str]:
 @given(COUNTS)
 def test_nobody_hears_itself_or_anybody_twice(count: int) -> None:
     names = called(count)
-    for hears in (everyone, neighbours, nobody, same_group(2), same_group(3)):
+    grouped = [same_group(groups_of(names, size)) for size in (2, 3)]
+    for hears in (everyone, neighbours, nobody, *grouped):
         for name in names:
             heard = hears(name, names)
             assert name not in heard
@@ -94,8 +95,10 @@ def test_everybody_is_in_one_group_in_order_and_nobody_is_alone(count: int, size
     assert [name for group in groups for name in group] == names
     assert min(map(len, groups)) >= 2
     assert {tuple(g) for g in groups} == {
-        tuple(n for n in names if n in (m, *same_group(size)(m, names))) for m in names
+        tuple(n for n in names if n in (m, *same_group(groups)(m, names))) for m in names
     }
+    left = names[1:]
+    assert all(set(same_group(groups)(m, left)) <= set(left) for m in left)
 
 
 @pytest.mark.parametrize(("count", "size"), [(count, size) for count in range(2, 12) for size in (2, 3)])

@@ -64,7 +64,7 @@ def test_the_first_numbers_that_the_pool_has_hold(numbers: list[int], size: int,
 )
 async def test_selected_numbers(given: list[int], kept: list[int], dropped: list[int]) -> None:
     chosen = await select(json.dumps({"selected": given, "reason": "they do"}))
-    assert chosen == Selection(kept, dropped, "they do")
+    assert chosen == Selection(kept, dropped, "they do", len(set(given)))
 
 
 @pytest.mark.parametrize(
@@ -126,3 +126,13 @@ def test_the_schema_offers_the_pools_numbers_and_none() -> None:
         "maxItems": 3,
     }
     assert set(schema["required"]) == {"selected", "reason"}
+
+
+@pytest.mark.parametrize("text", ["[" + "1 " * 5000, "[" + "12" * 5000, "[1, " * 5000, "no " * 5000, "[" * 10_000])
+def test_long_texts_are_read_at_once(text: str) -> None:
+    assert read(text) is None  # a pattern that backtracks would not end
+
+
+@pytest.mark.parametrize("text", ["No, [2] does not help.", "[1] helps, [2] is not relevant.", "See [] and choose."])
+def test_what_could_mean_anything_is_asked_again(text: str) -> None:
+    assert read(text) is None

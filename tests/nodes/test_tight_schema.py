@@ -13,6 +13,8 @@ from moot.nodes.models import ChatModel, open_chat_model
 from moot.nodes.replies import (
     QueryReply,
     Reply,
+    ReviewReply,
+    ScoreReply,
     StatementsReply,
     answer_reply,
     questions_reply,
@@ -125,3 +127,17 @@ async def test_only_a_tight_endpoint_gets_it(start_stub: StartStub) -> None:
     [request] = stub.requests()
     sent = request["response_format"]["json_schema"]["schema"]
     assert json.dumps(sent) == json.dumps(tight_schema(reply, IDS, LONGEST))  # a grammar keeps the order of fields
+
+
+@pytest.mark.parametrize(
+    ("reply", "field", "low", "high"),
+    [
+        (answer_reply(FEVER, confidence=True), "confidence", 0, 1),
+        (ScoreReply, "score", 0, 1),
+        (ReviewReply, "confidence", 1, 10),
+    ],
+)
+def test_a_number_has_bounds_that_a_grammar_keeps(reply: type[Reply], field: str, low: float, high: float) -> None:
+    allowed = tight_schema(reply, IDS, LONGEST)["properties"][field]["enum"]
+    assert (min(allowed), max(allowed)) == (low, high)
+    assert len(allowed) > 10

@@ -148,7 +148,7 @@ async def shared_evidence(given: Material, recorder: Recorder) -> None:
     await respond(text, TASK, evidence, recorder, prompt="madke/answer", persona=text)
     await respond(text, TASK, evidence, recorder, opponents=turns, own=own, prompt="madke/revise", persona=text)
     await all_agree(text, TASK, turns, recorder)
-    await sum_up(text, TASK, turns, recorder)
+    await sum_up(text, make_task("squad"), turns, recorder)
     await respond(text, TASK, evidence, recorder, opponents=turns, own=own, prompt="standard_mad/argue", persona=text)
     await respond(text, TASK, evidence, recorder, prompt="rag/answer")
 
@@ -173,7 +173,7 @@ async def many_agents(given: Material, recorder: Recorder) -> None:
     summary_turn: Turn = {**own, "step": "summarise", "summary": text, "outcome": "ok"}
     heard = {"heard": f"{show_groups(turns, [0, None])}\n{show_heard([review_turn, summary_turn])}"}
     await respond(text, TASK, [], recorder, prompt="agents/answer", confidence=True, persona=text)
-    for prompt in ("agents/revise", "reconcile/revise", "peer_review/revise"):
+    for prompt in ("agents/revise", "reconcile/revise", "peer_review/revise", "cortex_debate/revise"):
         await respond(text, TASK, [], recorder, own=own, confidence=True, prompt=prompt, more=heard, persona=text)
     await review(text, TASK, own, recorder, persona=text)
     await score_answer(text, TASK, own, recorder, persona=text)
@@ -236,7 +236,7 @@ def test_every_shipped_prompt_renders_through_its_plain_function() -> None:
         for file in sub.iterdir()
         if file.name.endswith(".md")
     ]
-    assert len(seen) == len(shipped) == 31
+    assert len(seen) == len(shipped) == 32
     for name in shipped:
         said = re.escape(load(name).partition("\n---\n")[0].strip())
         pattern = re.compile(re.sub(r"\\\{\w+\\\}", "(?s:.+)", said))
