@@ -6,10 +6,12 @@ answer, names two, or only quotes one is none: it is asked for again.
 
 from __future__ import annotations
 
+import json
 import re
 import string
 import unicodedata
 from fractions import Fraction
+from functools import lru_cache
 
 from moot.nodes.state import Task
 
@@ -105,6 +107,14 @@ def spellings(task: Task) -> dict[str, str]:
     return {k: v for k, v in others.items() if v is not None and k} | labels
 
 
+@lru_cache(maxsize=256)
+def _tables(task_json: str) -> tuple[dict[str, str], dict[str, str]]:
+    """What labels may be written as: folded, and strictly."""
+    task: Task = json.loads(task_json)
+    options = {strict(spelling): label for spelling, label in task["spellings"].items()}
+    return spellings(task), options | {strict(label): label for label in task["labels"]}
+
+
 def strict(text: str) -> str:
     """A text as options are compared: Unicode's compatible form, single spaces, no Markdown around it."""
     normal = unicodedata.normalize("NFKC", text).replace("−", "-").strip(string.whitespace + "*`$")
@@ -113,9 +123,7 @@ def strict(text: str) -> str:
 
 def read_label(task: Task, text: str) -> str | None:
     """The label that a text is, or begins with; None where it denies it, names another one too, or only quotes it."""
-    known = spellings(task)
-    options = {strict(spelling): label for spelling, label in task["spellings"].items()}
-    options |= {strict(label): label for label in task["labels"]}
+    known, options = _tables(json.dumps(task))
 
     def whole(body: str) -> str | None:
         signed = re.search(r"[-+−]\s*[\d.]", body)  # folding would lose the sign
