@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 from langchain_core.language_models import BaseChatModel
@@ -82,7 +83,7 @@ async def open_chat_model(
     def make() -> ChatModel:
         limits: dict[str, Any] = {"max_tokens": max_tokens} if max_tokens else {}
         limits |= {} if seed is None else {"seed": seed}
-        chat = imported("langchain_openai").ChatOpenAI(
+        chat = chat_class()(
             model=model,
             base_url=endpoint.base_url,
             api_key=endpoint.api_key,
@@ -97,6 +98,26 @@ async def open_chat_model(
         return ChatModel(name, chat, endpoint, tight)
 
     return await made_in_thread(("chat", name, endpoint, temperature, max_tokens, timeout, seed), make)
+
+
+@lru_cache(maxsize=1)
+def chat_class() -> Any:
+    """LangChain's client for OpenAI-compatible endpoints, with a short cut. Blocking."""
+    base = imported("langchain_openai").ChatOpenAI
+
+    class OpenAICompatible(base):  # type: ignore[misc, valid-type]
+        """`ChatOpenAI` whose messages go into the request as they are.
+
+        Its client would try every message against every kind that there is, a quarter of its work; and calls that are
+        made at once wait for each other's.
+        """
+
+        def _get_request_payload(self, input_: Any, **options: Any) -> dict[str, Any]:
+            payload: dict[str, Any] = super()._get_request_payload(input_, **options)
+            extra = {**(payload.get("extra_body") or {}), "messages": payload["messages"]}
+            return {**payload, "messages": [], "extra_body": extra}
+
+    return OpenAICompatible
 
 
 def _embedded_endpoint(model: str) -> Endpoint:
