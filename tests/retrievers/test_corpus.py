@@ -130,6 +130,11 @@ async def test_all_passages_are_read_page_by_page(
         assert [p.id for p in all_passages(f"pages-{size}")] == sorted(str(i) for i in range(size))
 
 
+def nearly(found: int, stored: int) -> bool:
+    """Whether a search for everything finds it, but for the few that an approximate index may not reach."""
+    return 0.99 * stored <= found <= stored
+
+
 async def test_an_interrupted_build_is_refused_and_can_be_completed(empty_home: Path) -> None:
     def half() -> Iterator[Passage]:
         yield from map(passage, range(MANY))
@@ -141,7 +146,7 @@ async def test_an_interrupted_build_is_refused_and_can_be_completed(empty_home: 
     assert (error.kind, error.exit_code) == ("unfinished_corpus", 2)
     assert f"interrupted after {BATCH} passages" in error.detail
     assert await count("broken", [passage(i) for i in range(MANY)]) == (MANY, MANY - BATCH)
-    assert len(await (await open_retriever("chroma:broken")).search("entry", 2 * MANY)) == MANY
+    assert nearly(len(await (await open_retriever("chroma:broken")).search("entry", 2 * MANY)), MANY)
 
 
 @pytest.mark.parametrize("turns", range(0, 40, 4))
@@ -259,7 +264,9 @@ def test_a_corpus_grown_by_another_process_is_seen_whole(empty_home: Path, tmp_p
         await asyncio.to_thread(subprocess.run, command, check=True, stdout=subprocess.DEVNULL)
         return first, await found()
 
-    assert asyncio.run(grow()) == (1, KILLED_AFTER)
+    first, then = asyncio.run(grow())
+    assert first == 1
+    assert nearly(then, KILLED_AFTER)
 
 
 async def test_two_builds_of_one_corpus_take_turns(empty_home: Path) -> None:
