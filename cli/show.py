@@ -129,7 +129,9 @@ class Transcript(Screen):
         for number, piece in enumerate(self._known(turn), 1):
             place = f"{number}. " if choice else ""  # debaters name pieces of a pool by their numbers
             self.line(turn["agent"], what, f"{place}{piece['title']} ({piece['source']}) [{piece['id']}]")
-        if not turn["evidence_ids"]:
+        if turn["retrieval"] == "failed":
+            self.line(turn["agent"], what, "nothing, as a source could not be searched", "yellow")
+        elif not turn["evidence_ids"]:
             asked = " and ".join(dict.fromkeys(reading["retriever"] for reading in written.get("corpora") or []))
             self.line(turn["agent"], what, f"nothing in {asked}" if asked else "nothing")
 

@@ -159,22 +159,19 @@ def to_agents(
     return sends
 
 
-def rounds(
-    kind: type[RoundsSettings], hears: Topology, *, then: str = "vote"
-) -> Callable[[DebateState, Runtime[Any]], list[Send] | str]:
-    """A conditional edge: round after round, until they are used up.
+def rounds(kind: type[RoundsSettings], hears: Topology) -> Callable[[DebateState, Runtime[Any]], list[Send] | str]:
+    """A conditional edge: round after round, until they are used up; then the node ``vote``.
 
     Args:
         kind: the graph's settings.
         hears: whom an agent hears.
-        then: the node after the last round.
     """
 
     def another_round(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
         settings = settings_of(runtime, kind)
         if state["error"]:
             return "close"
-        return then if state["rounds"] >= settings.max_rounds else to_agents("answer", state, settings, hears)
+        return "vote" if state["rounds"] >= settings.max_rounds else to_agents("answer", state, settings, hears)
 
     return another_round
 

@@ -145,7 +145,7 @@ def why_nothing(state: DebaterState) -> str:
     """What is said to a speaker without evidence: why there is none."""
     turn = state["turns"][0]
     if "selected" in turn and state.get("pool"):
-        return "(you selected none of what was found)"
+        return "(none of what was found was selected)"
     if (turn.get("retrieval") or state.get("retrieval")) == "failed":
         return "(none, as the sources could not be searched)"
     return NOTHING

@@ -37,40 +37,19 @@ from moot.nodes.show import show_claim, show_evidence, shown_ids
 from moot.nodes.single import AGENT
 from moot.nodes.speaker import find_objects, read_reply, text_of
 from moot.nodes.speakers import hand_over, new_turn
-from moot.nodes.state import (
-    Call,
-    DebateState,
-    Reading,
-    Task,
-    Turn,
-    Warned,
-    deepest,
-    first_error,
-    joined,
-    merge_readings,
-    merge_turns,
-)
+from moot.nodes.state import DebateState, StepUpdate, Task, Turn
 from moot.nodes.task import wording
 from moot.nodes.tool_calls import ACT, as_tool, calls_tools, malformed_call, number_of, offered, plan
 from moot.prompts import as_data, fill, load
-from moot.retrievers.errors import ErrorRecord
-from moot.retrievers.evidence import Evidence, merge_evidence
 from pydantic import ValidationError
 
 
-class ToolAgentState(AgentState[Any]):
+class ToolAgentState(AgentState[Any], StepUpdate):
     """What the agent reads, and what it hands to the debate: all but the conversation, which stays inside."""
 
     messages: Annotated[list[AnyMessage], OmitFromOutput, add_messages]
     claim: Annotated[str, OmitFromOutput]
     task: Annotated[Task, OmitFromOutput]
-    turns: Annotated[list[Turn], merge_turns]
-    evidence: Annotated[list[Evidence], merge_evidence]
-    corpora: Annotated[list[Reading], merge_readings]
-    calls: Annotated[list[Call], joined]
-    warnings: Annotated[list[Warned], joined]
-    depth: Annotated[int, deepest]
-    error: Annotated[ErrorRecord | None, first_error]
 
 
 def tool_agent(settings: type[SourcesSettings], prompt: str = "react/agent") -> CompiledStateGraph[Any, Any, Any, Any]:

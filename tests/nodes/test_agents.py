@@ -14,17 +14,9 @@ from moot.nodes.agents import AgentsSettings, everyone, groups_of, neighbours, n
 from moot.nodes.speakers import Agent
 from pydantic import TypeAdapter, ValidationError
 
+from tests.graphs.scripted_agents import N_AGENTS
+
 COUNTS = st.integers(1, 12)
-N_AGENTS = (
-    "cortex_debate",
-    "multi_agent_voting",
-    "society_of_minds",
-    "reconcile",
-    "chat_eval",
-    "peer_review",
-    "group_debate",
-    "neighbor_debate",
-)
 
 
 def called(count: int) -> list[str]:
