@@ -7,6 +7,8 @@ from typing import Any
 
 from moot.cli.show import Transcript, key_of
 from moot.nodes.agree import METRICS, agreed_answer, answers_of
+from moot.nodes.budget import is_bounded
+from moot.nodes.debaters import rests_on_evidence
 from moot.nodes.state import Turn
 
 
@@ -33,23 +35,20 @@ class ScoredTranscript(Transcript):
         complete = len(given) == len(self._gates()) or "consistency" in given
         if complete and (*key_of(turn), "scores") not in self.said:
             self.said.add((*key_of(turn), "scores"))
-            searches = self._searches(turn["agent"])
-            marks = "; ".join(self._mark(metric, turn["scores"][metric], searches) for metric in given)
+            grounded = rests_on_evidence(turn, self.settings)
+            marks = "; ".join(self._mark(metric, turn["scores"][metric], grounded) for metric in given)
             self.line(turn["agent"], f"scores r{turn['round']}", marks)
 
     def _gates(self) -> list[str]:
         """The scores that have thresholds, and so decide whether a consensus is stable."""
         return [metric for metric in METRICS if hasattr(self.settings, f"{metric}_threshold")]
 
-    def _searches(self, agent: str) -> bool:
-        return any(d.name == agent and d.retriever for d in self.settings.debaters)
-
-    def _mark(self, metric: str, value: float | None, searches: bool) -> str:
+    def _mark(self, metric: str, value: float | None, grounded: bool) -> str:
         name = metric.replace("_", " ")
         threshold = getattr(self.settings, f"{metric}_threshold", None)
         if threshold is None:
             return f"{name} {'unknown' if value is None else f'{value:.2f}'}"
-        if value is None and metric == "faithfulness" and not searches:
+        if value is None and metric == "faithfulness" and not grounded:
             return f"{name} not applicable"
         if value is None:
             return f"{name} unknown (needs {threshold:.2f})"
@@ -64,14 +63,20 @@ class ScoredTranscript(Transcript):
         if self.agreed:
             why = "they agree" + ("; the scores decide whether that is stable" if self._scored() else self._then(left))
         else:
-            why = "they differ, so the debate goes on" if left else "they differ, and the rounds are used up"
+            then = f"so the debate goes on{self._unless}" if left else "and the rounds are used up"
+            why = f"they differ, {then}"
         self.say(f"Round {written['rounds']}: {given}: {why}.", "magenta", 2)
+
+    @property
+    def _unless(self) -> str:
+        """What may keep the next round from being held."""
+        return ", unless the budget is used up" if is_bounded(self.settings) else ""
 
     def _then(self, left: bool) -> str:
         """What an agreement leads to where no scores gate it."""
         if getattr(self.settings, "scoring", "on") != "all_rounds":
             return ""
-        return ", but every round is run" if left else "; the rounds are used up, so the judge decides"
+        return f", but every round is run{self._unless}" if left else "; the rounds are used up, so the judge decides"
 
     def _scored(self) -> bool:
         return bool(self._gates()) and self.settings.scoring == "on"
@@ -83,11 +88,12 @@ class ScoredTranscript(Transcript):
             f"{t['agent']}'s {metric.replace('_', ' ')}"
             for t in last
             for metric in self._gates()
-            if not self._reached(metric, t["scores"]) and (metric != "faithfulness" or self._searches(t["agent"]))
+            if not self._reached(metric, t["scores"])
+            and (metric != "faithfulness" or rests_on_evidence(t, self.settings))
         ]
         if self.agreed and low:
             left = last[0]["round"] < self.settings.max_rounds
-            then = "another round" if left else "the judge decides"
+            then = f"another round{self._unless}" if left else "the judge decides"
             self.say(f"The consensus is not stable ({', '.join(low)} below the threshold): {then}.", "magenta", 2)
 
     def _reached(self, metric: str, scores: Mapping[str, float | None]) -> bool:

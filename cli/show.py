@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from moot.cli.screen import Screen, has_rounds, numbered, titled
+from moot.cli.screen import Screen, counted, has_rounds, numbered, titled
 from moot.cli.verdict import show_end
 from moot.nodes.settings import Settings
 from moot.nodes.state import Turn, Vote, merge_turns
@@ -74,7 +74,7 @@ class Transcript(Screen):
             self._opening(written)
         turns = written.get("turns") or []
         self.turns = merge_turns(self.turns, turns)
-        for piece in written.get("evidence") or []:
+        for piece in pieces_of(written):
             self.pieces.setdefault(piece["id"], piece)
         late = any(turn["step"] in DECIDING for turn in turns)
         if late:
@@ -96,6 +96,8 @@ class Transcript(Screen):
         self.say(f"{task['subject'].capitalize()}: {written['claim']}", "bold")
         answers = ", ".join(full_answer(task, label) for label in task["labels"]) or task["kind"].replace("_", " ")
         self.say(f"Graph {written['graph']}; answers: {answers}", "dim")
+        if given := pieces_of(written):
+            self.say(f"Given with it: {counted(len(given), 'text')}", "dim")
 
     def _heading(self, number: int) -> None:
         if self.in_rounds and number > self.round:
@@ -234,8 +236,14 @@ class Transcript(Screen):
 
     def _stop(self, written: Mapping[str, Any]) -> None:
         reason = written.get("stop_reason")
-        if reason and reason != "single_pass":
+        if reason and reason != "single_pass" and ("stop", reason) not in self.said:
+            self.said.add(("stop", reason))
             self.say(STOPS.get(reason, f"The debate stops: {reason}."), "magenta", 2)
+
+
+def pieces_of(written: Mapping[str, Any]) -> list[Any]:
+    """The evidence that a node wrote; what is given with the claim follows a None."""
+    return [piece for piece in written.get("evidence") or [] if piece is not None]
 
 
 def key_of(turn: Turn) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 from moot.cli.floor import Floor
 from moot.cli.panel import show_panel
 from moot.cli.screen import counted, titled
-from moot.cli.show import Transcript, reasoned
+from moot.cli.show import Transcript, pieces_of, reasoned
 from moot.cli.verdict import show_end
 from moot.nodes.confidence import QUALITIES
 from moot.nodes.settings import Settings
@@ -78,7 +78,7 @@ class TrialTranscript(Transcript):
         super().update(written)
         if written.get("error"):
             return
-        pieces = written.get("evidence") or []
+        pieces = pieces_of(written)
         if any(piece.get("status") == "seed" for piece in pieces) and self._first("pools"):
             self._pools(pieces)
         if any("weight" in piece for piece in pieces) and self._first("rulings"):
@@ -290,6 +290,7 @@ class TrialTranscript(Transcript):
             "novelty_exhausted": f"what is found is hardly new any more (mean novelty {last(entry['novelty'], 2)})",
             "judicial_signal": "the court closes it",
             "max_rounds": "its rounds are used up",
+            "budget_exhausted": "its share of the budget is used up",
         }
         reason = why.get(entry["stop_reason"], entry["stop_reason"])
         self.say(

@@ -16,6 +16,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Send
 from moot.nodes.agents import RoundsSettings, agent_node, agents_needs, everyone, last_round, to_agents
 from moot.nodes.agree import compare_node
+from moot.nodes.budget import no_round_left, rounds_or_budget
 from moot.nodes.debate import close_node, open_node
 from moot.nodes.run import DebateGraph, settings_of
 from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
@@ -43,7 +44,7 @@ def after_round(state: DebateState, runtime: Runtime[Any]) -> Send | str:
     settings = settings_of(runtime, ChatEvalSettings)
     if state["error"]:
         return "close"
-    if state["rounds"] >= settings.max_rounds:
+    if no_round_left(state, settings):
         return "vote"
     return to_summariser(state, list(last_round(state, settings).values()))
 
@@ -53,7 +54,7 @@ builder.add_node("open", open_node("chat_eval", agents_needs))
 builder.add_node("answer", agent_node())
 builder.add_node("compare_answers", compare_node(by_text=True))
 builder.add_node("summarise", summary_node("chat_eval/summary"))
-builder.add_node("vote", conclude_node("max_rounds"))
+builder.add_node("vote", conclude_node(rounds_or_budget))
 builder.add_node("close", close_node())
 builder.add_edge(START, "open")
 builder.add_conditional_edges("open", answer, ["answer", "close"])

@@ -17,6 +17,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Send
 from moot.nodes.agents import Agents, agent_node, agents_needs, everyone, so_many, to_agents
 from moot.nodes.agree import agreed_answer, compare_node
+from moot.nodes.budget import no_round_left
 from moot.nodes.debate import Needs, close_node, open_node
 from moot.nodes.review import review_node, score_answer, to_reviewers
 from moot.nodes.run import DebateGraph, settings_of
@@ -50,12 +51,12 @@ def begin(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
 
 
 def consensus(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
-    """One answer ends the debate, and so does the last round; the first answers do not."""
+    """One answer ends the debate, and so does the last round; the same answers at first do not."""
     settings = settings_of(runtime, CortexSettings)
     agreed = agreed_answer(state["votes"]) is not None
     if state["error"]:
         return "close"
-    if state["rounds"] == settings.max_rounds or (state["rounds"] > 0 and agreed):
+    if no_round_left(state, settings) or (state["rounds"] > 0 and agreed):
         return "vote"
     scores = to_reviewers("score_peers", state, settings, "score") if settings.evaluation == "peer" else []
     return scores or "weigh_edges"
@@ -76,7 +77,7 @@ builder = DebateGraph(CortexSettings, DebateState, input_schema=ClaimInput, outp
 builder.add_node("open", open_node("cortex_debate", needs))
 builder.add_node("answer", agent_node("cortex_debate/revise", confidence=True))
 builder.add_node("compare_answers", compare_node())
-builder.add_node("score_peers", review_node(score_answer, ("score",)))
+builder.add_node("score_peers", review_node(score_answer, ("score",), "cortex_debate/score"))
 builder.add_node("weigh_edges", weigh_node())
 builder.add_node("vote", vote_node(consensus_or_rounds, tie="none", report=graph_report))
 builder.add_node("close", close_node())

@@ -27,6 +27,7 @@ from moot.nodes.agents import (
     to_agents,
 )
 from moot.nodes.agree import compare_node
+from moot.nodes.budget import no_round_left, rounds_or_budget
 from moot.nodes.debate import close_node, open_node
 from moot.nodes.run import DebateGraph, settings_of
 from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
@@ -62,7 +63,7 @@ def after_round(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
     settings = settings_of(runtime, GroupSettings)
     if state["error"]:
         return "close"
-    if state["rounds"] >= settings.max_rounds:
+    if no_round_left(state, settings):
         return "vote"
     last = last_round(state, settings)
     said = [[last[name] for name in group if name in last] for group in groups(settings)]
@@ -75,7 +76,7 @@ builder.add_node("answer", agent_node())
 builder.add_node("compare_answers", compare_node(by_text=True))
 builder.add_node("summarise", summary_node("group_debate/summary"))
 builder.add_node("share", gather_node())
-builder.add_node("vote", conclude_node("max_rounds"))
+builder.add_node("vote", conclude_node(rounds_or_budget))
 builder.add_node("close", close_node())
 builder.add_edge(START, "open")
 builder.add_conditional_edges("open", answer, ["answer", "close"])

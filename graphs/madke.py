@@ -17,6 +17,7 @@ from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 from langgraph.types import Send
 from moot.nodes.agree import compare_node
+from moot.nodes.budget import no_round_left
 from moot.nodes.debate import close_node, open_node
 from moot.nodes.respond import respond_node
 from moot.nodes.retrieve import retrieve_node
@@ -61,9 +62,9 @@ class MadkeSettings(PoolDebateSettings):
 
 
 def fill_pool(state: DebateState, runtime: Runtime[Any]) -> list[Send] | Send | str:
-    """The sources are searched for the claim; without any, the debate begins."""
+    """The sources are searched for the claim; without that, the debate begins."""
     settings = settings_of(runtime, MadkeSettings)
-    return to_pool(state, settings) if settings.sources else debate(state, runtime)
+    return to_pool(state, settings) if settings.searches else debate(state, runtime)
 
 
 def debate(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
@@ -97,8 +98,10 @@ def consensus(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
 def go_on(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
     """An agreement ends the debate, and so does the last round."""
     settings = settings_of(runtime, MadkeSettings)
-    over = state["rounds"] == settings.max_rounds or agreed_in(state["turns"], state["rounds"])
-    return "summarise" if over and not state["error"] else debate(state, runtime)
+    if state["error"]:
+        return "close"
+    over = no_round_left(state, settings) or agreed_in(state["turns"], state["rounds"])
+    return "summarise" if over else debate(state, runtime)
 
 
 # --- the graph ------------------------------------------------------------------------------------------------------

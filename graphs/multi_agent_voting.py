@@ -26,7 +26,7 @@ def begin(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
 
 builder = DebateGraph(AgentsSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
 builder.add_node("open", open_node("multi_agent_voting", agents_needs))
-builder.add_node("answer", agent_node())
+builder.add_node("answer", agent_node(then=None))
 builder.add_node("vote", conclude_node("single_pass"))
 builder.add_node("close", close_node())
 builder.add_edge(START, "open")

@@ -11,6 +11,7 @@ from __future__ import annotations
 from langgraph.graph import END, START
 from moot.nodes.agents import Agents, RoundsSettings, agent_node, agents_needs, neighbours, rounds, so_many
 from moot.nodes.agree import compare_node
+from moot.nodes.budget import rounds_or_budget
 from moot.nodes.debate import close_node, open_node
 from moot.nodes.run import DebateGraph
 from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
@@ -30,7 +31,7 @@ builder = DebateGraph(NeighborSettings, DebateState, input_schema=ClaimInput, ou
 builder.add_node("open", open_node("neighbor_debate", agents_needs))
 builder.add_node("answer", agent_node())
 builder.add_node("compare_answers", compare_node(by_text=True))
-builder.add_node("vote", conclude_node("max_rounds"))
+builder.add_node("vote", conclude_node(rounds_or_budget))
 builder.add_node("close", close_node())
 builder.add_edge(START, "open")
 builder.add_conditional_edges("open", another_round, ["answer", "close"])

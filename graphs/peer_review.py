@@ -17,6 +17,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Send
 from moot.nodes.agents import AgentsSettings, agent_node, agents_needs, gather_node, nobody, to_agents
 from moot.nodes.agree import compare_node
+from moot.nodes.budget import BudgetSettings, no_round_left, rounds_or_budget
 from moot.nodes.debate import close_node, open_node
 from moot.nodes.review import review_node, reviews_of, to_reviewers
 from moot.nodes.run import DebateGraph, settings_of
@@ -26,10 +27,15 @@ from moot.nodes.vote import conclude_node
 from pydantic import Field
 
 
-class PeerReviewSettings(AgentsSettings):
+class PeerReviewSettings(BudgetSettings, AgentsSettings):
     """Settings of peer review."""
 
     rounds: int = Field(1, ge=1, le=19, description="Rounds of review and revision after the first answers.")
+
+    @property
+    def max_rounds(self) -> int:
+        """Most rounds, the first answers included."""
+        return self.rounds + 1
 
 
 def answer(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
@@ -45,7 +51,7 @@ def after_round(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
     settings = settings_of(runtime, PeerReviewSettings)
     if state["error"]:
         return "close"
-    if state["rounds"] > settings.rounds:
+    if no_round_left(state, settings):
         return "vote"
     return to_reviewers("review", state, settings) or answer(state, runtime)
 
@@ -61,7 +67,7 @@ builder.add_node("answer", agent_node("peer_review/revise", heard=reviews))
 builder.add_node("compare_answers", compare_node(by_text=True))
 builder.add_node("review", review_node())
 builder.add_node("hand_back", gather_node())
-builder.add_node("vote", conclude_node("max_rounds"))
+builder.add_node("vote", conclude_node(rounds_or_budget))
 builder.add_node("close", close_node())
 builder.add_edge(START, "open")
 builder.add_conditional_edges("open", answer, ["answer", "close"])

@@ -18,7 +18,7 @@ from moot.nodes.debate import close_node, open_node
 from moot.nodes.respond import respond_node
 from moot.nodes.retrieve import retrieve_node
 from moot.nodes.run import DebateGraph, settings_of
-from moot.nodes.settings import SOURCES, Source
+from moot.nodes.settings import SOURCES, PoolSettings, Source
 from moot.nodes.single import AGENT, SingleReaderSettings, single_needs, to_agent
 from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
 from moot.nodes.talk import to_pool
@@ -26,7 +26,7 @@ from moot.nodes.vote import conclude_node
 from pydantic import Field
 
 
-class RagSettings(SingleReaderSettings):
+class RagSettings(PoolSettings, SingleReaderSettings):
     """Settings of retrieval-augmented generation."""
 
     sources: tuple[Source, ...] = Field(
@@ -35,8 +35,9 @@ class RagSettings(SingleReaderSettings):
 
 
 def search(state: DebateState, runtime: Runtime[Any]) -> Send | str:
-    """The agent looks for the claim itself."""
-    return to_pool(state, settings_of(runtime, RagSettings), AGENT)
+    """The agent looks for the claim itself; without that, it answers."""
+    settings = settings_of(runtime, RagSettings)
+    return to_pool(state, settings, AGENT) if settings.searches else to_agent(state)
 
 
 builder = DebateGraph(RagSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
@@ -46,7 +47,7 @@ builder.add_node("answer", respond_node("rag/answer"))
 builder.add_node("conclude", conclude_node("single_pass"))
 builder.add_node("close", close_node())
 builder.add_edge(START, "open")
-builder.add_conditional_edges("open", search, ["retrieve", "close"])
+builder.add_conditional_edges("open", search, ["retrieve", "answer", "close"])
 builder.add_conditional_edges("retrieve", to_agent, ["answer", "close"])
 builder.add_edge("answer", "conclude")
 builder.add_edge("conclude", "close")

@@ -1,7 +1,7 @@
 """ReAct (Yao et al., ICLR 2023, arXiv:2210.03629): one agent that searches as it thinks.
 
 repeat: the agent says what it thinks and calls its tools, the sources; it reads what they found
-until it calls none, or its tool calls are used up
+until it calls none, or its tool calls, or the budget, are used up
 its last message is its answer; where that holds none that can be used, it is asked for one once more,
     with everything that it thought, searched for and found
 
@@ -11,6 +11,7 @@ The loop is LangChain's own agent. Every tool call is a turn, what it finds is e
 from __future__ import annotations
 
 from langgraph.graph import END, START
+from moot.nodes.budget import BudgetSettings
 from moot.nodes.debate import close_node, open_node
 from moot.nodes.respond import respond_node
 from moot.nodes.run import DebateGraph
@@ -24,7 +25,7 @@ from pydantic import Field
 # --- settings -------------------------------------------------------------------------------------------------------
 
 
-class ReactSettings(SingleReaderSettings):
+class ReactSettings(BudgetSettings, SingleReaderSettings):
     """Settings of ReAct. The source is S1's, the vector store alone; the bound is ours."""
 
     sources: tuple[Source, ...] = Field(
@@ -39,9 +40,9 @@ class ReactSettings(SingleReaderSettings):
 
 builder = DebateGraph(ReactSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
 builder.add_node("open", open_node("react", single_needs))
-builder.add_node("agent", tool_agent(ReactSettings))
+builder.add_node("agent", tool_agent(ReactSettings), prompts=("react/agent", "tool_mad/keywords", "tool_mad/source_summary"))
 builder.add_node("answer", respond_node("react/answer", more=show_steps))
-builder.add_node("conclude", conclude_node("single_pass"))
+builder.add_node("conclude", conclude_node(lambda state, settings: state["stop_reason"] or "single_pass"))
 builder.add_node("close", close_node())
 builder.add_edge(START, "open")
 builder.add_conditional_edges("open", to_tool_agent, ["agent", "close"])

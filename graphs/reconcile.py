@@ -16,6 +16,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Send
 from moot.nodes.agents import RoundsSettings, agent_node, agents_needs, everyone, to_agents
 from moot.nodes.agree import agreed_answer, compare_node
+from moot.nodes.budget import no_round_left
 from moot.nodes.debate import close_node, open_node
 from moot.nodes.run import DebateGraph, settings_of
 from moot.nodes.show import show_groups
@@ -37,7 +38,7 @@ def another_round(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str
     settings = settings_of(runtime, ReconcileSettings)
     if state["error"]:
         return "close"
-    if state["rounds"] >= settings.max_rounds or agreed_answer(state["votes"]) is not None:
+    if no_round_left(state, settings) or agreed_answer(state["votes"]) is not None:
         return "vote"
     groups = {vote["agent"]: vote["group"] for vote in state["votes"]}
     return to_agents("answer", state, settings, everyone, groups=lambda name: groups)

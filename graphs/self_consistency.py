@@ -12,8 +12,8 @@ from typing import Any
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 from langgraph.types import Send
+from moot.nodes.agents import gather_node
 from moot.nodes.agree import answers_of
-from moot.nodes.budget import count_node
 from moot.nodes.debate import close_node, open_node
 from moot.nodes.demonstrations import shown_demonstrations
 from moot.nodes.respond import respond_node
@@ -66,13 +66,13 @@ def samples(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
 builder = DebateGraph(SelfConsistencySettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
 builder.add_node("open", open_node("self_consistency", single_needs))
 builder.add_node("answer", respond_node("chain_of_thought/answer", more=shown_demonstrations(steps=True)))
-builder.add_node("count_tokens", count_node())
+builder.add_node("gather_samples", gather_node())
 builder.add_node("conclude", conclude_node(stop_reason, by_text=lambda settings: settings.budget is not None))
 builder.add_node("close", close_node())
 builder.add_edge(START, "open")
 builder.add_conditional_edges("open", samples, ["answer", "close"])
-builder.add_edge("answer", "count_tokens")
-builder.add_conditional_edges("count_tokens", samples, ["answer", "conclude", "close"])
+builder.add_edge("answer", "gather_samples")
+builder.add_conditional_edges("gather_samples", samples, ["answer", "conclude", "close"])
 builder.add_edge("conclude", "close")
 builder.add_edge("close", END)
 graph = builder.compile(name="Self-consistency").with_config(recursion_limit=1_000_000)  # a budget may take many steps

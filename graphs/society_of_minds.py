@@ -4,13 +4,16 @@ every agent answers on its own
 repeat until the rounds are used up:
     every agent reads the others' last answers and answers anew
 the answer that most agents give in the last round is the verdict; a tie goes to the earliest agent
+
+With one agent it is self-correction: nobody is heard, and every round the agent reads its own last answer alone.
 """
 
 from __future__ import annotations
 
 from langgraph.graph import END, START
-from moot.nodes.agents import RoundsSettings, agent_node, agents_needs, everyone, rounds
+from moot.nodes.agents import Agents, RoundsSettings, agent_node, agents_needs, everyone, rounds, so_many
 from moot.nodes.agree import compare_node
+from moot.nodes.budget import rounds_or_budget
 from moot.nodes.debate import close_node, open_node
 from moot.nodes.run import DebateGraph
 from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
@@ -21,6 +24,9 @@ from pydantic import Field
 class SocietySettings(RoundsSettings):
     """Settings of multi-agent debate. The defaults are the paper's."""
 
+    agents: Agents = Field(
+        so_many(3), min_length=1, max_length=50, description="Who debates: a list, or how many; one corrects itself."
+    )
     max_rounds: int = Field(2, ge=1, le=20, description="Rounds (T); the first answers are the first round.")
 
 
@@ -30,7 +36,7 @@ builder = DebateGraph(SocietySettings, DebateState, input_schema=ClaimInput, out
 builder.add_node("open", open_node("society_of_minds", agents_needs))
 builder.add_node("answer", agent_node())
 builder.add_node("compare_answers", compare_node(by_text=True))
-builder.add_node("vote", conclude_node("max_rounds"))
+builder.add_node("vote", conclude_node(rounds_or_budget))
 builder.add_node("close", close_node())
 builder.add_edge(START, "open")
 builder.add_conditional_edges("open", another_round, ["answer", "close"])

@@ -15,6 +15,7 @@ from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 from langgraph.types import Send
 from moot.nodes.agree import compare_node
+from moot.nodes.budget import no_round_left
 from moot.nodes.debate import close_node, open_node
 from moot.nodes.judge import judge_node
 from moot.nodes.respond import respond_node
@@ -35,9 +36,10 @@ class StandardMadSettings(PoolDebateSettings):
     k: int = Field(5, ge=1, le=50, description="Documents from each source.")
 
 
-def search(state: DebateState, runtime: Runtime[Any]) -> Send | str:
-    """The sources are searched for the claim."""
-    return to_pool(state, settings_of(runtime, StandardMadSettings))
+def search(state: DebateState, runtime: Runtime[Any]) -> list[Send] | Send | str:
+    """The sources are searched for the claim; without that, the debate begins."""
+    settings = settings_of(runtime, StandardMadSettings)
+    return to_pool(state, settings) if settings.searches else next_speaker(state, runtime)
 
 
 def next_speaker(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
@@ -45,7 +47,7 @@ def next_speaker(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
     settings = settings_of(runtime, StandardMadSettings)
     if state["error"]:
         return "close"
-    if state["rounds"] == settings.max_rounds and round_is_over(state, settings):
+    if round_is_over(state, settings) and no_round_left(state, settings):
         return "judge"
     return talk("argue", state, settings.debaters, in_turn=lambda round: True, evidence=state["evidence"])
 
@@ -58,7 +60,7 @@ builder.add_node("compare_answers", compare_node(by_text=True))
 builder.add_node("judge", judge_node())
 builder.add_node("close", close_node())
 builder.add_edge(START, "open")
-builder.add_conditional_edges("open", search, ["retrieve", "close"])
+builder.add_conditional_edges("open", search, ["retrieve", "argue", "close"])
 builder.add_conditional_edges("retrieve", next_speaker, ["argue", "close"])
 builder.add_edge("argue", "compare_answers")
 builder.add_conditional_edges("compare_answers", next_speaker, ["argue", "judge", "close"])

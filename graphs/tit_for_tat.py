@@ -16,6 +16,7 @@ from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 from langgraph.types import Send
 from moot.nodes.agree import answers_of, compare_node
+from moot.nodes.budget import BudgetSettings, no_round_left
 from moot.nodes.debate import Needs, close_node, open_node
 from moot.nodes.judge import judge_node
 from moot.nodes.moderate import moderate_node
@@ -36,7 +37,7 @@ STANCES = {
 }
 
 
-class TitForTatSettings(Settings):
+class TitForTatSettings(BudgetSettings, Settings):
     """Settings of the debate in tit for tat. The defaults are the paper's."""
 
     debaters: Annotated[tuple[Agent, ...], called(*SIDES)] = Field(
@@ -76,7 +77,7 @@ def go_on(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
     settings = settings_of(runtime, TitForTatSettings)
     if state["error"] or state["answer"] is not None:
         return "close"
-    over = state["rounds"] == settings.max_rounds and len(answers_of(state["turns"])) == len(SIDES)
+    over = len(answers_of(state["turns"])) == len(SIDES) and no_round_left(state, settings)
     return "judge" if over else talk("argue", state, settings.debaters, in_turn=lambda round: True)
 
 

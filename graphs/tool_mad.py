@@ -20,8 +20,16 @@ from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 from langgraph.types import Send
 from moot.nodes.agree import agree_node, agreed_answer, answers_of, average_scores_node, compare_node
+from moot.nodes.budget import no_round_left
 from moot.nodes.debate import Needs, close_node, open_node
-from moot.nodes.debaters import DebaterSettings, debater_graph, needs_of, next_round, unscored_answers
+from moot.nodes.debaters import (
+    DebaterSettings,
+    debater_graph,
+    needs_of,
+    next_round,
+    rests_on_evidence,
+    unscored_answers,
+)
 from moot.nodes.judge import judge_node
 from moot.nodes.run import DebateGraph, settings_of
 from moot.nodes.score import answer_relevance_node, faithfulness_node, passes
@@ -57,9 +65,9 @@ def consensus(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
     """After a round's answers: disputed with rounds left, go on at once; otherwise the scores have to be known."""
     settings = settings_of(runtime, ToolMadSettings)
     agreed = agreed_answer(state["votes"]) is not None
-    left = state["rounds"] < settings.max_rounds
     if state["error"]:
         return "close"
+    left = not no_round_left(state, settings)
     if settings.scoring == "consensus_only" and agreed:
         return "agree"
     if left and (settings.scoring != "on" or not agreed):
@@ -71,13 +79,12 @@ def stability(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
     """After a round's scores: a consensus whose every score reaches its threshold ends the debate."""
     settings = settings_of(runtime, ToolMadSettings)
     last = answers_of(state["turns"])
-    searches = {d.name: bool(d.retriever) for d in settings.debaters}
     stable = all(
         passes(
             turn.get("scores", {}),
             faithfulness=settings.faithfulness_threshold,
             answer_relevance=settings.answer_relevance_threshold,
-            has_retriever=searches[turn["agent"]],
+            has_evidence=rests_on_evidence(turn, settings),
         )
         for turn in last
     )
@@ -85,7 +92,7 @@ def stability(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
         return "close"
     if agreed_answer(state["votes"]) is not None and stable:
         return "agree"
-    return next_round(state, runtime) if state["rounds"] < settings.max_rounds else "judge"
+    return "judge" if no_round_left(state, settings) else next_round(state, runtime)
 
 
 # --- the graph ------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 from langgraph.types import Send
 from moot.nodes.agree import agree_node, agreed_answer, average_scores_node, compare_node
+from moot.nodes.budget import no_round_left
 from moot.nodes.debate import close_node, open_node
 from moot.nodes.debaters import DebaterSettings, debater_graph, needs_of, next_round, unscored_answers
 from moot.nodes.judge import judge_node
@@ -47,7 +48,7 @@ def consensus(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
         return "close"
     if agreed_answer(state["votes"]) is not None:
         return "agree"
-    if state["rounds"] < settings.max_rounds:
+    if not no_round_left(state, settings):
         return next_round(state, runtime)
     return unscored_answers(state) if settings.scoring == "on" else "judge"
 

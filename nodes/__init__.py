@@ -26,10 +26,11 @@ from moot.nodes.agree import (
     same_meaning,
 )
 from moot.nodes.answers import read_answer, same_answer
+from moot.nodes.budget import BudgetSettings
 from moot.nodes.confidence import base_confidence, final_confidence, panel_verdict
 from moot.nodes.courtroom import TrialSettings, close_round_node
 from moot.nodes.critique import close_or_go_on, court_node, critique, critique_node, reflect, reflect_node
-from moot.nodes.debate import close_node, open_node, verdict_citations
+from moot.nodes.debate import close_node, open_node
 from moot.nodes.debaters import Debater, DebaterSettings, debater_graph
 from moot.nodes.debating_graph import next_round
 from moot.nodes.demonstrations import demonstrations
@@ -42,6 +43,7 @@ from moot.nodes.discovery import (
     refine_query,
     state_gap,
 )
+from moot.nodes.given import GivenText, check_given
 from moot.nodes.hearing import (
     argue,
     argue_node,
@@ -78,10 +80,11 @@ from moot.nodes.panel import (
     judge_record_node,
     verdict_labels,
 )
+from moot.nodes.prices import cost_of, read_prices
 from moot.nodes.query import formulate_query, query_node
 from moot.nodes.quotes import check_citations, find_quote
 from moot.nodes.respond import respond, respond_node
-from moot.nodes.retrieve import find_keywords, retrieve, retrieve_node, summarise
+from moot.nodes.retrieve import find_keywords, retrieve, retrieve_node, summarise_evidence
 from moot.nodes.review import review, review_node, score_answer
 from moot.nodes.run import DebateGraph, Node, Run
 from moot.nodes.score import (
@@ -95,7 +98,7 @@ from moot.nodes.score import (
     similarity_node,
 )
 from moot.nodes.select import Selection, select_evidence, select_node, valid_numbers
-from moot.nodes.settings import EvidenceSettings, Settings, SourcesSettings
+from moot.nodes.settings import EvidenceSettings, PoolSettings, Settings, SourcesSettings
 from moot.nodes.single import SingleAgentSettings, SingleReaderSettings
 from moot.nodes.speaker import Ledger, Speaker
 from moot.nodes.speakers import Agent, hand_over, new_turn
@@ -105,6 +108,7 @@ from moot.nodes.summarise import agreement_node, all_agree, sum_up, sum_up_round
 from moot.nodes.talk import PoolDebateSettings, talk, to_pool
 from moot.nodes.task import make_task
 from moot.nodes.trial_phases import discovery_graph, expert_graph, negotiation_graph, panel_graph
+from moot.nodes.verdict import verdict_citations
 from moot.nodes.vote import conclude_node, confidence_weight, majority, vote_node
 from moot.nodes.weigh import WeighingSettings, weigh_node
 
@@ -112,16 +116,19 @@ __all__ = [
     "Agent",
     "Agents",
     "AgentsSettings",
+    "BudgetSettings",
     "ClaimInput",
     "DebateGraph",
     "DebateState",
     "Debater",
     "DebaterSettings",
     "EvidenceSettings",
+    "GivenText",
     "Ledger",
     "ModelChoice",
     "Node",
     "PoolDebateSettings",
+    "PoolSettings",
     "RoundsSettings",
     "Run",
     "Selection",
@@ -154,6 +161,7 @@ __all__ = [
     "challenge",
     "challenge_node",
     "check_citations",
+    "check_given",
     "close_node",
     "close_or_go_on",
     "close_round_node",
@@ -162,6 +170,7 @@ __all__ = [
     "conclude_node",
     "confidence_weight",
     "consistency_node",
+    "cost_of",
     "court_node",
     "critique",
     "critique_node",
@@ -207,6 +216,7 @@ __all__ = [
     "query_for",
     "query_node",
     "read_answer",
+    "read_prices",
     "redundant_share",
     "refine_node",
     "refine_query",
@@ -239,7 +249,7 @@ __all__ = [
     "state_gap",
     "sum_up",
     "sum_up_round",
-    "summarise",
+    "summarise_evidence",
     "summarise_node",
     "summary_node",
     "talk",

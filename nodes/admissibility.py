@@ -36,5 +36,5 @@ def ruling(weight: float, *, admitted: float = 0.5, disputed: float = 0.1) -> St
 
 
 def ranked(evidence: Iterable[Evidence]) -> list[Evidence]:
-    """Weighed evidence by its weight, highest first; of equal ones the first stays first."""
-    return sorted(evidence, key=lambda piece: -piece["weight"])
+    """Evidence by its weight, highest first and unweighed last; of equal ones the first stays first."""
+    return sorted(evidence, key=lambda piece: -piece.get("weight", 0.0))

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 from langgraph.runtime import Runtime
 from langgraph.types import Send
 from moot.nodes.agree import answers_of
+from moot.nodes.budget import BudgetSettings, no_round_left
 from moot.nodes.debate import Needs
 from moot.nodes.respond import respond_node
 from moot.nodes.run import Node, settings_of
@@ -50,7 +51,7 @@ class AgentsSettings(Settings):
     )
     agents: Agents = Field(so_many(3), min_length=2, max_length=50, description="Who debates: a list, or how many.")
     min_agents: int = Field(
-        2, ge=1, le=50, description="Fewest agents that a debate goes on with, when models cannot be reached."
+        2, ge=1, le=50, description="Fewest of several agents to go on with, when models cannot be reached."
     )
     max_concurrency: int = Field(32, ge=1, le=1000, description="Most calls to one endpoint at the same time.")
 
@@ -60,12 +61,12 @@ class AgentsSettings(Settings):
 
     @model_validator(mode="after")
     def _enough_agents(self) -> AgentsSettings:
-        if self.min_agents > len(self.agents):
+        if self.min_agents > len(self.agents) > 1:
             raise ValueError(f"min_agents: there are only {len(self.agents)} agents")
         return self
 
 
-class RoundsSettings(AgentsSettings):
+class RoundsSettings(BudgetSettings, AgentsSettings):
     """Settings of debates among n agents in rounds."""
 
     max_rounds: int = Field(5, ge=1, le=20, description="Most rounds (T); the first answers are the first round.")
@@ -160,7 +161,7 @@ def to_agents(
 
 
 def rounds(kind: type[RoundsSettings], hears: Topology) -> Callable[[DebateState, Runtime[Any]], list[Send] | str]:
-    """A conditional edge: round after round, until they are used up; then the node ``vote``.
+    """A conditional edge: round after round, until they or the budget are used up; then the node ``vote``.
 
     Args:
         kind: the graph's settings.
@@ -171,22 +172,22 @@ def rounds(kind: type[RoundsSettings], hears: Topology) -> Callable[[DebateState
         settings = settings_of(runtime, kind)
         if state["error"]:
             return "close"
-        return "vote" if state["rounds"] >= settings.max_rounds else to_agents("answer", state, settings, hears)
+        return "vote" if no_round_left(state, settings) else to_agents("answer", state, settings, hears)
 
     return another_round
 
 
 def heard_of(state: DebaterState, settings: Any) -> Mapping[str, str]:
-    """The placeholder ``heard``: the others' answers, then summaries and reviews."""
+    """The placeholder ``heard``: the others' answers, then summaries and reviews; to a lone agent, that it is alone."""
     said = [show_opponents(state["opponents"]), show_heard(state.get("heard") or [])]
-    return {"heard": "\n\n".join(part for part in said if part)}
+    return {"heard": "\n\n".join(part for part in said if part) or "(nobody else is heard)"}
 
 
-def agent_node(then: str = "agents/revise", *, confidence: bool = False, heard: Any = heard_of) -> Node:
+def agent_node(then: str | None = "agents/revise", *, confidence: bool = False, heard: Any = heard_of) -> Node:
     """One agent's answer in one round; see `respond_node`.
 
     Args:
-        then: the prompt of those who have answered before.
+        then: the prompt of those who have answered before; None where nobody answers twice.
         confidence: agents say how sure they are.
         heard: what fills the prompt's placeholder ``heard``, from the state and the settings.
     """

@@ -130,14 +130,15 @@ def compare_node(*, by_text: bool = False) -> Node:
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
         return await closed_round(state, run, by_text=by_text)
 
-    return Node(step)
+    return Node(step, prompts=("tasks/equivalence",))
 
 
 async def closed_round(state: DebateState, run: Run, *, by_text: bool = False) -> dict[str, Any]:
     """What `compare_node` writes."""
     spoken = answers_of(state["turns"])
     last = [t for t in spoken if t.get("outcome") != "failed"]
-    if len(last) < (least := getattr(run.settings, "min_agents", 0)):
+    least = min(getattr(run.settings, "min_agents", 0), len(spoken))  # of those who were asked; a lone agent is one
+    if len(last) < least:
         raise WorldError(
             f"Only {len(last)} of {len(spoken)} agents could be reached in round {spoken[0]['round']}; `min_agents` is "
             f"{least}. See the warnings for why.",

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from langgraph.types import Send
+from moot.nodes.budget import BudgetSettings, is_spent, share
 from moot.nodes.confidence import Verdict
 from moot.nodes.critique import advice_for
 from moot.nodes.debate import Needs
@@ -45,7 +46,7 @@ def _over_defaults(given: Any) -> Any:
     return {**TEMPERATURES, **given}
 
 
-class TrialSettings(SourcesSettings):
+class TrialSettings(BudgetSettings, SourcesSettings):
     """Settings of a trial. The defaults are PROClaim's (S2, Table 8)."""
 
     judges: Annotated[tuple[Agent, ...], numbered("judge"), AfterValidator(_odd)] = Field(
@@ -169,7 +170,7 @@ def trial_needs(settings: TrialSettings) -> Needs:
 
 
 def to_debates(state: DebateState, debates: Mapping[str, str]) -> list[Send]:
-    """Debates begin, each with what the negotiation left.
+    """Debates begin, each with what the negotiation left: the evidence, and an even share of the budget.
 
     Args:
         state: the trial.
@@ -181,6 +182,7 @@ def to_debates(state: DebateState, debates: Mapping[str, str]) -> list[Send]:
         "premises": premises_of(state["turns"]),
         "evidence": state["evidence"],
         "rounds": 0,
+        "budget": share(state, len(debates)),
         "depth": state["depth"],
     }
     return [Send(node, {**given, "phase": phase}) for phase, node in debates.items()]
@@ -220,8 +222,8 @@ def to_reflection(to: str, state: TrialState) -> list[Send]:
 def close_round_node() -> Node:
     """Counts the round, and says why the debate stops where it does; then how it went is an entry of ``debates``.
 
-    Reads: phase, rounds, turns. Where a side was never heard in the primary debate there is nothing to judge, and the
-    trial fails.
+    Reads: phase, rounds, turns, budget, calls. Where a side was never heard in the primary debate there is nothing to
+    judge, and the trial fails.
     """
 
     async def step(state: TrialState, run: Run) -> dict[str, Any]:
@@ -240,6 +242,8 @@ def close_round_node() -> Node:
                 plateau=settings.plateau,
                 exhaustion=settings.exhaustion,
             )
+        if reason is None and is_spent(state):
+            reason = "budget_exhausted"
         if reason is None:
             return {"rounds": rounds}
         _check_heard(state, run)

@@ -141,7 +141,7 @@ def reflect_node() -> Node:
     def scores(said: ReflectionReply) -> dict[str, float]:
         return {"reflection": reflection_score(said.logic, said.novelty, said.rebuttal)}
 
-    return trial_node(ReflectionReply, ask, scores=scores)
+    return trial_node("proclaim/reflect", ReflectionReply, ask, scores=scores)
 
 
 def critique_node() -> Node:
@@ -151,7 +151,7 @@ def critique_node() -> Node:
         said = [turn for turn in statements(state["turns"]) if turn["round"] == this_round(state)]
         return await critique(*about(state), on_record(state["evidence"]), said, speaker)
 
-    return trial_node(
+    return trial_node("proclaim/critique", 
         CritiqueReply,
         ask,
         turn_of("critic", "critique"),
@@ -166,7 +166,7 @@ def court_node() -> Node:
         said = statements(state["turns"], RECENT)
         return await close_or_go_on(*about(state), said, speaker)
 
-    return trial_node(ClosingReply, ask, turn_of("court", "close"))
+    return trial_node("proclaim/close", ClosingReply, ask, turn_of("court", "close"))
 
 
 def advice_for(turns: Sequence[Turn], side: str, round: int) -> list[str]:

@@ -11,13 +11,16 @@ from importlib.metadata import version
 from typing import Any
 
 from moot.nodes.agree import IN_WORDS
-from moot.nodes.answers import same_answer
+from moot.nodes.budget import open_budget
+from moot.nodes.chat import answered, claim_of, plain, read_messages
+from moot.nodes.given import check_given
 from moot.nodes.models import EMBEDDED, ModelChoice
 from moot.nodes.quotes import count_citations
-from moot.nodes.run import Node, Run
+from moot.nodes.run import Node, Run, choose_model
 from moot.nodes.settings import Settings
 from moot.nodes.state import OPENING, SCHEMA_VERSION, Call, Citation, DebateState, Task, Turn
 from moot.nodes.task import check_claim, make_task
+from moot.nodes.verdict import in_words
 from moot.retrievers.errors import MootError
 from moot.retrievers.summariser import open_summariser
 
@@ -57,7 +60,7 @@ def blank_document(graph: str, settings: Settings) -> dict[str, Any]:
         "usage": usage([]),
         "depth": 0,
         "seconds": 0.0,
-        "settings": settings.model_dump(mode="json"),
+        "settings": settings.recorded(),
         "models": {},
         "corpora": [],
         "warnings": [],
@@ -78,6 +81,8 @@ class Needs:
 
 MERGED = ("turns", "evidence", "debates", "calls", "corpora", "warnings", "depth")
 """What nodes add to; None empties it, so that the debate before it on the same thread is left behind."""
+ASKED = ("labels", "options", "given")
+"""Input that is read once, when a debate is opened; the next one on the same thread is not to inherit it."""
 
 
 def open_node(
@@ -87,8 +92,8 @@ def open_node(
 ) -> Node:
     """Checks the input and begins the result document.
 
-    Reads: claim, task, labels, options. What the debate needs is opened here, so that what is missing is said before
-    any model is called.
+    Reads: claim, messages, task, labels, options, given. What is given is evidence from here on. What the debate needs is opened
+    here, so that what is missing is said before any model is called.
 
     Args:
         graph: the graph's name.
@@ -97,23 +102,41 @@ def open_node(
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
-        document = blank_document(graph, run.settings) | dict.fromkeys(MERGED) | {"labels": None, "options": None}
-        named = state.get("task")
+        document = blank_document(graph, run.settings) | dict.fromkeys((*MERGED, *ASKED))
+        document["messages"] = [None]
+        named, asked = state.get("task"), state.get("claim")
         try:
-            claim = check_claim(state.get("claim"))
+            messages = read_messages(state.get("messages"))
+            document["messages"] += plain(messages)
+            asked = claim_of(state, messages)
+            claim = check_claim(asked)
             earlier = isinstance(named, dict)  # the checked task of the debate before this one on the thread
             task = make_task(None if earlier else named, state.get("labels"), state.get("options"), claim)
+            given = await asyncio.to_thread(check_given, state.get("given"))
         except MootError as error:
-            return document | {"error": error.record(OPENING), "claim": str(state.get("claim") or "")[:200]}
-        document |= {"claim": claim, "task": task}
+            begun = str(asked or "")[:200]
+            return document | {"error": error.record(OPENING), "claim": begun, "opened": begun}
+        document |= {"claim": claim, "opened": claim, "task": task, "evidence": [None, *given] if given else None}
         try:
             check(run.settings, task)
-            await open_all(needs(run.settings), task, run)
+            needed = needs(run.settings)
+            document["budget"] = await open_budget(run.settings, models_of(needed, task, run.settings))
+            await open_all(needed, task, run)
         except MootError as error:
             return document | {"error": error.record(OPENING)}
         return document
 
     return Node(step, always=True)  # also where the debate before it on the thread failed
+
+
+def roles_of(needs: Needs, task: Task) -> dict[str, str | ModelChoice | None]:
+    """Who may be asked anything in a debate, each with its own model where it has one."""
+    return dict(needs.roles) | ({"equivalence": None} if task["kind"] in IN_WORDS else {})
+
+
+def models_of(needs: Needs, task: Task, settings: Settings) -> set[str]:
+    """The models that a debate may call."""
+    return {choose_model(settings, role, own).model for role, own in roles_of(needs, task).items()}
 
 
 async def open_all(needs: Needs, task: Task, run: Run) -> None:
@@ -122,9 +145,8 @@ async def open_all(needs: Needs, task: Task, run: Run) -> None:
     Raises:
         UserError, WorldError: something is missing or misconfigured.
     """
-    roles = dict(needs.roles) | ({"equivalence": None} if task["kind"] in IN_WORDS else {})
     opening: list[Awaitable[Any]] = [run.retriever(name) for name in dict.fromkeys(needs.sources)]
-    opening += [run.speaker(role, own) for role, own in roles.items()]
+    opening += [run.speaker(role, own) for role, own in roles_of(needs, task).items()]
     if needs.encoder:
         opening.append(run.encoder())
     if needs.summariser:
@@ -133,10 +155,14 @@ async def open_all(needs: Needs, task: Task, run: Run) -> None:
 
 
 def close_node() -> Node:
-    """Completes the result document: status, totals, citation counts, models that ran, time. Reads: the whole state."""
+    """Completes the result document: status, totals, citation counts, models that ran, time. Reads: the whole state.
+
+    In a conversation, the verdict with its reasons is the next message.
+    """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
-        return closing(state)
+        update = closing(state)
+        return update | {"messages": answered(state.get("messages"), in_words({**state, **update}))}
 
     return Node(step, always=True)
 
@@ -193,32 +219,3 @@ def models_used(calls: Sequence[Call]) -> dict[str, Any]:
         }
         for role in roles
     }
-
-
-def verdict_turns(document: DebateState | dict[str, Any]) -> list[Turn]:
-    """The turns that the verdict rests on.
-
-    The judge's; else that of the summariser or moderator, where there is one, and the last answers that say the same.
-    """
-    judged = [t for t in document["turns"] if t["step"] == "judge"]
-    judged = [t for t in judged if t.get("verdict", document["raw_verdict"]) == document["raw_verdict"]]  # of a panel
-    answer = document["answer"]
-    if judged or answer is None:
-        return judged
-    decided = [t for t in document["turns"] if (t["step"] == "summarise" and t.get("answer")) or t.get("preferred")]
-    votes = [(v["answer"], v["group"]) for v in document["votes"]]
-    group = next((g for said, g in votes if said is not None and same_answer(document["task"], said, answer)), None)
-    voters = {(v["agent"], v.get("number")) for v in document["votes"] if v["group"] == group and group is not None}
-    given = [t for t in document["turns"] if t["step"] == "respond" and t["round"] == document["rounds"]]
-    return [*decided, *(t for t in given if (t["agent"], t.get("number")) in voters)]
-
-
-def verdict_citations(document: DebateState | dict[str, Any]) -> list[Citation]:
-    """What the verdict cites, each piece of evidence and quote once, without fabricated ids.
-
-    The judges of a panel cite nothing; a verdict of theirs rests on what the side that it is for cited.
-    """
-    won = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}.get(str(document["raw_verdict"]))
-    argued = [t for t in document["turns"] if t["step"] == "argue" and t.get("side") == won]
-    cited = [c for t in [*verdict_turns(document), *argued] for c in t.get("citations") or [] if not c["fabricated"]]
-    return list({(c["evidence_id"], c["quote"]): c for c in cited}.values())

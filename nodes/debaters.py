@@ -9,6 +9,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Send
 from moot.nodes.agree import answers_of
+from moot.nodes.budget import BudgetSettings
 from moot.nodes.debate import Needs
 from moot.nodes.models import ModelChoice
 from moot.nodes.query import query_node
@@ -17,7 +18,7 @@ from moot.nodes.retrieve import retrieve_node, sources_of
 from moot.nodes.run import DebateGraph, settings_of
 from moot.nodes.settings import SOURCES, EvidenceSettings, ModelName, Name, Source
 from moot.nodes.speakers import SHARED_ROLES, declared, hand_over, named_once, needs_for, new_turn
-from moot.nodes.state import DebaterState, DebateState, StepUpdate
+from moot.nodes.state import DebaterState, DebateState, StepUpdate, Turn
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 
@@ -52,7 +53,7 @@ def _named_once(debaters: tuple[Debater, ...]) -> tuple[Debater, ...]:
     return debaters
 
 
-class DebaterSettings(EvidenceSettings):
+class DebaterSettings(BudgetSettings, EvidenceSettings):
     """Settings of debates whose debaters find their own evidence. The defaults are Tool-MAD's."""
 
     debaters: Annotated[tuple[Debater, ...], AfterValidator(_named_once)] = Field(
@@ -63,6 +64,10 @@ class DebaterSettings(EvidenceSettings):
     )
     max_rounds: int = Field(3, ge=1, le=20, description="Most rounds (T).")
     query_formulation: bool = Field(True, description="Off: the claim itself is the query in every round.")
+    retrieval: Literal["every_round", "once", "none"] = Field(
+        "every_round",
+        description="When debaters look for evidence. once: in the first round, whose evidence they keep; none: never.",
+    )
 
     def roles(self) -> set[str]:
         """Who may have a model of its own."""
@@ -73,22 +78,37 @@ def needs_of(settings: DebaterSettings, *roles: str, encoder: bool = False) -> N
     """What the debaters use, and these further roles."""
     sources = [name for d in settings.debaters for name in (*sources_of(d.model_dump()), *d.fallback)]
     speakers = {d.name: d.model for d in settings.debaters} | dict.fromkeys(roles)
-    return needs_for(settings, speakers, sources, encoder=encoder)
+    return needs_for(settings, speakers, sources if settings.retrieval != "none" else [], encoder=encoder)
+
+
+def rests_on_evidence(answer: Turn, settings: DebaterSettings) -> bool:
+    """Whether an answer is to follow from evidence: its debater looks for some, or was given some."""
+    searching = {d.name for d in settings.debaters if d.retriever and settings.retrieval != "none"}
+    return answer["agent"] in searching or bool(answer["evidence_ids"])
 
 
 def next_round(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
     """Every debater goes into the next round, with the others' last answers."""
     if state["error"]:
         return "close"
-    last = answers_of(state["turns"])
+    settings, last = settings_of(runtime, DebaterSettings), answers_of(state["turns"])
     sends = []
-    for debater in settings_of(runtime, DebaterSettings).debaters:
+    for debater in settings.debaters:
         own = next((t for t in last if t["agent"] == debater.name), None)
         opponents = [t for t in last if t["agent"] != debater.name]
         turn = new_turn(state["rounds"] + 1, debater.name)
         query = own.get("query") if own else None
-        sends.append(hand_over("debater", state, declared(debater), turn, opponents=opponents, previous_query=query))
+        kept = kept_evidence(state, own) if own and settings.retrieval == "once" else {}
+        sends.append(
+            hand_over("debater", state, declared(debater), turn, opponents=opponents, previous_query=query, **kept)
+        )
     return sends
+
+
+def kept_evidence(state: DebateState, own: Turn) -> dict[str, Any]:
+    """What a debater who looks for nothing more goes on with: the evidence of its last answer."""
+    known = {piece["id"]: piece for piece in state["evidence"]}
+    return {"evidence": [known[i] for i in own["evidence_ids"]], "retrieval": own.get("retrieval")}
 
 
 def unscored_answers(state: DebateState) -> list[Send]:
@@ -112,10 +132,12 @@ def unscored_answers(state: DebateState) -> list[Send]:
 
 
 def first_step(state: DebaterState, runtime: Runtime[Any]) -> Literal["formulate_query", "retrieve", "respond"]:
-    """A debater without a retriever answers at once; without query formulation the claim is the query."""
-    if not state["debater"]["retriever"]:
+    """Who looks for nothing in this round answers at once; without query formulation the claim is the query."""
+    settings = settings_of(runtime, DebaterSettings)
+    searching = {"every_round": True, "once": state["turns"][0]["round"] == 1, "none": False}[settings.retrieval]
+    if not (searching and state["debater"]["retriever"]):
         return "respond"
-    return "formulate_query" if settings_of(runtime, DebaterSettings).query_formulation else "retrieve"
+    return "formulate_query" if settings.query_formulation else "retrieve"
 
 
 def debater_graph(settings: type[DebaterSettings]) -> CompiledStateGraph[Any, Any, Any, Any]:

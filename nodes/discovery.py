@@ -134,7 +134,7 @@ def gap_node() -> Node:
             side=side,
         )
 
-    return trial_node(GapReply, ask, shown=given)
+    return trial_node("proclaim/gap", GapReply, ask, shown=given)
 
 
 def discovery_query_node() -> Node:
@@ -155,7 +155,7 @@ def discovery_query_node() -> Node:
             return {"turns": [{**turn, "formulated": None, "query": state["claim"]}]}
         return {"turns": [{**turn, "formulated": said.query, "query": said.query}]}
 
-    return Node(step)
+    return Node(step, prompts=("proclaim/query",))
 
 
 def refine_node() -> Node:
@@ -175,7 +175,7 @@ def refine_node() -> Node:
             return {}
         return {"turns": [{**turn, "query": said.query}]}
 
-    return Node(step)
+    return Node(step, prompts=("proclaim/refine",))
 
 
 def admit_node() -> Node:

@@ -171,7 +171,7 @@ def argue_node() -> Node:
             verified_quotes=settings.verified_quotes,
         )
 
-    return trial_node(ArgumentReply, ask, shown=given, vital=True)
+    return trial_node("proclaim/argue", ArgumentReply, ask, shown=given, vital=True)
 
 
 def request_expert_node() -> Node:
@@ -181,7 +181,7 @@ def request_expert_node() -> Node:
         side = str(handed(state)["side"])
         return await request_expert(*about(state), state["heard"], speaker, side=side)
 
-    return trial_node(ExpertRequestReply, ask)
+    return trial_node("proclaim/request_expert", ExpertRequestReply, ask)
 
 
 def rule_on_expert_node() -> Node:
@@ -198,7 +198,7 @@ def rule_on_expert_node() -> Node:
             reason=str(wanted["reason"]),
         )
 
-    return trial_node(ExpertRulingReply, ask, turn_after("court", "rule_on_expert"))
+    return trial_node("proclaim/rule_on_expert", ExpertRulingReply, ask, turn_after("court", "rule_on_expert"))
 
 
 def testify_node() -> Node:
@@ -216,6 +216,6 @@ def testify_node() -> Node:
             reason=str(wanted["reason"]),
         )
 
-    return trial_node(
+    return trial_node("proclaim/testify", 
         TestimonyReply, ask, lambda state: {**begin(state), "expertise": handed(state)["expertise"]}, shown=given
     )

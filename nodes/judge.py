@@ -7,16 +7,18 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from moot.nodes.agree import silence_of
+from moot.nodes.budget import rounds_or_budget
 from moot.nodes.replies import AnswerReply, answer_reply
 from moot.nodes.respond import quote_check, with_answer
 from moot.nodes.run import Node, Run
-from moot.nodes.show import show_claim, show_evidence, show_history, show_scores, shown_ids
+from moot.nodes.show import show_claim, show_evidence, show_given, show_history, show_scores, shown_ids
 from moot.nodes.speaker import Speaker, as_speaker
 from moot.nodes.state import DebateState, Task, Turn
 from moot.nodes.task import wording
 from moot.prompts import fill, load
 from moot.retrievers import Evidence
 from moot.retrievers.errors import ReplyError
+from moot.retrievers.evidence import given_in
 
 
 async def judge(
@@ -36,7 +38,7 @@ async def judge(
         claim: what is debated.
         task: what an answer is.
         history: the debaters' answers of all rounds.
-        evidence: everything that they found.
+        evidence: everything that they found or were given.
         model: who judges.
         scores: each debater's averages; None where they are kept from the judge.
         verified_quotes: as for `respond`.
@@ -46,9 +48,10 @@ async def judge(
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
     speaker = as_speaker(model, "judge")
-    values = wording(task) | {
+    values = wording(task, given=bool(given_in(evidence))) | {
         "claim": show_claim(claim, task),
         "evidence": show_evidence(evidence),
+        "given": show_given(evidence),
         "history": show_history(history),
         "scores": show_scores(scores or {}),
     }
@@ -60,8 +63,11 @@ async def judge(
 def judge_node(prompt: str = "tool_mad/judge") -> Node:
     """Adds the judge's turn, its answer and the stop reason.
 
-    Reads: claim, task, turns, evidence, scores. Where no debater ever gave an answer there is nothing to judge, and
-    where the judge gives none there is no verdict: the debate fails.
+    Reads: claim, task, turns, evidence, and where they are there scores, rounds, budget, calls. Where no debater ever
+    gave an answer there is nothing to judge, and where the judge gives none there is no verdict: the debate fails.
+
+    Args:
+        prompt: the prompt's name.
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
@@ -80,18 +86,18 @@ def judge_node(prompt: str = "tool_mad/judge") -> Node:
             history,
             evidence,
             speaker,
-            scores=state["scores"],
+            scores=state.get("scores"),
             verified_quotes=run.settings.verified_quotes,
             prompt=prompt,
         )
-        turn: Turn = {"round": state["rounds"], "phase": "primary", "agent": "judge", "step": "judge"}
+        turn: Turn = {"round": state.get("rounds", 0), "phase": "primary", "agent": "judge", "step": "judge"}
         turn |= {"role": "judge", "side": None, "query": None, "scores": {}}
         turn = with_answer(turn, reply, evidence, shown_ids(evidence), run.ledger)
         return {
             "turns": [{**turn, "evidence_ids": [piece["id"] for piece in evidence]}],
             "answer": reply.answer,
             "raw_verdict": reply.answer,
-            "stop_reason": "max_rounds",
+            "stop_reason": rounds_or_budget(state, run.settings),
         }
 
-    return Node(step)
+    return Node(step, prompts=(prompt,))

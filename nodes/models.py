@@ -93,6 +93,7 @@ async def open_chat_model(
             http_async_client=http,
             http_socket_options=(),  # the HTTP client is ours
             use_responses_api=False,
+            stream_usage=True,  # where tokens are streamed, they are counted too
             **limits,
         )
         return ChatModel(name, chat, endpoint, tight)

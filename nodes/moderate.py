@@ -10,13 +10,15 @@ from moot.nodes.agree import answers_of
 from moot.nodes.answers import same_answer
 from moot.nodes.replies import ModeratorReply, moderator_reply
 from moot.nodes.run import Node, Run
-from moot.nodes.show import show_answers, show_claim
+from moot.nodes.show import show_answers, show_claim, show_given
 from moot.nodes.speaker import Speaker, as_speaker, missed
 from moot.nodes.speakers import new_turn
 from moot.nodes.state import DebateState, Task, Turn
 from moot.nodes.task import wording
 from moot.prompts import fill, load
+from moot.retrievers import Evidence
 from moot.retrievers.errors import WorldError
+from moot.retrievers.evidence import given_in
 
 
 async def moderate(
@@ -24,29 +26,36 @@ async def moderate(
     task: Task,
     answers: Sequence[Turn],
     model: Speaker | BaseChatModel,
+    *,
+    evidence: Sequence[Evidence] = (),
     prompt: str = "tit_for_tat/moderate",
 ) -> ModeratorReply:
     """The answer that a moderator prefers after a round, or none (Liang et al., arXiv:2305.19118): one call.
+
+    It is shown what was given with the claim among ``evidence``.
 
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
     speaker = as_speaker(model, "moderator")
-    values = wording(task) | {"claim": show_claim(claim, task), "answers": show_answers(answers)}
+    shown = {"claim": show_claim(claim, task), "given": show_given(evidence), "answers": show_answers(answers)}
+    values = wording(task, given=bool(given_in(evidence))) | shown
     return await speaker.ask(fill(load(prompt), values), moderator_reply(task))
 
 
 def moderate_node(prompt: str = "tit_for_tat/moderate") -> Node:
     """Adds the moderator's turn, and the answer where it prefers one.
 
-    Reads: claim, task, turns, rounds. Without a usable reply, or any, no answer is preferred, and the debate goes on.
+    Reads: claim, task, turns, rounds, evidence. Without a usable reply, or any, no answer is preferred, and the debate
+    goes on.
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
-        turn = new_turn(state["rounds"], "moderator", "moderate")
+        evidence = state["evidence"]
+        turn: Turn = {**new_turn(state["rounds"], "moderator", "moderate"), "evidence_ids": [p["id"] for p in evidence]}
         speaker, answers = await run.speaker("moderator"), answers_of(state["turns"])
         try:
-            said = await moderate(state["claim"], state["task"], answers, speaker, prompt)
+            said = await moderate(state["claim"], state["task"], answers, speaker, evidence=evidence, prompt=prompt)
         except WorldError as error:
             return {"turns": [{**turn, "preferred": None, "reason": None, "outcome": missed(error, run.ledger)}]}
         preferred = said.preferred
@@ -60,4 +69,4 @@ def moderate_node(prompt: str = "tit_for_tat/moderate") -> Node:
             update |= {"answer": preferred, "raw_verdict": preferred, "stop_reason": "judge_preference"}
         return update
 
-    return Node(step)
+    return Node(step, prompts=(prompt,))

@@ -19,6 +19,7 @@ from moot.nodes.trial_replies import AdmissibilityReply, ChallengesReply, Premis
 from moot.prompts import as_data, fill, load
 from moot.retrievers import Evidence
 from moot.retrievers.errors import ReplyError, WorldError
+from moot.retrievers.evidence import GIVEN, given_in
 
 # --- steps ------------------------------------------------------------------------------------------------------------
 
@@ -115,7 +116,7 @@ def premises_node() -> Node:
     async def ask(state: TrialState, speaker: Speaker, settings: Any) -> PremisesReply:
         return await mine_premises(state["claim"], state["task"], speaker)
 
-    return trial_node(PremisesReply, ask, turn_of("miner", "premises", "negotiation"))
+    return trial_node("proclaim/premises", PremisesReply, ask, turn_of("miner", "premises", "negotiation"))
 
 
 def stance_queries_node() -> Node:
@@ -124,17 +125,17 @@ def stance_queries_node() -> Node:
     async def ask(state: TrialState, speaker: Speaker, settings: Any) -> StanceQueriesReply:
         return await stance_queries(state["claim"], state["task"], speaker)
 
-    return trial_node(StanceQueriesReply, ask, turn_of("negotiator", "stance_queries", "negotiation"))
+    return trial_node("proclaim/stance_queries", StanceQueriesReply, ask, turn_of("negotiator", "stance_queries", "negotiation"))
 
 
 def disclose_node() -> Node:
-    """Marks what was found with the first pool that holds it, and warns of premises that were not searched for.
+    """Marks what was given and found with the first pool that holds it, and warns of premises not searched for.
 
     Reads: turns, evidence.
     """
 
     async def step(state: TrialState, run: Run) -> dict[str, Any]:
-        pools: dict[str, str] = {}
+        pools = {piece["id"]: GIVEN for piece in given_in(state["evidence"])}
         for turn in state["turns"]:
             for found in turn.get("evidence_ids", []) if "pool" in turn else ():
                 pools.setdefault(found, turn["pool"])
@@ -161,7 +162,7 @@ def challenge_node() -> Node:
         side = str(state["turns"][0]["side"])
         return await challenge(*about(state), state["evidence"], speaker, side=side)
 
-    return trial_node(ChallengesReply, ask, shown=given)
+    return trial_node("proclaim/challenge", ChallengesReply, ask, shown=given)
 
 
 def weigh_exhibit_node() -> Node:
@@ -178,7 +179,7 @@ def weigh_exhibit_node() -> Node:
     def scores(said: AdmissibilityReply) -> dict[str, float]:
         return {"weight": admissibility(said.relevance, said.credibility)}
 
-    return trial_node(AdmissibilityReply, ask, shown=given, scores=scores)
+    return trial_node("proclaim/weigh", AdmissibilityReply, ask, shown=given, scores=scores)
 
 
 def rule_node() -> Node:

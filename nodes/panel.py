@@ -178,7 +178,7 @@ def analyse_node() -> Node:
     async def ask(state: TrialState, speaker: Speaker, settings: Any) -> ConsistencyReply:
         return await analyse_consistency(state["claim"], state["task"], state["turns"], speaker)
 
-    return trial_node(ConsistencyReply, ask, turn_of("analyser", "analyse", "panel"))
+    return trial_node("proclaim/analyse", ConsistencyReply, ask, turn_of("analyser", "analyse", "panel"))
 
 
 def compile_record_node() -> Node:
@@ -222,7 +222,7 @@ def judge_record_node() -> Node:
             persona=state["debater"].get("persona"),
         )
 
-    return trial_node(JudgementReply, ask, shown=exhibits_read)
+    return trial_node("proclaim/judge", JudgementReply, ask, shown=exhibits_read)
 
 
 def exhibits_read(state: TrialState, settings: Any) -> list[Evidence]:
@@ -259,7 +259,8 @@ def to_judges(to: str, state: TrialState, settings: Any) -> list[Send]:
 def decide_node() -> Node:
     """Ends the trial with the panel's verdict, the answer that it comes to, and the confidence in it.
 
-    Reads: task, turns, debates. Where no judge gave a verdict the trial fails.
+    Reads: task, turns, and where they are there debates and metrics. A panel that sits without a debate before it stops
+    by ``single_pass``, and nobody's reflection counts. Where no judge gave a verdict the trial fails.
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
@@ -275,14 +276,14 @@ def decide_node() -> Node:
                 "burden_of_refutation",
                 f"The panel found the claim INCONCLUSIVE; as nobody refuted it, {answer} is given.",
             )
-        first = primary(state["debates"])
+        first = primary(state.get("debates") or [])
         return {
             "answer": answer,
             "raw_verdict": decided.verdict,
-            "stop_reason": first["stop_reason"],
-            "rounds": first["rounds"],
+            "stop_reason": first["stop_reason"] if first else "single_pass",
+            "rounds": first["rounds"] if first else 0,
             "votes": [_vote(turn, answers) for turn in judged],
-            "metrics": {**state["metrics"], "panel": panel_report(judged, decided)},
+            "metrics": {**state.get("metrics", {}), "panel": panel_report(judged, decided)},
             **confidence_of(decided, judged, state),
         }
 
@@ -313,7 +314,7 @@ def confidence_of(decided: PanelVerdict, judged: Sequence[Turn], state: DebateSt
     sigma, quality = consensus_strength(decided.winning, decided.votes), judge_quality(scores)
     said = next((turn for turn in state["turns"] if turn["step"] == "analyse"), None)
     consistency = said.get("overall") if said else None
-    reflected = winners_reflection(decided.verdict, primary(state["debates"]))
+    reflected = winners_reflection(decided.verdict, primary(state.get("debates") or []))
     base = base_confidence(sigma, quality)
     switch, reflection = role_switch_adjustment(consistency), reflection_adjustment(reflected)
     parts = {
@@ -332,15 +333,15 @@ def confidence_of(decided: PanelVerdict, judged: Sequence[Turn], state: DebateSt
     }
 
 
-def primary(debates: Sequence[CourtDebate]) -> CourtDebate:
-    """The entry of the primary debate."""
-    return next(debate for debate in debates if debate["phase"] == "primary")
+def primary(debates: Sequence[CourtDebate]) -> CourtDebate | None:
+    """The entry of the primary debate; None where none was held."""
+    return next((debate for debate in debates if debate["phase"] == "primary"), None)
 
 
-def winners_reflection(verdict: Verdict, debate: CourtDebate) -> float | None:
+def winners_reflection(verdict: Verdict, debate: CourtDebate | None) -> float | None:
     """The last reflection score in the primary debate of the side that a verdict is for; None where there is none."""
     side = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}.get(verdict)
-    scores = [score for score in (debate["reflection"][side] if side else []) if score is not None]
+    scores = [score for score in (debate["reflection"][side] if debate and side else []) if score is not None]
     return scores[-1] if scores else None
 
 

@@ -80,4 +80,4 @@ def query_node(prompt: str = "tool_mad/query") -> Node:
             query = state["claim"]
         return {"turns": [{**turn, "query": query}]}
 
-    return Node(step)
+    return Node(step, prompts=(prompt,))

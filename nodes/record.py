@@ -23,10 +23,10 @@ TOLD = ("first_debate", "second_debate", "retrieval", "critic", "reflections", "
 def exhibits(evidence: Iterable[Evidence]) -> list[Evidence]:
     """What the panel reads: admitted evidence by its weight, what the debates discovered, then what is disputed.
 
-    What could not be weighed is disputed too, and comes last.
+    What could not be weighed, or was never ruled on, is disputed too, and comes last.
     """
     pieces = list(evidence)
-    disputed = [piece for piece in pieces if piece.get("status") in ("disputed", "seed")]
+    disputed = [piece for piece in pieces if piece.get("status", "seed") in ("disputed", "seed")]
     return on_record(pieces) + sorted(disputed, key=lambda piece: -piece.get("weight", 0.0))
 
 

@@ -9,13 +9,23 @@ from langchain_core.language_models import BaseChatModel
 from moot.nodes.quotes import check_citations, what_is_wrong, without_quote
 from moot.nodes.replies import AnswerReply, answer_reply
 from moot.nodes.run import Node, Run
-from moot.nodes.show import NOTHING, show_claim, show_evidence, show_opponents, show_own, show_persona, shown_ids
+from moot.nodes.show import (
+    NOTHING,
+    show_claim,
+    show_evidence,
+    show_given,
+    show_opponents,
+    show_own,
+    show_persona,
+    shown_ids,
+)
 from moot.nodes.speaker import Ledger, Speaker, as_speaker
 from moot.nodes.state import DebaterState, Task, Turn
 from moot.nodes.task import wording
 from moot.prompts import fill, load
 from moot.retrievers import Evidence
 from moot.retrievers.errors import ReplyError, WorldError
+from moot.retrievers.evidence import given_in
 
 
 async def respond(
@@ -40,7 +50,8 @@ async def respond(
     Args:
         claim: what is debated.
         task: what an answer is.
-        evidence: what the debater found; may be empty.
+        evidence: what the debater found or was given; may be empty. Prompts of those who look for nothing show what
+            was given with the claim alone.
         model: who answers.
         opponents: the other debaters' last answers.
         own: the debater's own last answer.
@@ -58,10 +69,11 @@ async def respond(
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
     speaker = as_speaker(model, "debater")
-    values = wording(task) | {
+    values = wording(task, given=bool(given_in(evidence))) | {
         "name": speaker.role,
         "claim": show_claim(claim, task),
         "evidence": show_evidence(evidence, nothing),
+        "given": show_given(evidence),
         "opponents": show_opponents(opponents),
         "own": show_own(own),
         "persona": show_persona(persona),
@@ -108,8 +120,9 @@ def respond_node(
     """
 
     async def step(state: DebaterState, run: Run) -> dict[str, Any]:
-        turn, opponents, own = state["turns"][0], state["opponents"], state.get("own")
+        opponents, own = state["opponents"], state.get("own")
         evidence, cited = state.get("evidence") or [], state.get("cited") or []
+        turn: Turn = {**state["turns"][0], "evidence_ids": [piece["id"] for piece in evidence]}
         speaker = await run.speaker_of(state["debater"])
         try:
             reply = await respond(
@@ -138,7 +151,7 @@ def respond_node(
         shown = shown_ids(evidence, [*opponents, *([own] if own else [])])
         return {"turns": [with_answer(turn, reply, [*evidence, *cited], shown, run.ledger)]}
 
-    return Node(step)
+    return Node(step, prompts=(prompt, then) if then else (prompt,))
 
 
 def why_nothing(state: DebaterState) -> str:

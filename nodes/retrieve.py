@@ -59,7 +59,7 @@ async def find_keywords(claim: str, task: Task, query: str, model: Speaker | Bas
     return reply.keywords
 
 
-async def summarise(claim: str, task: Task, piece: Evidence, model: Speaker | BaseChatModel) -> Evidence:
+async def summarise_evidence(claim: str, task: Task, piece: Evidence, model: Speaker | BaseChatModel) -> Evidence:
     """A piece of evidence with a summary in place of its text (S0 C.2), and so with an id of its own: one call.
 
     Raises:
@@ -112,7 +112,7 @@ def retrieve_node(*, required: bool = False) -> Node:
             "corpora": readings,
         }
 
-    return Node(step)
+    return Node(step, prompts=("tool_mad/keywords", "tool_mad/source_summary"))
 
 
 Answer = list[Evidence] | MootError
@@ -205,7 +205,8 @@ async def summarised(state: DebaterState, piece: Evidence, run: Run) -> Evidence
         return piece
     try:
         if how == "model":
-            short = await summarise(state["claim"], state["task"], piece, await run.speaker("source_summariser"))
+            speaker = await run.speaker("source_summariser")
+            short = await summarise_evidence(state["claim"], state["task"], piece, speaker)
             return with_summary(piece, short["text"], run.settings)
         return with_summary(piece, await (await open_summariser(how)).summarise(piece["text"]), run.settings)
     except WorldError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -9,50 +10,66 @@ from langgraph.types import Send
 from moot.nodes.agents import AgentsSettings, last_round, present
 from moot.nodes.replies import ReviewReply, ScoreReply
 from moot.nodes.run import Node, Run
-from moot.nodes.show import show_answers, show_claim, show_persona
+from moot.nodes.show import show_answers, show_claim, show_given, show_persona
 from moot.nodes.speaker import Speaker, as_speaker, missed
 from moot.nodes.speakers import declared, hand_over, new_turn
 from moot.nodes.state import DebaterState, DebateState, Task, Turn
 from moot.nodes.task import wording
 from moot.prompts import fill, load
+from moot.retrievers import Evidence
 from moot.retrievers.errors import WorldError
 
 
 async def review(
-    claim: str, task: Task, answer: Turn, model: Speaker | BaseChatModel, *, persona: str | None = None
+    claim: str,
+    task: Task,
+    answer: Turn,
+    model: Speaker | BaseChatModel,
+    *,
+    evidence: Sequence[Evidence] = (),
+    persona: str | None = None,
 ) -> ReviewReply:
-    """A review of another agent's answer: one call.
+    """A review of another agent's answer, with what was given with the claim among ``evidence``: one call.
 
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
     speaker = as_speaker(model, "agent")
-    return await speaker.ask(_filled("peer_review/review", claim, task, answer, speaker, persona), ReviewReply)
+    shown = _shown(claim, task, answer, evidence, persona) | {"name": speaker.role}
+    return await speaker.ask(fill(load("peer_review/review"), shown), ReviewReply)
 
 
 async def score_answer(
-    claim: str, task: Task, answer: Turn, model: Speaker | BaseChatModel, *, persona: str | None = None
+    claim: str,
+    task: Task,
+    answer: Turn,
+    model: Speaker | BaseChatModel,
+    *,
+    evidence: Sequence[Evidence] = (),
+    persona: str | None = None,
 ) -> ScoreReply:
-    """What another agent's answer is worth, from 0 to 1 (S3, appendix E): one call.
+    """What another agent's answer is worth, from 0 to 1 (S3, appendix E), as for `review`: one call.
 
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
     speaker = as_speaker(model, "agent")
-    return await speaker.ask(_filled("cortex_debate/score", claim, task, answer, speaker, persona), ScoreReply)
+    shown = _shown(claim, task, answer, evidence, persona) | {"name": speaker.role}
+    return await speaker.ask(fill(load("cortex_debate/score"), shown), ScoreReply)
 
 
-def _filled(
-    prompt: str, claim: str, task: Task, answer: Turn, speaker: Speaker, persona: str | None
-) -> tuple[str, str]:
-    values = {"name": speaker.role, "claim": show_claim(claim, task), "answer": show_answers([answer])}
-    return fill(load(prompt), wording(task) | values | {"persona": show_persona(persona)})
+def _shown(claim: str, task: Task, answer: Turn, evidence: Sequence[Evidence], persona: str | None) -> dict[str, str]:
+    values = {"claim": show_claim(claim, task), "given": show_given(evidence), "answer": show_answers([answer])}
+    return wording(task) | values | {"persona": show_persona(persona)}
 
 
-def review_node(ask: Any = review, fields: tuple[str, ...] = ("comment", "confidence")) -> Node:
+def review_node(
+    ask: Any = review, fields: tuple[str, ...] = ("comment", "confidence"), prompt: str = "peer_review/review"
+) -> Node:
     """Writes what an agent says of the one answer among ``opponents`` into its turn.
 
-    Reads: claim, task, debater, opponents, turns. Where no usable reply comes, or none at all, the fields are null.
+    Reads: claim, task, debater, opponents, evidence, turns. Where no usable reply comes, or none at all, the fields are
+    null.
 
     Args:
         ask: `review` or `score_answer`.
@@ -61,14 +78,15 @@ def review_node(ask: Any = review, fields: tuple[str, ...] = ("comment", "confid
 
     async def step(state: DebaterState, run: Run) -> dict[str, Any]:
         turn, speaker = state["turns"][0], await run.speaker_of(state["debater"])
-        persona = state["debater"].get("persona")
+        about = (state["claim"], state["task"], state["opponents"][0])
+        shown = {"evidence": state["evidence"], "persona": state["debater"].get("persona")}
         try:
-            said = await ask(state["claim"], state["task"], state["opponents"][0], speaker, persona=persona)
+            said = await ask(*about, speaker, **shown)
         except WorldError as error:
             return {"turns": [{**turn, **dict.fromkeys(fields), "outcome": missed(error, run.ledger)}]}
         return {"turns": [{**turn, **{field: getattr(said, field) for field in fields}, "outcome": "ok"}]}
 
-    return Node(step)
+    return Node(step, prompts=(prompt,))
 
 
 def reviews_of(state: DebateState, name: str) -> list[Turn]:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import time
+import zlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from langgraph.graph import StateGraph
+from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
+from moot.nodes.budget import uncounted
+from moot.nodes.lacking import Keys, no_setting, no_settings
 from moot.nodes.models import ModelChoice, open_chat_model
+from moot.nodes.edited import with_prompts
 from moot.nodes.settings import Settings
-from moot.nodes.speaker import Ledger, Speaker, start_chain
+from moot.nodes.speaker import Ledger, Speaker, start_chain, tokens_of
 from moot.nodes.state import DebateState
+from moot.prompts import edited
 from moot.retrievers import Encoder, Retriever, open_encoder, open_retriever
 from moot.retrievers.endpoint import Limits
-from moot.retrievers.errors import MootError, UserError
+from moot.retrievers.errors import MootError, UserError, error_of
 
 
 @dataclass
@@ -34,11 +41,12 @@ class Run:
     ) -> Speaker:
         """The speaker of a role: the setting ``models`` decides, then ``own``, then ``model``.
 
-        Of several samples each has a seed of its own, counted up from the one that is set.
+        Its seed is that of its model, then ``seed``, then what follows from the setting. Of several samples each has a
+        seed of its own, counted up from that one.
         """
         settings: Settings = self.settings
         choice = choose_model(settings, role, own)
-        seed = seed if choice.seed is None else choice.seed
+        seed = next((s for s in (choice.seed, seed, seed_of(settings, role)) if s is not None), None)
         model = await open_chat_model(
             choice.model,
             temperature=choice.temperature
@@ -88,6 +96,11 @@ def settings_of(runtime: Runtime[Any], kind: type[S]) -> S:
     return runtime.context if isinstance(runtime.context, kind) else kind()
 
 
+def seed_of(settings: Settings, role: str) -> int | None:
+    """A role's sampling seed where its model has none: agents that are asked the same do not answer the same."""
+    return None if settings.seed is None else (settings.seed + zlib.crc32(role.encode())) % 2**31
+
+
 def limits_of(settings: Settings) -> Limits:
     """How endpoints may be called in a debate."""
     return Limits(settings.attempts, settings.timeout, settings.max_concurrency, settings.requests_per_minute)
@@ -105,26 +118,64 @@ def choose_model(settings: Settings, role: str, own: str | ModelChoice | dict[st
 class Node:
     """A step as LangGraph takes it: an async callable of state and runtime.
 
-    Around the step it keeps the books: calls, warnings and depth join what the step writes; an error of ours becomes
-    the state's ``error``, so that a failed debate still yields everything it had; and a debate that has an error
-    passes through without doing more.
+    Around the step it keeps the books: calls, warnings and depth join what the step writes. An error of ours is raised;
+    in a `DebateGraph` it becomes the state's ``error`` instead, so that a failed debate still yields everything it had;
+    so does a call whose tokens are not known where a budget is set; and a debate that has an error passes through
+    without doing more. Those who stream with ``stream_mode="custom"`` are told when it begins and what came of it; see
+    `progress`.
 
     Args:
         step: reads the state and the run, returns what it writes.
         name: the node's name, as calls record it.
         defaults: the settings where the graph is called without a context of ours.
         always: runs in a failed debate too.
+        keeps_errors: an error becomes the state's ``error``, which the state then has to know.
+        prompts: the names of those that it uses.
+        reads: from a state with keys of its own, what the step reads; by default the state itself.
+        writes: from what the step and its books write, what the state takes; by default all of it.
     """
 
     step: Callable[[Any, Run], Awaitable[dict[str, Any]]]
     name: str = ""
     defaults: Settings | None = None
     always: bool = False
+    keeps_errors: bool = False
+    prompts: tuple[str, ...] = ()
+    reads: Callable[[Any], Mapping[str, Any]] | None = None
+    writes: Callable[[dict[str, Any]], Mapping[str, Any]] | None = None
 
     async def __call__(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Runs the step."""
+        """Runs the step.
+
+        Raises:
+            UserError: there are no settings, or others than the node takes; without ``keeps_errors`` also what the
+                step raises, and where the state lacks a key, or the settings a field, that it reads.
+            WorldError: without ``keeps_errors``: what the step raises.
+        """
+        if self.reads:
+            state = self.reads(state)
         if state.get("error") and not self.always:
             return {}
+        settings = self._settings(runtime)
+        ledger = Ledger(node=self.name, **place_of(state))
+        place = progress(ledger)
+        runtime.stream_writer(place)
+        started = time.perf_counter()
+        start_chain()
+        try:
+            update = await self._taken(state, Run(settings, ledger))
+            fault: MootError | None = uncounted(ledger.calls, settings)
+        except MootError as error:
+            update, fault = {}, error
+        if fault:
+            update = {"error": fault.record(ledger.place())} | update
+        runtime.stream_writer(place | came_of(ledger, update, time.perf_counter() - started))
+        if update.get("error") and not self.keeps_errors:
+            raise fault or error_of(update["error"])
+        update = books(ledger, state) | update
+        return dict(self.writes(update)) if self.writes else update
+
+    def _settings(self, runtime: Runtime[Any]) -> Settings:
         settings = runtime.context if isinstance(runtime.context, Settings) else self.defaults
         if self.defaults is not None and not isinstance(settings, type(self.defaults)):
             raise UserError(
@@ -132,38 +183,91 @@ class Node:
                 kind="missing_settings",
             )
         if settings is None:
-            raise UserError(
-                f"The node {self.name} has no settings: call the graph with context=Settings(...), or give it some "
-                "with .having(Settings(...)).",
-                kind="missing_settings",
-            )
-        ledger = Ledger(node=self.name, **place_of(state))
-        start_chain()
-        try:
-            update = await self.step(state, Run(settings, ledger))
-        except MootError as error:
-            update = {"error": error.record(ledger.place())}
-        return books(ledger, state) | update
+            raise no_settings(self.name)
+        return settings
 
-    def having(self, defaults: Settings, name: str = "") -> Node:
-        """The same node with settings of its own, for graphs whose context is not ours."""
-        return replace(self, defaults=defaults, name=name or self.name)
+    async def _taken(self, state: Any, run: Run) -> dict[str, Any]:
+        """What the step writes; what it lacks is said in words."""
+        try:
+            with edited(run.settings.edited()):
+                return await self.step(state if self.keeps_errors else Keys(state, self.name), run)
+        except AttributeError as error:
+            if error.obj is not run.settings:
+                raise
+            raise no_setting(self.name, error.name, run.settings) from error
+
+    def having(self, defaults: Settings, name: str = "", *, keeps_errors: bool = False) -> Node:
+        """The same node with settings of its own, for graphs whose context is not ours.
+
+        Args:
+            defaults: the settings where the graph's context is none of ours.
+            name: the node's name, as calls record it and errors say it.
+            keeps_errors: errors of ours are not raised but become the state's key ``error``, which the state has to
+                know: LangGraph drops what it does not know.
+        """
+        return replace(self, defaults=defaults, name=name or self.name, keeps_errors=keeps_errors)
+
+    def mapped(
+        self, reads: Callable[[Any], Mapping[str, Any]], writes: Callable[[dict[str, Any]], Mapping[str, Any]]
+    ) -> Node:
+        """The same node for a state with keys of your own.
+
+        Args:
+            reads: from your state, what the node reads, under the names that its docstring gives.
+            writes: from what the node writes, what your state takes; ``calls``, ``warnings`` and ``depth`` are there
+                where the node made a call or warned of something.
+        """
+        return replace(self, reads=reads, writes=writes)
 
 
 class DebateGraph(StateGraph[Any, Any, Any, Any]):
     """LangGraph's `StateGraph`, whose nodes know their names and their graph's default settings.
 
-    Without it ``graph.ainvoke(claim)`` would leave nodes without settings, as LangGraph passes none then.
+    Without it ``graph.ainvoke(claim)`` would leave nodes without settings, as LangGraph passes none then. The settings
+    of the graph that it makes have the prompts of all its nodes as fields; see `with_prompts`.
     """
 
     def __init__(self, settings: type[Settings], state: type = DebateState, **schemas: Any) -> None:
         super().__init__(state, context_schema=settings, **schemas)
         self._defaults = settings()
+        self._prompts: dict[str, list[str]] = {}
 
-    def add_node(self, name: str, action: Any, **options: Any) -> DebateGraph:  # type: ignore[override]
-        """Adds a node, a subgraph or any other callable."""
-        super().add_node(name, action.having(self._defaults, name) if isinstance(action, Node) else action, **options)
+    def add_node(  # type: ignore[override]
+        self, name: str, action: Any, *, prompts: Sequence[str] = (), **options: Any
+    ) -> DebateGraph:
+        """Adds a node, a subgraph or any other callable; ``prompts`` are those of one that does not know its own."""
+        used = {prompt: [name] for prompt in (*prompts, *getattr(action, "prompts", ()))}
+        if isinstance(inner := getattr(action, "builder", None), DebateGraph):
+            used |= {p: [name, *(f"{name}:{node}" for node in nodes)] for p, nodes in inner._prompts.items()}
+        for prompt, nodes in used.items():
+            self._prompts[prompt] = [*self._prompts.get(prompt, ()), *nodes]
+        if isinstance(action, Node):
+            action = action.having(self._defaults, name, keeps_errors=True)
+        super().add_node(name, action, **options)
         return self
+
+    def compile(self, *arguments: Any, **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]:
+        """The graph."""
+        self.context_schema = with_prompts(type(self._defaults), self._prompts)
+        return super().compile(*arguments, **options)
+
+
+def graph_node(graph: Any) -> Node:
+    """A whole debate, or a part of one, as one node of your graph: it writes what the graph gives.
+
+    Its settings are the graph's: ``graph_node(graph).having(ToolMadSettings(...))``. What ends the debate without a
+    verdict is raised. Reads: what the graph's input names, for a debate claim and where they are there task, labels,
+    options, given.
+
+    Args:
+        graph: a compiled `DebateGraph`, such as ``moot.graphs.tool_mad.graph``.
+    """
+
+    async def step(state: Mapping[str, Any], run: Run) -> dict[str, Any]:
+        document: dict[str, Any] = await graph.ainvoke(dict(state), context=run.settings)
+        return document
+
+    return Node(step)
 
 
 def place_of(state: Any) -> dict[str, Any]:
@@ -174,6 +278,22 @@ def place_of(state: Any) -> dict[str, Any]:
     if "phase" in state:  # a phase of a trial counts its rounds when they end
         return {"round": state["rounds"] + 1 if "rounds" in state else 0, "phase": state["phase"]}
     return {"round": state.get("rounds") or 0}
+
+
+def progress(ledger: Ledger) -> dict[str, Any]:
+    """What is streamed when a node begins: ``{"event": "begin", "node", "agent", "round", "phase"}``."""
+    place = {"node": ledger.node, "agent": ledger.agent, "round": ledger.round, "phase": ledger.phase}
+    return {"event": "begin", **place}
+
+
+def came_of(ledger: Ledger, update: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    """What is streamed beside its place when a node ends: ``{"event": "step", "seconds", "calls", "tokens", "error"}``.
+
+    Tokens are those that the endpoint counted; the error is its kind, null where there is none.
+    """
+    error = (update.get("error") or {}).get("kind")
+    spent = {"calls": len(ledger.calls), "tokens": tokens_of(ledger.calls)}
+    return {"event": "step", "seconds": round(seconds, 3), **spent, "error": error}
 
 
 def books(ledger: Ledger, state: Any) -> dict[str, Any]:

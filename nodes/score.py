@@ -64,15 +64,16 @@ def mean_cosine(vector: Sequence[float], others: Sequence[Sequence[float]]) -> f
 
 
 def passes(
-    scores: Mapping[str, float | None], *, faithfulness: float, answer_relevance: float, has_retriever: bool
+    scores: Mapping[str, float | None], *, faithfulness: float, answer_relevance: float, has_evidence: bool
 ) -> bool:
     """Whether one answer is stable: F and AR at or above their thresholds (S1 III-C).
 
-    A score that is unknown fails; a debater without a retriever has no faithfulness, and only its AR counts.
+    A score that is unknown fails. An answer that is not to follow from evidence (``has_evidence``: some was looked for,
+    or given) has no faithfulness, and only its AR counts.
     """
     f, ar = scores.get("faithfulness"), scores.get("answer_relevance")
     relevant = ar is not None and ar >= answer_relevance
-    faithful = not has_retriever or (f is not None and f >= faithfulness)
+    faithful = not has_evidence or (f is not None and f >= faithfulness)
     return relevant and faithful
 
 
@@ -193,7 +194,7 @@ def faithfulness_node() -> Node:
         details = {"statements": found.statements, "supported": found.supported}
         return scored(turn, {"faithfulness": found.score, **details})
 
-    return Node(step)
+    return Node(step, prompts=("scoring/statements", "scoring/verdicts"))
 
 
 def answer_relevance_node() -> Node:
@@ -214,7 +215,7 @@ def answer_relevance_node() -> Node:
             return unscored(turn, "answer_relevance", error, run)
         return scored(turn, {"answer_relevance": found.score, "questions": found.questions})
 
-    return Node(step)
+    return Node(step, prompts=("scoring/questions",))
 
 
 COSINE = "cosine of"

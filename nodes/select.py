@@ -9,7 +9,7 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from moot.nodes.replies import select_reply
 from moot.nodes.run import Node, Run
-from moot.nodes.show import show_claim, show_own, show_pool
+from moot.nodes.show import show_claim, show_given, show_own, show_pool
 from moot.nodes.speaker import Speaker, as_speaker
 from moot.nodes.state import DebaterState, Task, Turn
 from moot.nodes.task import wording
@@ -40,6 +40,7 @@ async def select_evidence(
     pool: Sequence[Evidence],
     model: Speaker | BaseChatModel,
     *,
+    evidence: Sequence[Evidence] = (),
     own: Turn | None = None,
     most: int = 3,
     prompt: str = "madke/select",
@@ -51,6 +52,7 @@ async def select_evidence(
         task: what an answer is.
         pool: the items, numbered from 1 in this order.
         model: who selects.
+        evidence: what the speaker has before it already; of that it is shown what was given with the claim.
         own: the speaker's own last answer.
         most: how many may be selected; of more the first hold.
         prompt: the prompt's name.
@@ -62,6 +64,7 @@ async def select_evidence(
     values = wording(task) | {
         "name": speaker.role,
         "claim": show_claim(claim, task),
+        "given": show_given(evidence),
         "pool": show_pool(pool),
         "own": show_own(own),
         "most": str(most),
@@ -74,18 +77,19 @@ async def select_evidence(
 def select_node(prompt: str = "madke/select", most: int = 3) -> Node:
     """Writes what the speaker selects into its turn, and hands it that evidence.
 
-    Reads: claim, task, debater, own, pool, turns. Numbers that no item has are dropped, with a warning. Where the model
-    gives no usable reply, the speaker goes on without evidence; ``selected`` is null then.
+    Reads: claim, task, debater, own, evidence, pool, turns. Numbers that no item has are dropped, with a warning. Where
+    the model gives no usable reply, the speaker goes on without a selection; ``selected`` is null then.
     """
 
     async def step(state: DebaterState, run: Run) -> dict[str, Any]:
         turn, pool = state["turns"][0], state.get("pool") or []
+        shown: dict[str, Any] = {"evidence": state.get("evidence") or [], "own": state.get("own")}
         if not pool:
-            return {"turns": [{**turn, "selected": [], "dropped": []}]}
+            return {"turns": [{**turn, "selected": [], "dropped": [], "reason": None}]}
         speaker = await run.speaker_of(state["debater"])
         try:
             chosen = await select_evidence(
-                state["claim"], state["task"], pool, speaker, own=state.get("own"), most=most, prompt=prompt
+                state["claim"], state["task"], pool, speaker, **shown, most=most, prompt=prompt
             )
         except ReplyError as error:
             run.ledger.warn("nothing_selected", f"{error.detail} No evidence was used in its place.")
@@ -100,4 +104,4 @@ def select_node(prompt: str = "madke/select", most: int = 3) -> Node:
         said = {"selected": chosen.numbers, "dropped": chosen.dropped, "reason": chosen.reason}
         return {"turns": [{**turn, **said, "evidence_ids": ids}], "evidence": evidence}
 
-    return Node(step)
+    return Node(step, prompts=(prompt,))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from datetime import date
-from typing import Annotated
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from moot.nodes.models import EMBEDDED, ModelChoice, StructuredOutput
+from moot.prompts import shipped
 from moot.retrievers.encoders import DEFAULT_ENCODER
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from moot.retrievers.errors import UserError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 ModelName = Annotated[str, StringConstraints(pattern=r"^[a-z]+:.+$", max_length=200)]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
@@ -23,6 +27,8 @@ class Settings(BaseModel):
     """What every debate can be told."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+    prompts: ClassVar[Mapping[str, str]] = {}
+    """Fields that hold prompts, each with the prompt's name; a graph adds those of its nodes."""
 
     model: ModelName = Field(
         EMBEDDED, description="Model of all roles, as provider:name (embedded, openai, ollama, vllm, fake)."
@@ -37,6 +43,12 @@ class Settings(BaseModel):
     )
     max_tokens: int | None = Field(
         None, ge=1, le=1_000_000, description="Most tokens of a reply; null leaves it to the endpoint."
+    )
+    seed: int | None = Field(
+        None,
+        ge=0,
+        le=2**31 - 1,
+        description="Sampling seed, where the endpoint takes one: each role has its own, which follows from it.",
     )
     structured_output: StructuredOutput = Field(
         "json_schema",
@@ -67,6 +79,16 @@ class Settings(BaseModel):
         None, ge=1, le=1_000_000, description="Most calls to one endpoint in a minute; null means no limit."
     )
 
+    def edited(self) -> dict[str, str]:
+        """By name, the prompts that are not as they are shipped."""
+        texts = {name: getattr(self, field) for field, name in self.prompts.items()}
+        return {name: text for name, text in texts.items() if text != shipped(name)}
+
+    def recorded(self) -> dict[str, Any]:
+        """All settings as plain values, with those prompts alone that were edited."""
+        changed = self.edited()
+        return self.model_dump(mode="json", exclude={f for f, name in self.prompts.items() if name not in changed})
+
     def temperature_of(self, role: str) -> float | None:
         """The sampling temperature of a role whose model names none."""
         return self.temperature
@@ -82,6 +104,9 @@ class Settings(BaseModel):
         if unknown:
             raise ValueError(f"models: there is no role {unknown[0]!r}; known are {', '.join(sorted(roles or ()))}")
         return self
+
+
+S = TypeVar("S", bound=Settings)
 
 
 class EvidenceSettings(Settings):
@@ -126,3 +151,59 @@ class SourcesSettings(EvidenceSettings):
     fallback: tuple[Source, ...] = Field(
         (), max_length=10, description="Sources that stand in, in this order, for those that fail."
     )
+
+    def opened(self) -> tuple[Source, ...]:
+        """The sources that are opened."""
+        return (*self.sources, *self.fallback)
+
+
+class PoolSettings(SourcesSettings):
+    """Settings of systems whose sources are searched for the claim itself, before anybody answers."""
+
+    retrieval: Literal["once", "none"] = Field(
+        "once",
+        description="once: the sources are searched before the first answer; none: nothing is looked for, and what is "
+        "given with the claim is all the evidence.",
+    )
+
+    @property
+    def searches(self) -> bool:
+        """Whether anything is looked for."""
+        return bool(self.sources) and self.retrieval == "once"
+
+    def opened(self) -> tuple[Source, ...]:
+        """The sources that are opened."""
+        return super().opened() if self.retrieval == "once" else ()
+
+
+def checked_settings(kind: type[S], values: Mapping[str, Any]) -> S:
+    """A graph's settings.
+
+    Args:
+        kind: the graph's settings.
+        values: what differs from the defaults.
+
+    Raises:
+        UserError: an unknown setting, a value out of its range.
+    """
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        problems = "; ".join(dict.fromkeys(_problem(kind, e) for e in error.errors()[:5]))
+        raise UserError(f"{problems}. See: moot settings GRAPH", kind="invalid_setting") from error
+
+
+def _problem(kind: type[Settings], error: Any) -> str:
+    """One of Pydantic's errors in a sentence."""
+    place = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "extra_forbidden" and len(error["loc"]) > 1:
+        return f"{'.'.join(map(str, error['loc'][:-1]))}: there is no field {error['loc'][-1]!r}"
+    if error["type"] == "extra_forbidden":
+        known = ", ".join(sorted(kind.model_fields))
+        return f"There is no setting {place!r}; known are {known}"
+    if error["type"] == "string_pattern_mismatch" and "model" in place:
+        return f"{place.split('.constrained')[0]}: name a model as provider:name, not {json.dumps(error['input'])[:80]}"
+    said = error["msg"].removeprefix("Value error, ").replace("Tuple", "The list").replace(" after validation", "")
+    if not place:
+        return str(said)
+    return f"{place}: {said} (given: {json.dumps(error['input'], default=str)[:80]})"

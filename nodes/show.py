@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from moot.nodes.state import Citation, Reading, Task, Turn
 from moot.prompts import as_data, listed
 from moot.retrievers import Evidence
+from moot.retrievers.evidence import given_in
 
 
 def show_claim(claim: str, task: Task) -> str:
@@ -31,6 +32,12 @@ def show_evidence(
     """
     blocks = (as_data("evidence", _passage(piece), id=piece["id"], **about(piece)) for piece in evidence)
     return listed(blocks, empty=nothing)
+
+
+def show_given(evidence: Iterable[Evidence]) -> str:
+    """What was given with the claim, under a heading, for prompts that show no other evidence; nothing without any."""
+    given = given_in(evidence)
+    return f"Evidence that is given:\n{show_evidence(given)}" if given else ""
 
 
 WEB_SEARCHES = ("web", "tavily", "serper")

@@ -35,7 +35,7 @@ class SingleReaderSettings(SourcesSettings):
 
 def single_needs(settings: Settings) -> Needs:
     """What a system with one agent uses."""
-    shared = (*settings.sources, *settings.fallback) if isinstance(settings, SourcesSettings) else ()
+    shared = settings.opened() if isinstance(settings, SourcesSettings) else ()
     return needs_for(settings, {AGENT: None}, shared)
 
 

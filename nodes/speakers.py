@@ -12,6 +12,7 @@ from moot.nodes.settings import EvidenceSettings, ModelName, Name, Settings
 from moot.nodes.show import cited_ids
 from moot.nodes.state import DebateState, Turn
 from moot.retrievers import Evidence
+from moot.retrievers.evidence import given_in
 from moot.retrievers.search import SCHOLARLY, resolve
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -133,7 +134,7 @@ def hand_over(
     *,
     opponents: Sequence[Turn] = (),
     own: Turn | None = None,
-    evidence: Sequence[Evidence] = (),
+    evidence: Sequence[Evidence] | None = None,
     pool: Sequence[Evidence] = (),
     **more: Any,
 ) -> Send:
@@ -146,10 +147,11 @@ def hand_over(
         turn: the turn that it takes.
         opponents: others' answers that it sees.
         own: its own last answer.
-        evidence: what it is shown.
-        pool: what it may select from.
+        evidence: what it is shown; by default what was given with the claim.
+        pool: what it may select from, where it is not shown it.
         more: what the node reads beyond that.
     """
+    evidence = given_in(state["evidence"]) if evidence is None else evidence
     heard = [*opponents, *([own] if own else [])]
     cited, shown = cited_ids(heard), {piece["id"] for piece in evidence}
     handed = {
@@ -160,7 +162,7 @@ def hand_over(
         "own": own,
         "cited": [piece for piece in state["evidence"] if piece["id"] in cited - shown],
         "evidence": list(evidence),
-        "pool": list(pool),
+        "pool": [piece for piece in pool if piece["id"] not in shown],
         "retrieval": next((turn.get("retrieval") for turn in state["turns"] if turn["step"] == "retrieve"), None),
         "turns": [turn | {"evidence_ids": [piece["id"] for piece in evidence]}],
         "depth": state["depth"],

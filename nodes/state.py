@@ -1,7 +1,8 @@
 """The state of a debate: what nodes read, what they write, and the result document that it becomes.
 
 All values are plain JSON, so that every checkpointer stores them. Nodes run at the same time: what several write is
-merged by the reducers below. For each of them None means: begin anew, as the next debate on a thread does.
+merged by the reducers below. For each of them None means: begin anew, as the next debate on a thread does. Evidence
+that is given with a claim follows a None.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NotRequired
 
+from moot.nodes.chat import ChatMessage, merge_messages
+from moot.nodes.given import MOST_GIVEN, GivenText
 from moot.retrievers.errors import ErrorRecord
 from moot.retrievers.evidence import Evidence, merge_evidence
 from pydantic import Field
@@ -281,10 +284,18 @@ def first_error(old: ErrorRecord | None, new: ErrorRecord | None) -> ErrorRecord
 
 
 class ClaimInput(TypedDict):
-    """What a debate is about."""
+    """What a debate is about: a claim, or the last message of a person in ``messages``; the claim where there are both."""
 
-    claim: Annotated[
-        str, Field(description="The claim to check, or the question to answer.", min_length=1, max_length=4000)
+    claim: NotRequired[
+        Annotated[
+            str,
+            Field(
+                description="The claim to check, or the question to answer.",
+                examples=["The platypus is a mammal that lays eggs."],
+                min_length=1,
+                max_length=4000,
+            ),
+        ]
     ]
     task: NotRequired[
         Annotated[
@@ -304,6 +315,29 @@ class ClaimInput(TypedDict):
     ]
     options: NotRequired[
         Annotated[list[str] | None, Field(description="For `choice`: the options; answers are letters, from A.")]
+    ]
+    given: NotRequired[
+        Annotated[
+            list[GivenText] | None,
+            Field(
+                description="Texts that everybody who answers is shown, beside what is found.",
+                examples=[[{"text": "Bees were kept in Egypt 4,500 years ago.", "title": "Beekeeping"}]],
+                max_length=MOST_GIVEN,
+            ),
+        ]
+    ]
+
+
+    messages: NotRequired[
+        Annotated[
+            list[ChatMessage] | None,
+            Field(
+                description="For chats, in place of `claim`: a conversation, whose last message by a person is the claim. "
+                "The verdict is its next message.",
+                examples=[[{"role": "user", "content": "The platypus is a mammal that lays eggs."}]],
+                json_schema_extra={"langgraph_type": "messages"},
+            ),
+        ]
     ]
 
 
@@ -337,6 +371,7 @@ class VerdictOutput(TypedDict):
     models: dict[str, Any]
     corpora: list[Reading]
     warnings: list[Warned]
+    messages: list[ChatMessage]
     moot_version: str
     started_at: str
 
@@ -345,9 +380,13 @@ class DebateState(TypedDict):
     """What the nodes of a debate may read: the input and the growing result document."""
 
     claim: str
+    opened: NotRequired[str]  # the claim of the last debate that was opened
+    messages: Annotated[list[ChatMessage], merge_messages]
     task: Any  # the name that was given at first, a `Task` once the debate is open
     labels: NotRequired[list[str] | dict[str, str] | None]
     options: NotRequired[list[str] | None]
+    given: NotRequired[list[GivenText] | None]
+    budget: NotRequired[dict[str, Any] | None]  # as `moot.nodes.budget` makes it
     schema_version: str
     status: Status
     error: Annotated[ErrorRecord | None, first_error]
@@ -435,9 +474,9 @@ class ScoreState(TypedDict):
 class TrialState(TypedDict):
     """What the steps of one phase of a trial may read: its negotiation, a debate in court, the panel.
 
-    ``evidence`` is what the phase was given and what it finds; ``premises`` is what the claim rests on. A step that one
-    of several takes (a side, an arbiter of one piece, a judge) has its speaker in ``debater``, its turn in ``turns``
-    and what was said before in ``heard``.
+    ``evidence`` is what the phase was given and what it finds; ``premises`` is what the claim rests on; ``budget`` is
+    the phase's share of the debate's, where that has one. A step that one of several takes (a side, an arbiter of one
+    piece, a judge) has its speaker in ``debater``, its turn in ``turns`` and what was said before in ``heard``.
     """
 
     claim: str
@@ -447,6 +486,7 @@ class TrialState(TypedDict):
     premises: NotRequired[list[str]]
     heard: NotRequired[list[Turn]]
     rounds: NotRequired[int]
+    budget: NotRequired[dict[str, Any] | None]
     stop_reason: NotRequired[StopReason | None]
     debates: Annotated[list[CourtDebate], joined]
     turns: Annotated[list[Turn], merge_turns]

@@ -9,6 +9,7 @@ from langchain_core.language_models import BaseChatModel
 from langgraph.types import Send
 from moot.nodes.agree import IN_WORDS, agreed_answer, answers_of, silence_of
 from moot.nodes.answers import same_answer
+from moot.nodes.budget import rounds_or_budget
 from moot.nodes.replies import AgreeReply, FinalReply, SummaryReply, final_reply
 from moot.nodes.run import Node, Run
 from moot.nodes.show import show_answers, show_claim
@@ -69,7 +70,7 @@ def agreement_node(prompt: str = "madke/agree") -> Node:
         agree = said.agree and (same or state["task"]["kind"] in IN_WORDS)
         return {"turns": [{**turn, "agree": agree, "reason": said.reason, "outcome": "ok"}]}
 
-    return Node(step)
+    return Node(step, prompts=(prompt,))
 
 
 def agreed_in(turns: Sequence[Turn], round: int) -> bool:
@@ -80,8 +81,8 @@ def agreed_in(turns: Sequence[Turn], round: int) -> bool:
 def summarise_node(prompt: str = "madke/summary") -> Node:
     """Ends the debate with what the role ``summariser`` makes of the last round's answers.
 
-    Reads: claim, task, turns, rounds. Where nobody gave an answer there is nothing to sum up, and where the summariser
-    gives none there is no verdict: the debate fails.
+    Reads: claim, task, turns, rounds, budget, calls. Where nobody gave an answer there is nothing to sum up, and where
+    the summariser gives none there is no verdict: the debate fails.
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
@@ -97,14 +98,15 @@ def summarise_node(prompt: str = "madke/summary") -> Node:
         if not any(same_answer(state["task"], said.answer, str(answer)) for answer in given):
             run.ledger.warn("new_answer", f"The summariser's answer {said.answer!r} is in none of the debaters' words.")
         turn = new_turn(state["rounds"], "summariser", "summarise")
+        agreed = agreed_in(state["turns"], state["rounds"])
         return {
             "turns": [{**turn, "answer": said.answer, "rationale": said.rationale, "outcome": "ok"}],
             "answer": said.answer,
             "raw_verdict": said.answer,
-            "stop_reason": "consensus" if agreed_in(state["turns"], state["rounds"]) else "max_rounds",
+            "stop_reason": "consensus" if agreed else rounds_or_budget(state, run.settings),
         }
 
-    return Node(step)
+    return Node(step, prompts=(prompt,))
 
 
 # --- summaries of a round -------------------------------------------------------------------------------------------
@@ -125,7 +127,7 @@ async def sum_up_round(
 def to_summariser(state: DebateState, answers: Sequence[Turn], name: str = "summariser") -> Send:
     """Answers of the last round go to be summed up, in the name of ``name``."""
     turn: Turn = {**new_turn(state["rounds"], name, "summarise"), "role": "summariser"}
-    return hand_over("summarise", state, {"name": "summariser"}, turn, opponents=answers)
+    return hand_over("summarise", state, {"name": "summariser"}, turn, opponents=answers, evidence=[])
 
 
 def summary_node(prompt: str = "chat_eval/summary") -> Node:
@@ -144,7 +146,7 @@ def summary_node(prompt: str = "chat_eval/summary") -> Node:
             return {"turns": [{**turn, "summary": None, "outcome": missed(error, run.ledger)}]}
         return {"turns": [{**turn, "summary": summary, "outcome": "ok"}]}
 
-    return Node(step)
+    return Node(step, prompts=(prompt,))
 
 
 def summaries_of(turns: Sequence[Turn], round: int) -> list[Turn]:

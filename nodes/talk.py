@@ -7,10 +7,12 @@ from typing import Annotated, Any, ClassVar
 
 from langgraph.types import Send
 from moot.nodes.agree import answers_of
+from moot.nodes.budget import BudgetSettings
 from moot.nodes.debate import Needs
-from moot.nodes.settings import SourcesSettings
+from moot.nodes.settings import PoolSettings, SourcesSettings
 from moot.nodes.speakers import SHARED_ROLES, Agent, declared, hand_over, named_once, needs_for, new_turn, numbered
 from moot.nodes.state import DebateState, Turn
+from moot.retrievers.search import SCHOLARLY, resolve
 from pydantic import AfterValidator, Field
 
 POOL = "pool"
@@ -24,7 +26,7 @@ def _free_names(debaters: tuple[Agent, ...]) -> tuple[Agent, ...]:
     return debaters
 
 
-class PoolDebateSettings(SourcesSettings):
+class PoolDebateSettings(BudgetSettings, PoolSettings):
     """Settings of debates over evidence that all debaters share."""
 
     other_roles: ClassVar[frozenset[str]] = frozenset({"judge"})
@@ -46,7 +48,9 @@ class PoolDebateSettings(SourcesSettings):
 def pool_needs(settings: PoolDebateSettings) -> Needs:
     """What a debate over shared evidence uses."""
     speakers = {d.name: d.model for d in settings.debaters} | dict.fromkeys(settings.other_roles)
-    return needs_for(settings, speakers, (*settings.sources, *settings.fallback))
+    sources = settings.opened()
+    asked_by_keywords = any(resolve(name)[0] in SCHOLARLY for name in sources)
+    return needs_for(settings, speakers | ({POOL: None} if asked_by_keywords else {}), sources)
 
 
 def to_pool(state: DebateState, settings: SourcesSettings, name: str = POOL) -> Send | str:
@@ -54,7 +58,7 @@ def to_pool(state: DebateState, settings: SourcesSettings, name: str = POOL) -> 
     if state["error"]:
         return "close"
     reader = {"name": name, "retriever": list(settings.sources), "fallback": list(settings.fallback)}
-    return hand_over("retrieve", state, reader, new_turn(1, name, "retrieve"))
+    return hand_over("retrieve", state, reader, new_turn(1, name, "retrieve"), evidence=[])
 
 
 def latest(state: DebateState, names: Iterable[str]) -> list[Turn]:

@@ -241,18 +241,34 @@ def _lettered(task: Task) -> bool:
     return bool(task["labels"]) and task["labels"] == list(string.ascii_uppercase[: len(task["labels"])])
 
 
-def wording(task: Task) -> dict[str, str]:
-    """The words in which prompts speak of the task, so that they read naturally of claims and of questions."""
+CITE = (
+    "- In `citations`, name the evidence that carries your reasons: its `evidence_id` as given, and in `quote` a short "
+    "passage (5 to 25 words) copied word for word from its text. Quotes are checked, and readers see where one does "
+    "not stand there. Cite only what you were shown."
+)
+CITE_NOTHING = "- No evidence is given, so leave `citations` empty."
+
+
+def wording(task: Task, *, given: bool = False) -> dict[str, str]:
+    """The words in which prompts speak of the task, so that they read naturally of claims and of questions.
+
+    Args:
+        task: what an answer is.
+        given: whether evidence was given with the claim, so that prompts of those who look for none show it.
+    """
     asked = task["subject"] == "question"
+    asks = "what is the answer to this question" if asked else "what does the evidence above say about this claim"
     return {
         "labels": describe(task),
-        "labels_known": describe(task, evidence=False),
+        "labels_known": describe(task, evidence=given),
         "options": show_options(task),
         "subject": task["subject"],
         "work": "answer a question" if asked else "check a claim",
         "to_decide": "The question to answer:" if asked else "The claim to decide:",
-        "asks": "what is the answer to this question" if asked else "what does the evidence above say about this claim",
-        "holds": "what is the answer to this question" if asked else "what holds for this claim",
+        "asks": asks,
+        "holds": asks if asked or given else "what holds for this claim",
+        "basis": "the evidence in front of you" if given else "what you know",
+        "cite": CITE if given else CITE_NOTHING,
     }
 
 

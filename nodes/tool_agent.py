@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, NotRequired, cast
 
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
@@ -27,17 +27,18 @@ from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command, Send
+from moot.nodes.budget import is_spent
 from moot.nodes.fake import FakeChatModel
 from moot.nodes.replies import answer_reply, reply_schema
 from moot.nodes.respond import quote_check, with_answer
 from moot.nodes.retrieve import retrieve_node
 from moot.nodes.run import Node, Run
 from moot.nodes.settings import SourcesSettings
-from moot.nodes.show import show_claim, show_evidence, shown_ids
+from moot.nodes.show import show_claim, show_evidence, show_given, shown_ids
 from moot.nodes.single import AGENT
 from moot.nodes.speaker import find_objects, read_reply, text_of
 from moot.nodes.speakers import hand_over, new_turn
-from moot.nodes.state import DebateState, StepUpdate, Task, Turn
+from moot.nodes.state import DebateState, StepUpdate, StopReason, Task, Turn
 from moot.nodes.task import wording
 from moot.nodes.tool_calls import ACT, as_tool, calls_tools, malformed_call, number_of, offered, plan
 from moot.prompts import as_data, fill, load
@@ -50,15 +51,18 @@ class ToolAgentState(AgentState[Any], StepUpdate):
     messages: Annotated[list[AnyMessage], OmitFromOutput, add_messages]
     claim: Annotated[str, OmitFromOutput]
     task: Annotated[Task, OmitFromOutput]
+    budget: Annotated[dict[str, Any] | None, OmitFromOutput]
+    stop_reason: NotRequired[StopReason]
 
 
 def tool_agent(settings: type[SourcesSettings], prompt: str = "react/agent") -> CompiledStateGraph[Any, Any, Any, Any]:
     """An agent with the settings' sources as tools, as a subgraph; `to_tool_agent` sends a debate there.
 
     Every tool call is a turn (step ``act``, numbered from 1) with ``thought``, ``tool``, ``query``. After
-    ``max_tool_calls`` of them, those that could not be carried out included, the model is asked no more. A reply
-    without tool calls ends the loop: where it holds a usable answer that becomes the turn ``respond``, else its text
-    is that turn's ``thought``. Errors end the loop, too; what was found stays.
+    ``max_tool_calls`` of them, those that could not be carried out included, the model is asked no more; nor is it once
+    the budget is spent, which then is the debate's stop reason. A reply without tool calls ends the loop: where it
+    holds a usable answer that becomes the turn ``respond``, else its text is that turn's ``thought``. Errors end the
+    loop, too; what was found stays.
 
     Args:
         settings: the settings' class, with ``max_tool_calls`` beside the sources.
@@ -78,7 +82,8 @@ def to_tool_agent(state: DebateState) -> Send | str:
     """The agent begins, with nothing found."""
     if state["error"]:
         return "close"
-    return Send("agent", {"claim": state["claim"], "task": state["task"], "depth": state["depth"]})
+    known = {"claim": state["claim"], "task": state["task"], "evidence": state["evidence"]}
+    return Send("agent", {**known, "depth": state["depth"], "budget": state.get("budget")})
 
 
 def to_answer(state: DebateState) -> Send | str:
@@ -136,6 +141,8 @@ class Searching(AgentMiddleware[ToolAgentState, Any, Any]):
             tools = offered(run.settings.sources)
             if made >= most or not tools:
                 return {}
+            if is_spent(state):
+                return {"stop_reason": "budget_exhausted"}
             wanted = _wanted(request, run, tools, self.prompt)
             message = await (await run.speaker(AGENT)).converse(lambda chat: _send(chat, wanted, handler))
             if message is not None and calls_tools(message):
@@ -146,7 +153,7 @@ class Searching(AgentMiddleware[ToolAgentState, Any, Any]):
                 return {}
             return {"turns": [_last_turn(message, state, run)]}
 
-        node = Node(step, "model", self.defaults)
+        node = Node(step, "model", self.defaults, keeps_errors=True)
         update = await node({**state, "turns": [new_turn(1, AGENT, ACT)]}, request.runtime)
         messages = update.pop("messages", None) or [AIMessage("")]  # without a tool call, which ends the loop
         return ExtendedModelResponse(ModelResponse(messages), Command(update=update))
@@ -161,8 +168,8 @@ class Searching(AgentMiddleware[ToolAgentState, Any, Any]):
             debater = {"name": AGENT, "retriever": source, "fallback": run.settings.fallback}
             return await retrieve_node().step({**reader, "debater": debater}, run)
 
-        runtime = Runtime(context=request.runtime.context)
-        update = await Node(step, "tools", self.defaults)({**state, "turns": [turn]}, runtime)
+        runtime = Runtime(context=request.runtime.context, stream_writer=request.runtime.stream_writer)
+        update = await Node(step, "tools", self.defaults, keeps_errors=True)({**state, "turns": [turn]}, runtime)
         update.setdefault("turns", [{**turn, "retrieval": "failed"}])
         said = ToolMessage(_result(update), name=call["name"], tool_call_id=call["id"])
         return Command(update={**update, "messages": [said]})
@@ -172,8 +179,9 @@ def _wanted(request: ModelRequest[Any], run: Run, tools: Mapping[str, str], prom
     """What is sent: the prompt, the conversation so far, and the tools."""
     state = cast(ToolAgentState, request.state)
     schema = json.dumps(reply_schema(answer_reply(state["task"])))
-    values = wording(state["task"]) | {"claim": show_claim(state["claim"], state["task"]), "schema": schema}
-    instructions, data = fill(load(prompt), values | {"most": str(run.settings.max_tool_calls)})
+    shown = {"claim": show_claim(state["claim"], state["task"]), "given": show_given(state["evidence"])}
+    values = wording(state["task"]) | shown | {"schema": schema, "most": str(run.settings.max_tool_calls)}
+    instructions, data = fill(load(prompt), values)
     return request.override(
         system_message=SystemMessage(instructions),
         messages=[HumanMessage(data), *request.messages],

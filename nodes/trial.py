@@ -127,13 +127,14 @@ def to_sides(
 def to_one(to: str, state: TrialState | DebateState, speaker: Mapping[str, Any], turn: Turn, **more: Any) -> Send:
     """One speaker goes to a node with a turn, the phase and what the claim rests on."""
     known = {"phase": turn["phase"], "premises": state.get("premises") or premises_of(state["turns"]), "heard": []}
-    return hand_over(to, state, speaker, turn, **(known | more))  # type: ignore[arg-type]
+    return hand_over(to, state, speaker, turn, **({"evidence": []} | known | more))  # type: ignore[arg-type]
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
 
 
 def trial_node(
+    prompt: str,
     reply: type[R],
     ask: Ask[R],
     begin: Callable[[TrialState], Turn] = handed,
@@ -148,6 +149,7 @@ def trial_node(
     warned of too.
 
     Args:
+        prompt: the prompt's name.
         reply: what is said.
         ask: asks for it.
         begin: the turn; by default the one that was handed on.
@@ -171,7 +173,7 @@ def trial_node(
         fields = said.model_dump() | cited(said, exhibits, run.ledger)
         return {"turns": [{**turn, **fields, "scores": scores(said), "outcome": "ok"}]}
 
-    return Node(step)
+    return Node(step, prompts=(prompt,))
 
 
 def cited(said: Reply, shown: Sequence[Evidence], ledger: Ledger) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from moot.nodes.agree import agreed_answer, answers_of, closed_round, silence_of
+from moot.nodes.budget import rounds_or_budget
 from moot.nodes.run import Node, Run
 from moot.nodes.state import DebateState, StopReason, Vote
 from moot.retrievers.errors import ReplyError
@@ -43,8 +44,9 @@ def confidence_weight(confidence: float) -> float:
 
 
 def consensus_or_rounds(state: DebateState, settings: Any) -> StopReason:
-    """Why a debate ended that goes on until all agree."""
-    return "max_rounds" if agreed_answer(state["votes"]) is None else "consensus"
+    """Why a debate ended that goes on until all agree after a round; first answers, if they are round 0, end none."""
+    agreed = agreed_answer(state["votes"]) is not None and state["rounds"] > 0
+    return "consensus" if agreed else rounds_or_budget(state, settings)
 
 
 def vote_node(
@@ -102,4 +104,4 @@ def conclude_node(
         closed = await closed_round(state, run, by_text=by_text(run.settings))
         return closed | await vote.step({**state, **closed}, run)
 
-    return Node(step)
+    return Node(step, prompts=("tasks/equivalence",))

@@ -37,8 +37,12 @@ class WeighingSettings(RoundsSettings):
     recalibration: tuple[float, float, float] | None = Field(
         THRESHOLDS, description="Thresholds that confidences are recalibrated by, ascending; null for none."
     )
-    seed: int = Field(
-        0, ge=0, lt=2**31, description="Seed of a sparse graph that is drawn at random (evaluation none)."
+    seed: int | None = Field(
+        None,
+        ge=0,
+        le=2**31 - 1,
+        description="Sampling seed, where the endpoint takes one: each agent has its own, which follows from it. Also "
+        "that of a sparse graph that is drawn at random (evaluation none; null: 0).",
     )
 
     @field_validator("recalibration")
@@ -110,7 +114,7 @@ def weigh_node() -> Node:
             evaluation=settings.evaluation,
             thresholds=settings.recalibration,
             peer_scores=peer_means(scores_of(state, names)) if settings.evaluation == "peer" else None,
-            seed=settings.seed,
+            seed=settings.seed or 0,
             n=len(settings.agents),
         )
         history = {key: found.history[key] for key in ("reliability", "similarity")}

@@ -8,7 +8,9 @@ put between tags as data, and cannot close those tags.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from importlib import resources
 from string import Formatter
@@ -18,9 +20,27 @@ LOOKALIKES = str.maketrans({"<": "‹", ">": "›", "＜": "‹", "＞": "›", 
 """Angle brackets become others, one for one, so that data cannot open or close a tag and offsets stay."""
 
 
-@lru_cache(maxsize=256)
+_edited: ContextVar[Mapping[str, str] | None] = ContextVar("edited", default=None)
+
+
+@contextmanager
+def edited(prompts: Mapping[str, str]) -> Iterator[None]:
+    """While it lasts, `load` gives these texts for these names, and the shipped ones for others."""
+    before = _edited.set(prompts)
+    try:
+        yield
+    finally:
+        _edited.reset(before)
+
+
 def load(name: str) -> str:
-    """The prompt of that name, e.g. ``tool_mad/query``."""
+    """The prompt of that name, e.g. ``tool_mad/query``: as it was edited for the node that runs, else as shipped."""
+    return (_edited.get() or {}).get(name) or shipped(name)
+
+
+@lru_cache(maxsize=256)
+def shipped(name: str) -> str:
+    """The prompt of that name as its file has it."""
     folder, _, file = name.partition("/")
     return (resources.files("moot.prompts") / folder / f"{file}.md").read_text(encoding="utf-8")
 
@@ -38,6 +58,29 @@ def placeholders(prompt: str) -> frozenset[str]:
     if bad:
         raise ValueError(f"placeholders are plain names, not {bad[0]!r}; write a brace twice to mean the brace itself")
     return frozenset(names)
+
+
+def check_edited(name: str, text: str) -> str:
+    """A text that is to take a prompt's place, its lines as ours end.
+
+    It may leave out placeholders of the instructions, which are ours, but none of the data, which belong below the line.
+
+    Raises:
+        ValueError: it has no line of three dashes, or other placeholders than it may and must have.
+    """
+    text = text.replace("\r\n", "\n")
+    ours, _, data = shipped(name).partition("\n---\n")
+    instructions, dashes, shown = text.partition("\n---\n")
+    if not dashes:
+        raise ValueError("a prompt needs a line --- between its instructions and its data")
+    known, needed = placeholders(shipped(name)), placeholders(data)
+    if unknown := sorted(placeholders(text) - known):
+        raise ValueError(f"there is nothing to put for {{{unknown[0]}}}; known are {', '.join(sorted(known))}")
+    if missing := sorted(needed - placeholders(shown)):
+        raise ValueError(f"{{{missing[0]}}} is missing below the line ---, where what is judged stands")
+    if misplaced := sorted((needed - placeholders(ours)) & placeholders(instructions)):
+        raise ValueError(f"{{{misplaced[0]}}} belongs below the line ---, as it is nothing to be obeyed")
+    return text
 
 
 def fill(prompt: str, values: Mapping[str, str]) -> tuple[str, str]:

@@ -6,6 +6,7 @@ from moot.retrievers.errors import MootError, ReplyError, UserError, WorldError
 from moot.retrievers.evidence import Evidence, Retrieval, Retriever, make_evidence, merge_evidence
 from moot.retrievers.files import Passage, read_passages
 from moot.retrievers.gather import Finding, search_all
+from moot.retrievers.langchain_source import from_documents
 from moot.retrievers.normalise import Rules, normalise
 from moot.retrievers.search import open_retriever
 from moot.retrievers.stores import Manifest
@@ -25,6 +26,7 @@ __all__ = [
     "Rules",
     "UserError",
     "WorldError",
+    "from_documents",
     "index_passages",
     "known_corpora",
     "make_evidence",

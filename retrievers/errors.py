@@ -11,8 +11,10 @@ Every error says what happened, why, and what to do, in one text that can be sho
 from __future__ import annotations
 
 import os
-from typing import Literal
-from urllib.parse import quote, quote_plus
+import re
+from collections.abc import Mapping
+from typing import Literal, get_args
+from urllib.parse import quote, quote_plus, unquote
 
 from typing_extensions import TypedDict
 
@@ -27,12 +29,14 @@ USER_KINDS = frozenset(
         "invalid_corpus",
         "invalid_environment",
         "invalid_file",
+        "invalid_given",
         "invalid_setting",
         "invalid_task",
         "missing_file",
         "missing_key",
         "missing_package",
         "missing_settings",
+        "missing_state",
         "quota",
         "too_long",
         "unfinished_corpus",
@@ -47,6 +51,9 @@ USER_KINDS = frozenset(
     }
 )
 """Kinds of errors that the caller can mend; a stored error tells the two sides apart by its kind."""
+
+KEY_NAMES = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
+"""How variables that hold keys end."""
 
 Outcome = Literal["unparsed", "refused", "cut", "empty", "unquoted"]
 
@@ -112,10 +119,39 @@ class ReplyError(WorldError):
         super().__init__(detail, kind=outcome, retryable=True)
 
 
-def redact(text: str) -> str:
-    """The text without the value of any key that the environment holds (endpoints like to echo them)."""
-    keys = {v: n for n, v in os.environ.items() if n.endswith(("_API_KEY", "_TOKEN", "_SECRET")) and len(v) >= 8}
-    for value in sorted(keys, key=len, reverse=True):  # a key may begin with another one
-        for written in (value, quote(value, safe=""), quote_plus(value)):  # addresses hold it in other forms
-            text = text.replace(written, f"[{keys[value]}]")
+def error_of(record: ErrorRecord) -> MootError:
+    """The error that a result document stores."""
+    kind, detail = record["kind"], record["detail"]
+    if kind in USER_KINDS:
+        error: MootError = UserError(detail, kind=kind)
+    elif kind in get_args(Outcome):
+        error = ReplyError(detail, kind)  # type: ignore[arg-type]
+    else:
+        error = WorldError(detail, kind=kind, retryable=record["retryable"])
+    error.where = record["where"]
+    return error
+
+
+def held_keys() -> dict[str, str]:
+    """The keys that the environment holds, in all forms in which addresses write them, and their names; longest first.
+
+    A user's password in an address (``OPENAI_BASE_URL``, a proxy's) is one, too.
+    """
+    named = {value.strip(): name for name, value in os.environ.items() if name.endswith(KEY_NAMES)}
+    for name, value in os.environ.items():
+        if user := re.search(r"://[^:/@\s]*:([^/\s]+)@", value):
+            named[unquote(user[1])] = name
+    forms = {form: n for v, n in named.items() if len(v) >= 8 for form in (v, quote(v, safe=""), quote_plus(v))}
+    return {form: forms[form] for form in sorted(forms, key=len, reverse=True)}  # a key may begin with another one
+
+
+def redact(text: str, keys: Mapping[str, str] | None = None) -> str:
+    """The text without the value of any key that the environment holds (endpoints like to echo them).
+
+    Args:
+        text: what may hold keys.
+        keys: as `held_keys` gives them, where many texts are looked through.
+    """
+    for value, name in (held_keys() if keys is None else keys).items():
+        text = text.replace(value, f"[{name}]")
     return text

@@ -16,11 +16,14 @@ STANDINGS: tuple[Standing, ...] = get_args(Standing)
 
 UNTITLED = "(no title)"
 """The title of a piece that has none."""
+GIVEN = "given"
+"""In place of a retriever, an agent and a source: the piece was given with the claim."""
 
 
 class Retrieval(TypedDict):
     """One finding of a piece: by which query, how high it scored, and (once a debate holds it) who asked and when.
 
+    Of what was given with the claim ``retriever`` and ``agent`` are `GIVEN`, ``query`` is empty and ``round`` 0.
     ``score`` is the source's own: cosine similarity in [-1, 1] for dense search, the BM25 weight (0 or more) for
     lexical search, the weighted sum of both in [0, 1] for hybrid search, the vendor's figure for web search; null where
     the source gives none. ``rank`` counts from 1 in the source's own order, ``retrieved`` is the moment in ISO form.
@@ -119,15 +122,29 @@ def evidence_id(source: str, text: str) -> str:
 def make_evidence(
     *,
     text: str,
-    title: str,
-    source: str,
-    query: str,
-    score: float | None,
-    retriever: str,
+    title: str = "",
+    source: str = GIVEN,
+    query: str = "",
+    score: float | None = None,
+    retriever: str = GIVEN,
     url: str | None = None,
     published: str | None = None,
 ) -> Evidence:
-    """A piece as a source found it, cleaned and with its id."""
+    """A piece as a source found it, or as it is given; cleaned and with its id.
+
+    Args:
+        text: what it says.
+        title: its title, if it has one.
+        source: whose text it is; the id depends on it and on the text.
+        query: what it was found by.
+        score: the source's own figure for how well it fits (see `Retrieval`); None where there is none.
+        retriever: what found it, e.g. ``bm25:notes``.
+        url: its address.
+        published: when it was published, as the source says it.
+
+    Returns:
+        The piece, with one retrieval.
+    """
     text, source = clean(text), clean(source)
     piece: Evidence = {
         "id": evidence_id(source, text),
@@ -143,15 +160,20 @@ def make_evidence(
     return piece
 
 
-def merge_evidence(old: Iterable[Evidence] | None, new: Iterable[Evidence] | None) -> list[Evidence]:
+def given_in(evidence: Iterable[Evidence]) -> list[Evidence]:
+    """The pieces that were given with the claim."""
+    return [piece for piece in evidence if any(r["retriever"] == GIVEN for r in piece["retrievals"])]
+
+
+def merge_evidence(old: Iterable[Evidence] | None, new: Iterable[Evidence | None] | None) -> list[Evidence]:
     """Both lists in order, where one piece found twice is one piece with both retrievals (each finding once).
 
-    None in place of the new list begins anew.
+    None in place of the new list begins anew, and so does None as its first element, with what follows.
     """
-    if new is None:
-        return []
+    found = [None] if new is None else list(new)
+    before = () if found[:1] == [None] else old or ()
     merged: dict[str, Evidence] = {}
-    for piece in [*(old or ()), *new]:
+    for piece in [*before, *filter(None, found)]:
         known = merged.get(piece["id"])
         if known is None:
             merged[piece["id"]] = piece

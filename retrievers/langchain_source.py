@@ -11,13 +11,14 @@ import asyncio
 import math
 import os
 import sys
+from collections.abc import Iterable
 from datetime import date
 from operator import attrgetter
 from typing import Any
 
 from moot.retrievers.endpoint import DEFAULT_LIMITS, Limits
 from moot.retrievers.errors import UserError, WorldError, redact
-from moot.retrievers.evidence import Evidence, clean, make_evidence
+from moot.retrievers.evidence import Evidence, clean, make_evidence, merge_evidence
 from moot.retrievers.lazy import imported
 
 SEARCHES = ("asimilarity_search_with_relevance_scores", "asimilarity_search_with_score")
@@ -99,7 +100,7 @@ class LangChainRetriever:
         try:
             async with asyncio.timeout(self._limits.timeout):
                 found = await self._find(query, k)
-            pieces = [self._piece(query, document, score) for document, score in found[:k]]
+            pieces = [piece_of(document, query, score, self.name) for document, score in found[:k]]
         except TimeoutError as error:
             text = f"{self.name} found nothing in time. Try again, or raise the setting `timeout`."
             raise WorldError(text, kind="timeout", retryable=True) from error
@@ -118,16 +119,33 @@ class LangChainRetriever:
                 continue
         return [(document, None) for document in await self._tool.asimilarity_search(query, k=k)]
 
-    def _piece(self, query: str, document: Any, score: float | None) -> Evidence:
-        about = {name: value for name, value in document.metadata.items() if isinstance(value, str)}
-        dates = (document.metadata.get(name) for name in ("published", "date"))
-        return make_evidence(
-            text=document.page_content,
-            title=about.get("title", ""),
-            source=about.get("source") or self.name,
-            url=about.get("url"),
-            published=next((str(day) for day in dates if isinstance(day, str | int | date) and day), None),
-            query=query,
-            score=float(score) if score is not None and math.isfinite(score) else None,
-            retriever=self.name,
-        )
+
+def from_documents(documents: Iterable[Any], query: str = "", retriever: str = "documents") -> list[Evidence]:
+    """LangChain documents as evidence, for steps that read what your own graph has found.
+
+    Args:
+        documents: of their metadata ``title``, ``source``, ``url`` and ``published`` (or ``date``) are taken over.
+        query: what they were found by.
+        retriever: what found them; it is also their source where their metadata names none.
+
+    Returns:
+        One piece for each text and source, in their order; documents without text are left out.
+    """
+    pieces = [piece_of(document, query, None, retriever) for document in documents]
+    return merge_evidence(None, [piece for piece in pieces if piece["text"]])
+
+
+def piece_of(document: Any, query: str, score: float | None, retriever: str) -> Evidence:
+    """A LangChain document as a piece of evidence."""
+    about = {name: value for name, value in document.metadata.items() if isinstance(value, str)}
+    dates = (document.metadata.get(name) for name in ("published", "date"))
+    return make_evidence(
+        text=document.page_content,
+        title=about.get("title", ""),
+        source=about.get("source") or retriever,
+        url=about.get("url"),
+        published=next((str(day) for day in dates if isinstance(day, str | int | date) and day), None),
+        query=query,
+        score=float(score) if score is not None and math.isfinite(score) else None,
+        retriever=retriever,
+    )

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from moot.cli.main import result_schema
-from moot.cli.options import parse_settings
+from moot.cli.options import parse_settings, read_given
 from moot.graphs.tool_mad import ToolMadSettings
 from moot.retrievers.errors import UserError
 from pydantic import BaseModel, TypeAdapter
@@ -62,6 +62,23 @@ def test_json_is_the_document_and_nothing_else(start_stub: StartStub, tmp_path: 
     assert set(result_schema()["properties"]) == set(document)
 
 
+def test_texts_from_files_come_with_the_claim(tmp_path: Path) -> None:
+    letter, lines, out = tmp_path / "letter.md", tmp_path / "lines.jsonl", tmp_path / "verdict.json"
+    letter.write_text("# Heading\n\nOne paragraph.\n\nAnother.\n")
+    lines.write_text('{"text": "First.", "id": "a"}\n\n{"text": "Second\u2028line."}\n')
+    control = ["verify", CLAIM, "--graph", "standard_prompting", "--model", "fake:1", "--out", str(out)]
+    done = moot(*control, "--given", str(letter), "--given", str(lines))
+    assert "Given with it: 3 texts" in done.stdout, done.stderr
+    assert [(p["title"], p["text"]) for p in json.loads(out.read_text())["evidence"]] == [
+        ("letter", letter.read_text().strip()),
+        ("(no title)", "First."),
+        ("(no title)", "Second\u2028line."),
+    ]
+    lines.write_text('{"text": "First."}\n{"text"')
+    with pytest.raises(UserError, match="lines.jsonl, line 2: no valid JSON"):
+        read_given(lines)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
@@ -87,6 +104,8 @@ def test_json_is_the_document_and_nothing_else(start_stub: StartStub, tmp_path: 
         (["verify", CLAIM, "--task", "poetry"], 2, "task 'poetry' is unknown"),
         (["verify", CLAIM, "--labels", "true"], 2, "2 to 26"),
         (["verify", CLAIM, "--labels", "[1"], 2, "no valid JSON"),
+        (["verify", CLAIM, "--given", "/nowhere.txt"], 2, "/nowhere.txt cannot be read"),
+        (["verify", CLAIM, "--given", __file__], 2, "takes a .txt, .md or .jsonl file"),
         (["verify", CLAIM, "--preset", "medqs"], 2, "Did you mean medqa?"),
         (["index", "/nowhere", "--corpus", "mine"], 2, "no file or folder"),
         (["settings", "nothing"], 2, "no graph 'nothing'"),

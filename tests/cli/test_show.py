@@ -247,6 +247,11 @@ def test_votes_of_many_samples() -> None:
     assert lines == ["  Votes: yes from 10 of 12; no from answer 11; no answer from a.", "  The budget is used up."]
 
 
+def test_why_a_debate_stops_is_said_once() -> None:
+    cut = {"stop_reason": "budget_exhausted"}  # by a step of a subgraph, by the subgraph, at the end
+    assert shown(ReactSettings(), cut, cut, {"answer": "yes", **cut}) == ["  The budget is used up."]
+
+
 def test_texts_of_models_and_sources_stay_texts() -> None:
     nasty = "\x1b[31m[bold]red[/bold]\x07"
     clean = "[31m[bold]red[/bold]"

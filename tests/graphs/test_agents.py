@@ -74,6 +74,23 @@ async def test_a_society_votes_on_the_answers_of_the_last_round_alone(start_stub
         assert [vote["group"] is None for vote in document["votes"]] == [letter == "-" for letter in last]
 
 
+async def test_a_society_of_one_corrects_itself(start_stub: StartStub) -> None:
+    stub = start_stub(script("S", "R", "N"))
+    document = await debate("society_of_minds", agents=1, max_rounds=3)
+    assert outline(document) == ("done", "NOT ENOUGH INFO", "max_rounds", 3, 3, 3)
+    assert seen(stub, "agent-1") == ["", "a1r1", "a1r2"]  # its own last answer, and nothing else
+    for prompt in prompts(stub, "agent-1")[1:]:
+        assert prompt.count("(nobody else is heard)") == prompt.count("What you answered last:") == 1
+    again = await debate("society_of_minds", **{k: document["settings"][k] for k in ("agents", "min_agents")})
+    assert len(again["settings"]["agents"]) == 1  # settings that were filled in are still valid
+
+
+async def test_a_lone_agent_that_cannot_be_reached_leaves_nobody(start_stub: StartStub) -> None:
+    start_stub(script("x"))
+    document = await debate("society_of_minds", agents=1)
+    assert (document["status"], document["error"]["kind"]) == ("failed", "too_few_agents")
+
+
 # --- neighbors --------------------------------------------------------------------------------------------------------
 
 RINGS = {2: ["12", "12"], 3: ["123", "123", "123"], 5: ["125", "123", "234", "345", "145"]}

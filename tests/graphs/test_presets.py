@@ -13,7 +13,7 @@ from moot.graphs.tool_mad import graph
 from moot.nodes.task import TASKS
 from moot.retrievers import Passage, UserError, index_passages
 
-from tests.conftest import StartStub, says
+from tests.conftest import StartStub
 from tests.retrievers.conftest import Serve, serve
 from tests.retrievers.vendors import WORK
 
@@ -85,7 +85,7 @@ async def test_an_abstract_that_is_not_summarised_is_shown_itself(
 async def test_medqa_reads_the_users_pubmed_corpus(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start_stub([says("", "B")])
+    start_stub([{"match": "your `answer`", "fields": {"answer": "B", "citations": []}}])
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
     given = {"claim": "Which drug acts on the loop?", "options": ["aspirin", "furosemide"]}
     missing = await debate("medqa", given)

@@ -55,7 +55,7 @@ def test_a_vector_without_a_direction_has_no_cosine(claim: list[float], question
 
 
 @pytest.mark.parametrize(
-    ("f", "ar", "has_retriever", "passed"),
+    ("f", "ar", "has_evidence", "passed"),
     [
         (0.7, 0.8, True, True),  # both exactly met
         (0.6999, 0.8, True, False),
@@ -71,14 +71,14 @@ def test_a_vector_without_a_direction_has_no_cosine(claim: list[float], question
         (1.0, None, False, False),
     ],
 )
-def test_the_gate(f: float | None, ar: float | None, has_retriever: bool, passed: bool) -> None:
+def test_the_gate(f: float | None, ar: float | None, has_evidence: bool, passed: bool) -> None:
     scores = {"faithfulness": f, "answer_relevance": ar}
-    assert passes(scores, **THRESHOLDS, has_retriever=has_retriever) is passed
+    assert passes(scores, **THRESHOLDS, has_evidence=has_evidence) is passed
 
 
 def test_a_score_that_was_never_made_fails_the_gate() -> None:
-    assert not passes({}, **THRESHOLDS, has_retriever=True)
-    assert not passes({}, faithfulness=0, answer_relevance=0, has_retriever=False)
+    assert not passes({}, **THRESHOLDS, has_evidence=True)
+    assert not passes({}, faithfulness=0, answer_relevance=0, has_evidence=False)
 
 
 @pytest.mark.parametrize(

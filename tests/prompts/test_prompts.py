@@ -28,11 +28,11 @@ from moot.nodes.panel import analyse_consistency, judge_record
 from moot.nodes.query import formulate_query
 from moot.nodes.replies import Reply, StatementsReply, reply_schema
 from moot.nodes.respond import respond
-from moot.nodes.retrieve import find_keywords, summarise
+from moot.nodes.retrieve import find_keywords, summarise_evidence
 from moot.nodes.review import review, score_answer
 from moot.nodes.score import answer_relevance, faithfulness
 from moot.nodes.select import select_evidence
-from moot.nodes.show import show_claim, show_groups, show_heard
+from moot.nodes.show import show_claim, show_given, show_groups, show_heard
 from moot.nodes.speaker import Speaker
 from moot.nodes.state import Citation, Turn
 from moot.nodes.summarise import all_agree, sum_up, sum_up_round
@@ -113,7 +113,7 @@ class Material:
                 "source": text,
                 "url": text,
                 "published": text,
-                "retrievals": [],
+                "retrievals": [{"query": "", "score": None, "retriever": "given"}],
             }
         ]
 
@@ -146,14 +146,14 @@ async def tool_mad(given: Material, recorder: Recorder) -> None:
     await answer_relevance(text, text, recorder, Flat())
     await judge(text, TASK, turns, evidence, recorder, scores=scores)
     await find_keywords(text, TASK, text, recorder)
-    await summarise(text, TASK, evidence[0], recorder)
+    await summarise_evidence(text, TASK, evidence[0], recorder)
     await same_meaning(text, make_task("squad"), text, text, recorder)
 
 
 async def shared_evidence(given: Material, recorder: Recorder) -> None:
     """Every prompt of MADKE, standard MAD and RAG."""
     text, evidence, turns, own = given.text, given.evidence, given.turns, given.turn
-    await select_evidence(text, TASK, evidence, recorder, own=own)
+    await select_evidence(text, TASK, evidence, recorder, evidence=evidence, own=own)
     await respond(text, TASK, evidence, recorder, prompt="madke/answer", persona=text)
     await respond(text, TASK, evidence, recorder, opponents=turns, own=own, prompt="madke/revise", persona=text)
     await all_agree(text, TASK, turns, recorder)
@@ -167,33 +167,34 @@ async def one_agent(given: Material, recorder: Recorder) -> None:
     text, turn = given.text, given.turn
     for prompt, steps in (("standard_prompting/answer", False), ("chain_of_thought/answer", True)):
         shown = {"demonstrations": demonstrations(TASK, 1, steps=steps)}
-        await respond(text, TASK, [], recorder, direct=not steps, more=shown, prompt=prompt)
+        await respond(text, TASK, given.evidence, recorder, direct=not steps, more=shown, prompt=prompt)
     step: Turn = {**turn, "step": "act", "number": 1, "thought": text, "query": text, "evidence_ids": ["ev-1"]}
     thought = show_steps({"turns": [{**turn, "thought": text}], "steps": [step]}, None)
     await respond(text, TASK, given.evidence, recorder, more=thought, prompt="react/answer")
-    values = wording(TASK) | {"claim": show_claim(text, TASK), "most": "6", "schema": "(the schema)"}
+    shown = {"claim": show_claim(text, TASK), "given": show_given(given.evidence)}
+    values = wording(TASK) | shown | {"most": "6", "schema": "(the schema)"}
     recorder.seen.append(fill(load("react/agent"), values))
 
 
 async def many_agents(given: Material, recorder: Recorder) -> None:
     """Every prompt of the systems of many agents."""
-    text, turns, own = given.text, given.turns, given.turn
+    text, evidence, turns, own = given.text, given.evidence, given.turns, given.turn
     review_turn: Turn = {**own, "step": "review", "comment": text, "confidence": 7.0, "outcome": "ok"}
     summary_turn: Turn = {**own, "step": "summarise", "summary": text, "outcome": "ok"}
     heard = {"heard": f"{show_groups(turns, [0, None])}\n{show_heard([review_turn, summary_turn])}"}
-    await respond(text, TASK, [], recorder, prompt="agents/answer", confidence=True, persona=text)
+    await respond(text, TASK, evidence, recorder, prompt="agents/answer", confidence=True, persona=text)
     for prompt in ("agents/revise", "reconcile/revise", "peer_review/revise", "cortex_debate/revise"):
-        await respond(text, TASK, [], recorder, own=own, confidence=True, prompt=prompt, more=heard, persona=text)
-    await review(text, TASK, own, recorder, persona=text)
-    await score_answer(text, TASK, own, recorder, persona=text)
+        await respond(text, TASK, evidence, recorder, own=own, confidence=True, prompt=prompt, more=heard, persona=text)
+    await review(text, TASK, own, recorder, evidence=evidence, persona=text)
+    await score_answer(text, TASK, own, recorder, evidence=evidence, persona=text)
     for prompt in ("chat_eval/summary", "group_debate/summary"):
         await sum_up_round(text, TASK, turns, recorder, prompt)
     stance = {"stance": "You are for it."}
     await respond(
-        text, TASK, [], recorder, opponents=turns, own=own, more=stance, prompt="tit_for_tat/argue", persona=text
+        text, TASK, evidence, recorder, opponents=turns, own=own, more=stance, prompt="tit_for_tat/argue", persona=text
     )
-    await moderate(text, TASK, turns, recorder)
-    await judge(text, TASK, turns, [], recorder, prompt="tit_for_tat/judge")
+    await moderate(text, TASK, turns, recorder, evidence=evidence)
+    await judge(text, TASK, turns, evidence, recorder, prompt="tit_for_tat/judge")
 
 
 async def trial(given: Material, recorder: Recorder) -> None:

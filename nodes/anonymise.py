@@ -1,0 +1,64 @@
+"""Keeps keys out of what leaves this process as a trace.
+
+What is hidden: the values of keys that the environment holds, wherever they stand; what a field holds whose name says
+that it is a secret (``api_key``, ``authorization``); and in any text what looks like a key, a value given to such a
+name, or a user in an address. LangSmith's own rules are not used: one of them takes quadratic time, which a document
+that somebody else wrote can turn into hours.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import date
+from numbers import Number
+from typing import Any
+from uuid import UUID
+
+from moot.retrievers.errors import held_keys, redact
+
+HIDDEN = "[hidden]"
+
+SECRET_NAME = re.compile(r"(?:key|token|secret|passw(?:or)?d|authorization|cookie|credentials?)$", re.IGNORECASE)
+"""Names of fields whose texts are secrets."""
+SECRETS = (
+    re.compile(r"()\b(?:sk|pk|rk|tvly|ls|lsv2|gh[opsu]|github|glpat|hf|xox[abps])[-_][\w-]{16,}"),
+    re.compile(r"()\b(?:AKIA[0-9A-Z]{16}|AIza[\w-]{35})"),
+    re.compile(r"(\bbearer\s{1,9})(?=\S{0,200}\d)[\w.~+/=-]{16,}", re.IGNORECASE),
+    re.compile(
+        r"((?<![a-z0-9])(?:(?:api|access|secret|private)[-_]?key|token|secret|password|passwd|authorization)[\"']?"
+        r"\s{0,9}[=:]\s{0,9}[\"']?(?:(?:basic|bearer|token)\s{1,9})?)[^\s\"'&,;]{6,}",
+        re.IGNORECASE,
+    ),
+    re.compile(r"(://)[^\s/]+(?=@)"),
+)
+"""What looks like a secret in a text, after what may stay of it. Each takes time in proportion to the text."""
+
+PLAIN = (Number, date, UUID, type(None))
+
+
+def anonymised(value: Any) -> Any:
+    """A copy of plain data in which nothing is a key any more; of other objects what `repr` says."""
+    return _without(value, held_keys(), secret=False)
+
+
+def _without(value: Any, keys: Mapping[str, str], *, secret: bool) -> Any:
+    if isinstance(value, str):
+        return HIDDEN if secret and value else _text(value, keys)
+    if isinstance(value, PLAIN):
+        return value
+    if isinstance(value, Mapping):
+        return {
+            _text(str(name), keys): _without(of, keys, secret=secret or bool(SECRET_NAME.search(str(name))))
+            for name, of in value.items()
+        }
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_without(of, keys, secret=secret) for of in value]
+    return _without(repr(value), keys, secret=secret)
+
+
+def _text(text: str, keys: Mapping[str, str]) -> str:
+    text = redact(text, keys)
+    for secret in SECRETS:
+        text = secret.sub(rf"\g<1>{HIDDEN}", text)
+    return text

@@ -1,0 +1,160 @@
+"""Traces of debates in LangSmith: a client that lets no key out, what a trace says of the whole debate, and its scores.
+
+Tracing is switched on by LangSmith's own variables (``LANGSMITH_TRACING``, ``LANGSMITH_API_KEY``,
+``LANGSMITH_ENDPOINT``, ``LANGSMITH_PROJECT``). A client that somebody else has set (`langsmith.configure`) stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from importlib.metadata import version
+from threading import Thread
+from typing import Any
+
+import langsmith
+from langgraph.graph.state import CompiledStateGraph
+from langsmith import RunTree, run_trees
+from langsmith.utils import LangSmithError, tracing_is_enabled
+from moot.nodes.anonymise import anonymised
+from moot.nodes.prices import Price, costs_of, price_of, read_prices
+from moot.nodes.trace import graph_run, note
+
+log = logging.getLogger(__name__)
+
+ELSEWHERE = ("name", "tags", "events", "extra", "serialized")
+"""Parts of a run that LangSmith's anonymiser does not see, or only in part."""
+SCALES = {"consistency": 10}
+"""Parts of a confidence that are scores of the debate, and the most that they can be."""
+
+
+class Client(langsmith.Client):
+    """LangSmith's client, for runs without keys and with the costs of `prices`."""
+
+    def __init__(self) -> None:
+        super().__init__(anonymizer=anonymised)
+        self.prices: Mapping[str, Price] = {}
+
+    def create_run(self, name: str, inputs: dict[str, Any], run_type: Any, **more: Any) -> None:
+        """As LangSmith's."""
+        super().create_run(anonymised(name), inputs, run_type, **self._fit(more))
+
+    def update_run(self, run_id: Any, **more: Any) -> None:
+        """As LangSmith's."""
+        super().update_run(run_id, **self._fit(more))
+
+    def _fit(self, run: dict[str, Any]) -> dict[str, Any]:
+        clean = run | {part: anonymised(run[part]) for part in ELSEWHERE if run.get(part)}
+        metadata = (clean.get("extra") or {}).get("metadata") or {}
+        if usage := metadata.get("usage_metadata"):
+            metadata["usage_metadata"] = with_costs(usage, price_of(metadata.get("model", ""), self.prices))
+        return clean
+
+
+def with_costs(usage: dict[str, Any], price: Price | None) -> dict[str, Any]:
+    """A call's tokens with what they cost, in USD, under the names that LangSmith sums; as it is without a price."""
+    if price is None:
+        return usage
+    read, written = costs_of(usage["input_tokens"], usage["output_tokens"], price)
+    return {**usage, "input_cost": read, "output_cost": written, "total_cost": read + written}
+
+
+def guard() -> None:
+    """Makes the client that keeps keys the one of this process, where debates are traced and nobody has set another."""
+    if run_trees._CLIENT is None and tracing_is_enabled():  # what is public would make LangSmith's own
+        langsmith.configure(client=Client())
+
+
+class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
+    """A compiled graph that is guarded before its first run begins."""
+
+    def stream(self, *given: Any, **options: Any) -> Iterator[Any]:  # type: ignore[override]
+        """As LangGraph's."""
+        guard()
+        return super().stream(*given, **options)
+
+    def astream(self, *given: Any, **options: Any) -> Any:
+        """As LangGraph's."""
+        guard()
+        return super().astream(*given, **options)
+
+
+def traced(graph: CompiledStateGraph[Any, Any, Any, Any], tag: str) -> TracedGraph:
+    """A graph all of whose runs have a tag."""
+    parts = {name: part for name, part in vars(graph).items() if name != "__orig_class__"}
+    return TracedGraph(**parts).with_config(tags=[tag] if tag else [])
+
+
+# --- what a trace says of a debate ------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def versions() -> dict[str, str]:
+    """The versions that a result may depend on."""
+    return {f"{name}_version": version(name) for name in ("moot", "langgraph")}
+
+
+async def describe(document: Mapping[str, Any]) -> None:
+    """The run of a debate that begins says which system it is, with which settings; its calls will have costs.
+
+    Raises:
+        UserError: the file of prices cannot be read.
+    """
+    if (run := graph_run()) is None:
+        return
+    settings = document["settings"]
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+    facts = {"graph": document["graph"], "settings_hash": digest, "corpus": settings.get("corpus"), **versions()}
+    note(run, {name: fact for name, fact in facts.items() if fact is not None})
+    if isinstance(run.client, Client):
+        run.client.prices = await asyncio.to_thread(read_prices)
+
+
+def conclude(document: Mapping[str, Any]) -> None:
+    """The run of a debate that ends says what was read and how it ended, and gets the debate's scores as feedback."""
+    if (run := graph_run()) is None:
+        return
+    read = sorted({reading["retriever"] for reading in document["corpora"]})
+    note(run, {"status": document["status"], "stop_reason": document["stop_reason"], "corpora": read})
+    if scores := list(scores_of(document)):
+        sending = Thread(target=send_scores, args=(run, scores), name=SENDING, daemon=True)
+        sending.start()  # it may wait for the server
+
+
+SENDING = "moot-scores"
+"""The name of threads that send scores."""
+
+
+def scores_of(document: Mapping[str, Any]) -> Iterator[tuple[str, float, str | None]]:
+    """A debate's scores as feedback: key, score from 0 to 1 (a cosine from -1), whose or of what; none that is null."""
+    for agent, scores in document["scores"].items():
+        yield from ((key, score, agent) for key, score in scores.items() if score is not None)
+    for key, most in SCALES.items():
+        if (score := (document["confidence_parts"] or {}).get(key)) is not None:
+            yield key, score / most, f"{score:g} of {most}"
+    if document["confidence"] is not None:
+        yield "confidence", document["confidence"], None
+
+
+def send_scores(run: RunTree, scores: list[tuple[str, float, str | None]]) -> None:
+    """Sends feedback on a run. Blocking."""
+    try:
+        run.client.flush()  # the project is there when its first run has arrived
+        project = run.client.read_project(project_name=run.session_name).id
+        for key, score, comment in scores:
+            run.client.create_feedback(
+                run.id, key, score=score, comment=comment, trace_id=run.trace_id, session_id=project
+            )
+    except LangSmithError as error:
+        log.warning("The scores of %s could not be sent to LangSmith: %s", run.name, error)
+
+
+def finish(seconds: float) -> bool:
+    """Waits so long at most until all traces are sent; whether they are."""
+    deadline = time.monotonic() + seconds
+    ...

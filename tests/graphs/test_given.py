@@ -1,0 +1,134 @@
+"""Texts that are given with a claim: every system shows them, cites them, and forgets them when the debate is over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from moot.graphs import DESCRIPTIONS, load_graph
+from moot.graphs.standard_prompting import builder
+from moot.nodes.given import LONGEST_GIVEN, MOST_GIVEN, check_given
+from moot.retrievers.errors import UserError
+from moot.retrievers.evidence import evidence_id
+
+from tests.conftest import StartStub, free_port
+
+CLAIM = "The bells of the old mill ring at noon."
+QUOTE = "the miller rang its two bells every day at noon"
+ONLY_THERE = "Nobody in the valley owned a watch"
+LETTER = {
+    "id": "letter-1",
+    "title": "A letter from the mill",
+    "text": f"{ONLY_THERE}, so {QUOTE}.",
+    "source": "parish archive",
+    "published": "May 3, 1871",
+}
+CITES = {"citations": [{"evidence_id": "letter-1", "quote": QUOTE}]}
+ADMITS = {"relevance": 1, "credibility": 1}
+"""What an arbiter finds, so that a trial's counsel read everything."""
+ANSWERING = ("your `answer`", "When you stop", "your `argument`", "your `verdict`", "`preferred`, if any", "to review:")
+"""What tells the prompts of those who answer, argue, decide or judge an answer."""
+READING = ("your `answer`", "When you stop", "your `argument`")
+
+
+def evidence_of(document: dict[str, Any]) -> list[str]:
+    """Ids of what was given."""
+    return [p["id"] for p in document["evidence"] if any(r["retriever"] == "given" for r in p["retrievals"])]
+
+
+@pytest.mark.parametrize("name", DESCRIPTIONS)
+async def test_everybody_who_answers_reads_what_is_given(
+    start_stub: StartStub, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    stub = start_stub([{"fields": {**CITES, **ADMITS}}])
+    monkeypatch.setenv("WIKIPEDIA_BASE_URL", f"http://127.0.0.1:{free_port()}")  # nobody listens: stand-ins are read
+    system = load_graph(name)
+    chosen = system.settings.model_validate(
+        {"model": "openai:stub", "embedder": "openai:stub-embedding", "attempts": 1}
+    )
+    document = await system.graph.ainvoke({"claim": CLAIM, "given": [LETTER]}, context=chosen)
+    assert (document["status"], document["error"]) == ("done", None)
+
+    asked = [p for p in stub.prompts() if any(part in p for part in ANSWERING)]
+    assert any(part in p for p in asked for part in READING)
+    for prompt in asked:
+        assert prompt.count(ONLY_THERE) == 1, prompt
+        assert '<evidence id="letter-1"' in prompt
+        assert "No evidence is given" not in prompt
+        assert "from what you know" not in prompt
+        assert "SUPPORTS - the claim is true" not in prompt
+
+    letter = document["evidence"][0]
+    assert (letter["id"], letter["text"], letter["published"]) == ("letter-1", LETTER["text"], "1871-05-03")
+    given = {"query": "", "score": None, "retriever": "given", "round": 0, "agent": "given"}
+    assert letter["retrievals"][0] == given
+    if name == "proclaim":  # where it has to be admitted first
+        assert (letter["pool"], letter["status"], letter["weight"]) == ("given", "admitted", 1)
+    said = [turn for turn in document["turns"] if turn.get("citations")]
+    assert said
+    for turn in said:
+        assert "letter-1" in turn["evidence_ids"]
+        assert all(c["verified"] and not c["fabricated"] for c in turn["citations"])
+
+
+async def test_the_next_debate_on_a_thread_does_not_inherit_it(start_stub: StartStub) -> None:
+    stub = start_stub([{"fields": {"citations": []}}])
+    kept, settings = builder.compile(checkpointer=InMemorySaver()), load_graph("standard_prompting").settings
+
+    async def on_thread(**asked: Any) -> dict[str, Any]:
+        config: Any = {"configurable": {"thread_id": "one"}}
+        document: dict[str, Any] = await kept.ainvoke(asked, config, context=settings(model="openai:stub"))
+        return document
+
+    assert evidence_of(await on_thread(claim=CLAIM, given=[LETTER])) == ["letter-1"]
+    refused = await on_thread(claim=CLAIM, given=[{"title": "without a text"}])
+    assert (refused["status"], refused["error"]["kind"], refused["evidence"]) == ("failed", "invalid_given", [])
+    assert (await on_thread(claim=CLAIM))["evidence"] == []
+    assert evidence_of(await on_thread(claim=CLAIM, given=[{"text": "Another."}])) == [evidence_id("given", "Another.")]
+    first, second, third = stub.prompts()
+    assert ONLY_THERE in first
+    assert ONLY_THERE not in second + third
+    assert "No evidence is given" in second
+    assert "the evidence" not in second
+
+
+WRONG: dict[str, tuple[Any, str]] = {
+    "no list": ({"text": "One."}, "valid list"),
+    "a text alone": ("One.", "valid list"),
+    "no object": (["One."], "text 1: .*dictionary"),
+    "no text": ([LETTER, {"title": "x"}], "text 2, text: Field required"),
+    "another type": ([{"text": 3}], "text 1, text: .*string"),
+    "white space": ([{"text": " \n\u200b"}], "text 1 holds nothing"),
+    "half a character": ([{"text": "\ud800"}], "text 1, text: "),
+    "an id that breaks out": ([{"text": "One.", "id": 'a"><b'}], "text 1, id: "),
+    "one id twice": ([{"text": "One.", "id": "a"}, {"text": "Two.", "id": "a"}], "two different texts have the id a"),
+    "a long title": ([{"text": "One.", "title": "x" * 5000}], "text 1, title: .*at most 4000"),
+    "too many": ([{"text": "One."}] * (MOST_GIVEN + 1), "there are 201 texts"),
+    "too long": (
+        [{"text": "x" * (LONGEST_GIVEN // 2)}, {"text": "y" * (LONGEST_GIVEN // 2 + 1)}],
+        "400,001 characters",
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_cannot_be_used_is_refused(wrong: str) -> None:
+    given, problem = WRONG[wrong]
+    with pytest.raises(UserError, match=rf"`given` cannot be used: .*{problem}.*at most 200 objects") as refused:
+        check_given(given)
+    assert refused.value.kind == "invalid_given"
+
+
+def test_what_is_given_has_the_id_that_found_evidence_would_have() -> None:
+    assert check_given(None) == check_given([]) == []
+    document = {"id": "ev-1", "title": "", "text": "One.", "source": "shelf", "retrievals": [{}], "truncated": True}
+    (piece,) = check_given([document, document])  # evidence of a result document can be given as it is
+    assert (piece["id"], piece["title"], piece["source"], "truncated" in piece) == (
+        "ev-1",
+        "(no title)",
+        "shelf",
+        False,
+    )
+    (piece,) = check_given([{"text": " One.\r\n", "source": "shelf", "id": None}])
+    assert (piece["id"], piece["text"]) == (evidence_id("shelf", "One."), "One.")

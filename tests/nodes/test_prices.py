@@ -1,0 +1,133 @@
+"""Prices of models: the table, a file of one's own over it, and what calls cost."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from moot.nodes.prices import cost_of, price_of, read_prices
+from moot.retrievers.errors import UserError
+
+TABLE = (Path(__file__).parents[2] / "nodes" / "prices.jsonl").read_text(encoding="utf-8").splitlines()
+MINI, FULL, FAKE = "openai:gpt-4o-mini", "openai:gpt-4o", "fake:1"
+
+
+def call(model: str, prompt: int | None, completion: int | None, outcome: str = "ok") -> Any:
+    return {"model": model, "prompt_tokens": prompt, "completion_tokens": completion, "outcome": outcome}
+
+
+@pytest.fixture(autouse=True)
+def _no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MOOT_PRICES", raising=False)
+
+
+@pytest.mark.parametrize("line", TABLE)
+def test_each_line_says_of_when_it_is(line: str) -> None:
+    entry: dict[str, Any] = json.loads(line)
+    assert set(entry) == {"model", "input", "output", "as_of", "source"}
+    assert 0 < entry["input"] < entry["output"] < 100
+    assert entry["source"].startswith("https://")
+    datetime.strptime(entry["as_of"], "%Y-%m")
+    assert read_prices()[entry["model"]] == {"input": entry["input"], "output": entry["output"]}
+
+
+def test_nothing_is_free_that_nobody_priced() -> None:
+    local = ("embedded:smollm2-135m", "ollama:llama3.2", "vllm:Qwen/Qwen3-8B", FAKE)
+    assert [price_of(model, read_prices()) for model in local] == [None] * len(local)
+
+
+@pytest.mark.parametrize(
+    ("model", "as_if"),
+    [
+        (f"{MINI}-2024-07-18", MINI),
+        (f"{FULL}-2024-11-20", FULL),
+        (f"{FULL}-2024-05-13", None),  # it has a price of its own
+        (f"{FULL}-mini-audio", None),
+        (f"{FULL}-0513", None),
+        ("ollama:gpt-4o", None),
+    ],
+)
+def test_a_snapshot_costs_what_its_model_costs(model: str, as_if: str | None) -> None:
+    prices = read_prices()
+    assert price_of(model, prices) == (prices[as_if] if as_if else prices.get(model))
+
+
+@pytest.mark.parametrize(
+    ("calls", "cost"),
+    [
+        ([], 0.0),
+        # 1,000 x 0.15 + 200 x 0.60 + 4,000 x 2.50 + 100 x 10, all by the million
+        ([call(MINI, 1000, 200), call(FULL, 4000, 100)], 0.01127),
+        ([call(f"{MINI}-2024-07-18", 1000, 200, "cut")], 0.00027),
+        ([call(MINI, 1000, 200), call(FAKE, None, None, "failed"), call(MINI, None, None, "failed")], 0.00027),
+        ([call(MINI, 1000, 0, "failed")], 0.00015),
+        ([call(MINI, 1000, 200), call(FAKE, 5, 5)], None),
+        ([call(FAKE, 5, 5, "failed")], None),
+        ([call(MINI, 1000, 200), call(MINI, None, None)], None),
+        ([call(MINI, 0, 0)], None),  # what an endpoint says that counts nothing
+        ([call(MINI, 10, None)], None),
+    ],
+)
+def test_what_calls_cost(calls: list[Any], cost: float | None) -> None:
+    assert cost_of(calls, read_prices()) == (None if cost is None else pytest.approx(cost, rel=1e-12))
+
+
+@given(st.lists(st.tuples(st.sampled_from([MINI, FULL]), st.integers(1, 10**6), st.integers(0, 10**6)), max_size=20))
+def test_a_cost_is_the_sum_of_its_parts(made: list[tuple[str, int, int]]) -> None:
+    prices, calls = read_prices(), [call(*one) for one in made]
+    parts = [cost_of([one], prices) for one in calls]
+    assert all(part is not None and part > 0 for part in parts)
+    assert cost_of(calls, prices) == pytest.approx(sum(part or 0 for part in parts))
+    assert cost_of([*calls, call(FAKE, 1, 1)], prices) is None
+
+
+def test_a_file_of_ones_own_has_the_last_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / "mine.jsonl"
+    lines = [{"model": MINI, "input": 1, "output": 2.5, "note": "ours"}, {"model": FAKE, "input": 0, "output": 0}]
+    own.write_text("\ufeff" + "\n\n".join(map(json.dumps, lines)))
+    monkeypatch.setenv("MOOT_PRICES", str(own))
+    shipped = {json.loads(line)["model"] for line in TABLE}
+    assert read_prices() == read_prices(own)
+    assert set(read_prices()) == shipped | {FAKE}
+    assert cost_of([call(MINI, 1000, 200), call(FAKE, 10, 10)], read_prices()) == pytest.approx(0.0015)
+    monkeypatch.delenv("MOOT_PRICES")
+    assert read_prices()[MINI] == {"input": 0.15, "output": 0.6}
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('{"model": "openai:x", "input": -1, "output": 1}', "input"),
+        ('{"model": "openai:x", "input": 1, "output": NaN}', "output"),
+        ('{"model": "openai:x", "input": 1, "output": 1e999}', "output"),
+        ('{"model": "openai:x", "input": "1", "output": 1}', "input"),
+        ('{"model": "openai:x", "input": true, "output": 1}', "input"),
+        ('{"model": "openai:x", "input": null, "output": 1}', "input"),
+        ('{"model": "openai:x", "input": 1}', "output"),
+        ('{"model": "x", "input": 1, "output": 1}', "model"),
+        ('{"model": "openai:x", "input": 1, "output": 1, "cached": 1}', "cached"),
+        ('["openai:x", 1, 1]', "object"),
+        ('{"model": "openai:x", ', "JSON"),
+        ('{"model": "openai:first", "input": 1, "output": 1}', "already"),
+    ],
+)
+def test_what_is_no_price_is_refused_with_its_line(tmp_path: Path, line: str, said: str) -> None:
+    own = tmp_path / "mine.jsonl"
+    own.write_text(f'{{"model": "openai:first", "input": 1, "output": 1}}\n\n{line}\n')
+    with pytest.raises(UserError, match=rf"mine\.jsonl, line 3: .*{said}") as caught:
+        read_prices(own)
+    assert caught.value.kind == "invalid_file"
+
+
+def test_what_cannot_be_read(tmp_path: Path) -> None:
+    binary = tmp_path / "binary.jsonl"
+    binary.write_bytes(b"\xff\xfe\x00{")
+    for path, kind in ((tmp_path / "none.jsonl", "missing_file"), (tmp_path, "invalid_file"), (binary, "invalid_file")):
+        with pytest.raises(UserError, match=path.name) as caught:
+            read_prices(path)
+        assert caught.value.kind == kind
