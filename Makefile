@@ -34,6 +34,7 @@ bench: setup
 	$(BIN)/python -m tests.benchmarks.latency
 	$(BIN)/python -m tests.benchmarks.agents
 	$(BIN)/python -m tests.benchmarks.trial
+	$(BIN)/python -m tests.benchmarks.evaluation
 	$(BIN)/python tests/benchmarks/retrieval.py
 
 clean:

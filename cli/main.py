@@ -53,6 +53,13 @@ def verify(
     option: Annotated[
         list[str] | None, typer.Option(help="An option of a multiple-choice question. Repeatable.")
     ] = None,
+    given: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A text that comes with the claim: a .txt or .md file, or a .jsonl file of objects with `text`. "
+            "Repeatable."
+        ),
+    ] = None,
     model: Annotated[str | None, typer.Option(help="Model of all roles, as provider:name.")] = None,
     settings: Annotated[
         list[str] | None,
@@ -63,7 +70,7 @@ def verify(
     out: Annotated[Path | None, typer.Option(help="Write the result document to this file.")] = None,
 ) -> None:
     """Debate a claim and say the verdict, with what it rests on."""
-    from moot.cli.options import parse_labels, parse_settings
+    from moot.cli.options import parse_labels, parse_settings, read_given
     from moot.cli.verify import debate
     from moot.graphs import load_graph
     from moot.graphs.presets import load_preset
@@ -72,8 +79,9 @@ def verify(
     system = load_graph(graph or bundle.graph)
     named = {k: v for k, v in {"model": model, "corpus": corpus}.items() if v is not None}
     chosen = parse_settings(system.settings, settings or [], {**bundle.settings, **named})
-    given = {"claim": claim, "task": task or bundle.task, "labels": parse_labels(labels), "options": option}
-    raise SystemExit(debate(system, given, chosen, as_json=as_json, out=out))
+    asked = {"claim": claim, "task": task or bundle.task, "labels": parse_labels(labels), "options": option}
+    texts = [text for path in given or [] for text in read_given(path)]
+    raise SystemExit(debate(system, {**asked, "given": texts}, chosen, as_json=as_json, out=out))
 
 
 @app.command()
@@ -159,6 +167,80 @@ def eval_retrieval(
     scopes = SCOPES if union is None else SCOPES[1:] if union else SCOPES[:1]
     options = Options(data, split, qrels or [], source or [], scopes, embedder, against)
     evaluate_retrieval(options, as_json=as_json, out=out)
+
+
+@evaluations.command("tasks")
+def eval_tasks() -> None:
+    """List the benchmarks: their licences, where to get them, and the files that are looked for."""
+    from moot.cli.tables import benchmarks_table, show
+
+    show(benchmarks_table())
+
+
+@evaluations.command("run")
+def eval_run(
+    plan: Annotated[Path | None, typer.Argument(help="A plan in YAML: graphs, tasks, models, seeds.")] = None,
+    graph: Annotated[list[str] | None, typer.Option(help="A debate system. Repeatable.")] = None,
+    task: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=PATH", help="A benchmark and its file or folder; NAME for the Hub. Repeatable."),
+    ] = None,
+    model: Annotated[list[str] | None, typer.Option(help="Model of all roles, as provider:name. Repeatable.")] = None,
+    seed: Annotated[list[int] | None, typer.Option(help="A sampling seed: a run each. Repeatable.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting of every system that has it. Repeatable."),
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="How many items of each benchmark at most.")] = None,
+    sample_seed: Annotated[
+        int | None, typer.Option(help="Draws the items at random.", show_default="the first ones")
+    ] = None,
+    judge: Annotated[str | None, typer.Option(help="A model that says whether answers in words are right.")] = None,
+    controls: Annotated[
+        bool, typer.Option("--controls", help="Measure each debate's controls beside it, at its own cost.")
+    ] = False,
+    logs: Annotated[Path, typer.Option(help="The folder of Inspect's logs.")] = Path("logs"),
+    at_once: Annotated[int, typer.Option(min=1, max=1000, help="Samples in flight.")] = 16,
+    time_limit: Annotated[int | None, typer.Option(min=1, help="Seconds that a sample may take.")] = None,
+    retry_on_error: Annotated[int, typer.Option(min=0, help="How often a failed sample is tried again at once.")] = 0,
+    fail_on_error: Annotated[
+        float | None, typer.Option(min=0, help="Failed samples, or their share, with which a run is given up.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")] = False,
+) -> None:
+    """Measure debate systems on benchmarks. Interrupted or killed, the same command goes on where it was."""
+    from moot.cli.options import parse_pairs
+    from moot.cli.run import evaluate, plan_of
+    from moot.evals.runs import Limits
+
+    several = {"models": tuple(model or ()), "seeds": tuple(seed or ()), "limit": limit, "sample_seed": sample_seed}
+    wanted = plan_of(
+        plan, graph or [], task or [], parse_pairs(settings or []), **several, judge=judge, controls=controls
+    )
+    limits = Limits(at_once, time_limit, retry_on_error, fail_on_error)
+    raise SystemExit(evaluate(wanted, logs, limits, as_json=as_json))
+
+
+@evaluations.command("compare")
+def eval_compare(
+    logs: Annotated[list[Path], typer.Argument(help="Inspect's .eval logs, and folders of them.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Write Markdown, HTML, CSV files and pictures to this folder.")
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            help="Test systems against this system, or each against its own control of this kind.",
+            show_default="its self_consistency of as many tokens, else the first system",
+        ),
+    ] = None,
+    prices: Annotated[Path | None, typer.Option(help="A file of prices by model, over those of moot.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")] = False,
+) -> None:
+    """Compare the systems in logs: scores with intervals, paired tests, costs, calibration, rounds, judges."""
+    from moot.cli.compare import compare_logs
+
+    compare_logs(logs, out=out, against=against, prices=prices, as_json=as_json)
 
 
 @evaluations.command("power")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from moot.nodes.settings import Settings
+from moot.nodes.settings import Settings, checked_settings
 from moot.retrievers.errors import UserError
-from pydantic import ValidationError
+from moot.retrievers.files import READERS
 
 
 def parse_settings(kind: type[Settings], pairs: Sequence[str], given: dict[str, Any]) -> Settings:
@@ -23,18 +24,24 @@ def parse_settings(kind: type[Settings], pairs: Sequence[str], given: dict[str, 
     Raises:
         UserError: no ``=``, an unknown setting, a value out of its range.
     """
-    values: dict[str, Any] = copy.deepcopy(given)
-    defaults = kind().model_dump(mode="json")
+    return checked_settings(kind, parse_pairs(pairs, given, kind().model_dump(mode="json")))
+
+
+def parse_pairs(
+    pairs: Sequence[str], given: Mapping[str, Any] | None = None, defaults: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Plain values from ``KEY=VALUE`` pairs, over those that are given; ``defaults`` are what dotted keys reach into.
+
+    Raises:
+        UserError: no ``=``, or a dotted key that reaches nothing.
+    """
+    values: dict[str, Any] = copy.deepcopy(dict(given or {}))
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals or not key.strip():
             raise UserError(f"--set takes KEY=VALUE, not {pair!r}.", kind="invalid_setting")
-        put(values, key.strip(), text, defaults)
-    try:
-        return kind.model_validate(values)
-    except ValidationError as error:
-        problems = "; ".join(dict.fromkeys(problem(kind, e) for e in error.errors()[:5]))
-        raise UserError(f"{problems}. See: moot settings GRAPH", kind="invalid_setting") from error
+        put(values, key.strip(), text, defaults or {})
+    return values
 
 
 def parse_labels(text: str | None) -> list[str] | dict[str, str] | None:
@@ -50,6 +57,33 @@ def parse_labels(text: str | None) -> list[str] | dict[str, str] | None:
             raise UserError("--labels names no label.", kind="invalid_task")
         return labels
     return [label.strip() for label in text.split(",")]
+
+
+def read_given(path: Path) -> list[Any]:
+    """What a file gives with a claim: a ``.txt`` or ``.md`` file one text, a ``.jsonl`` file one a line.
+
+    Raises:
+        UserError: it cannot be read, is of another kind, or a line is no JSON.
+    """
+    if (kind := path.suffix.lower()) not in READERS:
+        raise UserError(f"--given takes a .txt, .md or .jsonl file, not {path}.", kind="invalid_file")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}).", kind="invalid_file") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not UTF-8 text. Save the file as UTF-8.", kind="invalid_file") from error
+    if kind != ".jsonl":
+        return [{"text": text, "title": path.stem, "source": path.name}]
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    return [_read_line(line, f"{path}, line {number}") for number, line in lines]
+
+
+def _read_line(line: str, where: str) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{where}: no valid JSON ({error}).", kind="invalid_file") from error
 
 
 def put(values: dict[str, Any], key: str, text: str, defaults: dict[str, Any]) -> None:
@@ -80,19 +114,3 @@ def put(values: dict[str, Any], key: str, text: str, defaults: dict[str, Any]) -
             place[index] = value
         else:
             place = place[index] if isinstance(place, list) else place.setdefault(index, {})
-
-
-def problem(kind: type[Settings], error: Any) -> str:
-    """One of Pydantic's errors in a sentence."""
-    place = ".".join(str(part) for part in error["loc"])
-    if error["type"] == "extra_forbidden" and len(error["loc"]) > 1:
-        return f"{'.'.join(map(str, error['loc'][:-1]))}: there is no field {error['loc'][-1]!r}"
-    if error["type"] == "extra_forbidden":
-        known = ", ".join(sorted(kind.model_fields))
-        return f"There is no setting {place!r}; known are {known}"
-    if error["type"] == "string_pattern_mismatch" and "model" in place:
-        return f"{place.split('.constrained')[0]}: name a model as provider:name, not {json.dumps(error['input'])[:80]}"
-    said = error["msg"].removeprefix("Value error, ").replace("Tuple", "The list").replace(" after validation", "")
-    if not place:
-        return str(said)
-    return f"{place}: {said} (given: {json.dumps(error['input'], default=str)[:80]})"

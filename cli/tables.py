@@ -39,6 +39,20 @@ def tasks_table() -> Table:
     return table
 
 
+def benchmarks_table() -> Table:
+    """Every benchmark: what it is measured by, its licence, and where its files are."""
+    from moot.evals.benchmarks import BENCHMARKS
+
+    table = Table(
+        "benchmark", "measures", "licence", "from", "files, the first that is there", box=None, padding=(0, 2, 0, 0)
+    )
+    for name, known in BENCHMARKS.items():
+        hub = f" (or the Hub: {known.hub})" if known.hub else ""
+        said = (", ".join(known.metrics), known.licence, known.source + hub, ", ".join(known.files))
+        table.add_row(Text(name, style="bold"), *(Text(part, overflow="fold") for part in said))
+    return table
+
+
 def presets_table() -> Table:
     """Every preset: its graph, task and settings, and what it is for."""
     table = Table("preset", "graph", "task", "what it is", box=None, padding=(0, 2, 0, 0))
@@ -53,7 +67,8 @@ def settings_table(settings: type[Settings]) -> Table:
     schema = settings.model_json_schema()
     defaults = settings().model_dump(mode="json")
     for name, field in schema["properties"].items():
-        default = Text(json.dumps(defaults[name]), overflow="fold")
+        shipped = f"prompts/{settings.prompts[name]}.md" if name in settings.prompts else None
+        default = Text(shipped or json.dumps(defaults[name]), overflow="fold")
         about = field.get("description", "") + fields_of(field, schema.get("$defs", {}))
         table.add_row(Text(name, style="bold"), default, Text(bounds(field)), Text(about, overflow="fold"))
     return table

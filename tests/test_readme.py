@@ -29,9 +29,10 @@ def test_a_source_of_ones_own(tmp_path: Path) -> None:
     assert [(e["title"], e["text"]) for e in found] == [("Deliveries", "Parcels leave on Monday.")], done.stderr
 
 
-@pytest.mark.parametrize("snippet", SNIPPETS, ids=["function", "graph", "measures"])
-def test_snippets_run(snippet: str) -> None:
-    done = subprocess.run([sys.executable, "-c", snippet], capture_output=True, text=True, timeout=120, check=False)
+@pytest.mark.parametrize("snippet", SNIPPETS, ids=["function", "graph", "inspect", "measures"])
+def test_snippets_run(snippet: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", snippet]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
 

@@ -1,0 +1,60 @@
+"""``moot eval compare``: what logs of evaluations say of the systems in them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from moot.cli.tables import show
+from moot.evals.report import as_document, check_folder, compare, write_report
+from moot.evals.report_tables import Nested, Table, is_number, shown
+from rich.console import Console
+from rich.table import Table as Screen
+from rich.text import Text
+
+PRINTED = ("systems", "differences", "costs", "seeds", "errors")
+"""Tables that are printed; all of them are written."""
+PLAIN = ("of", "elsewhere", "priced", "total", "front_tokens", "detectable", "example", "sd", "lowest", "highest")
+"""Columns of these that are not."""
+
+
+def compare_logs(
+    logs: Sequence[Path], *, out: Path | None, against: str | None, prices: Path | None, as_json: bool
+) -> None:
+    """Prints the comparison, and writes its report to a folder where one is named.
+
+    Raises:
+        UserError: nothing to compare, an unknown baseline, a damaged log, or a folder that cannot be written to.
+    """
+    if out is not None:
+        check_folder(out)
+    report = compare(logs, against=against, prices=prices)
+    written = [] if out is None else write_report(report, out)
+    if as_json:
+        print(json.dumps(as_document(report), ensure_ascii=False, indent=2))  # noqa: T201
+        return
+    console = Console(soft_wrap=True)
+    for section in report.sections:
+        console.print(Text(f"\n{section.title}", style="bold"))
+        for made in section.tables:
+            if made.key in PRINTED:
+                show(on_screen(made.without(PLAIN)))
+        for note in section.notes:
+            console.print(Text(f"note: {note}", style="dim"))
+    for note in report.notes:
+        console.print(Text(f"note: {note}", style="dim"))
+    for file in written:
+        console.print(Text(f"wrote {file}"))
+
+
+def on_screen(of: Table) -> Screen:
+    """A table as the terminal shows it."""
+    screen = Screen(box=None, padding=(0, 2, 0, 0), title=Text(of.title), title_justify="left", title_style="bold")
+    for column in of.columns:
+        screen.add_column(Text(column.title), justify="right" if is_number(column) else "left", vertical="bottom")
+    for row in of.rows:
+        cells = [shown(cell, column.kind) for cell, column in zip(row, of.columns, strict=True)]
+        cells[0] = f"  {cells[0]}" if isinstance(row[0], Nested) else cells[0]
+        screen.add_row(*map(Text, cells))
+    return screen

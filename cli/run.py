@@ -1,0 +1,171 @@
+"""``moot eval run``: a plan as it runs, with what is left of it, and what came of every cell."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from inspect_ai.log import EvalLog, EvalSample
+from moot.cli.output import give
+from moot.cli.tables import show
+from moot.evals.plan import Plan, make_plan, read_plan
+from moot.evals.reference import facts_of
+from moot.evals.runs import Limits, run_plan
+from moot.evals.solver import DOCUMENT
+from moot.retrievers.errors import UserError
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+MOST_FAULTS = 5
+"""Kinds of failures that are named."""
+STEPS = 10
+"""Lines that are printed where there is no terminal to draw a bar on."""
+
+
+def plan_of(
+    file: Path | None,
+    graphs: Sequence[str],
+    tasks: Sequence[str],
+    settings: dict[str, Any],
+    **others: Any,
+) -> Plan:
+    """The plan that the command line asks for: a file, flags, or a file with flags that go before it.
+
+    Args:
+        file: a plan in YAML.
+        graphs: debate systems.
+        tasks: benchmarks, each as ``NAME=PATH``, or ``NAME`` for the Hub.
+        settings: of every system that knows them.
+        others: fields of `Plan`; None and () for what is not asked for.
+
+    Raises:
+        UserError: no plan, or one with something wrong in it.
+    """
+    named = [one.partition("=") for one in tasks]
+    given: dict[str, Any] = {
+        "graphs": list(graphs),
+        "tasks": [{"name": name, "data": data or None} for name, _, data in named],
+        "settings": settings,
+        **{key: list(value) if isinstance(value, tuple) else value for key, value in others.items()},
+    }
+    given = {key: value for key, value in given.items() if value not in (None, [], {}, False)}
+    if file is not None:
+        return read_plan(file, given)
+    if not given.get("graphs") or not given.get("tasks"):
+        raise UserError(
+            "Name a plan in YAML, or at least one --graph and one --task NAME=PATH. Benchmarks: moot eval tasks.",
+            kind="invalid_setting",
+        )
+    return make_plan(given)
+
+
+def evaluate(plan: Plan, logs: Path, limits: Limits, *, as_json: bool) -> int:
+    """Runs a plan, prints what came of it, and returns the exit code: 3 where samples are missing.
+
+    Raises:
+        UserError: what the plan or its data refuse.
+    """
+    console = Console(stderr=True)
+    with Left(console) as left:
+        done = run_plan(plan, logs, limits, left.begin)
+    records = [record_of(log) for log in done]
+    give({"logs": records}, as_json=as_json, out=None)
+    if not as_json:
+        show(outcomes_table(records, logs))
+        notes = dict.fromkeys(f"{one['benchmark']}: {note}." for one in records for note in one["notes"])
+        for note in notes:
+            console.print(note, markup=False, highlight=False)
+    return 3 if any(record["missing"] for record in records) else 0
+
+
+class Left:
+    """A bar of samples, with an estimate of the time and the tokens that are left; lines where there is no terminal."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+        self.bars = Progress(*columns, console=console, disable=not console.is_terminal)
+        self.ended = self.tokens = self.total = 0
+        self.faults: Counter[str] = Counter()
+        self.started = time.monotonic()
+
+    def __enter__(self) -> Left:
+        self.bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bars.stop()
+        for fault, times in self.faults.most_common(MOST_FAULTS):
+            self.console.print(f"{times} samples failed: {fault}", markup=False, highlight=False)
+
+    def begin(self, total: int, held: int) -> Any:
+        """So many samples there are, of which logs hold some."""
+        self.total = total - held
+        if held:
+            self.console.print(f"{held} of {total} samples are in the logs: going on with the others.", highlight=False)
+        self.bar = self.bars.add_task("", total=self.total)
+        return self.note
+
+    def note(self, sample: EvalSample) -> None:
+        """A sample has ended."""
+        if sample.error:
+            self.faults[fault_of(sample)] += 1
+        usage = (sample.store.get(DOCUMENT) or {}).get("usage") or {}
+        self.tokens += usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
+        self.ended += 1
+        self.bars.update(self.bar, completed=self.ended, description=self.said())
+        each = max(1, self.total // STEPS)
+        if self.bars.disable and self.ended % each == 0:
+            self.console.print(f"{self.ended}/{self.total} samples; {self.said()}", highlight=False)
+
+    def said(self) -> str:
+        """What is left, by what there was."""
+        left = max(self.total - self.ended, 0)
+        seconds = (time.monotonic() - self.started) / self.ended * left
+        failed = f"; {self.faults.total()} failed" if self.faults else ""
+        return f"about {seconds / 60:.1f} min and {self.tokens / self.ended * left:,.0f} tokens left{failed}"
+
+
+def fault_of(sample: EvalSample) -> str:
+    """Why a sample failed, in a line: of a debate the error of its document."""
+    error = (sample.store.get(DOCUMENT) or {}).get("error") or {}
+    said = error.get("detail") or (sample.error.message if sample.error else "")
+    return " ".join(str(said).split())[:300]
+
+
+def record_of(log: EvalLog) -> dict[str, Any]:
+    """What came of a cell: its figures as Inspect has them, beside how many samples are missing."""
+    facts, results = facts_of(log), log.results
+    total = results.total_samples if results else log.eval.dataset.samples or 0
+    scored = results.scores[0].scored_samples or 0 if results and results.scores else 0
+    figures = {score.name: score.metrics["mean"].value for score in (results.scores if results else [])}
+    return {
+        **{key: facts[key] for key in ("system", "benchmark", "model", "seed", "notes")},
+        "status": log.status,
+        "samples": total,
+        "missing": total - scored,
+        "scores": {name: None if value != value else value for name, value in figures.items()},
+        "log": log.location,
+    }
+
+
+def outcomes_table(records: Sequence[dict[str, Any]], logs: Path) -> Table:
+    """A line for each cell."""
+    caption = (
+        f"Missing samples failed, and are in no score; the same command tries them again. Intervals, tests, costs and "
+        f"pictures: moot eval compare {logs} --out report"
+    )
+    columns = ("system", "benchmark", "model", "seed", "samples", "missing", "scores")
+    table = Table(*columns, box=None, padding=(0, 2, 0, 0), caption=Text(caption), caption_justify="left")
+    for one in records:
+        scores = ", ".join(
+            f"{name.replace('_', ' ')} {value:.3f}" for name, value in one["scores"].items() if value is not None
+        )
+        cells = (one["system"], one["benchmark"], one["model"] or "", "" if one["seed"] is None else str(one["seed"]))
+        table.add_row(*map(Text, (*cells, str(one["samples"]), str(one["missing"]), scores or one["status"])))
+    return table

@@ -1,0 +1,199 @@
+"""What an evaluation runs: graphs x tasks x models x seeds, from a small YAML file or from flags."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from moot.evals.benchmarks import BENCHMARKS
+from moot.evals.controls import CONTROLS, Control, controls_of, is_debate, retrieval_variants, shared_settings
+from moot.evals.measures import package
+from moot.graphs import load_graph, suggest
+from moot.nodes.settings import ModelName, checked_settings
+from moot.retrievers.errors import UserError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+
+class System(BaseModel):
+    """A debate system with settings of its own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    graph: str = Field(description="See `moot graphs`.")
+    label: str = Field("", max_length=80, description="What reports call it; by default its graph.")
+    settings: dict[str, Any] = Field({}, description="See `moot settings GRAPH`.")
+
+
+class Benchmarked(BaseModel):
+    """A benchmark and where its records are."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(description="A benchmark; see `moot eval tasks`.")
+    data: Path | None = Field(None, description="A file or folder in the published format; without it the Hub.")
+    limit: int | None = Field(None, ge=1, description="How many items at most.")
+
+    @field_validator("name")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if name not in BENCHMARKS:
+            raise ValueError(f"there is no benchmark {name!r}. {suggest(name, BENCHMARKS)}")
+        return name
+
+    @field_validator("data")
+    @classmethod
+    def _whole(cls, data: Path | None) -> Path | None:
+        return data.expanduser().absolute() if data else None
+
+
+class Plan(BaseModel):
+    """An evaluation."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    graphs: tuple[System, ...] = Field(min_length=1, description="Debate systems: names, or objects.")
+    tasks: tuple[Benchmarked, ...] = Field(min_length=1, description="Benchmarks: names, objects, or name to path.")
+    models: tuple[ModelName | None, ...] = Field((None,), min_length=1, description="Models of all roles.")
+    seeds: tuple[int | None, ...] = Field((None,), min_length=1, description="Sampling seeds, one run each.")
+    settings: dict[str, Any] = Field({}, description="Settings of every system that knows them.")
+    limit: int | None = Field(None, ge=1, description="How many items of each benchmark at most.")
+    sample_seed: int | None = Field(None, description="Draws the items at random; by default the first are taken.")
+    judge: ModelName | None = Field(None, description="A model that says whether answers in words are right.")
+    controls: bool = Field(False, description="Whether each debate's controls are measured beside it.")
+
+    @field_validator("graphs", mode="before")
+    @classmethod
+    def _names(cls, given: Any) -> Any:
+        return [{"graph": one} if isinstance(one, str) else one for one in given] if isinstance(given, list) else given
+
+    @field_validator("tasks", mode="before")
+    @classmethod
+    def _places(cls, given: Any) -> Any:
+        if isinstance(given, Mapping):
+            return [{"name": name, "data": data} for name, data in given.items()]
+        return [{"name": one} if isinstance(one, str) else one for one in given] if isinstance(given, list) else given
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One system on one benchmark with one model and seed: a log of its own.
+
+    ``of`` is the cell whose control this one is, and ``control`` its kind; a retrieval variant has no such kind.
+    """
+
+    system: str
+    graph: str
+    task: Benchmarked
+    settings: dict[str, Any] = field(hash=False)
+    model: str | None = None
+    seed: int | None = None
+    control: Control | None = None
+    of: Cell | None = None
+
+    @property
+    def key(self) -> str:
+        """What tells this cell from every other, whatever it is called."""
+        said: list[Any] = [self.graph, self.settings, self.control, self.of.key if self.of and self.control else None]
+        said += [self.task.name, str(self.task.data), self.task.limit]
+        return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+    def facts(self) -> dict[str, Any]:
+        """What the log says of the cell."""
+        return {
+            "key": self.key,
+            "system": self.system,
+            "graph": self.graph,
+            "benchmark": self.task.name,
+            "model": self.model,
+            "seed": self.seed,
+            "control": self.control or (self.system.removeprefix(f"{self.of.system} ") if self.of else None),
+            "of": self.of.system if self.of else None,
+            "settings": self.settings,
+        }
+
+
+def read_plan(path: Path, given: Mapping[str, Any]) -> Plan:
+    """A plan from a YAML file; what is given beside it goes before.
+
+    Raises:
+        UserError: no such file, no YAML, or not a plan, with the field and what is wrong with it.
+    """
+    try:
+        said = package("yaml").safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}).", kind="missing_file") from error
+    except (UnicodeDecodeError, package("yaml").YAMLError) as error:
+        raise UserError(f"{path} is no YAML file: {' '.join(str(error).split())}.", kind="invalid_file") from error
+    if not isinstance(said, Mapping):
+        raise UserError(f"{path} holds no plan: graphs and tasks, at least.", kind="invalid_file")
+    return make_plan({**said, **given}, f"{path}: ")
+
+
+def make_plan(given: Mapping[str, Any], where: str = "") -> Plan:
+    """A plan from plain values.
+
+    Raises:
+        UserError: a field that is missing, unknown, or not what it has to be.
+    """
+    try:
+        return Plan.model_validate(given)
+    except ValidationError as error:
+        said = (f"{'.'.join(map(str, e['loc']))}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()[:5])
+        raise UserError(f"{where}{'; '.join(dict.fromkeys(said))}", kind="invalid_setting") from error
+
+
+def cells_of(plan: Plan) -> list[Cell]:
+    """Everything that a plan runs: the systems first, then their controls.
+
+    Raises:
+        UserError: an unknown graph or setting, a value out of its range, or two systems that are the same.
+    """
+    known = {key for system in plan.graphs for key in load_graph(system.graph).settings.model_fields}
+    if unknown := sorted(set(plan.settings) - known):
+        raise UserError(f"None of the graphs has a setting {unknown[0]!r}.", kind="invalid_setting")
+    cells = [cell_of(plan, *one) for one in product(plan.tasks, plan.graphs, plan.models, plan.seeds)]
+    keys = Counter(cell.key for cell in cells)
+    if again := [cell.system for cell in cells if keys[cell.key] > 1]:
+        raise UserError(
+            f"The plan runs the same more than once ({', '.join(dict.fromkeys(again))}): give each graph, model, seed "
+            "and task once, or settings that differ.",
+            kind="invalid_setting",
+        )
+    if not plan.controls:
+        return cells
+    variants = {made.key: made for cell in cells for made in _variants(cell) if made.key not in keys}
+    return [*cells, *variants.values(), *(made for cell in cells for made in _controls(cell))]
+
+
+def cell_of(plan: Plan, task: Benchmarked, system: System, model: str | None, seed: int | None) -> Cell:
+    """A system on a benchmark; its own settings go before the model and seed, and these before the plan's settings.
+
+    Raises:
+        UserError: an unknown graph or setting, a value out of its range.
+    """
+    kind = load_graph(system.graph).settings
+    named = {key: value for key, value in (("model", model), ("seed", seed)) if value is not None}
+    settings = {**{k: v for k, v in plan.settings.items() if k in kind.model_fields}, **named, **system.settings}
+    checked_settings(kind, settings)
+    task = task.model_copy(update={"limit": task.limit or plan.limit})
+    return Cell(system.label or system.graph, system.graph, task, settings, model, seed)
+
+
+def _variants(cell: Cell) -> Iterable[Cell]:
+    kind = load_graph(cell.graph).settings
+    for name, settings in retrieval_variants(kind, cell.settings).items() if is_debate(kind) else ():
+        yield replace(cell, system=f"{cell.system} {name}", settings=settings, of=cell)
+
+
+def _controls(cell: Cell) -> Iterable[Cell]:
+    for name in controls_of(load_graph(cell.graph).settings):
+        graph = CONTROLS[name].graph
+        settings = shared_settings(graph, cell.settings)
+        label = f"{cell.system} {name.replace('_', ' ')}"
+        yield Cell(label, graph, cell.task, settings, cell.model, cell.seed, name, cell)

@@ -1,0 +1,144 @@
+"""Running a plan as a set of Inspect's evaluations: a log for each cell, gone on with after whatever stopped it.
+
+A cell is found again by its benchmark's items, its system with every setting, model and seed: what differs in any of
+them is another cell. Samples that a log or its recovery buffer holds are not run again; failed ones are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+
+from inspect_ai import Task, eval_set, task_with
+from inspect_ai.log import EvalLog, read_eval_log_sample_summaries
+from inspect_ai.solver import Solver
+from moot.evals.controls import control
+from moot.evals.hooks import Watch, watching
+from moot.evals.plan import Cell, Plan, cells_of
+from moot.evals.reference import facts_of, headers
+from moot.evals.solver import debate, question_of
+from moot.evals.tasks import TASKS
+from moot.graphs import load_graph
+from moot.nodes.settings import checked_settings
+from moot.retrievers.endpoint import close_clients
+from moot.retrievers.errors import USER_KINDS, UserError
+
+SIDE_BY_SIDE = 4
+"""Cells that run at the same time: when one is nearly done, others use what it leaves."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How a plan is run; none of it changes what is measured.
+
+    Attributes:
+        at_once: samples in flight.
+        time_limit: seconds that a sample may take; one that takes longer is missing data.
+        retry_on_error: how often a failed sample is tried again at once.
+        fail_on_error: failed samples of a cell, as a number or a share below 1, with which it is given up; None: never.
+    """
+
+    at_once: int = 16
+    time_limit: int | None = None
+    retry_on_error: int = 0
+    fail_on_error: float | None = None
+
+
+def run_plan(plan: Plan, logs: Path, limits: Limits, watch: Callable[[int, int], Watch]) -> list[EvalLog]:
+    """Runs what of a plan has not been run, controls after the debates that they are matched to. Blocking.
+
+    Args:
+        plan: what to run.
+        logs: the folder of the logs; it may hold others.
+        limits: how it is run.
+        watch: makes what is told of every sample, from the number of all samples and of those that logs hold.
+
+    Returns:
+        A log without its samples for each cell, in the plan's order.
+
+    Raises:
+        UserError: as `cells_of` and `opened`, or data that cannot be read.
+    """
+    cells = cells_of(plan)
+    first = [cell for cell in cells if cell.control is None]
+    tasks = {cell.key: task_of(cell, plan, logs, debate(cell.graph, **cell.settings)) for cell in first}
+    asyncio.run(opened(first, tasks))
+    samples = {cell.task: len(tasks[cell.key].dataset) for cell in first}
+    with watching(watch(sum(samples[cell.task] for cell in cells), held(cells, logs))):
+        _run(list(tasks.values()), logs, limits)
+        matched = [cell for cell in cells if cell.control is not None]
+        _run([task_of(cell, plan, logs, control_of(cell, logs)) for cell in matched], logs, limits)
+    found = {facts_of(log).get("key"): log for log in reversed(list(headers(str(logs))))}
+    return [found[cell.key] for cell in cells if cell.key in found]
+
+
+async def opened(cells: Sequence[Cell], tasks: Mapping[str, Task]) -> None:
+    """Opens each system on the first sample of its benchmark, so that what it lacks is said before anything is run.
+
+    Raises:
+        UserError: a key, a source, an encoder that is missing, or a task that the system does not take.
+    """
+    try:
+        for cell in cells:
+            system, sample = load_graph(cell.graph), next(iter(tasks[cell.key].dataset))
+            settings = checked_settings(system.settings, cell.settings)
+            question = question_of(str(sample.input), sample.choices, sample.metadata)
+            begun = await system.graph.ainvoke(question, context=settings, interrupt_after=["open"])
+            if (error := begun["error"]) and error["kind"] in USER_KINDS:
+                raise UserError(f"{cell.system} on {cell.task.name}: {error['detail']}", kind=error["kind"])
+    finally:
+        await close_clients()
+
+
+def held(cells: Sequence[Cell], logs: Path) -> int:
+    """How many samples of these cells logs hold that need not be run again, as far as their summaries say."""
+    newest: dict[str, EvalLog] = {}
+    for log in headers(str(logs)):
+        newest.setdefault(facts_of(log).get("key", ""), log)
+    there = [newest[cell.key] for cell in cells if cell.key in newest]
+    return sum(not sample.error for log in there for sample in read_eval_log_sample_summaries(log.location))
+
+
+def control_of(cell: Cell, logs: Path) -> Solver:
+    """The solver of a control; the debate's log is there by now."""
+    assert cell.control is not None
+    assert cell.of is not None
+    return control(cell.control, str(logs), cell.of.key, **cell.settings)
+
+
+def task_of(cell: Cell, plan: Plan, logs: Path, solver: Solver) -> Task:
+    """A cell as Inspect's task."""
+    data = None if cell.task.data is None else str(cell.task.data)
+    task = TASKS[cell.task.name](data, cell.task.limit, plan.sample_seed, plan.judge)
+    facts = (task.metadata or {})["moot"] | cell.facts()
+    return task_with(task, solver=solver, metadata={"moot": facts})
+
+
+def _run(tasks: Sequence[Task], logs: Path, limits: Limits) -> None:
+    if not tasks:
+        return
+    side_by_side = min(SIDE_BY_SIDE, len(tasks), limits.at_once)
+    with redirect_stdout(StringIO()):  # Inspect's greetings
+        eval_set(
+            list(tasks),
+            str(logs),
+            model="none",
+            display="none",
+            log_dir_allow_dirty=True,
+            retry_attempts=1,
+            retry_immediate=False,
+            max_tasks=side_by_side,
+            max_samples=max(1, limits.at_once // side_by_side),
+            time_limit=limits.time_limit,
+            retry_on_error=limits.retry_on_error or None,
+            # all samples are run before a cell with failed ones counts as not done: they are tried again next time
+            fail_on_error=True if limits.fail_on_error is None else limits.fail_on_error,
+            continue_on_fail=limits.fail_on_error is None,
+            acp_server=False,
+            ctl_server=False,
+            log_level="error",
+        )

@@ -1,0 +1,95 @@
+"""A debate as a solver of Inspect, for moot's own tasks and for anybody's.
+
+    Task(dataset=[Sample(input="Saffron grows underground.", target="REFUTES")],
+         solver=debate("tool_mad", model="openai:gpt-4o-mini"), scorer=match())
+
+Inspect sees no model call of a debate, as moot's nodes make their own: its time and error limits hold, its token limits
+do not (`budget` and `max_cost` are settings of the graphs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import date
+from typing import Any
+
+from inspect_ai.model import ModelOutput
+from inspect_ai.solver import Generate, Solver, TaskState, solver
+from moot.graphs import DebateSystem, load_graph
+from moot.nodes.settings import EvidenceSettings, Settings, checked_settings
+
+DOCUMENT = "moot:document"
+"""Where a sample's store holds the result document."""
+INPUTS = ("task", "labels", "given")
+"""What a sample's metadata may say of the input of a debate."""
+
+Question = Mapping[str, Any]
+"""What a debate is given: claim, and where they are there task, labels, options and given."""
+Debate = Callable[[Question, TaskState], Awaitable[dict[str, Any]]]
+"""Holds a debate on a question of a sample; gives the result document."""
+
+
+class DebateFailed(Exception):  # noqa: N818 - what Inspect shows of a sample
+    """A debate that ended without a verdict for a reason that is not the system's: the sample is missing data."""
+
+
+@solver(name="debate")
+def debate(graph: str = "tool_mad", **settings: Any) -> Solver:
+    """Debates a sample's input; its output is the answer, its store holds the result document under `DOCUMENT`.
+
+    A sample's ``choices`` are the options of a multiple-choice question; its metadata may name ``task``, ``labels`` and
+    ``given`` (as `moot.nodes.ClaimInput`), and ``published_before``, which holds for systems that look for evidence
+    unless it is set for all.
+
+    Args:
+        graph: a debate system by name.
+        settings: of that system; ``moot settings GRAPH`` lists them.
+
+    Raises:
+        UserError: an unknown graph or setting, a value out of its range.
+    """
+    system = load_graph(graph)
+    chosen = checked_settings(system.settings, settings)
+
+    async def hold(question: Question, sample: TaskState) -> dict[str, Any]:
+        return await document_of(system, question, dated(chosen, sample))
+
+    return solving(hold)
+
+
+def solving(hold: Debate) -> Solver:
+    """A solver that holds a debate on every sample.
+
+    The sample fails where the debate did: an error is missing data.
+    """
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        options = [choice.value for choice in state.choices]
+        document = await hold(question_of(state.input_text, options, state.metadata), state)
+        state.store.set(DOCUMENT, document)
+        if document["status"] != "done":
+            raise DebateFailed(f"{document['error']['kind']}: {document['error']['detail']}")
+        state.output = ModelOutput.from_content(document["graph"], document["answer"] or "")
+        return state
+
+    return solve
+
+
+async def document_of(system: DebateSystem, question: Question, settings: Settings) -> dict[str, Any]:
+    """The result document of a debate, as it also comes from the API."""
+    document: dict[str, Any] = await system.graph.ainvoke(dict(question), context=settings)
+    return document
+
+
+def question_of(claim: str, options: Sequence[str] | None, metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What a debate is given of a sample: its input, its choices, and of its metadata `INPUTS` alone."""
+    named = {key: metadata[key] for key in INPUTS if metadata and metadata.get(key)}
+    return {"claim": claim, **named} | ({"options": list(options)} if options else {})
+
+
+def dated(settings: Settings, sample: TaskState) -> Settings:
+    """The settings for one sample: evidence from the claim's day on is left out, unless a day is set for all."""
+    day = sample.metadata.get("published_before")
+    if not day or not isinstance(settings, EvidenceSettings) or settings.published_before:
+        return settings
+    return settings.model_copy(update={"published_before": date.fromisoformat(day)})

@@ -1,0 +1,29 @@
+"""Inspect looks through all installed packages once for each task; here it does so once."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., list[object]]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _packages_are_listed_once() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            importlib.metadata, "packages_distributions", lru_cache(importlib.metadata.packages_distributions)
+        )
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _recovery_buffers(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Inspect keeps what it would recover in the user's data folder."""
+    folder = tmp_path_factory.mktemp("inspect")
+    monkeypatch.setenv("XDG_DATA_HOME", str(folder))
+    return folder

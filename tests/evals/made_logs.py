@@ -1,0 +1,140 @@
+"""Logs as Inspect writes them, made of result documents without running an evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from inspect_ai.log import EvalConfig, EvalDataset, EvalError, EvalLog, EvalSample, EvalSpec, write_eval_log
+from inspect_ai.scorer import Score
+from moot.nodes.debate import blank_document, usage
+from moot.nodes.settings import Settings
+from moot.nodes.state import Call
+from moot.nodes.task import make_task
+
+LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
+
+
+def debate(answer: str | None, *rounds: Sequence[str | None], task: str = "fever", **more: Any) -> dict[str, Any]:
+    """The result document of a debate.
+
+    Args:
+        answer: the verdict; None where it abstained.
+        rounds: what each speaker answered, round by round.
+        task: a key of `moot.nodes.task.TASKS`.
+        more: other fields.
+    """
+    turns = [
+        {"round": n, "phase": "primary", "agent": f"agent-{i}", "step": "respond", "answer": said, "rationale": "why"}
+        for n, answers in enumerate(rounds, 1)
+        for i, said in enumerate(answers, 1)
+    ]
+    document = blank_document("society_of_minds", Settings())
+    return document | {
+        "status": "done",
+        "claim": "Saffron is a spice.",
+        "task": make_task(task),
+        "answer": answer,
+        "raw_verdict": answer,
+        "stop_reason": "max_rounds",
+        "rounds": len(rounds),
+        "turns": turns,
+        "calls": [call()],
+        "usage": usage([call()]),
+        "seconds": 1.5,
+        **more,
+    }
+
+
+def call(prompt: int | None = 1000, completion: int | None = 500, model: str = "openai:gpt-4o-mini") -> Call:
+    """A call that was answered."""
+    return {
+        "node": "answer",
+        "role": "agent-1",
+        "agent": "agent-1",
+        "phase": "primary",
+        "round": 1,
+        "model": model,
+        "reported_model": None,
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "seconds": 0.1,
+        "attempts": 1,
+        "outcome": "ok",
+    }
+
+
+def failed(kind: str = "timeout", detail: str = "No reply within 120 s.") -> dict[str, Any]:
+    """The result document of a debate that failed."""
+    error = {"kind": kind, "where": "answer", "detail": detail, "retryable": True}
+    return debate(None) | {"status": "failed", "error": error, "stop_reason": None}
+
+
+Documents = Mapping[str, Mapping[str, Any] | None]
+"""Result documents by the item's id; None where a sample has none."""
+
+
+def write_log(
+    folder: Path,
+    name: str,
+    documents: Documents,
+    gold: Mapping[str, str | Sequence[str]],
+    *,
+    status: Any = "success",
+    created: str = "2026-01-01T00:00:00+00:00",
+    planned: Sequence[str] = (),
+    scores: Mapping[str, Mapping[str, float]] | None = None,
+    strata: Mapping[str, str] | None = None,
+    task_id: str = "",
+    failing: Sequence[str] = (),
+    **facts: Any,
+) -> Path:
+    """Writes a log and gives its path.
+
+    Args:
+        folder: where to.
+        name: of the file, without its ending.
+        documents: one a sample; a sample without one, or with one that failed, has an error.
+        gold: right answers by the item's id.
+        status: Inspect's.
+        created: the ISO moment.
+        planned: ids of all items, where some were not run.
+        scores: by the item's id what scorers said.
+        strata: by the item's id its class.
+        task_id: Inspect's.
+        failing: ids of samples that failed though their debate was done.
+        facts: moot's metadata; by default ``benchmark`` is fever.
+    """
+    samples = [
+        EvalSample(
+            id=id,
+            epoch=1,
+            input=f"claim {id}",
+            target=gold[id] if isinstance(gold[id], str) else list(gold[id]),
+            metadata={"task": "fever", "stratum": (strata or {}).get(id, "")},
+            store={} if document is None else {"moot:document": dict(document)},
+            scores={key: Score(value=value) for key, value in (scores or {}).get(id, {}).items()},
+            error=None if document and document["status"] == "done" and id not in failing else failure(document),
+        )
+        for id, document in documents.items()
+    ]
+    ids = list(planned or documents)
+    spec = EvalSpec(
+        created=created,
+        task="debate",
+        task_id=task_id or name,
+        model="none/none",
+        dataset=EvalDataset(samples=len(ids), sample_ids=ids),
+        config=EvalConfig(epochs=1),
+        metadata={"moot": {"benchmark": "fever", **facts}},
+    )
+    path = folder / f"{name}.eval"
+    write_eval_log(EvalLog(status=status, eval=spec, samples=samples), str(path))
+    return path
+
+
+def failure(document: Mapping[str, Any] | None) -> EvalError:
+    """What Inspect says of a sample that failed."""
+    message = document["error"]["detail"] if document and document["error"] else "the connection was lost"
+    return EvalError(message=message, traceback="", traceback_ansi="")

@@ -1,0 +1,393 @@
+"""The tables of a comparison, on eight items that were worked out by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from moot.evals.comparison import Study, System, check_against, pairs_of, studies_of
+from moot.evals.derived import label_prior
+from moot.evals.item_scores import item_score
+from moot.evals.logs import Run, read_runs
+from moot.evals.power import power
+from moot.evals.report_confidence import calibration_table, reliability_table
+from moot.evals.report_debates import consistency_table, evidence_table, rounds_table, stops_table, trials_table
+from moot.evals.report_runs import errors_table, notes_of
+from moot.evals.report_scores import costs_table, front, seeds_table, strata_table, systems_table
+from moot.evals.report_tables import Nested, Table
+from moot.evals.report_tests import differences_table, policies_table
+from moot.evals.significance import Interval
+from moot.retrievers.errors import UserError
+
+from tests.evals.made_logs import call, debate, failed, write_log
+
+S, R, N = "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"
+GOLD = dict(zip("12345678", (S, S, S, R, R, R, N, N), strict=True))
+SPLIT = [S, R, S]
+DEBATE = {
+    "1": debate(S, SPLIT, stop_reason="consensus", rounds=1),
+    "2": debate(S, [R, S, R], [S, S, S]),
+    "3": debate(S, SPLIT),
+    "4": debate(R, [R, R, R]),
+    "5": debate(R, SPLIT, [R, R, S]),
+    "6": failed(),
+    "7": debate(N, [N, N, N], stop_reason="consensus"),
+    "8": debate(None, [N, N, S]),
+}
+"""Right on 1 to 5 and 7 of the seven that ended; item 8 is an abstention. Its first rounds are wrong on 2 and 5."""
+CONTROL = {id: debate(said) for id, said in zip("12345678", (S, R, S, R, S, R, R, N), strict=True)}
+"""Right on 1, 3, 4, 6 and 8."""
+AT = {"model": "openai:gpt-4o-mini"}
+OWN = {"control": "self_consistency", "of": "debate"}
+
+
+def study(folder: Path, **systems: Mapping[str, Any]) -> Study:
+    """A study of systems, by file name: documents, gold where it is another, and what the log says of them."""
+    for name, (documents, facts) in systems.items():
+        more = {"system": name.partition("__")[0], **AT, **facts}
+        write_log(folder, name, documents, more.pop("gold", GOLD), **more)
+    runs, _ = read_runs([folder], lambda calls: 0.001 * len(calls))
+    [made] = studies_of(runs)
+    return made
+
+
+@pytest.fixture
+def compared(tmp_path: Path) -> Study:
+    return study(tmp_path, debate=(DEBATE, {}), debate_own=(CONTROL, OWN), another=(CONTROL, {}))
+
+
+def records(made: Table | None) -> dict[str, dict[str, Any]]:
+    """The rows of a table by their first cell, cells by their columns; of several the last."""
+    assert made is not None
+    keys = [column.key for column in made.columns]
+    rows = [dict(zip(keys, row, strict=True)) for row in made.rows]
+    return {row["system"].text if isinstance(row["system"], Nested) else row["system"]: row for row in rows}
+
+
+def value(cell: Any) -> float | None:
+    assert isinstance(cell, Interval)
+    return cell.value
+
+
+# --- scores -----------------------------------------------------------------------------------------------------------
+
+
+def test_scores_are_of_the_items_that_ended(compared: Study) -> None:
+    rows = records(systems_table(compared))
+    assert list(rows) == [
+        *("another", "debate", "debate_own", "debate first-round majority"),
+        *("label prior: REFUTES", "always NOT ENOUGH INFO"),
+    ]
+    assert isinstance(systems_table(compared).rows[2][0], Nested)  # type: ignore[union-attr]
+    assert {name: value(row["accuracy"]) for name, row in rows.items()} == {
+        "another": 5 / 8,
+        "debate": 6 / 7,
+        "debate_own": 5 / 8,
+        "debate first-round majority": 5 / 7,
+        "label prior: REFUTES": 3 / 8,  # SUPPORTS is right as often, and later in the alphabet
+        "always NOT ENOUGH INFO": 2 / 8,
+    }
+    assert [rows["debate"][name] for name in ("items", "errors", "abstained")] == [7, 1, 1]
+    assert rows["debate first-round majority"]["errors"] == 1
+    # F1 of SUPPORTS 1, of REFUTES 1 (item 6 is missing), of NOT ENOUGH INFO 2/3 (8 is a miss)
+    assert value(rows["debate"]["macro_f1"]) == pytest.approx((1 + 1 + 2 / 3) / 3)
+    assert rows["debate"]["wilson"].low == pytest.approx(0.4869, abs=1e-4)
+
+
+def test_differences_are_of_common_items(compared: Study) -> None:
+    made = differences_table(compared)
+    rows = records(made)
+    own = rows["debate"]
+    assert (own["against"], own["items"], own["missing"], own["elsewhere"]) == ("debate_own", 7, 1, 0)
+    assert value(own["difference_accuracy"]) == pytest.approx(2 / 7)  # 6 - 4 of the seven, not 6/7 - 5/8
+    assert (own["only_first"], own["only_second"]) == (3, 1)  # 2, 5, 7; 8
+    assert own["p"] == pytest.approx(0.625)  # two tails of at most 1 of 4 at 1/2: 2 x 5/16
+    assert list(rows) == ["debate"]  # the other one is the first, with which nothing is compared here
+    assert own["p_holm"] == own["p"]
+    assert own["detectable"] == "none"
+    [against] = differences_table(compared, "another").rows[:1]  # type: ignore[union-attr]
+    assert against[:2] == ("debate", "another")
+
+
+def test_the_least_difference_that_can_be_shown(tmp_path: Path) -> None:
+    gold = {str(n): S for n in range(60)}
+    ours = {id: debate(S if int(id) % 5 else R) for id in gold}
+    theirs = {id: debate(S if int(id) % 5 != 1 else R) for id in gold}
+    made = study(tmp_path, a=(theirs, {"gold": gold}), b=(ours, {"gold": gold}))
+    [row] = records(differences_table(made)).values()
+    assert (row["only_first"], row["only_second"]) == (12, 12)
+    assert power(0.5 + row["detectable"], 0.5, 60, discordant=24 / 60) == pytest.approx(0.8)
+
+
+def test_every_policy_stands_beside_the_others(compared: Study) -> None:
+    row = records(policies_table(compared))["debate"]
+    assert (row["abstained"], row["errors"], row["coverage"]) == (1, 1, 6 / 7)
+    shown = {key: row[f"accuracy_{key}"] for key in ("wrong", "left_out", "open_label", "burden_of_refutation")}
+    assert shown == {"wrong": 6 / 7, "left_out": 1.0, "open_label": 1.0, "burden_of_refutation": 6 / 7}
+    assert row["macro_f1_open_label"] == 1.0
+
+
+def test_a_trial_without_a_verdict_is_an_abstention_before_its_own_policy(tmp_path: Path) -> None:
+    inconclusive = debate(S, raw_verdict="INCONCLUSIVE", metrics={"panel": {}})
+    made = study(tmp_path, trial=({"1": inconclusive, "4": debate(R)}, {}))
+    assert records(systems_table(made))["trial"]["abstained"] == 0  # its settings made SUPPORTS of it
+    row = records(policies_table(made))["trial"]
+    assert (row["abstained"], row["accuracy_wrong"], row["accuracy_burden_of_refutation"]) == (1, 0.5, 1.0)
+
+
+def test_costs(tmp_path: Path) -> None:
+    dear = {id: document | {"calls": [call(), call()]} for id, document in DEBATE.items()}
+    made = study(tmp_path, debate=(dear, {}), debate_own=(CONTROL, OWN))
+    rows = records(costs_table(made))
+    assert rows["debate"]["cost"] == pytest.approx(0.002)
+    assert rows["debate"]["total"] == pytest.approx(0.016)  # the failed one was paid for too
+    assert (rows["debate"]["tokens"], rows["debate"]["errors"], rows["debate"]["priced"]) == (3000, 1, 7)
+    assert rows["debate_own"]["relative"] == 0.5
+    assert [row["front_cost"] for row in rows.values()] == ["yes", "yes"]
+
+
+def test_an_unknown_cost_is_never_zero(tmp_path: Path) -> None:
+    write_log(tmp_path, "a", {"1": debate(S), "2": debate(S)}, GOLD)
+    runs, _ = read_runs([tmp_path], lambda calls: None)
+    [made] = studies_of(runs)
+    [row] = records(costs_table(made)).values()
+    assert (row["cost"], row["total"], row["priced"]) == (None, None, 0)
+    assert "No price is known for openai:gpt-4o-mini" in " ".join(notes_of(made))
+
+
+POINTS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=12)
+
+
+@given(POINTS)
+def test_the_front_is_what_nothing_beats(points: list[tuple[float | None, float | None]]) -> None:
+    on = [point for point, best in zip(points, front([*points, (None, 9), (0, None)]), strict=False) if best]
+    assert on
+    assert len({cost for cost, _ in on}) == len(set(on))  # one score for each cost
+    for cost, score in points:
+        assert any(c <= cost and s >= score for c, s in on)  # type: ignore[operator]
+    by_cost = sorted(set(on))  # type: ignore[type-var]
+    assert [score for _, score in by_cost] == sorted(score for _, score in by_cost)  # type: ignore[type-var]
+    assert front([(None, 9.0), (1.0, None)]) == [False, False]
+
+
+# --- several runs -----------------------------------------------------------------------------------------------------
+
+
+def test_several_runs(tmp_path: Path) -> None:
+    """Three runs on four items: 3/4, 2/4 and 2/3, as one item of the last is missing."""
+    gold = {"a": S, "b": S, "c": R, "d": R}
+    answers: list[Sequence[str | None]] = [(S, S, R, S), (R, S, R, S), (S, R, R, None)]
+    runs = {
+        f"debate__{n}": (
+            {id: failed() if said is None else debate(said) for id, said in zip(gold, given, strict=True)},
+            {"gold": gold, "seed": n, "settings": {"seed": n, "k": 3}},
+        )
+        for n, given in enumerate(answers)
+    }
+    made = study(tmp_path, **runs)
+    assert [len(system.runs) for system in made.measured] == [3]
+    row = records(seeds_table(made))["debate"]
+    assert (row["runs"], row["errors"], row["lowest"], row["highest"]) == (3, 1, 0.5, 0.75)
+    assert row["mean"] == pytest.approx((3 / 4 + 2 / 4 + 2 / 3) / 3)
+    assert row["variance"] == pytest.approx(0.016204, abs=1e-6)
+    assert row["majority"] == 3 / 4  # a, b, c; two of three said SUPPORTS of d
+    assert (row["oracle"], row["undecided"]) == (1.0, 0)  # d: no run was right, but the missing one could have been
+    assert value(records(systems_table(made))["debate"]["accuracy"]) == pytest.approx(row["mean"])
+
+
+def test_settings_that_differ_are_other_systems(tmp_path: Path) -> None:
+    made = study(tmp_path, a__1=(CONTROL, {"settings": {"k": 3}}), a__2=(CONTROL, {"settings": {"k": 5}}))
+    assert [system.label for system in made.measured] == ["a", "a (2)"]
+    assert made.notes == ("a was run with different settings: a (2) is a system of its own.",)
+
+
+def test_no_system_is_lost_whatever_it_is_a_control_of(tmp_path: Path) -> None:
+    of = {"a": "a", "b": "c", "c": "b", "d": "nobody", "e": "d", "f": "e"}
+    made = study(tmp_path, **{name: (CONTROL, {"control": "x", "of": other}) for name, other in of.items()})
+    assert sorted(system.label for system in made.measured) == sorted(of)
+
+
+# --- who is compared with whom ----------------------------------------------------------------------------------------
+
+
+def paired(made: Study, against: str | None) -> list[tuple[str, str]]:
+    return [(first.label, second.label) for first, second in pairs_of(made, against)]
+
+
+def test_baselines(compared: Study) -> None:
+    own = ("debate", "debate_own")
+    assert paired(compared, None) == [own]
+    assert paired(compared, "self_consistency") == [own]
+    assert paired(compared, "first-round majority") == [("debate", "debate first-round majority")]
+    assert len(paired(compared, "another")) == 5
+    assert paired(replace(compared, systems=compared.systems[:2]), None) == [("debate", "another")]
+    with pytest.raises(UserError, match="There is no system or control 'debat'. Did you mean debate") as caught:
+        check_against([compared], "debat")
+    assert caught.value.kind == "invalid_setting"
+    check_against([compared], "label prior")
+
+
+def test_the_prior_is_the_most_frequent_label() -> None:
+    assert label_prior([R, S, S]) == S
+    assert label_prior([S, R]) == R
+    with pytest.raises(ValueError, match="no label"):
+        label_prior([])
+
+
+# --- debates ----------------------------------------------------------------------------------------------------------
+
+
+def test_rounds_and_stops(compared: Study) -> None:
+    made = rounds_table(compared)
+    assert made is not None
+    assert [(row[0], row[1], row[2], row[4]) for row in made.rows] == [
+        ("debate", "1", 7, 5 / 7),
+        ("debate", "2", 2, 1.0),
+        ("debate", "verdict", 7, None),
+    ]
+    # After round 2 the five that had ended keep their answers: all seven are right; the verdict abstained on item 8.
+    assert [value(cell) for cell in made.column("score")] == [5 / 7, 1.0, 6 / 7]
+    stops = stops_table(compared)
+    assert stops is not None
+    ours = [row for row in stops.rows if row[0] == "debate"]
+    assert [(row[1], row[2], value(row[5])) for row in ours] == [("consensus", 2, 1.0), ("max_rounds", 5, 4 / 5)]
+
+
+def test_consensus_is_of_the_debates_that_ended(tmp_path: Path) -> None:
+    votes = [{"agent": f"agent-{n}", "answer": S, "group": 0} for n in (1, 2)]
+    apart = [votes[0], votes[1] | {"group": 1}]
+    documents = {
+        "1": debate(S, votes=votes),
+        "4": debate(S, votes=votes),
+        "2": debate(S, votes=apart),
+        "5": failed() | {"votes": votes},
+    }
+    row = records(consistency_table(study(tmp_path, a=(documents, {}))))["a"]
+    assert (row["items"], row["errors"], row["cons"], row["co2"]) == (3, 1, pytest.approx(2 / 3), pytest.approx(1 / 3))
+
+
+def test_citations_and_gold_recall(tmp_path: Path) -> None:
+    counts = {"total": 4, "verified": 1, "unverified": 2, "fabricated": 1}
+    none = dict.fromkeys(counts, 0)
+    documents = {
+        "1": debate(S, metrics={"citations": counts}),
+        "2": debate(S, metrics={"citations": none}),
+        "3": failed(),
+    }
+    scores = {"1": {"gold_recall": 0.5}, "2": {"gold_recall": float("nan")}, "3": {"gold_recall": 1.0}}
+    row = records(evidence_table(study(tmp_path, a=(documents, {"scores": scores}))))["a"]
+    assert (row["citations"], row["verified"], row["fabricated"], row["uncited"]) == (4, 1, 1, 1)
+    assert (row["citation_precision"], row["gold_recall"], row["gold_recall_items"]) == (0.25, 0.5, 1)
+
+
+def test_confidences_of_answers_alone(tmp_path: Path) -> None:
+    sure = {"1": debate(S, confidence=0.8), "2": debate(R, confidence=0.8), "3": debate(None, confidence=0.9)}
+    made = study(tmp_path, a=(sure | {"4": debate(R), "5": failed() | {"confidence": 0.1}}, {}), b=(CONTROL, {}))
+    rows = records(calibration_table(made))
+    assert list(rows) == ["a"]  # the other one has none
+    row = rows["a"]
+    assert (row["items"], row["without"], row["errors"]) == (2, 2, 1)
+    assert (row["ece"], row["brier"], row["risk"]) == (pytest.approx(0.3), pytest.approx(0.34), 0.5)
+    bins = reliability_table(made)
+    assert bins is not None
+    assert bins.rows == (("a", pytest.approx(0.7), 0.8, 2, pytest.approx(0.8), 0.5),)
+
+
+def test_strata_and_trials(tmp_path: Path) -> None:
+    assert strata_table(study(tmp_path, a=(CONTROL, {}))) is None
+    made = study(tmp_path, a=(DEBATE, {"strata": {id: "even" if int(id) % 2 == 0 else "odd" for id in GOLD}}))
+    table = strata_table(made)
+    assert table is not None
+    assert [(row[1], row[2], row[3], value(row[4])) for row in table.rows] == [
+        ("even", 3, 1, pytest.approx(2 / 3)),
+        ("odd", 4, 0, 1.0),
+    ]
+    assert trials_table(made) is None
+
+
+# --- other tasks ------------------------------------------------------------------------------------------------------
+
+
+def test_short_answers_are_judged_by_the_log(tmp_path: Path) -> None:
+    gold = {"1": ["Saint Paul", "St. Paul"], "2": ["no"]}
+    documents = {"1": debate("the St. Paul!", task="hotpotqa"), "2": debate("no way", task="hotpotqa")}
+    scores = {"1": {"judged": 1.0}, "2": {"judged": 1.0}}
+    facts = {"benchmark": "hotpotqa", "gold": gold, "scores": scores}
+    made = study(tmp_path, a=(documents, facts), b=({"1": debate(None, task="hotpotqa")}, {**facts, "scores": None}))
+    rows = records(systems_table(made))
+    assert list(rows) == ["a", "b"]  # no labels, so no label prior
+    assert [value(rows["a"][name]) for name in ("exact_match", "token_f1", "judged")] == [0.5, 0.5, 1.0]
+    assert value(rows["b"]["judged"]) is None
+    row = records(policies_table(made))["b"]
+    assert (row["exact_match_wrong"], row["exact_match_left_out"], row["coverage"]) == (0.0, None, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("measure", "task", "outcome", "gold", "expected"),
+    [
+        ("exact_match", "triviaqa", "well-known", ["well known"], 1.0),  # its script makes signs spaces
+        ("exact_match", "nq_open", "well-known", ["well known"], 0.0),
+        ("exact_match", "math", "\\dfrac{1}{2}", ["0.5"], 1.0),
+        ("token_f1", "2wikimultihopqa", "no idea", ["no"], 0.0),
+        ("token_f1", "squad", "no idea", ["no"], pytest.approx(2 / 3)),
+        ("numeric_match", "gsm8k", "1,000", ["1000.0"], 1.0),
+        ("accuracy", "fever", "", [S], 0.0),
+        ("accuracy", "fever", None, [S], None),
+    ],
+)
+def test_answers_are_compared_as_the_benchmark_does(
+    measure: str, task: str, outcome: str | None, gold: list[str], expected: float | None
+) -> None:
+    assert item_score(measure, task, outcome, gold) == expected
+
+
+# --- notes ------------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_reader_is_told(tmp_path: Path) -> None:
+    other = GOLD | {"2": R}
+    fewer = {id: CONTROL[id] for id in "1234"}
+    facts = {"gold": other, "planned": list(GOLD), "status": "cancelled", "notes": ["3 records have no gold answer"]}
+    made = study(tmp_path, a=(DEBATE, {}), b=(fewer, facts))
+    said = " ".join(notes_of(made))
+    for part in (
+        "4 of 8 are common to all (a 8, b 4)",
+        "The right answers of 1 items differ between logs (such as 2)",
+        "b.eval (b): Inspect's status is cancelled.",
+        "b.eval (b): 4 of 8 items were not run.",
+        "b.eval: the benchmark's reader: 3 records have no gold answer.",
+    ):
+        assert part in said
+    [row] = records(differences_table(made)).values()
+    assert (row["items"], row["elsewhere"]) == (3, 5)  # 2 has another right answer, 5 to 8 were not run
+    table = errors_table(made)
+    assert table is not None
+    assert table.rows == (("a", "timeout", 1, "6: No reply within 120 s."),)
+
+
+def test_benchmarks_and_models_are_compared_apart(tmp_path: Path) -> None:
+    for name, facts in {"a": AT, "b": {"model": None}, "c": {**AT, "benchmark": "feverous"}}.items():
+        write_log(tmp_path, name, {"1": debate(S)}, GOLD, system="s", **facts)
+    runs: list[Run] = read_runs([tmp_path], lambda calls: 0.0)[0]
+    assert [made.title for made in studies_of(runs)] == [
+        *("FEVER, openai:gpt-4o-mini", "FEVER, several models", "FEVEROUS, openai:gpt-4o-mini")
+    ]
+
+
+Maker = Callable[[Study], Table | None]
+MAKERS: list[Maker] = [systems_table, differences_table, costs_table, seeds_table, policies_table, calibration_table]
+MAKERS += [reliability_table, rounds_table, stops_table, consistency_table, evidence_table, errors_table]
+
+
+@pytest.mark.parametrize("documents", [{"1": failed()}, {"1": None}, {"1": debate(None)}, {"1": debate(S, [None])}])
+def test_runs_in_which_nothing_is_known(tmp_path: Path, documents: dict[str, Any]) -> None:
+    made = study(tmp_path, a=(documents, {}), b=(documents, {"seed": 1}), b__2=(documents, {"seed": 2}))
+    tables = [table for make in MAKERS if (table := make(made)) is not None]
+    row = records(tables[0])["a"]
+    assert row["errors"] == (documents["1"] is None or documents["1"]["status"] == "failed")
+    assert isinstance(made.systems[0], System)

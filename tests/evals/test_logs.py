@@ -1,0 +1,182 @@
+"""What is read of Inspect's logs: every item once, an error as missing data, and of several tries the right one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moot.evals.debate_measures import co2, cons
+from moot.evals.logs import Run, read_runs
+from moot.evals.metrics import citation_precision
+from moot.evals.observations import kept_of, round_answers
+from moot.evals.panel_measures import (
+    cohen_kappas,
+    disagreement,
+    novelty_by_round,
+    reflection_trajectory,
+    role_play_consistency,
+)
+from moot.graphs import load_graph
+from moot.nodes.prices import cost_of
+from moot.retrievers.errors import UserError
+
+from tests.evals.made_logs import call, debate, failed, write_log
+
+GOLD = {"1": "SUPPORTS", "2": "REFUTES", "3": "REFUTES"}
+
+
+def read(*paths: Path) -> tuple[list[Run], list[str]]:
+    prices = {"openai:gpt-4o-mini": {"input": 1.0, "output": 2.0}}
+    return read_runs(paths, lambda calls: cost_of(calls, prices))  # type: ignore[arg-type]
+
+
+def test_a_log_item_by_item(tmp_path: Path) -> None:
+    documents = {
+        "1": debate("SUPPORTS", ["SUPPORTS", "REFUTES"], warnings=[{"kind": "slow", "where": "x", "detail": "y"}] * 2),
+        "2": debate(None, calls=[call(), call(None, None)]),
+        "3": failed(),
+        "4": None,
+        "5": debate("REFUTES", calls=[call(model="openai:new")]),
+    }
+    gold = GOLD | {"4": "SUPPORTS", "5": "REFUTES"}
+    scores = {"1": {"gold_recall": 0.5, "accuracy": 0.0}, "2": {"gold_recall": math.nan}, "3": {"gold_recall": 1.0}}
+    facts = {"system": "a", "model": "openai:m", "seed": 3, "control": None, "of": None, "settings": {"k": 5}}
+    path = write_log(
+        tmp_path, "log", documents, gold, scores=scores, planned=[*gold, "6", "7"], strata={"1": "hard"}, **facts
+    )
+    [run], notes = read(path)
+    assert notes == []
+    assert (run.system, run.model, run.seed, run.settings, run.planned) == ("a", "openai:m", 3, {"k": 5}, 7)
+    right, silent, broken, lost, other = run.observations
+    assert (right.outcome, right.stratum, right.warnings) == ("SUPPORTS", "hard", {"slow": 2})
+    assert right.scores == {"accuracy": 1.0, "gold_recall": 0.5}  # accuracy is computed, whatever the log says
+    assert (right.tokens, right.cost) == (1500, pytest.approx(0.002))  # 1,000 at 1 and 500 at 2 USD a million
+    assert (silent.outcome, silent.scores) == ("", {"accuracy": 0.0, "gold_recall": None})
+    assert (silent.tokens, silent.cost) == (None, None)  # a call was not counted: unknown, not the rest
+    assert (broken.outcome, broken.unmapped, broken.scores) == (None, None, {"accuracy": None})
+    assert (broken.error, broken.detail) == ("timeout", "No reply within 120 s.")
+    assert (lost.error, lost.detail, lost.document) == ("sample_error", "the connection was lost", None)
+    assert (other.tokens, other.cost) == (1500, None)  # no price is not a price of nothing
+
+
+def test_a_sample_that_failed_after_its_debate_is_missing(tmp_path: Path) -> None:
+    done = debate("SUPPORTS")
+    path = write_log(tmp_path, "log", {"1": done}, GOLD, failing=["1"])
+    [run], _ = read(path)
+    assert (run.observations[0].outcome, run.observations[0].error) == (None, "sample_error")
+
+
+def test_the_log_of_a_plain_evaluation(tmp_path: Path) -> None:
+    document = debate("SUPPORTS", settings={"model": "ollama:m", "max_rounds": 2})
+    [run], _ = read(write_log(tmp_path, "log", {"1": document}, GOLD))
+    assert (run.system, run.model, run.settings) == ("society_of_minds", "ollama:m", document["settings"])
+
+
+@pytest.mark.parametrize(
+    ("tries", "kept"),
+    [
+        ([("a", "error", 3, 3), ("b", "success", 3, 3)], "b"),
+        ([("a", "success", 3, 3), ("b", "error", 3, 3)], "a"),  # a later try that failed supersedes nothing
+        ([("a", "success", 3, 3), ("b", "success", 3, 3)], "b"),
+        ([("a", "success", 3, 3), ("b", "success", 1, 1)], "a"),  # a trial run does not replace the whole one
+        ([("a", "error", 2, 3), ("b", "cancelled", 1, 3)], "a"),
+        ([("a", "started", 1, 3), ("b", "error", 3, 3)], "b"),
+    ],
+)
+def test_of_several_tries_one_counts(tmp_path: Path, tries: list[tuple[str, str, int, int]], kept: str) -> None:
+    for day, (name, status, held, planned) in enumerate(tries, 1):
+        documents = {id: debate("SUPPORTS") for id in list(GOLD)[:held]}
+        facts = {"system": "s", "seed": 1, "settings": {"k": 5}}
+        created = f"2026-01-0{day}T00:00:00+00:00"
+        write_log(
+            tmp_path, name, documents, GOLD, status=status, created=created, planned=list(GOLD)[:planned], **facts
+        )
+    [run], notes = read(tmp_path)
+    assert run.file == f"{kept}.eval"
+    [other] = {name for name, *_ in tries} - {kept}
+    assert notes == [f"{other}.eval: superseded by {kept}.eval; left out."]
+
+
+def test_another_seed_or_setting_is_no_retry(tmp_path: Path) -> None:
+    for name, facts in {"a": {"seed": 1}, "b": {"seed": 2}, "c": {"seed": 1, "settings": {"k": 5}}}.items():
+        write_log(tmp_path / ".", name, {"1": debate("SUPPORTS")}, GOLD, system="s", **facts)
+    assert len(read(tmp_path)[0]) == 3
+    write_log(tmp_path, "d", {"1": debate("SUPPORTS")}, GOLD, task_id="t")
+    write_log(tmp_path, "e", {"1": debate("SUPPORTS")}, GOLD, task_id="t")  # Inspect's own retry
+    assert len(read(tmp_path)[0]) == 4
+
+
+def test_what_does_not_count_is_said(tmp_path: Path) -> None:
+    below = tmp_path / "below" / "more"
+    below.mkdir(parents=True)
+    good = write_log(below, "good", {"1": debate("SUPPORTS")}, GOLD)
+    write_log(tmp_path, "none", {}, GOLD, planned=["1"], system="s")
+    write_log(tmp_path, "other", {"1": debate("SUPPORTS")}, GOLD, benchmark="mine")
+    write_log(tmp_path, "foreign", {"1": debate("SUPPORTS")}, GOLD, benchmark=None)
+    (tmp_path / "cut.eval").write_bytes(good.read_bytes()[:900])
+    [run], notes = read(tmp_path, good, tmp_path / "cut.eval")  # each file once, wherever it was named
+    assert run.file == "good.eval"
+    assert sorted(notes) == [
+        "cut.eval: it cannot be read as a log (EOCD not found); left out.",
+        "foreign.eval: it is no log of moot's benchmarks; left out.",
+        "none.eval: it holds no sample; left out.",
+        "other.eval: its benchmark 'mine' is unknown; left out.",
+    ]
+    with pytest.raises(UserError, match=r"No log .* cut.eval: it cannot be read") as caught:
+        read(tmp_path / "cut.eval")
+    assert caught.value.kind == "missing_file"
+    with pytest.raises(UserError, match="There is no file or folder .*nowhere"):
+        read(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("damage", [{"turns": None}, {"calls": [{}]}, {"answer": ["REFUTES"]}, {"confidence": 2}])
+def test_a_document_of_another_shape_is_refused(tmp_path: Path, damage: dict[str, Any]) -> None:
+    path = write_log(tmp_path, "log", {"1": debate("SUPPORTS"), "2": debate("REFUTES") | damage}, GOLD)
+    with pytest.raises(UserError, match="log.eval, sample 2: its samples are not as moot writes them") as caught:
+        read(path)
+    assert caught.value.kind == "invalid_file"
+
+
+def test_what_logs_say_cannot_steer_a_terminal(tmp_path: Path) -> None:
+    evil = "a\x1b[2J\u202eb\x00"
+    document = failed(kind=evil, detail=evil)
+    [run], _ = read(write_log(tmp_path, "log", {"1": document}, GOLD, system=evil, strata={"1": evil}))
+    [seen] = run.observations
+    assert {run.system, seen.error, seen.detail, seen.stratum} == {"a[2Jb"}
+
+
+# --- documents --------------------------------------------------------------------------------------------------------
+
+
+def test_the_answer_of_a_round() -> None:
+    document = debate("x", ["Paris", "Rome", "rome."], [None, "Rome", "Paris"], [None, None, None], task="hotpotqa")
+    assert [answer.answer for answer in round_answers(document)] == ["Rome", "Rome", ""]
+    compared = {"round": 2, "phase": "primary", "agent": "agent-3", "step": "compare"}
+    document["turns"].append(compared | {"comparisons": [{"with": "Rome", "same": True, "reason": ""}]})
+    document["turns"][3]["answer"] = "Oslo"  # first, but alone: the check makes the other two one answer
+    assert [(a.round, a.speakers, a.answer) for a in round_answers(document)][1] == (2, 3, "Rome")
+
+
+@pytest.mark.parametrize(
+    ("graph", "settings", "task"),
+    [
+        ("reconcile", {}, "fever"),
+        ("proclaim", {"max_rounds": 2}, "fever"),
+        ("madke", {"max_rounds": 2, "retrieval": "none"}, "hotpotqa"),
+    ],
+)
+async def test_what_is_kept_of_a_document_measures_the_same(graph: str, settings: dict[str, Any], task: str) -> None:
+    system = load_graph(graph)
+    chosen = system.settings.model_validate({"model": "fake:3", **settings})
+    claims = [f"Saffron is number {n}." for n in range(4)]
+    whole = await asyncio.gather(*(system.graph.ainvoke({"claim": c, "task": task}, context=chosen) for c in claims))
+    kept = [kept_of(document) for document in whole]
+    for measure in (cons, citation_precision, cohen_kappas, disagreement, novelty_by_round, role_play_consistency):
+        assert measure(kept) == measure(whole)  # type: ignore[operator]
+    assert co2(kept, [True] * 4) == co2(whole, [True] * 4)
+    assert [reflection_trajectory(one) for one in kept] == [reflection_trajectory(one) for one in whole]
+    assert len(json.dumps(kept)) < 0.2 * len(json.dumps(whole))

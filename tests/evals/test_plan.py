@@ -1,0 +1,92 @@
+"""Plans: graphs x tasks x models x seeds, their controls, and what is wrong with a plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moot.evals.plan import Cell, cells_of, make_plan, read_plan
+from moot.retrievers.errors import UserError
+
+TASK = {"name": "fever", "data": "fever.jsonl"}
+
+
+def cells(**fields: Any) -> list[Cell]:
+    return cells_of(make_plan({"tasks": [TASK], **fields}))
+
+
+def test_a_plan_is_graphs_by_tasks_by_models_by_seeds(tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text(
+        """
+        graphs:
+          - tool_mad
+          - {graph: proclaim, label: no switch, settings: {role_switch: false, max_rounds: 2}}
+        tasks: {fever: data/fever.jsonl, hover: data/hover.jsonl}
+        models: [openai:a, openai:b]
+        seeds: [1, 2, 3]
+        settings: {k: 5, questions: 2, max_rounds: 1}
+        limit: 100
+        """
+    )
+    found = cells_of(read_plan(tmp_path / "plan.yaml", {"seeds": [1, 2]}))
+    assert len(found) == len({cell.key for cell in found}) == 2 * 2 * 2 * 2
+    first, switched = (next(c for c in found if c.graph == graph) for graph in ("tool_mad", "proclaim"))
+    assert first.settings == {"k": 5, "questions": 2, "max_rounds": 1, "model": "openai:a", "seed": 1}
+    assert switched.settings == {"k": 5, "role_switch": False, "max_rounds": 2, "model": "openai:a", "seed": 1}
+    assert (switched.system, switched.task.limit) == ("no switch", 100)
+    assert first.task.data is not None
+    assert first.task.data.is_absolute()
+
+
+def test_controls_follow_every_debate_and_nothing_else() -> None:
+    found = cells(graphs=["tool_mad", "society_of_minds", "rag"], models=["openai:a"], controls=True, settings={"k": 4})
+    assert [cell.system for cell in found] == [
+        *("tool_mad", "society_of_minds", "rag"),
+        *("tool_mad retrieval once", "tool_mad retrieval none"),
+        *("tool_mad self consistency", "tool_mad single call", "tool_mad self correction"),
+        *("society_of_minds self consistency", "society_of_minds self correction"),
+    ]
+    single = next(cell for cell in found if cell.control == "single_call")
+    assert (single.graph, single.settings, single.facts()["of"]) == ("rag", {"model": "openai:a"}, "tool_mad")
+    assert {cell.of.system for cell in found if cell.of} == {"tool_mad", "society_of_minds"}
+
+
+def test_a_variant_that_the_plan_has_already_is_not_run_again() -> None:
+    once = {"graph": "tool_mad", "label": "once", "settings": {"retrieval": "once"}}
+    found = cells(graphs=["tool_mad", once], controls=True)
+    assert [cell.system for cell in found if cell.settings.get("retrieval") == "once" and not cell.control] == ["once"]
+    assert len(found) == len({cell.key for cell in found})
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"graphs": []}, "graphs: "),
+        ({"graphs": ["tool_made"]}, "Did you mean tool_mad"),
+        ({"graphs": ["rag"], "tasks": ["fevr"]}, "Did you mean fever"),
+        ({"graphs": ["rag"], "settings": {"kk": 1}}, "None of the graphs has a setting 'kk'"),
+        ({"graphs": [{"graph": "rag", "settings": {"k": 0}}]}, "k: "),
+        ({"graphs": [{"graph": "rag", "setings": {}}]}, "setings"),
+        ({"graphs": ["rag", {"graph": "rag", "label": "again"}]}, "more than once"),
+        ({"graphs": ["rag"], "models": ["gpt"]}, "models"),
+        ({"graphs": ["rag"], "seeds": [1, 1]}, "more than once"),
+        ({"graphs": ["rag"], "seeds": [-1]}, "seed"),
+        ({"graphs": ["rag"], "budget": 3}, "budget"),
+        ({"graphs": "rag"}, "graphs"),
+    ],
+)
+def test_what_is_wrong_with_a_plan_is_said(fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        cells(**fields)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("graphs: [", "no YAML"), ("- a\n- b", "no plan"), ("graphs: [rag]", "tasks")]
+)
+def test_a_file_that_holds_no_plan_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "plan.yaml").write_text(text)
+    with pytest.raises(UserError, match=said):
+        read_plan(tmp_path / "plan.yaml", {})
+    with pytest.raises(UserError, match="cannot be read"):
+        read_plan(tmp_path / "elsewhere.yaml", {})

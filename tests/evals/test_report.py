@@ -1,0 +1,269 @@
+"""What `moot eval compare` prints and writes: files that open anywhere, and that no log can put words or code into."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from moot.evals import drawing
+from moot.evals.report import compare, write_report
+from moot.evals.report_tables import Column, Nested, Table, as_csv, as_markdown, escaped, shown
+from moot.evals.significance import Interval
+from moot.retrievers.errors import UserError
+from PIL import Image
+
+from tests.evals.made_logs import debate, failed, write_log
+from tests.evals.test_comparison import CONTROL, DEBATE, GOLD, N, R, S
+
+EVIL = "=1+1<script src='http://x.example/a.js'></script>|$x^{$`!"
+COURT = {"stop_reason": "critic_resolved", "rounds": 2, "retrieval_ended": {}}
+
+
+def trial(answer: str, verdicts: str, confidence: float) -> dict[str, object]:
+    """The result document of a trial before three judges."""
+    names = {"S": "SUPPORTED", "N": "NOT SUPPORTED", "I": "INCONCLUSIVE"}
+    turns = [
+        {"round": 0, "phase": "panel", "agent": f"judge-{n}", "step": "judge", "verdict": names[said]}
+        for n, said in enumerate(verdicts, 1)
+    ]
+    reflection = {"plaintiff": [0.5, 0.7], "defense": [0.5, None]}
+    paths = {"reflection": reflection, "reflection_total": [1.0, None], "novelty": [0.8, 0.3]}
+    debates = [{"phase": phase, **COURT, **paths} for phase in ("primary", "switched")]
+    return debate(answer) | {"turns": turns, "debates": debates, "confidence": confidence, "graph": "proclaim"}
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A debate with a control in two runs, a trial, and a system whose log means harm."""
+    folder = tmp_path_factory.mktemp("logs")
+    facts = {"model": "openai:gpt-4o-mini"}
+    write_log(folder, "a", DEBATE, GOLD, system="debate", **facts)
+    for seed in (1, 2):
+        write_log(
+            *(folder, f"b{seed}", CONTROL, GOLD),
+            **{
+                "system": "debate self consistency",
+                "control": "self_consistency",
+                "of": "debate",
+                "seed": seed,
+                **facts,
+            },
+        )
+    tried = zip(GOLD, (S, S, S, R, R, S, N, R), ("SSS", "SSN", "SIS", "NNN", "NSN", "SSN", "III", "NNI"), strict=True)
+    trials = {id: trial(answer, said, 0.5 + int(id) / 20) for id, answer, said in tried}
+    write_log(folder, "c", trials, GOLD, system="proclaim", **facts)
+    broken = {"1": failed(kind=EVIL, detail=EVIL), "2": debate(S, [S, R], [S, S], stop_reason="consensus")}
+    strata = dict.fromkeys(GOLD, EVIL) | {"1": "plain"}
+    write_log(folder, "d", broken, GOLD, strata=strata, system=EVIL, settings={EVIL: EVIL}, **facts)
+    (folder / "broken.eval").write_bytes(b"no log")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def written(logs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a report."""
+    folder = tmp_path_factory.mktemp("report") / "new" / "folder"
+    write_report(compare([logs]), folder)
+    return folder
+
+
+def moot(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from moot.cli.main import run; run()", "eval", "compare", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_prints_and_writes(logs: Path, tmp_path: Path) -> None:
+    prices = tmp_path / "prices.jsonl"
+    prices.write_text('{"model": "openai:gpt-4o-mini", "input": 1000, "output": 2000}\n')
+    out = tmp_path / "out"
+    done = moot(logs, "--out", out, "--prices", prices, "--against", "proclaim")
+    assert done.returncode == 0, done.stderr
+    assert "FEVER, openai:gpt-4o-mini" in done.stdout
+    assert re.search(r"debate +1 +7 +1 +1 +0\.857 \[", done.stdout)  # runs, items, errors, abstained, accuracy
+    assert re.search(r"  debate self consistency +2 +16 +0 ", done.stdout)  # a control, set in
+    assert re.search(r"debate +0\.857 +1 +1,500 +2\.0000 ", done.stdout)  # 1,000 tokens at 0.001 and 500 at 0.002 USD
+    assert "note: broken.eval: it cannot be read as a log" in done.stdout
+    assert {file.name for file in out.iterdir()} == {"report.md", "report.html", "tables", "pictures"}
+    plain = moot(logs, "--json")
+    document = json.loads(plain.stdout)
+    [study] = document["studies"]
+    assert (study["benchmark"], study["model"]) == ("fever", "openai:gpt-4o-mini")
+    rows = {row["system"]: row for row in study["tables"]["systems"]["rows"]}
+    assert rows["debate"]["accuracy"]["value"] == pytest.approx(6 / 7)
+    assert study["tables"]["differences"]["rows"][0]["against"] == "debate self consistency"
+    refused = moot(logs, "--against", "nobody")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "There is no system or control 'nobody'" in refused.stderr
+
+
+def test_a_folder_that_cannot_be_made_is_refused(logs: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=r"folder .*file/below cannot be made"):
+        write_report(compare([logs]), tmp_path / "file" / "below")
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+
+class Page(HTMLParser):
+    """Collects a page's elements."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def of(self, tag: str) -> Iterator[dict[str, str | None]]:
+        """The attributes of every element of a kind."""
+        return (attributes for name, attributes in self.elements if name == tag)
+
+
+def test_the_page_loads_nothing_and_runs_nothing(written: Path) -> None:
+    text = (written / "report.html").read_text(encoding="utf-8")
+    page = Page(text)
+    kinds = {tag for tag, _ in page.elements}
+    assert not kinds & {"script", "link", "iframe", "object", "embed", "form", "base", "svg", "video"}
+    addresses = [
+        str(a[key]) for _, a in page.elements for key in ("src", "href", "srcset", "style", "action") if key in a
+    ]
+    assert addresses
+    assert all(address.startswith(("#", "data:image/svg+xml;base64,")) for address in addresses)
+    assert not any(key.startswith("on") for _, attributes in page.elements for key in attributes)
+    assert "url(" not in text
+    assert "@import" not in text
+    policy = next(a["content"] for a in page.of("meta") if a.get("http-equiv"))
+    assert str(policy).startswith("default-src 'none'")
+    assert "&lt;script src=&#39;http://x.example/a.js&#39;&gt;" in text
+
+
+def test_the_page_can_be_read_aloud(written: Path) -> None:
+    text = (written / "report.html").read_text(encoding="utf-8")
+    page = Page(text)
+    tables, captions = list(page.of("table")), list(page.of("caption"))
+    assert len(tables) == len(captions) > 10
+    assert all(attributes.get("scope") in ("col", "row") for attributes in page.of("th"))
+    assert all(len(str(attributes.get("alt"))) > 40 for attributes in page.of("img"))
+    assert next(page.of("html")) == {"lang": "en"}
+    ids = [a["id"] for _, a in page.elements if a.get("id")]
+    assert len(ids) == len(set(ids))
+    named = {a[key] for _, a in page.elements for key in ("aria-labelledby",) if a.get(key)}
+    assert named | {str(a["href"]).removeprefix("#") for a in page.of("a")} <= set(ids)
+    assert "prefers-color-scheme: dark" in text
+
+
+# --- pictures ---------------------------------------------------------------------------------------------------------
+
+EXPECTED = {"scores", "differences", "front", "reliability", "rounds", "stops", "trial_rounds", "judges"}
+
+
+def test_every_question_has_its_picture(written: Path, logs: Path, tmp_path: Path) -> None:
+    names = {file.stem.rpartition("-")[2] for file in (written / "pictures").glob("*.svg")}
+    assert names == EXPECTED == {file.stem.rpartition("-")[2] for file in (written / "pictures").glob("*.png")}
+    for file in (written / "pictures").glob("*.svg"):
+        root = ElementTree.fromstring(file.read_bytes())
+        texts = ["".join(element.itertext()) for element in root.iter("{http://www.w3.org/2000/svg}text")]
+        assert texts  # letters stay letters
+        assert not list(root.iter("{http://www.w3.org/2000/svg}script"))
+    assert EVIL[:20] in next((written / "pictures").glob("*scores.svg")).read_text().replace("&lt;", "<")
+    write_report(compare([logs]), tmp_path)
+    for file in (written / "pictures").glob("*.svg"):
+        assert (tmp_path / "pictures" / file.name).read_bytes() == file.read_bytes()  # again, the same
+
+
+def luminance(colour: str) -> float:
+    """As WCAG defines it."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_pictures_read_on_white_and_on_black(written: Path) -> None:
+    for colour, least in ((drawing.INK, 4.5), *((colour, 3.0) for colour in drawing.COLOURS)):
+        light = luminance(colour)
+        assert 1.05 / (light + 0.05) >= least
+        assert (light + 0.05) / 0.05 >= least
+    looks = [drawing.look(n) for n in range(36)]
+    assert len({(look["marker"], look["color"]) for look in looks}) == 36
+    assert len({look["marker"] for look in looks[:9]}) == 9  # that tell lines apart in grey
+    for file in (written / "pictures").glob("*.png"):
+        with Image.open(file) as picture:
+            assert picture.convert("RGBA").getpixel((0, 0))[3] == 0  # type: ignore[index]
+    allowed = {drawing.INK.lower(), *(colour.lower() for colour in drawing.COLOURS)}
+    for file in (written / "pictures").glob("*.svg"):
+        assert {colour.lower() for colour in re.findall(r"#[0-9a-fA-F]{6}\b", file.read_text())} <= allowed
+
+
+def test_pictures_of_the_page_follow_its_colours(written: Path) -> None:
+    page = Page((written / "report.html").read_text(encoding="utf-8"))
+    pictures = [base64.b64decode(str(a["src"]).partition(",")[2]).decode() for a in page.of("img")]
+    assert len(pictures) == len(EXPECTED)
+    for picture in pictures:
+        ElementTree.fromstring(picture)
+        assert "currentColor" in picture
+        assert "prefers-color-scheme:dark" in picture
+        assert f"stroke: {drawing.INK}" not in picture
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+TABLE = Table(
+    *("made", "Made up", "Of nothing."),
+    (Column("system", "system"), Column("score", "score", "share"), Column("cost", "cost", "money")),
+    ((EVIL, Interval(-0.5, -0.75, 0.25, 4), None), (Nested("@b"), None, 0.00125)),
+)
+
+
+def test_cells_are_no_formulas(written: Path) -> None:
+    assert as_csv(TABLE).splitlines() == [
+        "system,score,score_low,score_high,cost",
+        f"'{EVIL},-0.5,-0.75,0.25,",
+        "'@b,,,,0.00125",
+    ]
+    for file in (written / "tables").glob("*.csv"):
+        with file.open(newline="", encoding="utf-8") as lines:
+            rows = list(csv.reader(lines))
+        assert len({len(row) for row in rows}) == 1
+        for cell in (cell for row in rows for cell in row if cell.startswith(("=", "+", "-", "@"))):
+            assert float(cell) is not None  # only numbers begin so
+
+
+def test_cells_are_no_markdown(written: Path) -> None:
+    made = as_markdown(TABLE)
+    rows = made.split("\n\n")[1].splitlines()
+    assert [len(re.findall(r"(?<!\\)\|", row)) for row in rows] == [4] * 4
+    assert "| -0.500 [-0.750, 0.250] | unknown |" in rows[2]
+    assert rows[3] == "| &emsp;@b | – | 0.0013 |"
+    assert escaped("a_b <i> [x](y)\n# z") == r"a\_b &lt;i&gt; \[x\](y) \# z"
+    text = (written / "report.md").read_text(encoding="utf-8")
+    assert "<script" not in text
+    linked = re.findall(r"^!\[.*\]\((pictures/[^)]*)\)$", text, re.M)
+    assert len(linked) == len(EXPECTED)
+    assert all((written / name).is_file() for name in linked)
+
+
+@pytest.mark.parametrize(
+    ("cell", "kind", "expected"),
+    [
+        (0.00004, "p", "< 0.001"),
+        (-0.0001, "signed", "+0.000"),
+        (1234567, "count", "1,234,567"),
+        (None, "money", "unknown"),
+    ],
+)
+def test_figures_as_they_are_shown(cell: float | None, kind: str, expected: str) -> None:
+    assert shown(cell, kind) == expected  # type: ignore[arg-type]

@@ -1,0 +1,216 @@
+"""Plans as they run: every visible benchmark, controls, failures, and a kill in the middle."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inspect_ai.log import EvalLog, EvalSample, list_eval_logs, read_eval_log, recoverable_eval_logs
+from moot.cli.main import app
+from moot.evals.benchmarks import BENCHMARKS
+from moot.evals.plan import make_plan
+from moot.evals.reference import facts_of, headers
+from moot.evals.runs import Limits, run_plan
+from moot.evals.solver import DOCUMENT
+from moot.retrievers import index_passages
+from moot.retrievers.errors import UserError
+from moot.retrievers.files import Passage
+from typer.testing import CliRunner
+
+from tests.conftest import StartStub, StubEndpoint
+from tests.evals.test_benchmarks import ASKED, FILES, VISIBLE, needs_visible
+from tests.evals.test_solver import claims, says
+
+AT_ONCE = 4
+ENCODER = "openai:stub-embedding"
+
+
+def run(tmp_path: Path, ended: list[EvalSample] | None = None, **fields: Any) -> dict[str, EvalLog]:
+    """What a plan comes to, by system; ``ended`` is filled with the samples that were run."""
+    plan = make_plan({"models": ["openai:stub"], **fields})
+    noted = (ended if ended is not None else []).append
+    logs = run_plan(plan, tmp_path / "logs", Limits(AT_ONCE), lambda total, held: noted)
+    return {facts_of(log)["system"]: read_eval_log(str(log.location)) for log in logs}
+
+
+def mean(log: EvalLog, scorer: str = "accuracy") -> float:
+    assert log.results is not None
+    return float(next(s for s in log.results.scores if s.name == scorer).metrics["mean"].value)
+
+
+def documents(log: EvalLog) -> dict[str, dict[str, Any]]:
+    return {str(s.id): s.store[DOCUMENT] for s in log.samples or [] if DOCUMENT in s.store}
+
+
+@needs_visible
+def test_every_visible_benchmark_runs_through_three_graphs(start_stub: StartStub, tmp_path: Path) -> None:
+    start_stub([{"match": "`answer` is one number", "fields": {"answer": "7"}}])
+    names = [next(VISIBLE.glob(f"{FILES.get(name, name)}.[cj]s*")) for name in ASKED]
+    plan = make_plan(
+        {
+            "graphs": ["standard_prompting", "rag", "society_of_minds"],
+            "tasks": {name: str(path) for name, path in zip(ASKED, names, strict=True)},
+            "models": ["openai:stub"],
+            "settings": {"sources": ["bm25"], "max_rounds": 1},
+            "limit": 1,
+        }
+    )
+    logs = run_plan(plan, tmp_path / "logs", Limits(64), lambda total, held: lambda sample: None)
+    assert len(logs) == 3 * len(ASKED)
+    for log in logs:
+        assert log.status == "success", [str(s.error) for s in read_eval_log(str(log.location)).samples or []]
+        assert log.results is not None
+        measures = {score.name: score.scored_samples for score in log.results.scores}
+        ours = [name for name in BENCHMARKS[facts_of(log)["benchmark"]].metrics if name in measures]
+        assert ours
+        assert all(measures[name] == 1 for name in ours)
+
+
+async def test_whoever_reads_the_gold_evidence_is_right(start_stub: StartStub, tmp_path: Path) -> None:
+    """And nothing of it reaches whoever does not look for it."""
+    start_stub([says("SUPPORTS", "grows in the east"), says("REFUTES")])
+    fact = "Fact {0}: number {0} grows in the east."
+    passages = [Passage(id=str(i), title=f"Page {i}", text=fact.format(i)) for i in range(3)]
+    await index_passages("gold", passages, encoder=ENCODER)
+    lines = [
+        {"id": i, "claim": f"Number {i} is a plant.", "label": "SUPPORTS", "evidence": [[[0, 0, f"Page_{i}", 0]]]}
+        for i in range(3)
+    ]
+    (tmp_path / "fever.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    settings = {"sources": ["bm25"], "corpus": "gold", "embedder": ENCODER}
+    tasks = {"fever": str(tmp_path / "fever.jsonl")}
+    import asyncio
+
+    found = await asyncio.to_thread(run, tmp_path, graphs=["rag", "standard_prompting"], tasks=tasks, settings=settings)
+    assert (mean(found["rag"]), mean(found["rag"], "gold_recall")) == (1.0, 1.0)
+    assert mean(found["standard_prompting"]) == 0.0
+
+
+def test_controls_have_the_debate_s_own_budget_rounds_and_evidence(start_stub: StartStub, tmp_path: Path) -> None:
+    start_stub([{"model": "lost", "match": "Claim B", "status": 400}])
+    data = claims(tmp_path / "fever.jsonl", "SUPPORTS", "REFUTES")
+    settings = {"embedder": ENCODER, "scoring": "consensus_only", "max_rounds": 2, "models": {"rag": "openai:lost"}}
+    found = run(tmp_path, graphs=["tool_mad"], tasks={"fever": data}, settings=settings, controls=True)
+    debates = documents(found["tool_mad"])
+    failed = {system: [s.id for s in log.samples or [] if s.error] for system, log in found.items()}
+    (lost,) = failed["tool_mad"]
+    (held,) = set(debates) - {lost}
+    debate = debates[held]
+    spent = debate["usage"]["prompt_tokens"] + debate["usage"]["completion_tokens"]
+    for name in ("self consistency", "single call", "self correction"):
+        log = found[f"tool_mad {name}"]
+        assert failed[f"tool_mad {name}"] == [lost]
+        assert "unknown_budget" in str(next(s.error for s in log.samples or [] if s.id == lost))
+    sampled = documents(found["tool_mad self consistency"])[held]
+    assert sampled["settings"]["budget"] == spent
+    assert sampled["stop_reason"] == "budget_exhausted"
+    single = documents(found["tool_mad single call"])[held]
+    assert [piece["text"] for piece in single["evidence"]] == [piece["text"] for piece in debate["evidence"]]
+    assert (single["usage"]["calls"], single["corpora"]) == (1, [])
+    alone = documents(found["tool_mad self correction"])[held]
+    assert (alone["rounds"], len({turn["agent"] for turn in alone["turns"]})) == (debate["rounds"], 1)
+    assert not documents(found["tool_mad retrieval none"])[held]["evidence"]
+
+
+def test_the_same_command_runs_failed_samples_again_and_nothing_else(start_stub: StartStub, tmp_path: Path) -> None:
+    start_stub([{"match": "Claim B", "status": 400, "times": 1}])
+    data = claims(tmp_path / "fever.jsonl", *["SUPPORTS"] * 5)
+    fields = {"graphs": ["standard_prompting"], "tasks": {"fever": data}}
+    runs: list[list[EvalSample]] = [[], [], []]
+    first = run(tmp_path, runs[0], **fields)["standard_prompting"]
+    second = run(tmp_path, runs[1], **fields)["standard_prompting"]
+    third = run(tmp_path, runs[2], **fields)["standard_prompting"]
+    assert [len(ran) for ran in runs] == [5, 1, 0]
+    assert (first.status, second.status, third.status) == ("error", "success", "success")
+    assert first.results is not None
+    assert second.results is not None
+    assert [r.scores[0].scored_samples for r in (first.results, second.results)] == [4, 5]
+
+
+def test_nothing_is_gone_on_with_where_a_setting_the_model_the_seed_or_the_data_differ(
+    start_stub: StartStub, tmp_path: Path
+) -> None:
+    start_stub()
+    data = claims(tmp_path / "fever.jsonl", "SUPPORTS", "REFUTES")
+    fields: dict[str, Any] = {"graphs": ["standard_prompting"], "tasks": {"fever": data}}
+    for change in ({}, {"settings": {"max_tokens": 99}}, {"models": ["openai:other"]}, {"seeds": [1]}):
+        ran: list[EvalSample] = []
+        run(tmp_path, ran, **(fields | change))
+        assert len(ran) == 2, change
+    claims(tmp_path / "fever.jsonl", "SUPPORTS", "SUPPORTS")
+    ran = []
+    run(tmp_path, ran, **fields)
+    assert len(ran) == 2
+    assert len({facts_of(log)["key"] for log in headers(str(tmp_path / "logs"))}) == 4
+
+
+def command(tmp_path: Path, data: str) -> list[str]:
+    flags = ["eval", "run", "--graph", "standard_prompting", "--task", f"fever={data}", "--model", "openai:stub"]
+    flags += ["--logs", str(tmp_path / "logs"), "--at-once", str(AT_ONCE)]
+    return [sys.executable, "-c", "from moot.cli.main import run; run()", *flags]
+
+
+def killed(stub: StubEndpoint, line: list[str], calls: int) -> None:
+    """Runs a command and kills it when the endpoint has had so many calls."""
+    with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while len(stub.calls()) < calls:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(0.02)
+        process.send_signal(signal.SIGKILL)
+
+
+def test_a_killed_run_goes_on_where_it_was(start_stub: StartStub, tmp_path: Path) -> None:
+    stub = start_stub(latency_ms=50)
+    count = 24
+    data = claims(tmp_path / "fever.jsonl", *["SUPPORTS"] * count)
+    moment = random.Random(os.urandom(4)).randrange(2, count - AT_ONCE)
+    killed(stub, command(tmp_path, data), moment)
+    done = subprocess.run([*command(tmp_path, data), "--json"], capture_output=True, text=True, check=True)
+    (record,) = json.loads(done.stdout)["logs"]
+    assert (record["status"], record["samples"], record["missing"]) == ("success", count, 0)
+    asked = Counter(stub.prompts())
+    assert len(asked) == count
+    assert sum(asked.values()) - count <= AT_ONCE, f"killed after {moment} calls"
+    whole = read_eval_log(record["log"])
+    assert len({sample.id for sample in whole.samples or []}) == len(whole.samples or []) == count
+    assert not [log for log in recoverable_eval_logs(str(tmp_path / "logs")) if log.log.name == record["log"]]
+    assert list_eval_logs(str(tmp_path / "logs"))
+
+
+def test_a_broken_line_is_said_before_anything_is_run(start_stub: StartStub, tmp_path: Path) -> None:
+    stub = start_stub()
+    data = Path(claims(tmp_path / "fever.jsonl", *["SUPPORTS"] * 20))
+    lines = data.read_text().splitlines()
+    data.write_text("\n".join([*lines, *["{"], *lines]))
+    result = CliRunner().invoke(app, command(tmp_path, str(data))[3:])
+    assert result.exit_code != 0
+    assert "fever.jsonl, line 21" in str(result.exception)
+    assert not stub.calls()
+
+
+def test_what_a_system_lacks_is_said_before_anything_is_run(start_stub: StartStub, tmp_path: Path) -> None:
+    stub = start_stub()
+    data = claims(tmp_path / "fever.jsonl", "SUPPORTS")
+    with pytest.raises(UserError, match="tool_mad on fever: There is no corpus"):
+        run(tmp_path, graphs=["tool_mad"], tasks={"fever": data}, settings={"corpus": "nowhere"})
+    assert not stub.calls()
+
+
+def test_the_command_says_why_samples_failed_and_what_was_left_out(start_stub: StartStub, tmp_path: Path) -> None:
+    start_stub([{"match": "Claim B", "status": 400}])
+    data = Path(claims(tmp_path / "fever.jsonl", "SUPPORTS", "SUPPORTS"))
+    data.write_text(data.read_text() + "\n" + json.dumps({"id": 9, "claim": "Claim Z."}))
+    result = CliRunner().invoke(app, command(tmp_path, str(data))[3:])
+    assert result.exit_code == 3
+    assert "1 samples failed: http" in result.stderr
+    assert "fever: 1 of 3 records left out: no gold answer" in result.stderr
+    assert "standard_prompting" in result.stdout

@@ -1,0 +1,203 @@
+"""Debates under Inspect: as a solver in anybody's task, scored, and failing as missing data."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inspect_ai import Task, eval
+from inspect_ai.dataset import Sample
+from inspect_ai.log import EvalLog, EvalSample
+from inspect_ai.scorer import match
+from moot.evals import scorers
+from moot.evals.benchmarks import BENCHMARKS
+from moot.evals.gold import gold_and_found
+from moot.evals.solver import DOCUMENT, debate
+from moot.evals.tasks import benchmark_task
+from moot.retrievers.errors import UserError
+
+from tests.conftest import StartStub
+
+GRAPH = "standard_prompting"
+OURS: dict[str, Any] = {"model": "openai:stub"}
+
+
+def evaluated(task: Task | str, tmp_path: Path, **options: Any) -> EvalLog:
+    (log,) = eval(task, model="none", display="none", log_dir=str(tmp_path / "logs"), log_level="error", **options)
+    return log
+
+
+def samples_of(log: EvalLog) -> list[EvalSample]:
+    assert log.samples is not None
+    return log.samples
+
+
+def figure(log: EvalLog, scorer: str, metric: str = "mean") -> float:
+    assert log.results is not None
+    score = next(score for score in log.results.scores if score.name == scorer)
+    return float(score.metrics[metric].value)
+
+
+def says(answer: str, match: str = "") -> dict[str, Any]:
+    return {"match": match, "fields": {"answer": answer, "rationale": "Because.", "citations": []}}
+
+
+def claims(path: Path, *labels: str) -> str:
+    """A file in FEVER's format, with claims that can be told apart."""
+    lines = [
+        {"id": i, "claim": f"Claim {chr(65 + i)}.", "label": label, "evidence": []} for i, label in enumerate(labels)
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    return str(path)
+
+
+def test_anybody_s_task_takes_a_debate_as_its_solver(start_stub: StartStub, tmp_path: Path) -> None:
+    start_stub([says("REFUTES")])
+    task = Task(
+        dataset=[Sample(input="Saffron is made from the roots of a flower.", target="REFUTES")],
+        solver=debate("society_of_minds", **OURS),
+        scorer=match(),
+    )
+    (sample,) = samples_of(evaluated(task, tmp_path))
+    document = sample.store[DOCUMENT]
+    assert sample.output.completion == document["answer"] == "REFUTES"
+    assert sample.scores is not None
+    assert sample.scores["match"].value == "C"
+    assert (document["rounds"], document["depth"], document["usage"]["calls"]) == (2, 2, 6)
+
+
+def test_options_labels_and_texts_that_are_given_reach_the_debate_but_no_target(
+    start_stub: StartStub, tmp_path: Path
+) -> None:
+    stub = start_stub()
+    secret = "what nobody may know"
+    dataset = [
+        Sample(input="Which?", choices=["Oxygen", "Neon"], target="B", metadata={"gold_evidence": {"texts": [secret]}}),
+        Sample(input="Is it?", target=secret, metadata={"labels": ["so", "not so"]}),
+        Sample(input="How many?", target="7", metadata={"task": "number", "given": [{"text": "There are seven."}]}),
+    ]
+    evaluated(Task(dataset=dataset, solver=debate(GRAPH, **OURS), scorer=scorers.citation_precision()), tmp_path)
+    prompts = stub.prompts()
+    assert [any(said in prompt for prompt in prompts) for said in ("Neon", "not so", "There are seven.", secret)] == [
+        *(True, True, True, False)
+    ]
+
+
+def test_a_failed_sample_is_missing_and_an_abstention_is_not_right(start_stub: StartStub, tmp_path: Path) -> None:
+    rules = [{"match": "Claim B", "status": 400}, says("SUPPORTS", "Claim A"), says("REFUTES")]
+    start_stub(rules)
+    data = claims(tmp_path / "fever.jsonl", "SUPPORTS", "SUPPORTS", "SUPPORTS", "NOT ENOUGH INFO")
+    log = evaluated(
+        benchmark_task("fever", data), tmp_path, solver=debate(GRAPH, **OURS), fail_on_error=False, score_display=False
+    )
+    failed = {sample.id: sample.error for sample in samples_of(log) if sample.error}
+    assert list(failed) == ["1"]
+    assert "bad_request" in str(failed["1"])
+    assert next(s for s in samples_of(log) if s.id == "1").store[DOCUMENT]["status"] == "failed"
+    assert figure(log, "accuracy") == pytest.approx(1 / 3)
+    assert figure(log, "accuracy", "balanced_accuracy") == pytest.approx((1 / 2 + 0) / 2)
+    assert figure(log, "accuracy", "macro_f1") == pytest.approx((2 / 3 + 0) / 2)
+    assert log.results is not None
+    assert (log.results.total_samples, log.results.scores[0].scored_samples) == (4, 3)
+
+
+def test_an_undecided_debate_is_an_abstention(start_stub: StartStub, tmp_path: Path) -> None:
+    start_stub([says("REFUTES", "agent-1"), says("SUPPORTS")])
+    data = claims(tmp_path / "fever.jsonl", "SUPPORTS")
+    settings = {"agents": ["openai:stub-agent-1", "openai:stub-agent-2"], "max_rounds": 1, "evaluation": "none"}
+    rules = [{"model": "stub-agent-1", **says("REFUTES")}, {"model": "stub-agent-2", **says("SUPPORTS")}]
+    start_stub(rules)
+    log = evaluated(benchmark_task("fever", data), tmp_path, solver=debate("cortex_debate", **settings))
+    (sample,) = samples_of(log)
+    assert sample.scores is not None
+    assert (sample.scores["accuracy"].value, sample.scores["accuracy"].answer) == (0.0, "(abstained)")
+    assert figure(log, "accuracy", "abstained") == 1.0
+
+
+def test_a_judge_says_whether_words_mean_the_same_and_one_that_says_nothing_leaves_it_open(
+    start_stub: StartStub, tmp_path: Path
+) -> None:
+    answers = ["Paris", "the French capital", "Rome", "a town"]
+    gold = [{"question": f"What is question {chr(65 + i)}?", "answer": ["Paris"]} for i in range(4)]
+    (tmp_path / "nq.jsonl").write_text("\n".join(map(json.dumps, gold)))
+    judged = [
+        {"model": "judge", "match": "French", "fields": {"same": True, "reason": "It is."}},
+        {"model": "judge", "match": "Rome", "fields": {"same": False, "reason": "It is not."}},
+        {"model": "judge", "reply": "I would rather not say."},
+    ]
+    start_stub(judged + [says(answer, f"question {chr(65 + i)}") for i, answer in enumerate(answers)])
+    task = benchmark_task("nq_open", str(tmp_path / "nq.jsonl"), judge="openai:judge")
+    values = [
+        s.scores["judged"].value
+        for s in samples_of(evaluated(task, tmp_path, solver=debate(GRAPH, **OURS)))
+        if s.scores
+    ]
+    assert values[:3] == [1.0, 1.0, 0.0]
+    assert math.isnan(values[3])  # type: ignore[arg-type]
+
+
+def test_what_an_answer_is_measured_by_follows_the_benchmark(start_stub: StartStub, tmp_path: Path) -> None:
+    start_stub([says("The Beatles!", "band"), says("12")])
+    (tmp_path / "gsm8k.jsonl").write_text(json.dumps({"question": "How many?", "answer": "So many. #### 12.0"}))
+    number = evaluated(benchmark_task("gsm8k", str(tmp_path / "gsm8k.jsonl")), tmp_path, solver=debate(GRAPH, **OURS))
+    assert figure(number, "numeric_match") == 1.0
+    (tmp_path / "nq.jsonl").write_text(json.dumps({"question": "Which band?", "answer": ["beatles", "Fab Four band"]}))
+    words = evaluated(benchmark_task("nq_open", str(tmp_path / "nq.jsonl")), tmp_path, solver=debate(GRAPH, **OURS))
+    assert (figure(words, "exact_match"), figure(words, "token_f1")) == (1.0, 1.0)
+
+
+def test_evidence_of_the_claim_s_own_day_is_left_out_unless_a_day_is_set(start_stub: StartStub, tmp_path: Path) -> None:
+    start_stub()
+    dataset = [Sample(input="A claim.", target="SUPPORTS", metadata={"published_before": "2020-10-25"})]
+    for set_day, expected in ((None, "2020-10-25"), ("2019-01-01", "2019-01-01")):
+        solver = debate("rag", sources=["bm25"], **OURS, **({"published_before": set_day} if set_day else {}))
+        log = evaluated(Task(dataset=dataset, solver=solver, scorer=scorers.accuracy()), tmp_path)
+        assert samples_of(log)[0].store[DOCUMENT]["settings"]["published_before"] == expected
+
+
+def test_gold_evidence_is_found_by_what_the_benchmark_names() -> None:
+    piece: Any = {
+        "title": "Ram-Leela (film)",
+        "text": "It was  shot in Gujarat.",
+        "url": "https://www.x.org/abs/77/?q=1",
+    }
+    for gold in (
+        {"pages": ["Ram-Leela_-LRB-film-RRB-", "Elsewhere"]},
+        {"documents": [77, 78]},
+        {"urls": ["http://x.org/abs/77", "http://x.org/abs/78"]},
+        {"texts": ["it was shot in Gujarat", "Other."]},
+    ):
+        found = gold_and_found(gold, [piece])
+        assert found is not None
+        assert (len(found[0]), len(found[0] & found[1])) == (2, 1), gold
+        nothing = gold_and_found(gold, [])
+        assert nothing is not None
+        assert not nothing[0] & nothing[1]
+    assert gold_and_found({"questions": []}, [piece]) is None
+    assert gold_and_found(None, [piece]) is None
+
+
+def test_every_scorer_of_a_benchmark_is_one_of_ours() -> None:
+    measures = {name for benchmark in BENCHMARKS.values() for name in benchmark.metrics}
+    of_many = {"macro_f1", "balanced_accuracy", "fever_score"}
+    assert all(hasattr(scorers, name) for name in measures - of_many)
+
+
+def test_a_wrong_setting_is_said_before_anything_runs() -> None:
+    with pytest.raises(UserError, match="There is no setting 'rounds'"):
+        debate(GRAPH, rounds=3)
+    with pytest.raises(UserError, match="no graph"):
+        debate("tool_made")
+
+
+def test_a_seed_gives_every_role_its_own(tmp_path: Path) -> None:
+    runs = []
+    for seed in (1, 1, 2):
+        task = Task(dataset=[Sample(input="A claim.", target="SUPPORTS")], scorer=scorers.accuracy())
+        log = evaluated(task, tmp_path, solver=debate("multi_agent_voting", seed=seed, model="fake:1"))
+        runs.append([role["reported"] for role in samples_of(log)[0].store[DOCUMENT]["models"].values()])
+    assert len({name for names in runs[0] for name in names}) == 3
+    assert runs[0] == runs[1] != runs[2]
