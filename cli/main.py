@@ -24,10 +24,12 @@ app.add_typer(evaluations, name="eval")
 
 def run() -> None:
     """The entry point: errors of ours become one sentence and an exit code, 2 for the user's and 3 for the world's."""
+    from moot.cli.traces import sent_in_time
     from moot.retrievers.errors import MootError
 
     try:
-        app()
+        with sent_in_time():
+            app()
     except MootError as error:
         fail(error)
 
@@ -66,6 +68,12 @@ def verify(
         typer.Option("--set", metavar="KEY=VALUE", help="A setting; VALUE is JSON where it parses. Repeatable."),
     ] = None,
     corpus: Annotated[str | None, typer.Option(help="The corpus to read; see `moot index`.")] = None,
+    ask: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MOMENTS", help="When to ask you, between commas: queries,premises,evidence,remark,verdict."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result document and nothing else.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the result document to this file.")] = None,
 ) -> None:
@@ -77,7 +85,8 @@ def verify(
 
     bundle = load_preset(preset)
     system = load_graph(graph or bundle.graph)
-    named = {k: v for k, v in {"model": model, "corpus": corpus}.items() if v is not None}
+    moments = None if ask is None else [moment.strip() for moment in ask.split(",")]
+    named = {k: v for k, v in {"model": model, "corpus": corpus, "ask_person": moments}.items() if v is not None}
     chosen = parse_settings(system.settings, settings or [], {**bundle.settings, **named})
     asked = {"claim": claim, "task": task or bundle.task, "labels": parse_labels(labels), "options": option}
     texts = [text for path in given or [] for text in read_given(path)]
@@ -243,6 +252,17 @@ def eval_compare(
     compare_logs(logs, out=out, against=against, prices=prices, as_json=as_json)
 
 
+@evaluations.command("experiment")
+def eval_experiment(
+    log: Annotated[Path, typer.Argument(help="One of Inspect's .eval logs.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print what LangSmith answers and nothing else.")] = False,
+) -> None:
+    """Send a log to LangSmith: an experiment beside the others on the same items."""
+    from moot.cli.experiment import send_log
+
+    send_log(log, as_json=as_json)
+
+
 @evaluations.command("power")
 def eval_power(
     first: Annotated[float, typer.Argument(metavar="ACCURACY", help="One system's accuracy, from 0 to 1.")],
@@ -258,6 +278,33 @@ def eval_power(
     from moot.cli.power import plan
 
     plan(first, second, n, discordant, as_json=as_json)
+
+
+@app.command("serve")
+def serve_command(
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Where the server listens.")] = 2024,
+    host: Annotated[str, typer.Option(help="The address where it listens; others than loopback reach it then.")] = (
+        "127.0.0.1"
+    ),
+    at_once: Annotated[int, typer.Option(min=1, max=1000, help="Debates that run at the same time.")] = 10,
+    studio: Annotated[bool, typer.Option("--studio", help="Let LangGraph Studio, a website, use the server.")] = False,
+    opened: Annotated[bool, typer.Option("--open", help="Open the local page in a browser.")] = False,
+) -> None:
+    """Serve the page, the LangGraph API and MCP on this machine."""
+    from moot.web.serve import serve
+
+    serve(host, port, at_once, studio=studio, opened=opened)
+
+
+@app.command("assistants")
+def assistants_command(
+    url: Annotated[str, typer.Option(help="The server.")] = "http://127.0.0.1:2024",
+) -> None:
+    """Make the presets named assistants of a running server. Safe to run again."""
+    from moot.web.assistants import create_assistants
+
+    for name, became in create_assistants(url).items():
+        print(f"{name}: {became}")  # noqa: T201
 
 
 @app.command()

@@ -12,12 +12,13 @@ from typing import Any
 from moot.cli.screen import Screen, counted, has_rounds, numbered, titled
 from moot.cli.verdict import show_end
 from moot.nodes.settings import Settings
-from moot.nodes.state import Turn, Vote, merge_turns
+from moot.nodes.state import PERSON, Turn, Vote, merge_turns
 from moot.nodes.talk import POOL
 from moot.nodes.task import full_answer
 from rich.console import Console
 
 FIELDS = (
+    "about",
     "thought",
     "tool",
     "query",
@@ -119,7 +120,7 @@ class Transcript(Screen):
 
     def _enter(self, turn: Turn) -> None:
         """A heading, where this turn is the first of a round."""
-        if turn["step"] != "retrieve":  # what all share is looked for before the first round
+        if turn["step"] != "retrieve" and turn["agent"] != PERSON:  # what all share comes before the first round
             self._heading(turn["round"])
 
     def _thought(self, turn: Turn, written: Mapping[str, Any]) -> None:
@@ -183,7 +184,7 @@ class Transcript(Screen):
 
     def _comment(self, turn: Turn, written: Mapping[str, Any]) -> None:
         comment, sure = turn["comment"], turn.get("confidence")
-        said = unusable(turn) if comment is None else comment + f" (sure: {sure:g} of 10)" * (sure is not None)
+        said = unusable(turn) if comment is None else comment + ("" if sure is None else f" (sure: {sure:g} of 10)")
         self.line(turn["agent"], "reviews", f"{turn.get('reviewed', 'an answer')}: {said}")
 
     def _score(self, turn: Turn, written: Mapping[str, Any]) -> None:
@@ -202,6 +203,13 @@ class Transcript(Screen):
         sure = turn.get("confidence")
         answer = turn["answer"] + (f" (confidence {sure:.2f})" if sure is not None else "")
         self.line(turn["agent"], what, f"{answer} - {turn['rationale']}", "cyan")
+
+    def _about(self, turn: Turn, written: Mapping[str, Any]) -> None:
+        """What a person said who was asked."""
+        for what, said in reviewed(turn, self.pieces):
+            self.line(turn["agent"], what, said, "green")
+        if turn.get("question"):  # what is decided anew is said anew
+            self.said = {key for key in self.said if key[3:4] not in (("judge",), ("summarise",))}
 
     # --- rounds -----------------------------------------------------------------------------------------------------
 
@@ -244,6 +252,21 @@ class Transcript(Screen):
 def pieces_of(written: Mapping[str, Any]) -> list[Any]:
     """The evidence that a node wrote; what is given with the claim follows a None."""
     return [piece for piece in written.get("evidence") or [] if piece is not None]
+
+
+def reviewed(turn: Turn, pieces: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What a person changed or said, each with what was done; that all was accepted where there is nothing."""
+
+    def names(ids: Sequence[str]) -> str:
+        return "; ".join(titled(pieces[id]) for id in ids)
+
+    said = [("asks", f"for {name}: {query}") for name, query in turn.get("queries", {}).items()]
+    said += [("premise", premise) for premise in turn.get("premises") or []]
+    said += [("strikes", names(turn["struck"]))] if turn.get("struck") else []
+    said += [("adds", names(turn["added"]))] if turn.get("added") else []
+    said += [("remarks", str(turn["remark"]))] if turn.get("remark") else []
+    said += [("questions", f"the verdict: {turn['question']}")] if turn.get("question") else []
+    return said or [("accepts", turn["step"].removeprefix("review_"))]
 
 
 def key_of(turn: Turn) -> tuple[Any, ...]:

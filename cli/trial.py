@@ -17,12 +17,13 @@ from moot.cli.show import Transcript, pieces_of, reasoned
 from moot.cli.verdict import show_end
 from moot.nodes.confidence import QUALITIES
 from moot.nodes.settings import Settings
-from moot.nodes.state import Turn
+from moot.nodes.state import PERSON, Turn
 from moot.nodes.trial import SIDES, kept_out
 from moot.retrievers import Evidence
 from rich.console import Console
 
 TRIAL_FIELDS = (
+    "about",
     "premises",
     "supporting_query",
     "challenges",
@@ -118,6 +119,8 @@ class TrialTranscript(Transcript):
     # --- the negotiation --------------------------------------------------------------------------------------------
 
     def _premises(self, turn: Turn, written: Mapping[str, Any]) -> None:
+        if turn["agent"] == PERSON:
+            return
         for number, premise in enumerate(turn["premises"] or [], 1):
             self.line(turn["agent"], f"premise {number}", premise)
         if turn["premises"] is None:

@@ -7,6 +7,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+from moot.cli.ask import Asked
 from moot.cli.output import check_writable, give
 from moot.cli.scores import ScoredTranscript
 from moot.cli.show import Transcript
@@ -21,6 +24,7 @@ from moot.retrievers.endpoint import close_clients
 from moot.retrievers.errors import USER_KINDS
 from rich.console import Console
 
+INTERRUPT = "__interrupt__"
 TRANSCRIPTS: Mapping[type[Settings], type[Transcript]] = {
     DebaterSettings: ScoredTranscript,
     TrialSettings: TrialTranscript,
@@ -41,44 +45,99 @@ def debate(
     console = Console(stderr=as_json, quiet=as_json, soft_wrap=not Console().is_terminal)
     printer = next((of for kind, of in TRANSCRIPTS.items() if isinstance(settings, kind)), Transcript)
     transcript = printer(console, settings)
-    document = asyncio.run(run_debate(system, given, settings, transcript.update))
+    document = held_debate(system, given, settings, transcript.update)
     give(document, as_json=as_json, out=out)
     if not as_json:
         transcript.close(document)
     return exit_code(document)
 
 
-async def run_debate(
-    system: DebateSystem,
-    given: Mapping[str, Any],
-    settings: Settings,
-    update: Callable[[dict[str, Any]], None],
-) -> dict[str, Any]:
-    """The result document of a debate on the ``given`` input; ``update`` is told what each node wrote.
+def held_debate(system: DebateSystem, given: Mapping[str, Any], settings: Settings, update: Update) -> dict[str, Any]:
+    """The result document of a debate; where it waits for a person, whoever is at the terminal is asked."""
+    running, person = Running(system, settings, update), Asked()
+    document = asyncio.run(running.run(dict(given)))
+    while running.waits:
+        waits = sorted(running.waits.items(), key=lambda wait: str(wait[1]["about"]))
+        try:
+            replies = {id: person.reply(value) for id, value in waits}
+        except (EOFError, KeyboardInterrupt):
+            return document
+        document = asyncio.run(running.run(Command(resume=replies)))
+    return document
 
-    An interrupted debate yields the document too, with what there was, also within a step of it that is a graph.
+
+async def run_debate(
+    system: DebateSystem, given: Mapping[str, Any], settings: Settings, update: Update
+) -> dict[str, Any]:
+    """The result document of a debate on the ``given`` input; ``update`` is told what each node wrote."""
+    return await Running(system, settings, update).run(dict(given))
+
+
+Update = Callable[[dict[str, Any]], None]
+
+
+class Running:
+    """A debate that runs, and stops where it waits for a person.
+
+    Args:
+        system: its graph.
+        settings: its settings.
+        update: is told what each node wrote.
     """
-    state: dict[str, Any] = {}
-    inner: list[tuple[tuple[str, ...], dict[str, Any]]] = []
-    stream = system.graph.astream(dict(given), context=settings, stream_mode=["updates", "values"], subgraphs=True)
-    try:
+
+    def __init__(self, system: DebateSystem, settings: Settings, update: Update) -> None:
+        saver = InMemorySaver() if getattr(settings, "ask_person", ()) else None
+        self.graph = system.graph.builder.compile(checkpointer=saver, name=system.graph.name) if saver else system.graph
+        self.settings = settings
+        self.update = update
+        self.waits: dict[str, Any] = {}
+        self.state: dict[str, Any] = {}
+        self.inner: list[tuple[tuple[str, ...], dict[str, Any]]] = []
+
+    async def run(self, given: Any) -> dict[str, Any]:
+        """The document, once the debate is over or waits.
+
+        An interrupted debate yields it too, with what there was, also within a step of it that is a graph.
+        """
+        self.waits = {}
+        try:
+            await self._stream(given)
+        except asyncio.CancelledError:
+            if "started_at" not in self.state:
+                raise
+            self.waits = {}
+            return self._unfinished()
+        finally:
+            await close_clients()
+        return self._unfinished() if self.waits else self._document(self.state)
+
+    async def _stream(self, given: Any) -> None:
+        config = {"configurable": {"thread_id": "moot"}}
+        modes = ["updates", "values"]
+        stream = self.graph.astream(given, config, context=self.settings, stream_mode=modes, subgraphs=True)
         async for place, mode, chunk in stream:
             if mode == "values" and not place:
-                state, inner = chunk, []
-            elif mode == "updates":
+                self._known(chunk)
+            elif mode == "updates" and INTERRUPT not in chunk:
                 for node, written in chunk.items():
-                    inner = [*without_steps(inner, (*place, node)), (place, written or {})]
-                    update(written or {})
-    except asyncio.CancelledError:
-        if "started_at" not in state:
-            raise
-        for _, written in inner:
+                    self.inner = [*without_steps(self.inner, (*place, node)), (place, written or {})]
+                    self.update(written or {})
+            elif mode == "updates" and not place:
+                self.waits |= {wait.id: wait.value for wait in chunk[INTERRUPT]}
+
+    def _known(self, values: dict[str, Any]) -> None:
+        """A step of the debate is over; what was written within it is in its state now."""
+        if INTERRUPT not in values and values != self.state:
+            self.state, self.inner = values, []
+
+    def _unfinished(self) -> dict[str, Any]:
+        state = self.state
+        for _, written in self.inner:
             state = folded(state, written)
-        state = {**state, **closing(state), "status": "interrupted"}  # type: ignore[arg-type]
-    finally:
-        await close_clients()
-    keys = system.graph.output_schema.__annotations__
-    return {key: state[key] for key in keys}
+        return self._document({**state, **closing(state), "status": "interrupted"})  # type: ignore[arg-type]
+
+    def _document(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: state[key] for key in self.graph.output_schema.__annotations__}
 
 
 def without_steps(

@@ -20,7 +20,13 @@ from moot.nodes.state import VerdictOutput
 from moot.retrievers.errors import UserError
 from moot.retrievers.evidence import clean
 from pydantic import TypeAdapter, ValidationError
+from typing_extensions import get_type_hints
 
+READ = (
+    *("status", "error", "graph", "task", "answer", "raw_verdict", "confidence", "stop_reason", "rounds", "turns"),
+    *("votes", "debates", "metrics", "calls", "usage", "depth", "seconds", "settings", "warnings", "moot_version"),
+)
+"""Fields of result documents that are read; others may be those of another version."""
 AT_ONCE = 50
 """Samples that are read together: opening a log takes longer than reading one."""
 UNREAD = {"events", "messages", "attachments"}
@@ -135,7 +141,7 @@ def _observations(
     try:
         for sample, found in _samples(header):
             at = f", sample {clean(str(sample.id))[:80]}"
-            document = None if found is None else _shape().validate_python(found)
+            document = None if found is None else _checked(found)
             first = first or document or {}
             seen = observe(sample, benchmark, cost_of, document)
             again += seen.id in observations
@@ -170,10 +176,19 @@ def _said(error: Exception) -> str:
     return " ".join(clean(repr(error)).split())[:200]
 
 
+def _checked(found: Any) -> Document:
+    """What is read of a result document, each field of the type that documents have.
+
+    Raises:
+        LookupError, TypeError, ValueError: a field is missing, or something else.
+    """
+    return {name: shape.validate_python(found[name]) for name, shape in _shapes().items()}
+
+
 @lru_cache(maxsize=1)
-def _shape() -> TypeAdapter[Any]:
-    """What result documents look like."""
-    return TypeAdapter(VerdictOutput)
+def _shapes() -> dict[str, TypeAdapter[Any]]:
+    types = get_type_hints(VerdictOutput)
+    return {name: TypeAdapter(types[name]) for name in READ}
 
 
 def _text(value: object) -> str | None:

@@ -36,7 +36,7 @@ a { color: var(--link) }
 nav ul { columns: 16rem; padding-left: 1.25rem }
 .scroll { overflow-x: auto; margin: .5rem 0 1.5rem }
 table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums }
-caption { text-align: left; color: var(--soft); padding-bottom: .5rem; max-width: 60rem }
+caption { text-align: left; color: var(--soft); padding-bottom: .5rem; max-width: min(60rem, 92vw) }
 th, td { padding: .25rem .75rem .25rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line) }
 th, td { min-width: 8rem; max-width: 40rem; overflow-wrap: break-word }
 td { overflow-wrap: anywhere }
@@ -48,8 +48,12 @@ tbody th.nested { font-weight: 400; padding-left: 1.25rem }
 figure { margin: 1rem 0 2rem }
 figure img { max-width: 100%; height: auto }
 figcaption, .soft { color: var(--soft) }
+@page { size: landscape; margin: 12mm }
 @media print {
-  body { max-width: none; font-size: 10pt }
+  body { max-width: none; padding: 0; font-size: 10pt }
+  table { font-size: 7.5pt }
+  th, td { min-width: 5rem; padding-right: .5rem }
+  th.number, td.number { min-width: 2rem }
   .scroll { overflow: visible }
   figure, tr { break-inside: avoid }
 }

@@ -49,7 +49,12 @@ class DebateSystem:
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """What is said to somebody who gave an unknown name: the nearest one, and all."""
+    """What is said to somebody who gave an unknown name: the nearest one, and all.
+
+    Args:
+        name: what was given.
+        known: the names that there are.
+    """
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1)
     return (f"Did you mean {near[0]}? " if near else "") + f"Known: {', '.join(names)}."
@@ -57,6 +62,9 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
 def load_graph(name: str) -> DebateSystem:
     """A debate system by name.
+
+    Args:
+        name: a key of `DESCRIPTIONS`.
 
     Raises:
         UserError: there is no graph of that name.

@@ -9,7 +9,7 @@ the answer that most agents give in the last round is the verdict; a tie goes to
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
@@ -18,6 +18,7 @@ from moot.nodes.agents import RoundsSettings, agent_node, agents_needs, everyone
 from moot.nodes.agree import compare_node
 from moot.nodes.budget import no_round_left, rounds_or_budget
 from moot.nodes.debate import close_node, open_node
+from moot.nodes.person import person_node, remark_first
 from moot.nodes.run import DebateGraph, settings_of
 from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
 from moot.nodes.summarise import summaries_of, summary_node, to_summariser
@@ -28,7 +29,7 @@ from pydantic import Field
 class ChatEvalSettings(RoundsSettings):
     """Settings of ChatEval."""
 
-    other_roles = frozenset({"summariser"})
+    other_roles: ClassVar[frozenset[str]] = frozenset({"summariser"})
     max_rounds: int = Field(2, ge=1, le=20, description="Rounds (T); the first answers are the first round.")
 
 
@@ -54,13 +55,15 @@ builder.add_node("open", open_node("chat_eval", agents_needs))
 builder.add_node("answer", agent_node())
 builder.add_node("compare_answers", compare_node(by_text=True))
 builder.add_node("summarise", summary_node("chat_eval/summary"))
+builder.add_node("hear_remark", person_node("remark"))
 builder.add_node("vote", conclude_node(rounds_or_budget))
 builder.add_node("close", close_node())
 builder.add_edge(START, "open")
 builder.add_conditional_edges("open", answer, ["answer", "close"])
 builder.add_edge("answer", "compare_answers")
 builder.add_conditional_edges("compare_answers", after_round, ["summarise", "vote", "close"])
-builder.add_conditional_edges("summarise", answer, ["answer", "close"])
+builder.add_conditional_edges("summarise", remark_first(answer), ["hear_remark", "answer", "close"])
+builder.add_conditional_edges("hear_remark", answer, ["answer", "close"])
 builder.add_edge("vote", "close")
 builder.add_edge("close", END)
 graph = builder.compile(name="ChatEval")

@@ -19,6 +19,7 @@ from moot.nodes.agents import Agents, agent_node, agents_needs, everyone, so_man
 from moot.nodes.agree import agreed_answer, compare_node
 from moot.nodes.budget import no_round_left
 from moot.nodes.debate import Needs, close_node, open_node
+from moot.nodes.person import person_node, remark_first
 from moot.nodes.review import review_node, score_answer, to_reviewers
 from moot.nodes.run import DebateGraph, settings_of
 from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
@@ -79,6 +80,7 @@ builder.add_node("answer", agent_node("cortex_debate/revise", confidence=True))
 builder.add_node("compare_answers", compare_node())
 builder.add_node("score_peers", review_node(score_answer, ("score",), "cortex_debate/score"))
 builder.add_node("weigh_edges", weigh_node())
+builder.add_node("hear_remark", person_node("remark"))
 builder.add_node("vote", vote_node(consensus_or_rounds, tie="none", report=graph_report))
 builder.add_node("close", close_node())
 builder.add_edge(START, "open")
@@ -86,7 +88,8 @@ builder.add_conditional_edges("open", begin, ["answer", "close"])
 builder.add_edge("answer", "compare_answers")
 builder.add_conditional_edges("compare_answers", consensus, ["score_peers", "weigh_edges", "vote", "close"])
 builder.add_edge("score_peers", "weigh_edges")
-builder.add_conditional_edges("weigh_edges", debate, ["answer", "close"])
+builder.add_conditional_edges("weigh_edges", remark_first(debate), ["hear_remark", "answer", "close"])
+builder.add_conditional_edges("hear_remark", debate, ["answer", "close"])
 builder.add_edge("vote", "close")
 builder.add_edge("close", END)
 graph = builder.compile(name="CortexDebate")

@@ -9,7 +9,7 @@ the answer that most agents give in the last round is the verdict; a tie goes to
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
@@ -29,6 +29,7 @@ from moot.nodes.agents import (
 from moot.nodes.agree import compare_node
 from moot.nodes.budget import no_round_left, rounds_or_budget
 from moot.nodes.debate import close_node, open_node
+from moot.nodes.person import person_node, remark_first
 from moot.nodes.run import DebateGraph, settings_of
 from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
 from moot.nodes.summarise import summaries_of, summary_node, to_summariser
@@ -39,7 +40,7 @@ from pydantic import Field
 class GroupSettings(RoundsSettings):
     """Settings of GroupDebate. Rounds and number of agents are those of S3's comparison."""
 
-    other_roles = frozenset({"summariser"})
+    other_roles: ClassVar[frozenset[str]] = frozenset({"summariser"})
     agents: Agents = Field(so_many(5), min_length=2, max_length=50, description="Who debates: a list, or how many.")
     group_size: int = Field(2, ge=2, le=3, description="Agents in a group: 2, and 3 in one; or 3, and 2 in some.")
 
@@ -76,6 +77,7 @@ builder.add_node("answer", agent_node())
 builder.add_node("compare_answers", compare_node(by_text=True))
 builder.add_node("summarise", summary_node("group_debate/summary"))
 builder.add_node("share", gather_node())
+builder.add_node("hear_remark", person_node("remark"))
 builder.add_node("vote", conclude_node(rounds_or_budget))
 builder.add_node("close", close_node())
 builder.add_edge(START, "open")
@@ -83,7 +85,8 @@ builder.add_conditional_edges("open", answer, ["answer", "close"])
 builder.add_edge("answer", "compare_answers")
 builder.add_conditional_edges("compare_answers", after_round, ["summarise", "vote", "close"])
 builder.add_edge("summarise", "share")
-builder.add_conditional_edges("share", answer, ["answer", "close"])
+builder.add_conditional_edges("share", remark_first(answer), ["hear_remark", "answer", "close"])
+builder.add_conditional_edges("hear_remark", answer, ["answer", "close"])
 builder.add_edge("vote", "close")
 builder.add_edge("close", END)
 graph = builder.compile(name="GroupDebate")

@@ -11,7 +11,7 @@ the summariser puts down the answer that the debate came to
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
@@ -19,6 +19,7 @@ from langgraph.types import Send
 from moot.nodes.agree import compare_node
 from moot.nodes.budget import no_round_left
 from moot.nodes.debate import close_node, open_node
+from moot.nodes.person import person_node, question_or, remark_first
 from moot.nodes.respond import respond_node
 from moot.nodes.retrieve import retrieve_node
 from moot.nodes.run import DebateGraph, settings_of
@@ -36,7 +37,7 @@ from pydantic import Field
 class MadkeSettings(PoolDebateSettings):
     """Settings of MADKE. The defaults are the paper's."""
 
-    other_roles = frozenset({"judge", "summariser"})
+    other_roles: ClassVar[frozenset[str]] = frozenset({"judge", "summariser"})
     sources: tuple[Source, ...] = Field(
         ("wikipedia", "web"),
         max_length=10,
@@ -116,17 +117,24 @@ debater.add_edge("respond", END)
 builder = DebateGraph(MadkeSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
 builder.add_node("open", open_node("madke", pool_needs))
 builder.add_node("retrieve", retrieve_node())
+builder.add_node("review_evidence", person_node("evidence"))
 builder.add_node("debater", debater.compile(name="debater"))
 builder.add_node("compare_answers", compare_node(by_text=True))
 builder.add_node("agreement", agreement_node())
+builder.add_node("hear_remark", person_node("remark"))
 builder.add_node("summarise", summarise_node())
+builder.add_node("review_verdict", person_node("verdict"))
 builder.add_node("close", close_node())
 builder.add_edge(START, "open")
 builder.add_conditional_edges("open", fill_pool, ["retrieve", "debater", "close"])
-builder.add_conditional_edges("retrieve", debate, ["debater", "close"])
+builder.add_edge("retrieve", "review_evidence")
+builder.add_conditional_edges("review_evidence", debate, ["debater", "close"])
 builder.add_edge("debater", "compare_answers")
-builder.add_conditional_edges("compare_answers", consensus, ["debater", "agreement", "summarise", "close"])
-builder.add_conditional_edges("agreement", go_on, ["debater", "summarise", "close"])
-builder.add_edge("summarise", "close")
+after_answers = ["hear_remark", "debater", "agreement", "summarise", "close"]
+builder.add_conditional_edges("compare_answers", remark_first(consensus), after_answers)
+builder.add_conditional_edges("agreement", remark_first(go_on), ["hear_remark", "debater", "summarise", "close"])
+builder.add_conditional_edges("hear_remark", debate, ["debater", "close"])
+builder.add_edge("summarise", "review_verdict")
+builder.add_conditional_edges("review_verdict", question_or("summarise"), ["summarise", "close"])
 builder.add_edge("close", END)
 graph = builder.compile(name="MADKE")

@@ -10,7 +10,7 @@ the answer that most agents give in the last round is the verdict; a tie goes to
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
@@ -19,8 +19,10 @@ from moot.nodes.agents import AgentsSettings, agent_node, agents_needs, gather_n
 from moot.nodes.agree import compare_node
 from moot.nodes.budget import BudgetSettings, no_round_left, rounds_or_budget
 from moot.nodes.debate import close_node, open_node
+from moot.nodes.person import person_node, remark_first
 from moot.nodes.review import review_node, reviews_of, to_reviewers
 from moot.nodes.run import DebateGraph, settings_of
+from moot.nodes.settings import ask_person
 from moot.nodes.show import show_heard
 from moot.nodes.state import ClaimInput, DebaterState, DebateState, VerdictOutput
 from moot.nodes.vote import conclude_node
@@ -31,6 +33,7 @@ class PeerReviewSettings(BudgetSettings, AgentsSettings):
     """Settings of peer review."""
 
     rounds: int = Field(1, ge=1, le=19, description="Rounds of review and revision after the first answers.")
+    ask_person: tuple[Literal["remark"], ...] = ask_person()
 
     @property
     def max_rounds(self) -> int:
@@ -67,14 +70,17 @@ builder.add_node("answer", agent_node("peer_review/revise", heard=reviews))
 builder.add_node("compare_answers", compare_node(by_text=True))
 builder.add_node("review", review_node())
 builder.add_node("hand_back", gather_node())
+builder.add_node("hear_remark", person_node("remark"))
 builder.add_node("vote", conclude_node(rounds_or_budget))
 builder.add_node("close", close_node())
 builder.add_edge(START, "open")
 builder.add_conditional_edges("open", answer, ["answer", "close"])
 builder.add_edge("answer", "compare_answers")
-builder.add_conditional_edges("compare_answers", after_round, ["review", "answer", "vote", "close"])
+after_answers = ["hear_remark", "review", "answer", "vote", "close"]
+builder.add_conditional_edges("compare_answers", remark_first(after_round), after_answers)
 builder.add_edge("review", "hand_back")
-builder.add_conditional_edges("hand_back", answer, ["answer", "close"])
+builder.add_conditional_edges("hand_back", remark_first(answer), ["hear_remark", "answer", "close"])
+builder.add_conditional_edges("hear_remark", answer, ["answer", "close"])
 builder.add_edge("vote", "close")
 builder.add_edge("close", END)
 graph = builder.compile(name="Peer review")

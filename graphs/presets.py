@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from moot.graphs import suggest
+from moot.nodes.models import EMBEDDED
 from moot.retrievers.errors import UserError
 
 
@@ -24,6 +25,23 @@ def _debaters(**sources: str) -> list[dict[str, str]]:
 
 
 PRESETS = {
+    "fast": Preset(
+        "A quick look: at most two rounds, the first agreement decides, nothing is scored.",
+        settings={"max_rounds": 2, "k": 2, "scoring": "consensus_only"},
+    ),
+    "paper": Preset(
+        "Tool-MAD as in the paper, on its model: three rounds, three documents a query, both thresholds.",
+        settings={"model": "openai:gpt-4o-mini", "temperature": 0.0, "max_rounds": 3, "k": 3},
+    ),
+    "thorough": Preset(
+        "Time before money: up to five rounds, five documents a query, and no answer without a quote that stands in "
+        "its evidence.",
+        settings={"max_rounds": 5, "k": 5, "questions": 5, "verified_quotes": True},
+    ),
+    "offline": Preset(
+        "Nothing leaves this machine: the embedded model, and the demo corpora in place of the web.",
+        settings={"model": EMBEDDED, "debaters": _debaters(rag="chroma", search="bm25")},
+    ),
     "medqa": Preset(
         "MedQA as in the paper: the first debater reads a corpus of PubMed abstracts, the other one searches the web. "
         "Index the abstracts under the name pubmed first.",
@@ -36,7 +54,7 @@ PRESETS = {
         settings={"debaters": _debaters(rag="chroma", search="openalex")},
     ),
 }
-"""Every preset by name. The first two are the domain settings of Tool-MAD (S0 4.4, C.2; S1 IV-D)."""
+"""Every preset by name. Those that set a task are the domain settings of Tool-MAD (S0 4.4, C.2; S1 IV-D)."""
 
 
 def load_preset(name: str | None) -> Preset:

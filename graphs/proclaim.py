@@ -38,6 +38,7 @@ from moot.nodes.debate import close_node, open_node
 from moot.nodes.discovery import admit_node, still_searching, to_discovery
 from moot.nodes.hearing import argue_node
 from moot.nodes.panel import decide_node, fits
+from moot.nodes.person import person_node, question_or, remark_first
 from moot.nodes.run import DebateGraph, settings_of
 from moot.nodes.state import ClaimInput, DebateState, TrialState, TrialUpdate, VerdictOutput
 from moot.nodes.trial import said_in, this_round
@@ -94,6 +95,7 @@ def court_graph(name: str) -> CompiledStateGraph[Any, Any, Any, Any]:
     court.add_node("critique", critique_node())
     court.add_node("court", court_node())
     court.add_node("close_round", close_round_node())
+    court.add_node("hear_remark", person_node("remark"))
     court.add_conditional_edges(START, next_round, ["discovery", "argue", END])
     court.add_edge("discovery", "admit_discoveries")
     court.add_conditional_edges("admit_discoveries", plaintiff_first, ["argue", END])
@@ -103,7 +105,8 @@ def court_graph(name: str) -> CompiledStateGraph[Any, Any, Any, Any]:
     court.add_edge("reflect", "close_round")
     court.add_edge("critique", "close_round")
     court.add_edge("court", "close_round")
-    court.add_conditional_edges("close_round", next_round, ["discovery", "argue", END])
+    court.add_conditional_edges("close_round", remark_first(next_round), ["hear_remark", "discovery", "argue", END])
+    court.add_conditional_edges("hear_remark", next_round, ["discovery", "argue", END])
     return court.compile(name=name)
 
 
@@ -142,6 +145,7 @@ builder.add_node("switched_debate", court_graph("switched_debate"))
 builder.add_node("gather_debates", gather_node())
 builder.add_node("panel", panel_graph(ProclaimSettings))
 builder.add_node("decide", decide_node())
+builder.add_node("review_verdict", person_node("verdict", phase="panel"))
 builder.add_node("close", close_node())
 builder.add_edge(START, "open")
 builder.add_conditional_edges("open", negotiate, ["negotiation", "close"])
@@ -150,6 +154,7 @@ builder.add_edge("primary_debate", "gather_debates")
 builder.add_edge("switched_debate", "gather_debates")
 builder.add_conditional_edges("gather_debates", deliberate, ["panel", "close"])
 builder.add_conditional_edges("panel", decide, ["decide", "close"])
-builder.add_edge("decide", "close")
+builder.add_edge("decide", "review_verdict")
+builder.add_conditional_edges("review_verdict", question_or("panel"), ["panel", "close"])
 builder.add_edge("close", END)
 graph = builder.compile(name="PROClaim")

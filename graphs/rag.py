@@ -9,16 +9,17 @@ Its sources and k are those of Tool-MAD here, so that the two can be compared; t
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 from langgraph.types import Send
 from moot.nodes.debate import close_node, open_node
+from moot.nodes.person import person_node
 from moot.nodes.respond import respond_node
 from moot.nodes.retrieve import retrieve_node
 from moot.nodes.run import DebateGraph, settings_of
-from moot.nodes.settings import SOURCES, PoolSettings, Source
+from moot.nodes.settings import SOURCES, PoolSettings, Source, ask_person
 from moot.nodes.single import AGENT, SingleReaderSettings, single_needs, to_agent
 from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
 from moot.nodes.talk import to_pool
@@ -32,6 +33,7 @@ class RagSettings(PoolSettings, SingleReaderSettings):
     sources: tuple[Source, ...] = Field(
         ("chroma", "web"), min_length=1, max_length=10, description=f"Where evidence is looked for: {SOURCES}."
     )
+    ask_person: tuple[Literal["evidence"], ...] = ask_person()
 
 
 def search(state: DebateState, runtime: Runtime[Any]) -> Send | str:
@@ -43,12 +45,14 @@ def search(state: DebateState, runtime: Runtime[Any]) -> Send | str:
 builder = DebateGraph(RagSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
 builder.add_node("open", open_node("rag", single_needs))
 builder.add_node("retrieve", retrieve_node(required=True))
+builder.add_node("review_evidence", person_node("evidence"))
 builder.add_node("answer", respond_node("rag/answer"))
 builder.add_node("conclude", conclude_node("single_pass"))
 builder.add_node("close", close_node())
 builder.add_edge(START, "open")
 builder.add_conditional_edges("open", search, ["retrieve", "answer", "close"])
-builder.add_conditional_edges("retrieve", to_agent, ["answer", "close"])
+builder.add_edge("retrieve", "review_evidence")
+builder.add_conditional_edges("review_evidence", to_agent, ["answer", "close"])
 builder.add_edge("answer", "conclude")
 builder.add_edge("conclude", "close")
 builder.add_edge("close", END)

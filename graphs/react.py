@@ -18,7 +18,7 @@ from moot.nodes.run import DebateGraph
 from moot.nodes.settings import SOURCES, Source
 from moot.nodes.single import SingleReaderSettings, single_needs
 from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
-from moot.nodes.tool_agent import show_steps, to_answer, to_tool_agent, tool_agent
+from moot.nodes.tool_agent import AGENT_PROMPTS, show_steps, to_answer, to_tool_agent, tool_agent
 from moot.nodes.vote import conclude_node
 from pydantic import Field
 
@@ -40,7 +40,7 @@ class ReactSettings(BudgetSettings, SingleReaderSettings):
 
 builder = DebateGraph(ReactSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
 builder.add_node("open", open_node("react", single_needs))
-builder.add_node("agent", tool_agent(ReactSettings), prompts=("react/agent", "tool_mad/keywords", "tool_mad/source_summary"))
+builder.add_node("agent", tool_agent(ReactSettings), prompts=AGENT_PROMPTS)
 builder.add_node("answer", respond_node("react/answer", more=show_steps))
 builder.add_node("conclude", conclude_node(lambda state, settings: state["stop_reason"] or "single_pass"))
 builder.add_node("close", close_node())

@@ -18,6 +18,7 @@ from moot.nodes.agents import RoundsSettings, agent_node, agents_needs, everyone
 from moot.nodes.agree import agreed_answer, compare_node
 from moot.nodes.budget import no_round_left
 from moot.nodes.debate import close_node, open_node
+from moot.nodes.person import person_node, remark_first
 from moot.nodes.run import DebateGraph, settings_of
 from moot.nodes.show import show_groups
 from moot.nodes.state import ClaimInput, DebaterState, DebateState, VerdictOutput
@@ -61,12 +62,16 @@ builder = DebateGraph(ReconcileSettings, DebateState, input_schema=ClaimInput, o
 builder.add_node("open", open_node("reconcile", agents_needs))
 builder.add_node("answer", agent_node("reconcile/revise", confidence=True, heard=round_table))
 builder.add_node("compare_answers", compare_node())
+builder.add_node("hear_remark", person_node("remark"))
 builder.add_node("vote", vote_node(consensus_or_rounds, weigh=weight))
 builder.add_node("close", close_node())
 builder.add_edge(START, "open")
 builder.add_conditional_edges("open", another_round, ["answer", "close"])
 builder.add_edge("answer", "compare_answers")
-builder.add_conditional_edges("compare_answers", another_round, ["answer", "vote", "close"])
+builder.add_conditional_edges(
+    "compare_answers", remark_first(another_round), ["hear_remark", "answer", "vote", "close"]
+)
+builder.add_conditional_edges("hear_remark", another_round, ["answer", "close"])
 builder.add_edge("vote", "close")
 builder.add_edge("close", END)
 graph = builder.compile(name="RECONCILE")

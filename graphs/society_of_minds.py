@@ -15,6 +15,7 @@ from moot.nodes.agents import Agents, RoundsSettings, agent_node, agents_needs, 
 from moot.nodes.agree import compare_node
 from moot.nodes.budget import rounds_or_budget
 from moot.nodes.debate import close_node, open_node
+from moot.nodes.person import person_node, remark_first
 from moot.nodes.run import DebateGraph
 from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
 from moot.nodes.vote import conclude_node
@@ -36,12 +37,16 @@ builder = DebateGraph(SocietySettings, DebateState, input_schema=ClaimInput, out
 builder.add_node("open", open_node("society_of_minds", agents_needs))
 builder.add_node("answer", agent_node())
 builder.add_node("compare_answers", compare_node(by_text=True))
+builder.add_node("hear_remark", person_node("remark"))
 builder.add_node("vote", conclude_node(rounds_or_budget))
 builder.add_node("close", close_node())
 builder.add_edge(START, "open")
 builder.add_conditional_edges("open", another_round, ["answer", "close"])
 builder.add_edge("answer", "compare_answers")
-builder.add_conditional_edges("compare_answers", another_round, ["answer", "vote", "close"])
+builder.add_conditional_edges(
+    "compare_answers", remark_first(another_round), ["hear_remark", "answer", "vote", "close"]
+)
+builder.add_conditional_edges("hear_remark", another_round, ["answer", "close"])
 builder.add_edge("vote", "close")
 builder.add_edge("close", END)
 graph = builder.compile(name="Society of minds")

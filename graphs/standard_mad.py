@@ -18,6 +18,7 @@ from moot.nodes.agree import compare_node
 from moot.nodes.budget import no_round_left
 from moot.nodes.debate import close_node, open_node
 from moot.nodes.judge import judge_node
+from moot.nodes.person import person_node, question_or, remark_first
 from moot.nodes.respond import respond_node
 from moot.nodes.retrieve import retrieve_node
 from moot.nodes.run import DebateGraph, settings_of
@@ -55,15 +56,22 @@ def next_speaker(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
 builder = DebateGraph(StandardMadSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
 builder.add_node("open", open_node("standard_mad", pool_needs))
 builder.add_node("retrieve", retrieve_node(required=True))
+builder.add_node("review_evidence", person_node("evidence"))
 builder.add_node("argue", respond_node("standard_mad/argue"))
 builder.add_node("compare_answers", compare_node(by_text=True))
+builder.add_node("hear_remark", person_node("remark"))
 builder.add_node("judge", judge_node())
+builder.add_node("review_verdict", person_node("verdict"))
 builder.add_node("close", close_node())
 builder.add_edge(START, "open")
 builder.add_conditional_edges("open", search, ["retrieve", "argue", "close"])
-builder.add_conditional_edges("retrieve", next_speaker, ["argue", "close"])
+builder.add_edge("retrieve", "review_evidence")
+builder.add_conditional_edges("review_evidence", next_speaker, ["argue", "close"])
 builder.add_edge("argue", "compare_answers")
-builder.add_conditional_edges("compare_answers", next_speaker, ["argue", "judge", "close"])
-builder.add_edge("judge", "close")
+after_answers = ["hear_remark", "argue", "judge", "close"]
+builder.add_conditional_edges("compare_answers", remark_first(next_speaker), after_answers)
+builder.add_conditional_edges("hear_remark", next_speaker, ["argue", "close"])
+builder.add_edge("judge", "review_verdict")
+builder.add_conditional_edges("review_verdict", question_or("judge"), ["judge", "close"])
 builder.add_edge("close", END)
 graph = builder.compile(name="Standard MAD")

@@ -10,7 +10,7 @@ if the rounds are used up, the judge decides from the whole debate
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
@@ -20,9 +20,10 @@ from moot.nodes.budget import BudgetSettings, no_round_left
 from moot.nodes.debate import Needs, close_node, open_node
 from moot.nodes.judge import judge_node
 from moot.nodes.moderate import moderate_node
+from moot.nodes.person import person_node, question_or, remark_first
 from moot.nodes.respond import respond_node
 from moot.nodes.run import DebateGraph, settings_of
-from moot.nodes.settings import Settings
+from moot.nodes.settings import Settings, ask_person
 from moot.nodes.speakers import SHARED_ROLES, Agent, called, needs_for
 from moot.nodes.state import ClaimInput, DebaterState, DebateState, VerdictOutput
 from moot.nodes.talk import talk
@@ -47,6 +48,7 @@ class TitForTatSettings(BudgetSettings, Settings):
         description="The two debaters, the affirmative one first.",
     )
     max_rounds: int = Field(3, ge=1, le=20, description="Most rounds (T).")
+    ask_person: tuple[Literal["remark", "verdict"], ...] = ask_person()
 
     def roles(self) -> set[str]:
         """Who may have a model of its own."""
@@ -86,13 +88,18 @@ builder.add_node("open", open_node("tit_for_tat", needs))
 builder.add_node("argue", respond_node("tit_for_tat/argue", more=stance))
 builder.add_node("compare_answers", compare_node(by_text=True))
 builder.add_node("moderate", moderate_node())
+builder.add_node("hear_remark", person_node("remark"))
 builder.add_node("judge", judge_node("tit_for_tat/judge"))
+builder.add_node("review_verdict", person_node("verdict"))
 builder.add_node("close", close_node())
 builder.add_edge(START, "open")
 builder.add_conditional_edges("open", go_on, ["argue", "close"])
 builder.add_edge("argue", "compare_answers")
-builder.add_conditional_edges("compare_answers", speak, ["argue", "moderate", "judge", "close"])
-builder.add_conditional_edges("moderate", go_on, ["argue", "judge", "close"])
-builder.add_edge("judge", "close")
+after_answers = ["hear_remark", "argue", "moderate", "judge", "close"]
+builder.add_conditional_edges("compare_answers", remark_first(speak), after_answers)
+builder.add_conditional_edges("moderate", remark_first(go_on), ["hear_remark", "argue", "judge", "close"])
+builder.add_conditional_edges("hear_remark", go_on, ["argue", "close"])
+builder.add_edge("judge", "review_verdict")
+builder.add_conditional_edges("review_verdict", question_or("judge"), ["judge", "close"])
 builder.add_edge("close", END)
 graph = builder.compile(name="Tit for tat")

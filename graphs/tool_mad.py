@@ -26,11 +26,12 @@ from moot.nodes.debaters import (
     DebaterSettings,
     debater_graph,
     needs_of,
-    next_round,
     rests_on_evidence,
+    to_debaters,
     unscored_answers,
 )
 from moot.nodes.judge import judge_node
+from moot.nodes.person import person_node, question_or, remark_first
 from moot.nodes.run import DebateGraph, settings_of
 from moot.nodes.score import answer_relevance_node, faithfulness_node, passes
 from moot.nodes.state import ClaimInput, DebateState, ScoreState, StepUpdate, VerdictOutput
@@ -71,7 +72,7 @@ def consensus(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
     if settings.scoring == "consensus_only" and agreed:
         return "agree"
     if left and (settings.scoring != "on" or not agreed):
-        return next_round(state, runtime)
+        return to_debaters(state, runtime)
     return unscored_answers(state) if settings.scoring == "on" else "judge"
 
 
@@ -92,7 +93,7 @@ def stability(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
         return "close"
     if agreed_answer(state["votes"]) is not None and stable:
         return "agree"
-    return "judge" if no_round_left(state, settings) else next_round(state, runtime)
+    return "judge" if no_round_left(state, settings) else to_debaters(state, runtime)
 
 
 # --- the graph ------------------------------------------------------------------------------------------------------
@@ -111,16 +112,22 @@ builder.add_node("debater", debater_graph(ToolMadSettings))
 builder.add_node("compare_answers", compare_node())
 builder.add_node("score", score.compile(name="score"))
 builder.add_node("average_scores", average_scores_node())
+builder.add_node("hear_remark", person_node("remark"))
 builder.add_node("agree", agree_node(lambda s: "stable_consensus" if s.scoring == "on" else "consensus"))
 builder.add_node("judge", judge_node())
+builder.add_node("review_verdict", person_node("verdict"))
 builder.add_node("close", close_node())
 builder.add_edge(START, "open")
-builder.add_conditional_edges("open", next_round, ["debater", "close"])
+builder.add_conditional_edges("open", to_debaters, ["debater", "close"])
 builder.add_edge("debater", "compare_answers")
-builder.add_conditional_edges("compare_answers", consensus, ["debater", "score", "agree", "judge", "close"])
+after_answers = ["hear_remark", "debater", "score", "agree", "judge", "close"]
+builder.add_conditional_edges("compare_answers", remark_first(consensus), after_answers)
 builder.add_edge("score", "average_scores")
-builder.add_conditional_edges("average_scores", stability, ["debater", "agree", "judge", "close"])
+after_scores = ["hear_remark", "debater", "agree", "judge", "close"]
+builder.add_conditional_edges("average_scores", remark_first(stability), after_scores)
+builder.add_conditional_edges("hear_remark", to_debaters, ["debater", "close"])
 builder.add_edge("agree", "close")
-builder.add_edge("judge", "close")
+builder.add_edge("judge", "review_verdict")
+builder.add_conditional_edges("review_verdict", question_or("judge"), ["judge", "close"])
 builder.add_edge("close", END)
 graph = builder.compile(name="Tool-MAD")

@@ -20,8 +20,9 @@ from langgraph.types import Send
 from moot.nodes.agree import agree_node, agreed_answer, average_scores_node, compare_node
 from moot.nodes.budget import no_round_left
 from moot.nodes.debate import close_node, open_node
-from moot.nodes.debaters import DebaterSettings, debater_graph, needs_of, next_round, unscored_answers
+from moot.nodes.debaters import DebaterSettings, debater_graph, needs_of, to_debaters, unscored_answers
 from moot.nodes.judge import judge_node
+from moot.nodes.person import person_node, question_or, remark_first
 from moot.nodes.run import DebateGraph, settings_of
 from moot.nodes.score import consistency_node, similarity_node
 from moot.nodes.state import ClaimInput, DebateState, ScoreState, StepUpdate, VerdictOutput
@@ -49,7 +50,7 @@ def consensus(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
     if agreed_answer(state["votes"]) is not None:
         return "agree"
     if not no_round_left(state, settings):
-        return next_round(state, runtime)
+        return to_debaters(state, runtime)
     return unscored_answers(state) if settings.scoring == "on" else "judge"
 
 
@@ -65,17 +66,22 @@ builder.add_node("debater", debater_graph(ConsistencySettings))
 builder.add_node("compare_answers", compare_node())
 builder.add_node("score", score.compile(name="score"))
 builder.add_node("average_scores", average_scores_node())
+builder.add_node("hear_remark", person_node("remark"))
 builder.add_node("agree", agree_node(lambda settings: "consensus"))
 builder.add_node("judge", judge_node())
+builder.add_node("review_verdict", person_node("verdict"))
 builder.add_node("close", close_node())
 builder.add_edge(START, "open")
 builder.add_edge("open", "choose_similarity")
-builder.add_conditional_edges("choose_similarity", next_round, ["debater", "close"])
+builder.add_conditional_edges("choose_similarity", to_debaters, ["debater", "close"])
 builder.add_edge("debater", "compare_answers")
-builder.add_conditional_edges("compare_answers", consensus, ["debater", "score", "agree", "judge", "close"])
+after_answers = ["hear_remark", "debater", "score", "agree", "judge", "close"]
+builder.add_conditional_edges("compare_answers", remark_first(consensus), after_answers)
+builder.add_conditional_edges("hear_remark", to_debaters, ["debater", "close"])
 builder.add_edge("score", "average_scores")
 builder.add_edge("average_scores", "judge")
 builder.add_edge("agree", "close")
-builder.add_edge("judge", "close")
+builder.add_edge("judge", "review_verdict")
+builder.add_conditional_edges("review_verdict", question_or("judge"), ["judge", "close"])
 builder.add_edge("close", END)
 graph = builder.compile(name="Tool-MAD (consistency)")

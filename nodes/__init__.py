@@ -10,15 +10,23 @@ from moot.nodes.agents import (
     AgentsSettings,
     RoundsSettings,
     agent_node,
+    agents_needs,
     everyone,
+    gather_node,
     groups_of,
+    last_round,
     neighbours,
+    nobody,
     rounds,
+    same_group,
+    so_many,
     to_agents,
 )
 from moot.nodes.agree import (
+    Comparison,
     agree_node,
     agreed_answer,
+    answers_of,
     average_scores,
     average_scores_node,
     compare_node,
@@ -26,13 +34,29 @@ from moot.nodes.agree import (
     same_meaning,
 )
 from moot.nodes.answers import read_answer, same_answer
-from moot.nodes.budget import BudgetSettings
-from moot.nodes.confidence import base_confidence, final_confidence, panel_verdict
-from moot.nodes.courtroom import TrialSettings, close_round_node
+from moot.nodes.budget import BudgetSettings, no_round_left, rounds_or_budget
+from moot.nodes.confidence import PanelVerdict, Verdict, base_confidence, final_confidence, panel_verdict
+from moot.nodes.courtroom import (
+    TrialSettings,
+    close_round_node,
+    to_argument,
+    to_debates,
+    to_experts,
+    to_reflection,
+    trial_needs,
+)
 from moot.nodes.critique import close_or_go_on, court_node, critique, critique_node, reflect, reflect_node
-from moot.nodes.debate import close_node, open_node
-from moot.nodes.debaters import Debater, DebaterSettings, debater_graph
-from moot.nodes.debating_graph import next_round
+from moot.nodes.debate import Needs, close_node, open_node
+from moot.nodes.debaters import (
+    Debater,
+    DebaterSettings,
+    debater_graph,
+    needs_of,
+    rests_on_evidence,
+    to_debaters,
+    unscored_answers,
+)
+from moot.nodes.debating_graph import History, Round, first_history, next_round
 from moot.nodes.demonstrations import demonstrations
 from moot.nodes.discovery import (
     admit_node,
@@ -42,7 +66,10 @@ from moot.nodes.discovery import (
     refine_node,
     refine_query,
     state_gap,
+    still_searching,
+    to_discovery,
 )
+from moot.nodes.fake import FakeChatModel
 from moot.nodes.given import GivenText, check_given
 from moot.nodes.hearing import (
     argue,
@@ -55,8 +82,8 @@ from moot.nodes.hearing import (
     testify_node,
 )
 from moot.nodes.judge import judge, judge_node
-from moot.nodes.model_sizes import size_of
-from moot.nodes.models import ModelChoice, open_chat_model
+from moot.nodes.model_sizes import Size, size_of
+from moot.nodes.models import ChatModel, ModelChoice, open_chat_model
 from moot.nodes.moderate import moderate, moderate_node
 from moot.nodes.negotiation import (
     challenge,
@@ -70,24 +97,30 @@ from moot.nodes.negotiation import (
     weigh_evidence,
     weigh_exhibit_node,
 )
-from moot.nodes.novelty import novelty, redundant_share, retrieval_end
+from moot.nodes.novelty import RetrievalEnd, novelty, redundant_share, retrieval_end
 from moot.nodes.panel import (
     analyse_consistency,
     analyse_node,
     compile_record_node,
     decide_node,
+    fits,
     judge_record,
     judge_record_node,
+    to_judges,
     verdict_labels,
 )
-from moot.nodes.prices import cost_of, read_prices
+from moot.nodes.person import person_node, question_or, remark_first
+from moot.nodes.prices import Price, cost_of, read_prices
 from moot.nodes.query import formulate_query, query_node
 from moot.nodes.quotes import check_citations, find_quote
+from moot.nodes.replies import AgreeReply, AnswerReply, FinalReply, ModeratorReply, QueryReply, ReviewReply, ScoreReply
 from moot.nodes.respond import respond, respond_node
 from moot.nodes.retrieve import find_keywords, retrieve, retrieve_node, summarise_evidence
-from moot.nodes.review import review, review_node, score_answer
-from moot.nodes.run import DebateGraph, Node, Run
+from moot.nodes.review import review, review_node, reviews_of, score_answer, to_reviewers
+from moot.nodes.run import DebateGraph, Node, Run, graph_node, settings_of
 from moot.nodes.score import (
+    AnswerRelevance,
+    Faithfulness,
     answer_relevance,
     answer_relevance_node,
     answer_relevance_score,
@@ -95,57 +128,155 @@ from moot.nodes.score import (
     faithfulness,
     faithfulness_node,
     faithfulness_score,
+    passes,
     similarity_node,
 )
 from moot.nodes.select import Selection, select_evidence, select_node, valid_numbers
 from moot.nodes.settings import EvidenceSettings, PoolSettings, Settings, SourcesSettings
-from moot.nodes.single import SingleAgentSettings, SingleReaderSettings
+from moot.nodes.single import SingleAgentSettings, SingleReaderSettings, single_needs, to_agent
 from moot.nodes.speaker import Ledger, Speaker
-from moot.nodes.speakers import Agent, hand_over, new_turn
-from moot.nodes.state import ClaimInput, DebateState, Task, VerdictOutput
+from moot.nodes.speakers import Agent, hand_over, needs_for, new_turn
+from moot.nodes.state import (
+    Call,
+    Citation,
+    ClaimInput,
+    CourtDebate,
+    DebaterState,
+    DebateState,
+    Reading,
+    ScoreState,
+    StepUpdate,
+    StopReason,
+    Task,
+    TrialInput,
+    TrialState,
+    TrialUpdate,
+    Turn,
+    VerdictOutput,
+    Vote,
+    Warned,
+    merge_turns,
+)
 from moot.nodes.stopping import reflection_score, why_stop
-from moot.nodes.summarise import agreement_node, all_agree, sum_up, sum_up_round, summarise_node, summary_node
-from moot.nodes.talk import PoolDebateSettings, talk, to_pool
+from moot.nodes.summarise import (
+    agreed_in,
+    agreement_node,
+    all_agree,
+    sum_up,
+    sum_up_round,
+    summaries_of,
+    summarise_node,
+    summary_node,
+    to_summariser,
+)
+from moot.nodes.talk import PoolDebateSettings, pool_needs, round_is_over, talk, to_pool
 from moot.nodes.task import make_task
+from moot.nodes.tracing import guard_traces
 from moot.nodes.trial_phases import discovery_graph, expert_graph, negotiation_graph, panel_graph
+from moot.nodes.trial_replies import (
+    AdmissibilityReply,
+    ArgumentReply,
+    ChallengesReply,
+    ClosingReply,
+    ConsistencyReply,
+    CritiqueReply,
+    ExpertRequestReply,
+    ExpertRulingReply,
+    GapReply,
+    JudgementReply,
+    PremisesReply,
+    ReflectionReply,
+    StanceQueriesReply,
+    TestimonyReply,
+)
 from moot.nodes.verdict import verdict_citations
-from moot.nodes.vote import conclude_node, confidence_weight, majority, vote_node
+from moot.nodes.vote import conclude_node, confidence_weight, consensus_or_rounds, majority, vote_node
 from moot.nodes.weigh import WeighingSettings, weigh_node
 
 __all__ = [
+    "AdmissibilityReply",
     "Agent",
     "Agents",
     "AgentsSettings",
+    "AgreeReply",
+    "AnswerRelevance",
+    "AnswerReply",
+    "ArgumentReply",
     "BudgetSettings",
+    "Call",
+    "ChallengesReply",
+    "ChatModel",
+    "Citation",
     "ClaimInput",
+    "ClosingReply",
+    "Comparison",
+    "ConsistencyReply",
+    "CourtDebate",
+    "CritiqueReply",
     "DebateGraph",
     "DebateState",
     "Debater",
     "DebaterSettings",
+    "DebaterState",
     "EvidenceSettings",
+    "ExpertRequestReply",
+    "ExpertRulingReply",
+    "Faithfulness",
+    "FakeChatModel",
+    "FinalReply",
+    "GapReply",
     "GivenText",
+    "History",
+    "JudgementReply",
     "Ledger",
     "ModelChoice",
+    "ModeratorReply",
+    "Needs",
     "Node",
+    "PanelVerdict",
     "PoolDebateSettings",
     "PoolSettings",
+    "PremisesReply",
+    "Price",
+    "QueryReply",
+    "Reading",
+    "ReflectionReply",
+    "RetrievalEnd",
+    "ReviewReply",
+    "Round",
     "RoundsSettings",
     "Run",
+    "ScoreReply",
+    "ScoreState",
     "Selection",
     "Settings",
     "SingleAgentSettings",
     "SingleReaderSettings",
+    "Size",
     "SourcesSettings",
     "Speaker",
+    "StanceQueriesReply",
+    "StepUpdate",
+    "StopReason",
     "Task",
+    "TestimonyReply",
+    "TrialInput",
     "TrialSettings",
+    "TrialState",
+    "TrialUpdate",
+    "Turn",
+    "Verdict",
     "VerdictOutput",
+    "Vote",
+    "Warned",
     "WeighingSettings",
     "admissibility",
     "admit_node",
     "agent_node",
+    "agents_needs",
     "agree_node",
     "agreed_answer",
+    "agreed_in",
     "agreement_node",
     "all_agree",
     "analyse_consistency",
@@ -153,6 +284,7 @@ __all__ = [
     "answer_relevance",
     "answer_relevance_node",
     "answer_relevance_score",
+    "answers_of",
     "argue",
     "argue_node",
     "average_scores",
@@ -169,6 +301,7 @@ __all__ = [
     "compile_record_node",
     "conclude_node",
     "confidence_weight",
+    "consensus_or_rounds",
     "consistency_node",
     "cost_of",
     "court_node",
@@ -188,33 +321,48 @@ __all__ = [
     "final_confidence",
     "find_keywords",
     "find_quote",
+    "first_history",
+    "fits",
     "formulate_query",
     "gap_node",
+    "gather_node",
     "give_testimony",
+    "graph_node",
     "group_answers",
     "groups_of",
+    "guard_traces",
     "hand_over",
     "judge",
     "judge_node",
     "judge_record",
     "judge_record_node",
+    "last_round",
     "majority",
     "make_task",
+    "merge_turns",
     "mine_premises",
     "moderate",
     "moderate_node",
+    "needs_for",
+    "needs_of",
     "negotiation_graph",
     "neighbours",
     "new_turn",
     "next_round",
+    "no_round_left",
+    "nobody",
     "novelty",
     "open_chat_model",
     "open_node",
     "panel_graph",
     "panel_verdict",
+    "passes",
+    "person_node",
+    "pool_needs",
     "premises_node",
     "query_for",
     "query_node",
+    "question_or",
     "read_answer",
     "read_prices",
     "redundant_share",
@@ -223,39 +371,62 @@ __all__ = [
     "reflect",
     "reflect_node",
     "reflection_score",
+    "remark_first",
     "request_expert",
     "request_expert_node",
     "respond",
     "respond_node",
+    "rests_on_evidence",
     "retrieval_end",
     "retrieve",
     "retrieve_node",
     "review",
     "review_node",
+    "reviews_of",
+    "round_is_over",
     "rounds",
+    "rounds_or_budget",
     "rule_node",
     "rule_on_expert",
     "rule_on_expert_node",
     "ruling",
     "same_answer",
+    "same_group",
     "same_meaning",
     "score_answer",
     "select_evidence",
     "select_node",
+    "settings_of",
     "similarity_node",
+    "single_needs",
     "size_of",
+    "so_many",
     "stance_queries",
     "stance_queries_node",
     "state_gap",
+    "still_searching",
     "sum_up",
     "sum_up_round",
+    "summaries_of",
     "summarise_evidence",
     "summarise_node",
     "summary_node",
     "talk",
     "testify_node",
+    "to_agent",
     "to_agents",
+    "to_argument",
+    "to_debaters",
+    "to_debates",
+    "to_discovery",
+    "to_experts",
+    "to_judges",
     "to_pool",
+    "to_reflection",
+    "to_reviewers",
+    "to_summariser",
+    "trial_needs",
+    "unscored_answers",
     "valid_numbers",
     "verdict_citations",
     "verdict_labels",

@@ -19,6 +19,10 @@ def is_above(value: float, threshold: float) -> bool:
 def admissibility(relevance: float, credibility: float) -> float:
     """w = relevance x credibility (S2, Eq. 6), all in [0, 1].
 
+    Args:
+        relevance: how much it bears on the claim, in [0, 1].
+        credibility: how far its source can be trusted, in [0, 1].
+
     Raises:
         ValueError: one of them is outside of [0, 1].
     """
@@ -29,7 +33,13 @@ def admissibility(relevance: float, credibility: float) -> float:
 
 def ruling(weight: float, *, admitted: float = 0.5, disputed: float = 0.1) -> Standing:
     """What becomes of a piece of this weight (S2, section 2.3): above ``admitted`` it is admitted, above ``disputed``
-    it is disputed, else it is discarded."""
+    it is disputed, else it is discarded.
+
+    Args:
+        weight: its admissibility, in [0, 1].
+        admitted: what admitted evidence is above.
+        disputed: what disputed evidence is above.
+    """
     if is_above(weight, admitted):
         return "admitted"
     return "disputed" if is_above(weight, disputed) else "discarded"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from langgraph.runtime import Runtime
 from langgraph.types import Send
@@ -14,7 +14,7 @@ from moot.nodes.budget import BudgetSettings, no_round_left
 from moot.nodes.debate import Needs
 from moot.nodes.respond import respond_node
 from moot.nodes.run import Node, settings_of
-from moot.nodes.settings import Settings
+from moot.nodes.settings import Settings, ask_person
 from moot.nodes.show import show_heard, show_opponents
 from moot.nodes.speakers import SHARED_ROLES, Agent, declared, hand_over, named_once, needs_for, new_turn, numbered
 from moot.nodes.state import DebaterState, DebateState, Turn
@@ -33,7 +33,11 @@ Agents = Annotated[tuple[Agent, ...], numbered("agent"), AfterValidator(_free_na
 
 
 def so_many(count: int) -> tuple[Agent, ...]:
-    """Agents that differ in their names alone."""
+    """Agents that differ in their names alone.
+
+    Args:
+        count: how many.
+    """
     return tuple(Agent(name=f"agent-{i}") for i in range(1, count + 1))
 
 
@@ -70,10 +74,15 @@ class RoundsSettings(BudgetSettings, AgentsSettings):
     """Settings of debates among n agents in rounds."""
 
     max_rounds: int = Field(5, ge=1, le=20, description="Most rounds (T); the first answers are the first round.")
+    ask_person: tuple[Literal["remark"], ...] = ask_person()
 
 
 def agents_needs(settings: AgentsSettings) -> Needs:
-    """What a debate among agents uses."""
+    """What a debate among agents uses.
+
+    Args:
+        settings: who debates, and how.
+    """
     return needs_for(settings, {a.name: a.model for a in settings.agents} | dict.fromkeys(settings.other_roles))
 
 
@@ -81,23 +90,42 @@ def agents_needs(settings: AgentsSettings) -> Needs:
 
 
 def everyone(name: str, names: Sequence[str]) -> list[str]:
-    """All others."""
+    """All others.
+
+    Args:
+        name: the agent's.
+        names: those of all agents, in their order.
+    """
     return [other for other in names if other != name]
 
 
 def neighbours(name: str, names: Sequence[str]) -> list[str]:
-    """The two next to an agent in a ring; with two agents, or one, fewer."""
+    """The two next to an agent in a ring; with two agents, or one, fewer.
+
+    Args:
+        name: the agent's.
+        names: those of all agents, in their order.
+    """
     at = names.index(name)
     return list(dict.fromkeys(n for n in (names[at - 1], names[(at + 1) % len(names)]) if n != name))
 
 
 def nobody(name: str, names: Sequence[str]) -> list[str]:
-    """Nobody."""
+    """Nobody.
+
+    Args:
+        name: the agent's.
+        names: those of all agents, in their order.
+    """
     return []
 
 
 def same_group(groups: Sequence[Sequence[str]]) -> Topology:
-    """The others of an agent's group, as far as they are present."""
+    """The others of an agent's group, as far as they are present.
+
+    Args:
+        groups: the names of each group's agents.
+    """
     return lambda name, names: [n for group in groups if name in group for n in group if n != name and n in names]
 
 
@@ -105,6 +133,10 @@ def groups_of(names: Sequence[str], size: int) -> list[list[str]]:
     """Agents in groups of 2 or 3, in their order.
 
     With ``size`` 2 there are as many groups as possible, with 3 as few; fewer than 2 agents are one group.
+
+    Args:
+        names: the agents'.
+        size: 2 or 3.
     """
     count = max(1, len(names) // 2 if size == 2 else math.ceil(len(names) / 3))
     bound = math.floor if size == 2 else math.ceil
@@ -122,7 +154,12 @@ def present(state: DebateState, settings: AgentsSettings) -> list[Agent]:
 
 
 def last_round(state: DebateState, settings: AgentsSettings) -> dict[str, Turn]:
-    """The last answers of those who are present, by their names."""
+    """The last answers of those who are present, by their names.
+
+    Args:
+        state: the debate.
+        settings: who debates.
+    """
     names = {agent.name for agent in present(state, settings)}
     return {turn["agent"]: turn for turn in answers_of(state["turns"]) if turn["agent"] in names}
 
@@ -186,6 +223,8 @@ def heard_of(state: DebaterState, settings: Any) -> Mapping[str, str]:
 def agent_node(then: str | None = "agents/revise", *, confidence: bool = False, heard: Any = heard_of) -> Node:
     """One agent's answer in one round; see `respond_node`.
 
+    Reads: claim, task, debater, opponents, evidence, turns, and where they are there own, cited and heard.
+
     Args:
         then: the prompt of those who have answered before; None where nobody answers twice.
         confidence: agents say how sure they are.
@@ -195,7 +234,7 @@ def agent_node(then: str | None = "agents/revise", *, confidence: bool = False, 
 
 
 def gather_node() -> Node:
-    """Waits until all who were sent out are back."""
+    """Waits until all who were sent out are back. Reads: nothing."""
 
     async def step(state: DebateState, run: Any) -> dict[str, Any]:
         return {}

@@ -24,7 +24,12 @@ IN_WORDS = ("short_answer", "expression")
 
 
 def answers_of(turns: Sequence[Turn], round: int | None = None) -> list[Turn]:
-    """The debaters' answers of a round, by default of the last, in the order of the debaters."""
+    """The debaters' answers of a round, by default of the last, in the order of the debaters.
+
+    Args:
+        turns: of the debate; those of the step ``respond`` are answers.
+        round: its number.
+    """
     given = [t for t in turns if t["step"] == "respond"]
     last = max((t["round"] for t in given), default=0) if round is None else round
     return [t for t in given if t["round"] == last]
@@ -37,7 +42,11 @@ def silence_of(turns: Sequence[Turn]) -> Outcome:
 
 
 def agreed_answer(votes: Sequence[Vote]) -> str | None:
-    """The answer that all voters give, as the first of them put it; None where they differ, or any gave none."""
+    """The answer that all voters give, as the first of them put it; None where they differ, or any gave none.
+
+    Args:
+        votes: one for each agent.
+    """
     groups = {vote["group"] for vote in votes}
     return votes[0]["answer"] if len(groups) == 1 and None not in groups else None
 
@@ -54,6 +63,13 @@ class Comparison:
 
 async def same_meaning(claim: str, task: Task, first: str, second: str, model: Speaker | BaseChatModel) -> Comparison:
     """Whether two answers mean the same (S0 C.2): one call.
+
+    Args:
+        claim: what is debated.
+        task: what an answer is.
+        first: an answer.
+        second: another one.
+        model: who compares them.
 
     Raises:
         UserError, WorldError: the call failed.
@@ -107,7 +123,11 @@ async def group_answers(
 
 
 def average_scores(turns: Sequence[Turn]) -> dict[str, dict[str, float | None]]:
-    """Each debater's mean of each score over its rounds so far; null where none is known."""
+    """Each debater's mean of each score over its rounds so far; null where none is known.
+
+    Args:
+        turns: of the debate; those of the step ``respond`` have scores.
+    """
     given = [t for t in turns if t["step"] == "respond"]
     agents = list(dict.fromkeys(t["agent"] for t in given))
     measured = [m for m in METRICS if any(m in t.get("scores", {}) for t in given)]

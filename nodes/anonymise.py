@@ -11,18 +11,21 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import date
+from functools import lru_cache
 from numbers import Number
 from typing import Any
 from uuid import UUID
 
-from moot.retrievers.errors import held_keys, redact
+from moot.retrievers.errors import Keys, held_keys, redact
 
 HIDDEN = "[hidden]"
 
-SECRET_NAME = re.compile(r"(?:key|token|secret|passw(?:or)?d|authorization|cookie|credentials?)$", re.IGNORECASE)
+SECRET_NAME = re.compile(
+    r"(?:(?:[-_]|api)key|token|secret|passw(?:or)?d|authorization|cookie|credentials?)$", re.IGNORECASE
+)
 """Names of fields whose texts are secrets."""
 SECRETS = (
-    re.compile(r"()\b(?:sk|pk|rk|tvly|ls|lsv2|gh[opsu]|github|glpat|hf|xox[abps])[-_][\w-]{16,}"),
+    re.compile(r"()\b(?:(?:sk|pk|rk|tvly|glpat|xox[abps])[-_]|lsv2_|ls__|hf_|gh[opsu]_|github_pat_)[\w-]{16,}"),
     re.compile(r"()\b(?:AKIA[0-9A-Z]{16}|AIza[\w-]{35})"),
     re.compile(r"(\bbearer\s{1,9})(?=\S{0,200}\d)[\w.~+/=-]{16,}", re.IGNORECASE),
     re.compile(
@@ -35,21 +38,28 @@ SECRETS = (
 """What looks like a secret in a text, after what may stay of it. Each takes time in proportion to the text."""
 
 PLAIN = (Number, date, UUID, type(None))
+SHORTEST = 8
+"""Characters of the shortest text that is looked at."""
 
 
-def anonymised(value: Any) -> Any:
-    """A copy of plain data in which nothing is a key any more; of other objects what `repr` says."""
-    return _without(value, held_keys(), secret=False)
+def anonymised(value: Any, keys: Keys | None = None) -> Any:
+    """A copy of plain data in which nothing is a key any more; of other objects what `repr` says.
+
+    Args:
+        value: what is sent.
+        keys: as `held_keys` gives them, by default the environment's of this moment.
+    """
+    return _without(value, held_keys() if keys is None else keys, secret=False)
 
 
-def _without(value: Any, keys: Mapping[str, str], *, secret: bool) -> Any:
+def _without(value: Any, keys: Keys, *, secret: bool) -> Any:
     if isinstance(value, str):
         return HIDDEN if secret and value else _text(value, keys)
     if isinstance(value, PLAIN):
         return value
     if isinstance(value, Mapping):
         return {
-            _text(str(name), keys): _without(of, keys, secret=secret or bool(SECRET_NAME.search(str(name))))
+            _text(str(name), keys): _without(of, keys, secret=secret or _is_secret(str(name)))
             for name, of in value.items()
         }
     if isinstance(value, list | tuple | set | frozenset):
@@ -57,7 +67,18 @@ def _without(value: Any, keys: Mapping[str, str], *, secret: bool) -> Any:
     return _without(repr(value), keys, secret=secret)
 
 
-def _text(text: str, keys: Mapping[str, str]) -> str:
+def _text(text: str, keys: Keys) -> str:
+    return text if len(text) < SHORTEST else _looked_through(text, keys)
+
+
+@lru_cache(maxsize=1000)
+def _is_secret(name: str) -> bool:
+    return bool(SECRET_NAME.search(name))
+
+
+@lru_cache(maxsize=1000)
+def _looked_through(text: str, keys: Keys) -> str:
+    """Kept, as the runs of one debate hold the same texts many times."""
     text = redact(text, keys)
     for secret in SECRETS:
         text = secret.sub(rf"\g<1>{HIDDEN}", text)

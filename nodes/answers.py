@@ -57,6 +57,10 @@ def read_answer(task: Task, text: str) -> str | None:
 
     Labels come back as the task spells them, numbers in one spelling of their value, short answers and expressions
     as they were written.
+
+    Args:
+        task: what an answer is.
+        text: what somebody wrote as an answer.
     """
     if len(text) > LONGEST_READ:
         return None
@@ -76,7 +80,13 @@ def read_answer(task: Task, text: str) -> str | None:
 
 
 def same_answer(task: Task, one: str, other: str) -> bool:
-    """Whether two answers are the same by their text: same label or value, or the same once normalised."""
+    """Whether two answers are the same by their text: same label or value, or the same once normalised.
+
+    Args:
+        task: what an answer is.
+        one: an answer, as `read_answer` gives it.
+        other: another one.
+    """
     if task["kind"] == "short_answer":
         return normal_text(one) == normal_text(other)
     if task["kind"] == "expression":

@@ -124,11 +124,21 @@ def _left(state: Mapping[str, Any]) -> tuple[float | None, float | None]:
 
 
 def no_round_left(state: Mapping[str, Any], settings: Any) -> bool:
-    """Whether no further round begins: the rounds are used up, or the budget is. Reads: rounds, budget, calls."""
+    """Whether no further round begins: the rounds are used up, or the budget is. Reads: rounds, budget, calls.
+
+    Args:
+        state: the debate.
+        settings: with ``max_rounds``.
+    """
     return state["rounds"] >= settings.max_rounds or is_spent(state)
 
 
 def rounds_or_budget(state: Mapping[str, Any], settings: Any) -> StopReason:
-    """Which of the two ended a debate that nothing else ended. Reads: rounds, budget, calls, as far as they are there."""
+    """Which of the two ended a debate that nothing else ended. Reads: rounds, budget, calls, as far as they are there.
+
+    Args:
+        state: the debate.
+        settings: with ``max_rounds``; without them the rounds are used up.
+    """
     cut_short = state.get("rounds", 0) < getattr(settings, "max_rounds", 0) and is_spent(state)
     return "budget_exhausted" if cut_short else "max_rounds"

@@ -67,7 +67,12 @@ def judge_quality(scores: Sequence[Mapping[str, float]]) -> float:
 
 
 def base_confidence(sigma: float, quality: float) -> float:
-    """0.8 sigma + 0.3 q (S2, Eq. 4), in [0, 1.1]."""
+    """0.8 sigma + 0.3 q (S2, Eq. 4), in [0, 1.1].
+
+    Args:
+        sigma: winning votes / votes, in (0, 1].
+        quality: the mean of the judges' scores, in [0, 1].
+    """
     return 0.8 * sigma + 0.3 * quality
 
 
@@ -88,7 +93,15 @@ def reflection_adjustment(score: float | None) -> float:
 
 
 def final_confidence(base: float, role_switch: float, reflection: float, winning: int, votes: int) -> float:
-    """The sum, clamped to [0, 1], and at least 0.10 where two thirds of the judges or more agree (S2, Eq. 5)."""
+    """The sum, clamped to [0, 1], and at least 0.10 where two thirds of the judges or more agree (S2, Eq. 5).
+
+    Args:
+        base: of `base_confidence`.
+        role_switch: what the consistency adds.
+        reflection: what the winner's reflection adds.
+        winning: how many judges gave the verdict.
+        votes: how many judges gave any.
+    """
     clamped = min(1.0, max(0.0, base + role_switch + reflection))
     return max(0.10, clamped) if 3 * winning >= 2 * votes else clamped
 

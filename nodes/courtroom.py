@@ -12,7 +12,7 @@ from moot.nodes.critique import advice_for
 from moot.nodes.debate import Needs
 from moot.nodes.run import Node, Run
 from moot.nodes.score import average
-from moot.nodes.settings import SOURCES, Source, SourcesSettings
+from moot.nodes.settings import SOURCES, Moment, Source, SourcesSettings, ask_person
 from moot.nodes.speakers import SHARED_ROLES, Agent, named_once, needs_for, numbered
 from moot.nodes.state import DebateState, TrialState, Turn
 from moot.nodes.stopping import reflection_total, why_stop
@@ -78,6 +78,7 @@ class TrialSettings(BudgetSettings, SourcesSettings):
         le=1,
         description="Evidence of a higher weight, and not admitted, is disputed: the panel alone reads it.",
     )
+    ask_person: tuple[Moment, ...] = ask_person()
     max_rounds: int = Field(10, ge=1, le=20, description="Most rounds of the primary debate.")
     min_rounds: int = Field(2, ge=1, le=20, description="No debate stops by itself before the end of this round.")
     switched_rounds: int = Field(2, ge=1, le=20, description="Most rounds of the debate with switched sides.")
@@ -159,7 +160,11 @@ class TrialSettings(BudgetSettings, SourcesSettings):
 
 
 def trial_needs(settings: TrialSettings) -> Needs:
-    """What a trial with these settings uses."""
+    """What a trial with these settings uses.
+
+    Args:
+        settings: the trial's.
+    """
     roles = set(ROLES) - (set() if settings.role_switch else {"analyser"})
     speakers = dict.fromkeys(sorted(roles)) | {judge.name: judge.model for judge in settings.judges}
     sources = (*settings.sources, *settings.fallback)
@@ -179,6 +184,7 @@ def to_debates(state: DebateState, debates: Mapping[str, str]) -> list[Send]:
     given = {
         "claim": state["claim"],
         "task": state["task"],
+        "settings": state.get("settings", {}),
         "premises": premises_of(state["turns"]),
         "evidence": state["evidence"],
         "rounds": 0,
@@ -189,7 +195,13 @@ def to_debates(state: DebateState, debates: Mapping[str, str]) -> list[Send]:
 
 
 def to_argument(to: str, state: TrialState, side: Side) -> list[Send]:
-    """A side's counsel goes to argue, from the record, what was said last and what the critic advised it."""
+    """A side's counsel goes to argue, from the record, what was said last and what the critic advised it.
+
+    Args:
+        to: the node.
+        state: the debate in court.
+        side: whose counsel argues.
+    """
     record, said = on_record(state["evidence"]), statements(state["turns"], RECENT)
     advice = advice_for(state["turns"], side, this_round(state) - 1)
     return to_sides(
@@ -204,13 +216,23 @@ def to_argument(to: str, state: TrialState, side: Side) -> list[Send]:
 
 
 def to_experts(to: str, state: TrialState) -> list[Send]:
-    """Each side may ask for an expert, who would testify from the record."""
+    """Each side may ask for an expert, who would testify from the record.
+
+    Args:
+        to: the node.
+        state: the debate in court.
+    """
     record, said = on_record(state["evidence"]), statements(state["turns"], RECENT)
     return to_sides(to, state, "request_expert", evidence=lambda side: record, heard=lambda side: said)
 
 
 def to_reflection(to: str, state: TrialState) -> list[Send]:
-    """Each side that has argued reflects on its arguments."""
+    """Each side that has argued reflects on its arguments.
+
+    Args:
+        to: the node.
+        state: the debate in court.
+    """
     said = statements(state["turns"])
     spoken: list[Side] = [side for side in SIDES if any(t["step"] == "argue" and t["side"] == side for t in said)]
     return to_sides(to, state, "reflect", spoken, heard=lambda side: said)

@@ -111,6 +111,14 @@ async def close_or_go_on(
 ) -> ClosingReply:
     """Whether the court closes the debate after a round (S2, section 2.5, iv).
 
+    Args:
+        claim: what is tried.
+        task: what an answer is.
+        premises: what the claim rests on.
+        said: the last arguments and testimonies.
+        model: who decides it.
+        prompt: the prompt's name.
+
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
@@ -151,7 +159,8 @@ def critique_node() -> Node:
         said = [turn for turn in statements(state["turns"]) if turn["round"] == this_round(state)]
         return await critique(*about(state), on_record(state["evidence"]), said, speaker)
 
-    return trial_node("proclaim/critique", 
+    return trial_node(
+        "proclaim/critique",
         CritiqueReply,
         ask,
         turn_of("critic", "critique"),

@@ -15,11 +15,13 @@ from moot.nodes.budget import open_budget
 from moot.nodes.chat import answered, claim_of, plain, read_messages
 from moot.nodes.given import check_given
 from moot.nodes.models import EMBEDDED, ModelChoice
+from moot.nodes.person import check_resumable
 from moot.nodes.quotes import count_citations
 from moot.nodes.run import Node, Run, choose_model
 from moot.nodes.settings import Settings
-from moot.nodes.state import OPENING, SCHEMA_VERSION, Call, Citation, DebateState, Task, Turn
+from moot.nodes.state import OPENING, SCHEMA_VERSION, Call, DebateState, Task, Turn
 from moot.nodes.task import check_claim, make_task
+from moot.nodes.tracing import conclude, describe
 from moot.nodes.verdict import in_words
 from moot.retrievers.errors import MootError
 from moot.retrievers.summariser import open_summariser
@@ -92,8 +94,8 @@ def open_node(
 ) -> Node:
     """Checks the input and begins the result document.
 
-    Reads: claim, messages, task, labels, options, given. What is given is evidence from here on. What the debate needs is opened
-    here, so that what is missing is said before any model is called.
+    Reads: claim, messages, task, labels, options, given. What is given is evidence from here on. What the debate needs
+    is opened here, so that what is missing is said before any model is called.
 
     Args:
         graph: the graph's name.
@@ -118,15 +120,17 @@ def open_node(
             return document | {"error": error.record(OPENING), "claim": begun, "opened": begun}
         document |= {"claim": claim, "opened": claim, "task": task, "evidence": [None, *given] if given else None}
         try:
+            check_resumable(run.settings)
             check(run.settings, task)
             needed = needs(run.settings)
             document["budget"] = await open_budget(run.settings, models_of(needed, task, run.settings))
             await open_all(needed, task, run)
+            await describe(document)
         except MootError as error:
             return document | {"error": error.record(OPENING)}
         return document
 
-    return Node(step, always=True)  # also where the debate before it on the thread failed
+    return Node(step, always=True, opens=graph)  # also where the debate before it on the thread failed
 
 
 def roles_of(needs: Needs, task: Task) -> dict[str, str | ModelChoice | None]:
@@ -162,6 +166,7 @@ def close_node() -> Node:
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
         update = closing(state)
+        conclude({**state, **update})
         return update | {"messages": answered(state.get("messages"), in_words({**state, **update}))}
 
     return Node(step, always=True)

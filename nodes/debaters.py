@@ -12,11 +12,12 @@ from moot.nodes.agree import answers_of
 from moot.nodes.budget import BudgetSettings
 from moot.nodes.debate import Needs
 from moot.nodes.models import ModelChoice
+from moot.nodes.person import person_node
 from moot.nodes.query import query_node
 from moot.nodes.respond import respond_node
 from moot.nodes.retrieve import retrieve_node, sources_of
 from moot.nodes.run import DebateGraph, settings_of
-from moot.nodes.settings import SOURCES, EvidenceSettings, ModelName, Name, Source
+from moot.nodes.settings import SOURCES, EvidenceSettings, ModelName, Name, Source, ask_person
 from moot.nodes.speakers import SHARED_ROLES, declared, hand_over, named_once, needs_for, new_turn
 from moot.nodes.state import DebaterState, DebateState, StepUpdate, Turn
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -69,39 +70,56 @@ class DebaterSettings(BudgetSettings, EvidenceSettings):
         description="When debaters look for evidence. once: in the first round, whose evidence they keep; none: never.",
     )
 
+    ask_person: tuple[Literal["queries", "evidence", "remark", "verdict"], ...] = ask_person()
+
     def roles(self) -> set[str]:
         """Who may have a model of its own."""
         return {d.name for d in self.debaters} | RESERVED
 
 
 def needs_of(settings: DebaterSettings, *roles: str, encoder: bool = False) -> Needs:
-    """What the debaters use, and these further roles."""
+    """What the debaters use, and these further roles.
+
+    Args:
+        settings: who debates, and how.
+        roles: who speaks beside the debaters.
+        encoder: whether texts are compared by meaning.
+    """
     sources = [name for d in settings.debaters for name in (*sources_of(d.model_dump()), *d.fallback)]
     speakers = {d.name: d.model for d in settings.debaters} | dict.fromkeys(roles)
     return needs_for(settings, speakers, sources if settings.retrieval != "none" else [], encoder=encoder)
 
 
 def rests_on_evidence(answer: Turn, settings: DebaterSettings) -> bool:
-    """Whether an answer is to follow from evidence: its debater looks for some, or was given some."""
+    """Whether an answer is to follow from evidence: its debater looks for some, or was given some.
+
+    Args:
+        answer: a turn of the step ``respond``.
+        settings: who debates, and how.
+    """
     searching = {d.name for d in settings.debaters if d.retriever and settings.retrieval != "none"}
     return answer["agent"] in searching or bool(answer["evidence_ids"])
 
 
-def next_round(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
-    """Every debater goes into the next round, with the others' last answers."""
+def to_debaters(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+    """Every debater goes into the next round, with the others' last answers.
+
+    Args:
+        state: the debate.
+        runtime: LangGraph's; its context are the settings.
+    """
     if state["error"]:
         return "close"
     settings, last = settings_of(runtime, DebaterSettings), answers_of(state["turns"])
-    sends = []
+    sends: list[Send] = []
     for debater in settings.debaters:
         own = next((t for t in last if t["agent"] == debater.name), None)
         opponents = [t for t in last if t["agent"] != debater.name]
         turn = new_turn(state["rounds"] + 1, debater.name)
         query = own.get("query") if own else None
         kept = kept_evidence(state, own) if own and settings.retrieval == "once" else {}
-        sends.append(
-            hand_over("debater", state, declared(debater), turn, opponents=opponents, previous_query=query, **kept)
-        )
+        speaker = declared(debater) | {"place": len(sends) + 1}
+        sends.append(hand_over("debater", state, speaker, turn, opponents=opponents, previous_query=query, **kept))
     return sends
 
 
@@ -112,7 +130,11 @@ def kept_evidence(state: DebateState, own: Turn) -> dict[str, Any]:
 
 
 def unscored_answers(state: DebateState) -> list[Send]:
-    """Every answer without scores goes to be scored, with the evidence that it was written from."""
+    """Every answer without scores goes to be scored, with the evidence that it was written from.
+
+    Args:
+        state: the debate.
+    """
     known = {piece["id"]: piece for piece in state["evidence"]}
     return [
         Send(
@@ -120,6 +142,7 @@ def unscored_answers(state: DebateState) -> list[Send]:
             {
                 "claim": state["claim"],
                 "task": state["task"],
+                "settings": state.get("settings", {}),
                 "metrics": state["metrics"],
                 "turns": [turn],
                 "evidence": [known[i] for i in turn["evidence_ids"]],
@@ -141,13 +164,21 @@ def first_step(state: DebaterState, runtime: Runtime[Any]) -> Literal["formulate
 
 
 def debater_graph(settings: type[DebaterSettings]) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """One debater's round: query, retrieval, answer."""
+    """One debater's round: query, retrieval, answer.
+
+    Args:
+        settings: the settings' class of the graph that it becomes a part of.
+    """
     debater = DebateGraph(settings, DebaterState, output_schema=StepUpdate)
     debater.add_node("formulate_query", query_node())
+    debater.add_node("review_query", person_node("queries"))
     debater.add_node("retrieve", retrieve_node())
+    debater.add_node("review_evidence", person_node("evidence"))
     debater.add_node("respond", respond_node())
     debater.add_conditional_edges(START, first_step)
-    debater.add_edge("formulate_query", "retrieve")
-    debater.add_edge("retrieve", "respond")
+    debater.add_edge("formulate_query", "review_query")
+    debater.add_edge("review_query", "retrieve")
+    debater.add_edge("retrieve", "review_evidence")
+    debater.add_edge("review_evidence", "respond")
     debater.add_edge("respond", END)
     return debater.compile(name="debater")

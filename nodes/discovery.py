@@ -110,6 +110,15 @@ async def refine_query(
 ) -> QueryReply:
     """A side's query as the court has it searched (S2, appendix I, step 3).
 
+    Args:
+        claim: what is tried.
+        task: what an answer is.
+        premises: what the claim rests on.
+        said: the last arguments and testimonies.
+        query: the side's query.
+        model: who refines it.
+        prompt: the prompt's name.
+
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
@@ -256,13 +265,23 @@ def _ended(turn: Turn, turns: Sequence[Turn], settings: Any) -> Turn:
 
 
 def still_searching(state: TrialState) -> list[Side]:
-    """The sides whose progressive retrieval has not ended."""
+    """The sides whose progressive retrieval has not ended.
+
+    Args:
+        state: the debate in court.
+    """
     over = {turn["side"] for turn in state["turns"] if turn.get("ended")}
     return [side for side in SIDES if side not in over]
 
 
 def to_discovery(to: str, state: TrialState, settings: Any) -> list[Send]:
-    """Every side that still searches looks for what it misses."""
+    """Every side that still searches looks for what it misses.
+
+    Args:
+        to: the node.
+        state: the debate in court.
+        settings: with the sources.
+    """
     said, record = statements(state["turns"], RECENT), on_record(state["evidence"])
     return to_sides(
         to,

@@ -81,6 +81,15 @@ async def request_expert(
 ) -> ExpertRequestReply:
     """Whether a side wants an expert to testify (S2, section 2.5, step 3).
 
+    Args:
+        claim: what is tried.
+        task: what an answer is.
+        premises: what the claim rests on.
+        said: the last arguments and testimonies.
+        model: who speaks for the side.
+        side: ``plaintiff`` or ``defense``.
+        prompt: the prompt's name.
+
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
@@ -102,6 +111,17 @@ async def rule_on_expert(
     prompt: str = "proclaim/rule_on_expert",
 ) -> ExpertRulingReply:
     """Whether the court hears the expert that a side wants (S2, section 2.5, step 3).
+
+    Args:
+        claim: what is tried.
+        task: what an answer is.
+        premises: what the claim rests on.
+        said: the last arguments and testimonies.
+        model: who decides it.
+        side: who asks for the expert: ``plaintiff`` or ``defense``.
+        expertise: what the expert knows.
+        reason: why the side asks for one.
+        prompt: the prompt's name.
 
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
@@ -216,6 +236,10 @@ def testify_node() -> Node:
             reason=str(wanted["reason"]),
         )
 
-    return trial_node("proclaim/testify", 
-        TestimonyReply, ask, lambda state: {**begin(state), "expertise": handed(state)["expertise"]}, shown=given
+    return trial_node(
+        "proclaim/testify",
+        TestimonyReply,
+        ask,
+        lambda state: {**begin(state), "expertise": handed(state)["expertise"]},
+        shown=given,
     )

@@ -11,14 +11,14 @@ from moot.nodes.budget import rounds_or_budget
 from moot.nodes.replies import AnswerReply, answer_reply
 from moot.nodes.respond import quote_check, with_answer
 from moot.nodes.run import Node, Run
-from moot.nodes.show import show_claim, show_evidence, show_given, show_history, show_scores, shown_ids
+from moot.nodes.show import show_claim, show_evidence, show_given, show_history, show_person, show_scores, shown_ids
 from moot.nodes.speaker import Speaker, as_speaker
 from moot.nodes.state import DebateState, Task, Turn
 from moot.nodes.task import wording
 from moot.prompts import fill, load
 from moot.retrievers import Evidence
 from moot.retrievers.errors import ReplyError
-from moot.retrievers.evidence import given_in
+from moot.retrievers.evidence import given_in, standing
 
 
 async def judge(
@@ -78,8 +78,8 @@ def judge_node(prompt: str = "tool_mad/judge") -> Node:
                 "Try another model, or another `structured_output`.",
                 silence_of(history),
             )
-        speaker = await run.speaker("judge")
-        evidence = state["evidence"]
+        speaker = await run.speaker_of({"name": "judge", "told": show_person(state["turns"])})
+        evidence = standing(state["evidence"])
         reply = await judge(
             state["claim"],
             state["task"],

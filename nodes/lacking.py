@@ -37,7 +37,7 @@ def no_settings(node: str) -> UserError:
     )
 
 
-def no_setting(node: str, name: str, settings: Any) -> UserError:
+def no_setting(node: str, name: str | None, settings: Any) -> UserError:
     """The error of a node whose settings lack a field that it reads."""
     return UserError(
         f"The node {node} reads the setting {name!r}, which {type(settings).__name__} has not. Give it settings of a "

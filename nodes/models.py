@@ -104,6 +104,7 @@ async def open_chat_model(
 @lru_cache(maxsize=1)
 def chat_class() -> Any:
     """LangChain's client for OpenAI-compatible endpoints, with a short cut. Blocking."""
+    imported("openai.resources")  # else on first use, and not one thread at a time
     base = imported("langchain_openai").ChatOpenAI
 
     class OpenAICompatible(base):  # type: ignore[misc, valid-type]

@@ -34,6 +34,14 @@ async def moderate(
 
     It is shown what was given with the claim among ``evidence``.
 
+    Args:
+        claim: what is debated.
+        task: what an answer is.
+        answers: the round's, in the order in which they were given.
+        model: who moderates.
+        evidence: what there is; of that the moderator is shown what was given with the claim.
+        prompt: the prompt's name.
+
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
@@ -48,6 +56,9 @@ def moderate_node(prompt: str = "tit_for_tat/moderate") -> Node:
 
     Reads: claim, task, turns, rounds, evidence. Without a usable reply, or any, no answer is preferred, and the debate
     goes on.
+
+    Args:
+        prompt: the prompt's name.
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from moot.nodes.trial_replies import AdmissibilityReply, ChallengesReply, Premis
 from moot.prompts import as_data, fill, load
 from moot.retrievers import Evidence
 from moot.retrievers.errors import ReplyError, WorldError
-from moot.retrievers.evidence import GIVEN, given_in
+from moot.retrievers.evidence import GIVEN, given_in, standing
 
 # --- steps ------------------------------------------------------------------------------------------------------------
 
@@ -28,6 +28,12 @@ async def mine_premises(
     claim: str, task: Task, model: Speaker | BaseChatModel, *, prompt: str = "proclaim/premises"
 ) -> PremisesReply:
     """What a claim rests on: premises that can each be checked alone (S2, section 2.1).
+
+    Args:
+        claim: what is tried.
+        task: what an answer is.
+        model: who finds them.
+        prompt: the prompt's name.
 
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
@@ -39,6 +45,12 @@ async def stance_queries(
     claim: str, task: Task, model: Speaker | BaseChatModel, *, prompt: str = "proclaim/stance_queries"
 ) -> StanceQueriesReply:
     """A query for what supports a claim and one for what challenges it (S2, section 2.3).
+
+    Args:
+        claim: what is tried.
+        task: what an answer is.
+        model: who formulates them.
+        prompt: the prompt's name.
 
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
@@ -125,7 +137,8 @@ def stance_queries_node() -> Node:
     async def ask(state: TrialState, speaker: Speaker, settings: Any) -> StanceQueriesReply:
         return await stance_queries(state["claim"], state["task"], speaker)
 
-    return trial_node("proclaim/stance_queries", StanceQueriesReply, ask, turn_of("negotiator", "stance_queries", "negotiation"))
+    begin = turn_of("negotiator", "stance_queries", "negotiation")
+    return trial_node("proclaim/stance_queries", StanceQueriesReply, ask, begin)
 
 
 def disclose_node() -> Node:
@@ -255,7 +268,7 @@ def to_challengers(to: str, state: TrialState) -> list[Send]:
     for side in SIDES:
         theirs = {i for turn in state["turns"] if turn.get("pool") == OTHER[side] for i in turn["evidence_ids"]}
         turn = new_turn(0, side, "challenge", phase="negotiation", side=side)
-        evidence = [piece for piece in state["evidence"] if piece["id"] in theirs]
+        evidence = [piece for piece in standing(state["evidence"]) if piece["id"] in theirs]
         if evidence:
             sends.append(to_one(to, state, {"name": side}, turn, evidence=evidence))
     return sends
@@ -273,7 +286,7 @@ def to_arbiter(to: str, state: TrialState) -> list[Send]:
             evidence=[piece],
             heard=heard,
         )
-        for number, piece in enumerate(state["evidence"], 1)
+        for number, piece in enumerate(standing(state["evidence"]), 1)
     ]
 
 

@@ -58,7 +58,12 @@ def novelties(
 
 
 def redundant_share(novelties: Sequence[float], similarity: float = 0.85) -> float | None:
-    """The share of candidates whose similarity to the pool, 1 - novelty, is above ``similarity``; None without any."""
+    """The share of candidates whose similarity to the pool, 1 - novelty, is above ``similarity``; None without any.
+
+    Args:
+        novelties: 1 - similarity of each candidate to the pool, in [0, 2].
+        similarity: cosine above which a candidate is redundant.
+    """
     if not novelties:
         return None
     return sum(is_above(1 - value, similarity) for value in novelties) / len(novelties)

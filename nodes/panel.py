@@ -115,6 +115,10 @@ def answer_for(verdict: Verdict, labels: Mapping[Verdict, str], policy: str | No
 def fits(settings: Any, task: Task) -> None:
     """Refuses a task that no trial can decide.
 
+    Args:
+        settings: with ``verdict_labels``.
+        task: what an answer is.
+
     Raises:
         UserError: as `verdict_labels`.
     """
@@ -128,6 +132,13 @@ async def analyse_consistency(
     claim: str, task: Task, turns: Sequence[Turn], model: Speaker | BaseChatModel, *, prompt: str = "proclaim/analyse"
 ) -> ConsistencyReply:
     """How consistently the counsel argued when they changed sides (S2, section 2.7): one call.
+
+    Args:
+        claim: what is tried.
+        task: what an answer is.
+        turns: of both debates.
+        model: who analyses.
+        prompt: the prompt's name.
 
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
@@ -242,7 +253,13 @@ def sharing_a_model(settings: Any) -> list[str]:
 
 
 def to_judges(to: str, state: TrialState, settings: Any) -> list[Send]:
-    """Every judge goes to the whole record."""
+    """Every judge goes to the whole record.
+
+    Args:
+        to: the node.
+        state: the trial.
+        settings: with the ``judges``.
+    """
     return [
         to_one(
             to,

@@ -139,4 +139,14 @@ def _cost(call: Call, price: Price | None) -> float | None:
         return 0.0
     if price is None:
         return None
-    return (call["prompt_tokens"] or 0) * price["input"] + (call["completion_tokens"] or 0) * price["output"]
+    return sum(_parts(call["prompt_tokens"] or 0, call["completion_tokens"] or 0, price))
+
+
+def costs_of(prompt_tokens: int, completion_tokens: int, price: Price) -> tuple[float, float]:
+    """What a prompt and its reply cost, in USD."""
+    prompt, reply = _parts(prompt_tokens, completion_tokens, price)
+    return prompt / MILLION, reply / MILLION
+
+
+def _parts(prompt_tokens: int, completion_tokens: int, price: Price) -> tuple[float, float]:
+    return prompt_tokens * price["input"], completion_tokens * price["output"]

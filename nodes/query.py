@@ -60,6 +60,9 @@ def query_node(prompt: str = "tool_mad/query") -> Node:
 
     Reads: claim, debater, opponents, previous_query. Where the model gives no usable query, the claim itself is
     searched, and a warning says so.
+
+    Args:
+        prompt: the prompt's name.
     """
 
     async def step(state: DebaterState, run: Run) -> dict[str, Any]:

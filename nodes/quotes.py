@@ -85,10 +85,17 @@ class Folded:
 
 
 def find_quote(quote: str, text: str) -> tuple[int, int] | None:
-    """Where a quote first stands in a text: offsets in code points, the end exclusive; None where it does not.
+    """Where a quote first stands in a text.
 
     It begins and ends at the edges of words, and holds a letter or a digit. Quotation marks around the whole of it may
     be the writer's own.
+
+    Args:
+        quote: what somebody says stands there.
+        text: where it is looked for.
+
+    Returns:
+        Its start and its end, which is exclusive, in code points; None where it does not stand there.
     """
     found = _find(quote, text)
     if found is None and not {"‹", "›"}.isdisjoint(quote):

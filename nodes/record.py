@@ -10,6 +10,7 @@ from moot.nodes.state import Task, Turn
 from moot.nodes.trial import SIDES, case, on_record, premises_of, show_statements, statements
 from moot.prompts import as_data
 from moot.retrievers import Evidence
+from moot.retrievers.evidence import standing
 from moot.retrievers.normalise import count_tokens
 
 NAMES = {"primary": "first", "switched": "second"}
@@ -25,7 +26,7 @@ def exhibits(evidence: Iterable[Evidence]) -> list[Evidence]:
 
     What could not be weighed, or was never ruled on, is disputed too, and comes last.
     """
-    pieces = list(evidence)
+    pieces = standing(evidence)
     disputed = [piece for piece in pieces if piece.get("status", "seed") in ("disputed", "seed")]
     return on_record(pieces) + sorted(disputed, key=lambda piece: -piece.get("weight", 0.0))
 

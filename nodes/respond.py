@@ -25,7 +25,7 @@ from moot.nodes.task import wording
 from moot.prompts import fill, load
 from moot.retrievers import Evidence
 from moot.retrievers.errors import ReplyError, WorldError
-from moot.retrievers.evidence import given_in
+from moot.retrievers.evidence import given_in, standing
 
 
 async def respond(
@@ -121,7 +121,7 @@ def respond_node(
 
     async def step(state: DebaterState, run: Run) -> dict[str, Any]:
         opponents, own = state["opponents"], state.get("own")
-        evidence, cited = state.get("evidence") or [], state.get("cited") or []
+        evidence, cited = standing(state.get("evidence") or []), state.get("cited") or []
         turn: Turn = {**state["turns"][0], "evidence_ids": [piece["id"] for piece in evidence]}
         speaker = await run.speaker_of(state["debater"])
         try:

@@ -16,6 +16,7 @@ from moot.nodes.show import show_claim, show_evidence
 from moot.nodes.speaker import Speaker, all_at_once, as_speaker
 from moot.nodes.state import DebaterState, Reading, Task
 from moot.nodes.task import wording
+from moot.nodes.trace import watched
 from moot.prompts import as_data, fill, load
 from moot.retrievers import Evidence, Retriever
 from moot.retrievers.errors import MootError, ReplyError, WorldError
@@ -31,11 +32,18 @@ async def retrieve(
 ) -> list[Evidence]:
     """The best ``k`` pieces of a source, or of each of several, for a query; marked with who asked and when.
 
+    Args:
+        query: what is looked for.
+        retriever: the source, or several, which are asked at once.
+        k: how many pieces from each.
+        agent: who asks.
+        round: when.
+
     Raises:
         UserError, WorldError: a source is misconfigured, or none could answer.
     """
     sources = [retriever] if not isinstance(retriever, Sequence) else retriever
-    finding = await search_all([(source, query) for source in sources], Rules(k))
+    finding = await search_all([(watched(source), query) for source in sources], Rules(k))
     if finding.failures and not finding.evidence:
         raise next(iter(finding.failures.values()))
     return marked(finding.evidence, agent, round)
@@ -50,6 +58,12 @@ def marked(evidence: Iterable[Evidence], agent: str, round: int, phase: str = "p
 async def find_keywords(claim: str, task: Task, query: str, model: Speaker | BaseChatModel) -> list[str]:
     """A query as keywords for a scholarly source (S0 C.2): one call.
 
+    Args:
+        claim: what is debated.
+        task: what an answer is.
+        query: what is looked for.
+        model: who finds them.
+
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
@@ -61,6 +75,12 @@ async def find_keywords(claim: str, task: Task, query: str, model: Speaker | Bas
 
 async def summarise_evidence(claim: str, task: Task, piece: Evidence, model: Speaker | BaseChatModel) -> Evidence:
     """A piece of evidence with a summary in place of its text (S0 C.2), and so with an id of its own: one call.
+
+    Args:
+        claim: what is debated.
+        task: what an answer is.
+        piece: what is summarised.
+        model: who summarises.
 
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
@@ -132,7 +152,7 @@ async def ask_with_fallbacks(state: DebaterState, query: str, run: Run) -> tuple
     places = list(range(len(names)))
     while names:
         queries = [(await run.retriever(name), await keywords.fit(name)) for name in names]
-        given = await ask_all(queries, rules)
+        given = await ask_all([(watched(source, run.ledger), asked) for source, asked in queries], rules)
         answers = answers or [*given]
         for place, name, (source, _), answer in zip(places, names, queries, given, strict=True):
             answers[place] = answer

@@ -31,6 +31,14 @@ async def review(
 ) -> ReviewReply:
     """A review of another agent's answer, with what was given with the claim among ``evidence``: one call.
 
+    Args:
+        claim: what is debated.
+        task: what an answer is.
+        answer: the other agent's turn, with ``answer`` and ``rationale``.
+        model: who reviews.
+        evidence: what there is; of that the reviewer is shown what was given with the claim.
+        persona: whom the reviewer speaks as.
+
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
@@ -49,6 +57,14 @@ async def score_answer(
     persona: str | None = None,
 ) -> ScoreReply:
     """What another agent's answer is worth, from 0 to 1 (S3, appendix E), as for `review`: one call.
+
+    Args:
+        claim: what is debated.
+        task: what an answer is.
+        answer: the other agent's turn, with ``answer`` and ``rationale``.
+        model: who scores.
+        evidence: as for `review`.
+        persona: whom the scorer speaks as.
 
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
@@ -74,6 +90,7 @@ def review_node(
     Args:
         ask: `review` or `score_answer`.
         fields: the fields of its reply.
+        prompt: the name of its prompt.
     """
 
     async def step(state: DebaterState, run: Run) -> dict[str, Any]:
@@ -90,7 +107,12 @@ def review_node(
 
 
 def reviews_of(state: DebateState, name: str) -> list[Turn]:
-    """The reviews of an agent's last answer."""
+    """The reviews of an agent's last answer.
+
+    Args:
+        state: the debate.
+        name: the agent's.
+    """
     return [
         turn
         for turn in state["turns"]
@@ -99,7 +121,14 @@ def reviews_of(state: DebateState, name: str) -> list[Turn]:
 
 
 def to_reviewers(to: str, state: DebateState, settings: AgentsSettings, step: str = "review") -> list[Send]:
-    """Every agent goes to every other one's last answer, where that one gave any."""
+    """Every agent goes to every other one's last answer, where that one gave any.
+
+    Args:
+        to: the node.
+        state: the debate.
+        settings: who debates.
+        step: what the turns are called.
+    """
     last = last_round(state, settings)
     sends = []
     for agent in present(state, settings):

@@ -6,18 +6,24 @@ import time
 import zlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from functools import lru_cache
+from inspect import signature
+from types import MappingProxyType
+from typing import Any, TypeVar, get_type_hints
 
 from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.runtime import Runtime
+from langgraph.runtime import Runtime, get_runtime
 from moot.nodes.budget import uncounted
+from moot.nodes.edited import with_prompts
 from moot.nodes.lacking import Keys, no_setting, no_settings
 from moot.nodes.models import ModelChoice, open_chat_model
-from moot.nodes.edited import with_prompts
-from moot.nodes.settings import Settings
-from moot.nodes.speaker import Ledger, Speaker, start_chain, tokens_of
+from moot.nodes.progress import came_of, progress
+from moot.nodes.settings import Settings, checked_settings
+from moot.nodes.speaker import Ledger, Speaker, start_chain
 from moot.nodes.state import DebateState
+from moot.nodes.trace import is_turn, mark
+from moot.nodes.tracing import traced
 from moot.prompts import edited
 from moot.retrievers import Encoder, Retriever, open_encoder, open_retriever
 from moot.retrievers.endpoint import Limits
@@ -68,7 +74,7 @@ class Run:
         """The speaker whose turn it is, by what the list that declares it says."""
         model, sample = debater.get("model"), debater.get("sample", 1)
         speaker = await self.speaker(debater["name"], model, debater.get("seed"), sample=sample)
-        return replace(speaker, tokens_left=debater.get("tokens_left"))
+        return replace(speaker, tokens_left=debater.get("tokens_left"), told=debater.get("told", ""))
 
     async def retriever(self, name: str) -> Retriever:
         """A source by name."""
@@ -92,8 +98,31 @@ S = TypeVar("S", bound=Settings)
 
 
 def settings_of(runtime: Runtime[Any], kind: type[S]) -> S:
-    """The run's settings of a kind, or the defaults where none were given; for conditional edges."""
+    """The run's settings of a kind, or the defaults where none were given; for conditional edges.
+
+    Args:
+        runtime: LangGraph's.
+        kind: the settings' class.
+    """
     return runtime.context if isinstance(runtime.context, kind) else kind()
+
+
+@lru_cache(maxsize=100)
+def default_of(kind: type[Settings]) -> tuple[Settings, dict[str, Any]]:
+    """The default settings of a kind, and as a document records them."""
+    return kind(), kind().recorded()
+
+
+def kept(settings: Any, state: Mapping[str, Any]) -> Any:
+    """What a debate goes on with: the run's settings, or where that has none, those that it was opened with.
+
+    Whoever resumes a debate would otherwise go on with the defaults, another model's among them, unawares.
+    """
+    begun = state.get("settings")
+    if not begun or not isinstance(settings, Settings):
+        return settings
+    default, recorded = default_of(type(settings))
+    return settings if settings != default or begun == recorded else checked_settings(type(settings), begun)
 
 
 def seed_of(settings: Settings, role: str) -> int | None:
@@ -131,6 +160,7 @@ class Node:
         always: runs in a failed debate too.
         keeps_errors: an error becomes the state's ``error``, which the state then has to know.
         prompts: the names of those that it uses.
+        opens: the system whose debates it opens, where it opens them.
         reads: from a state with keys of its own, what the step reads; by default the state itself.
         writes: from what the step and its books write, what the state takes; by default all of it.
     """
@@ -141,6 +171,7 @@ class Node:
     always: bool = False
     keeps_errors: bool = False
     prompts: tuple[str, ...] = ()
+    opens: str = ""
     reads: Callable[[Any], Mapping[str, Any]] | None = None
     writes: Callable[[dict[str, Any]], Mapping[str, Any]] | None = None
 
@@ -157,11 +188,14 @@ class Node:
         if state.get("error") and not self.always:
             return {}
         settings = self._settings(runtime)
+        if self.keeps_errors and not self.opens:
+            settings = kept(settings, state)
         ledger = Ledger(node=self.name, **place_of(state))
         place = progress(ledger)
         runtime.stream_writer(place)
         started = time.perf_counter()
         start_chain()
+        mark(ledger)
         try:
             update = await self._taken(state, Run(settings, ledger))
             fault: MootError | None = uncounted(ledger.calls, settings)
@@ -231,25 +265,52 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         super().__init__(state, context_schema=settings, **schemas)
         self._defaults = settings()
         self._prompts: dict[str, list[str]] = {}
+        self._opened = ""
 
     def add_node(  # type: ignore[override]
-        self, name: str, action: Any, *, prompts: Sequence[str] = (), **options: Any
+        self, name: str, action: Any, *, prompts: Mapping[str, Sequence[str]] = MappingProxyType({}), **options: Any
     ) -> DebateGraph:
-        """Adds a node, a subgraph or any other callable; ``prompts`` are those of one that does not know its own."""
-        used = {prompt: [name] for prompt in (*prompts, *getattr(action, "prompts", ()))}
-        if isinstance(inner := getattr(action, "builder", None), DebateGraph):
-            used |= {p: [name, *(f"{name}:{node}" for node in nodes)] for p, nodes in inner._prompts.items()}
+        """Adds a node, a subgraph or any other callable.
+
+        ``prompts`` are those of a subgraph that does not know its own, each with the nodes that use it.
+        """
+        inner = getattr(action, "builder", None)
+        used = dict.fromkeys(getattr(action, "prompts", ()), ()) | (
+            inner._prompts if isinstance(inner, DebateGraph) else dict(prompts)
+        )
         for prompt, nodes in used.items():
-            self._prompts[prompt] = [*self._prompts.get(prompt, ()), *nodes]
+            self._prompts.setdefault(prompt, []).extend([name, *(f"{name}:{node}" for node in nodes)])
         if isinstance(action, Node):
             action = action.having(self._defaults, name, keeps_errors=True)
+            self._opened = self._opened or action.opens
         super().add_node(name, action, **options)
         return self
 
+    def add_conditional_edges(  # type: ignore[override]
+        self, source: str, path: Callable[..., Any], path_map: Any = None
+    ) -> DebateGraph:
+        """Adds an edge that depends on the state, and on the run's settings where ``path`` takes a runtime."""
+        if "runtime" in signature(path).parameters:
+            path = self._with_settings(path)
+        super().add_conditional_edges(source, path, path_map)
+        return self
+
+    def _with_settings(self, path: Callable[..., Any]) -> Callable[[Any], Any]:
+        """The same edge, with the settings of the debate where there is no run, as when its state is updated."""
+
+        def route(state: Any) -> Any:
+            runtime = get_runtime() or Runtime()
+            settings = kept(runtime.context or type(self._defaults)(), state)
+            return path(state, runtime.override(context=settings))
+
+        route.__name__ = path.__name__
+        route.__annotations__ = {"return": get_type_hints(path).get("return", Any)}  # a Literal names where it leads
+        return route
+
     def compile(self, *arguments: Any, **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]:
-        """The graph."""
+        """The graph; the name of the system is a tag of all that runs in a trace."""
         self.context_schema = with_prompts(type(self._defaults), self._prompts)
-        return super().compile(*arguments, **options)
+        return traced(super().compile(*arguments, **options), self._opened)
 
 
 def graph_node(graph: Any) -> Node:
@@ -273,27 +334,11 @@ def graph_node(graph: Any) -> Node:
 def place_of(state: Any) -> dict[str, Any]:
     """Phase, round and agent, where a node's state is that of a single turn; else the round that was last."""
     turns = state.get("turns") or []
-    if "rounds" not in state and len(turns) == 1:
+    if is_turn(state):
         return {key: turns[0].get(key) for key in ("phase", "round", "agent", "number")}
     if "phase" in state:  # a phase of a trial counts its rounds when they end
         return {"round": state["rounds"] + 1 if "rounds" in state else 0, "phase": state["phase"]}
     return {"round": state.get("rounds") or 0}
-
-
-def progress(ledger: Ledger) -> dict[str, Any]:
-    """What is streamed when a node begins: ``{"event": "begin", "node", "agent", "round", "phase"}``."""
-    place = {"node": ledger.node, "agent": ledger.agent, "round": ledger.round, "phase": ledger.phase}
-    return {"event": "begin", **place}
-
-
-def came_of(ledger: Ledger, update: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-    """What is streamed beside its place when a node ends: ``{"event": "step", "seconds", "calls", "tokens", "error"}``.
-
-    Tokens are those that the endpoint counted; the error is its kind, null where there is none.
-    """
-    error = (update.get("error") or {}).get("kind")
-    spent = {"calls": len(ledger.calls), "tokens": tokens_of(ledger.calls)}
-    return {"event": "step", "seconds": round(seconds, 3), **spent, "error": error}
 
 
 def books(ledger: Ledger, state: Any) -> dict[str, Any]:

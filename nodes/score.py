@@ -70,6 +70,12 @@ def passes(
 
     A score that is unknown fails. An answer that is not to follow from evidence (``has_evidence``: some was looked for,
     or given) has no faithfulness, and only its AR counts.
+
+    Args:
+        scores: of the answer, each in [0, 1] or None.
+        faithfulness: its threshold.
+        answer_relevance: its threshold.
+        has_evidence: whether the answer is to follow from evidence.
     """
     f, ar = scores.get("faithfulness"), scores.get("answer_relevance")
     relevant = ar is not None and ar >= answer_relevance
@@ -225,7 +231,7 @@ COSINE = "cosine of"
 def similarity_node() -> Node:
     """Says in ``metrics.similarity`` what compares answers with evidence: the cross-encoder by name.
 
-    Where it cannot be loaded, the text encoder's cosine stands in (`COSINE`), and a warning says so.
+    Where it cannot be loaded, the text encoder's cosine stands in (`COSINE`), and a warning says so. Reads: metrics.
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:

@@ -29,7 +29,16 @@ class Selection:
 
 
 def valid_numbers(given: Sequence[int], size: int, most: int) -> tuple[list[int], list[int]]:
-    """The first ``most`` of the numbers that items of a pool of ``size`` have, each once; and those that none has."""
+    """Which of the numbers that a reply names are those of items of a pool.
+
+    Args:
+        given: the numbers, from 1.
+        size: how many items the pool has.
+        most: how many hold at most.
+
+    Returns:
+        The first ``most`` that items have, each once; and those that no item has.
+    """
     numbers = list(dict.fromkeys(given))
     return [n for n in numbers if 1 <= n <= size][:most], [n for n in numbers if not 1 <= n <= size]
 
@@ -79,6 +88,10 @@ def select_node(prompt: str = "madke/select", most: int = 3) -> Node:
 
     Reads: claim, task, debater, own, evidence, pool, turns. Numbers that no item has are dropped, with a warning. Where
     the model gives no usable reply, the speaker goes on without a selection; ``selected`` is null then.
+
+    Args:
+        prompt: the prompt's name.
+        most: how many items may be selected.
     """
 
     async def step(state: DebaterState, run: Run) -> dict[str, Any]:

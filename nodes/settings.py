@@ -13,14 +13,45 @@ from moot.retrievers.encoders import DEFAULT_ENCODER
 from moot.retrievers.errors import UserError
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-ModelName = Annotated[str, StringConstraints(pattern=r"^[a-z]+:.+$", max_length=200)]
+ModelName = Annotated[
+    str,
+    StringConstraints(pattern=r"^[a-z]+:.+$", max_length=200),
+    Field(
+        examples=[EMBEDDED, "openai:gpt-4o-mini", "ollama:qwen3:8b", "vllm:meta-llama/Llama-3.3-70B-Instruct", "fake:1"]
+    ),
+]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
-Source = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Source = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=200),
+    Field(
+        examples=["chroma", "bm25", "hybrid", "web", "tavily", "serper", "wikipedia", "openalex", "pubmed", "arxiv"],
+    ),
+]
 SOURCES = (
     "chroma, bm25 or hybrid (each also with :CORPUS), web (Tavily or Serper where its key is set, else bm25), tavily, "
     "serper, wikipedia, openalex, pubmed, arxiv, langchain:MODULE:ATTRIBUTE"
 )
 """The names of sources, for those who choose among them."""
+
+
+Moment = Literal["queries", "premises", "evidence", "remark", "verdict"]
+"""When a debate may wait for a person; each system takes those that it has."""
+
+
+def ask_person() -> Any:
+    """The field of settings that names the moments at which a debate waits for a person."""
+    return Field(
+        (),
+        max_length=5,
+        description="When the debate waits for a person, who reviews queries, premises or evidence before they are "
+        "used, makes a remark before another round, or questions the draft of the verdict; needs a checkpointer.",
+    )
+
+
+def asks(settings: Any, moment: Moment) -> bool:
+    """Whether a debate with these settings waits for a person at a moment."""
+    return moment in getattr(settings, "ask_person", ())
 
 
 class Settings(BaseModel):
@@ -64,6 +95,7 @@ class Settings(BaseModel):
         min_length=1,
         max_length=300,
         description="Text encoder: all-MiniLM-L6-v2, another sentence-transformers name or folder, or openai:NAME.",
+        examples=[DEFAULT_ENCODER, "openai:text-embedding-3-small"],
     )
     corpus: str | None = Field(
         None,
@@ -71,6 +103,7 @@ class Settings(BaseModel):
         max_length=63,
         description="Corpus of retrievers that name none; null means the demo corpora (encyclopaedia for chroma, "
         "news for bm25).",
+        examples=["demo-encyclopaedia", "demo-news"],
     )
     timeout: float = Field(120.0, gt=0, le=3600, description="Seconds that one request may take.")
     attempts: int = Field(3, ge=1, le=10, description="Most requests per call, the first included.")
@@ -130,6 +163,7 @@ class EvidenceSettings(Settings):
         max_length=300,
         description="CrossEncoder (sentence-transformers, by name or folder) that ranks what hybrid search finds; null "
         "for none.",
+        examples=["cross-encoder/ms-marco-MiniLM-L6-v2"],
     )
     source_summaries: str = Field(
         "model",
@@ -137,6 +171,7 @@ class EvidenceSettings(Settings):
         max_length=300,
         description="Abstracts that OpenAlex finds: `model` has the role source_summariser summarise them, `none` "
         "leaves them as they are, any other value names a summarisation model (transformers, by name or folder).",
+        examples=["model", "none"],
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from moot.nodes.state import Citation, Reading, Task, Turn
 from moot.prompts import as_data, listed
 from moot.retrievers import Evidence
-from moot.retrievers.evidence import given_in
+from moot.retrievers.evidence import given_in, standing
 
 
 def show_claim(claim: str, task: Task) -> str:
@@ -30,7 +31,8 @@ def show_evidence(
         nothing: what is said where there is none.
         about: what else is said of a piece: names and figures of ours, no free text.
     """
-    blocks = (as_data("evidence", _passage(piece), id=piece["id"], **about(piece)) for piece in evidence)
+    shown = standing(evidence)
+    blocks = (as_data("evidence", _passage(piece), id=piece["id"], **about(piece)) for piece in shown)
     return listed(blocks, empty=nothing)
 
 
@@ -78,6 +80,28 @@ def show_answers(turns: Iterable[Turn], *, heading: str = "", confidence: bool =
 def show_opponents(turns: Iterable[Turn]) -> str:
     """The other debaters' last answers; nothing in the first round."""
     return show_answers(turns, heading="What the other debaters answered last:")
+
+
+def show_person(turns: Iterable[Turn]) -> str:
+    """What a person who reads the debate said: remarks, and questions about drafts of the verdict; or nothing."""
+    blocks = []
+    for turn in turns:
+        if remark := turn.get("remark"):
+            blocks.append(as_data("remark", remark, round=str(turn["round"])))
+        if question := turn.get("question"):
+            blocks.append(f"{as_data('draft', _draft(turn['proposed']))}\n{as_data('question', question)}")
+    return "\n".join([FROM_A_PERSON, *blocks]) if blocks else ""
+
+
+FROM_A_PERSON = (
+    "A person who reads this debate said what follows, about the debate or about a draft of its verdict. Answer it "
+    "where you give your reasons, and change your mind where it is right:"
+)
+
+
+def _draft(proposed: Mapping[str, Any]) -> str:
+    reasons = (f"{one['agent']}: {one['reasons']}" for one in proposed["reasons"])
+    return "\n".join([f"Verdict: {proposed['verdict']}", *reasons])
 
 
 def show_persona(persona: str | None) -> str:
@@ -163,7 +187,7 @@ def show_scores(scores: Mapping[str, Mapping[str, float | None]]) -> str:
 
 def shown_ids(evidence: Iterable[Evidence], turns: Iterable[Turn] = ()) -> set[str]:
     """Ids that a reader of this evidence and these answers has seen; a fabricated one stays fabricated."""
-    return {piece["id"] for piece in evidence} | cited_ids(turns)
+    return {piece["id"] for piece in standing(evidence)} | cited_ids(turns)
 
 
 def cited_ids(turns: Iterable[Turn]) -> set[str]:

@@ -34,13 +34,21 @@ class SingleReaderSettings(SourcesSettings):
 
 
 def single_needs(settings: Settings) -> Needs:
-    """What a system with one agent uses."""
+    """What a system with one agent uses.
+
+    Args:
+        settings: the system's.
+    """
     shared = settings.opened() if isinstance(settings, SourcesSettings) else ()
     return needs_for(settings, {AGENT: None}, shared)
 
 
 def to_agent(state: DebateState) -> Send | str:
-    """The single agent answers, from all evidence that there is."""
+    """The single agent answers, from all evidence that there is.
+
+    Args:
+        state: the debate.
+    """
     if state["error"]:
         return "close"
     return hand_over("answer", state, {"name": AGENT}, new_turn(1, AGENT), evidence=state["evidence"])

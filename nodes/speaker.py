@@ -17,6 +17,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from moot.nodes.models import ChatModel, StructuredOutput
 from moot.nodes.replies import Reply, reply_schema, tight_schema
 from moot.nodes.state import Call, Turn, Warned
+from moot.nodes.trace import speaking
 from moot.prompts import as_data
 from moot.retrievers.endpoint import DEFAULT_LIMITS, Endpoint, Limits, explain, limiter, with_retries
 from moot.retrievers.errors import MootError, Outcome, ReplyError, UserError, redact
@@ -84,6 +85,7 @@ class Speaker:
         structured_output: how structure is asked for.
         limits: how the endpoint may be called.
         tokens_left: where calls have used up so many tokens, nothing is asked again; None for no such bound.
+        told: what each prompt's data begins with: what a person said.
     """
 
     role: str
@@ -92,6 +94,7 @@ class Speaker:
     structured_output: StructuredOutput = "json_schema"
     limits: Limits = DEFAULT_LIMITS
     tokens_left: int | None = None
+    told: str = ""
 
     async def ask(
         self,
@@ -112,7 +115,7 @@ class Speaker:
             UserError, WorldError: the call failed for good.
             ReplyError: neither reply could be used.
         """
-        instructions, data = prompt
+        instructions, data = prompt[0], "\n\n".join(filter(None, (self.told, prompt[1])))
         request = self._request(reply, evidence_ids)
         if self.structured_output != "json_schema":
             data = (
@@ -188,7 +191,8 @@ class Speaker:
         async def attempt() -> AIMessage:
             async with gate.slot(self.limits):
                 try:
-                    message = await send(self.model.chat)
+                    with speaking(self.role, self.model.name, self.ledger):
+                        message = await send(self.model.chat)
                 except MootError:
                     raise
                 except Exception as error:

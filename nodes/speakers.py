@@ -9,10 +9,10 @@ from langgraph.types import Send
 from moot.nodes.debate import Needs
 from moot.nodes.models import ModelChoice
 from moot.nodes.settings import EvidenceSettings, ModelName, Name, Settings
-from moot.nodes.show import cited_ids
+from moot.nodes.show import cited_ids, show_person
 from moot.nodes.state import DebateState, Turn
 from moot.retrievers import Evidence
-from moot.retrievers.evidence import given_in
+from moot.retrievers.evidence import given_in, standing
 from moot.retrievers.search import SCHOLARLY, resolve
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -102,7 +102,14 @@ def needs_for(
     *,
     encoder: bool = False,
 ) -> Needs:
-    """What these speakers use, and what these sources want beside them."""
+    """What these speakers use, and what these sources want beside them.
+
+    Args:
+        settings: the debate's.
+        speakers: each with its own model, where it has one.
+        sources: that are opened, by name.
+        encoder: whether texts are compared by meaning.
+    """
     sources, roles = list(sources), dict(speakers)
     scholarly = isinstance(settings, EvidenceSettings) and any(resolve(name)[0] in SCHOLARLY for name in sources)
     how = getattr(settings, "source_summaries", "none")
@@ -120,7 +127,16 @@ def new_turn(
     phase: str = "primary",
     side: str | None = None,
 ) -> Turn:
-    """A turn that has just begun."""
+    """A turn that has just begun.
+
+    Args:
+        round: its number, from 1; 0 for what comes before.
+        agent: who takes it.
+        step: what is done in it.
+        number: counts, from 1, where an agent takes a step several times in a round.
+        phase: of a trial; else ``primary``.
+        side: for whom it is taken, in a trial.
+    """
     turn: Turn = {"round": round, "phase": phase, "agent": agent, "step": step}
     turn |= {"role": agent, "side": side, "query": None, "evidence_ids": [], "scores": {}}
     return turn if number is None else {**turn, "number": number}
@@ -151,23 +167,31 @@ def hand_over(
         pool: what it may select from, where it is not shown it.
         more: what the node reads beyond that.
     """
-    evidence = given_in(state["evidence"]) if evidence is None else evidence
+    evidence = given_in(state["evidence"]) if evidence is None else standing(evidence)
     heard = [*opponents, *([own] if own else [])]
     cited, shown = cited_ids(heard), {piece["id"] for piece in evidence}
     handed = {
         "claim": state["claim"],
         "task": state["task"],
-        "debater": dict(speaker),
+        "settings": state.get("settings", {}),
+        "debater": {**speaker, **from_person(state)},
         "opponents": list(opponents),
         "own": own,
-        "cited": [piece for piece in state["evidence"] if piece["id"] in cited - shown],
+        "cited": [piece for piece in standing(state["evidence"]) if piece["id"] in cited - shown],
         "evidence": list(evidence),
-        "pool": [piece for piece in pool if piece["id"] not in shown],
+        "pool": [piece for piece in standing(pool) if piece["id"] not in shown],
         "retrieval": next((turn.get("retrieval") for turn in state["turns"] if turn["step"] == "retrieve"), None),
         "turns": [turn | {"evidence_ids": [piece["id"] for piece in evidence]}],
         "depth": state["depth"],
     }
     return Send(to, handed | more)
+
+
+def from_person(state: DebateState) -> dict[str, Any]:
+    """What speakers are handed of a person's reviews: what they are told, and the ids that were struck."""
+    struck = [piece["id"] for piece in state["evidence"] if piece.get("struck")]
+    told = show_person(state["turns"])
+    return ({"told": told} if told else {}) | ({"struck": struck} if struck else {})
 
 
 def declared(speaker: BaseModel) -> dict[str, Any]:

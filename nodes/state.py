@@ -36,6 +36,8 @@ StopReason = Literal[
 Status = Literal["done", "failed", "cancelled", "interrupted"]
 PHASES = ("negotiation", "primary", "switched", "panel")
 """Phases of a trial, in their order; other debates are all ``primary``."""
+PERSON = "person"
+"""The agent of turns in which a person who reads the debate reviewed something."""
 
 
 class Citation(TypedDict):
@@ -130,6 +132,13 @@ class Turn(TurnKey):
     argument_validity: NotRequired[float | None]
     scientific_reliability: NotRequired[float | None]
     verdict: NotRequired[str | None]
+    about: NotRequired[str]
+    proposed: NotRequired[dict[str, Any]]
+    queries: NotRequired[dict[str, str]]
+    struck: NotRequired[list[str]]
+    added: NotRequired[list[str]]
+    remark: NotRequired[str | None]
+    question: NotRequired[str | None]
 
 
 class Call(TypedDict):
@@ -233,7 +242,12 @@ class Usage(TypedDict):
 
 
 def merge_turns(old: list[Turn] | None, new: list[Turn] | None) -> list[Turn]:
-    """Turns in the order of their rounds; several writes to one turn are one turn, its scores joined."""
+    """Turns in the order of their rounds; several writes to one turn are one turn, its scores joined.
+
+    Args:
+        old: the turns so far.
+        new: turns, or parts of known ones; None begins anew.
+    """
     if new is None:
         return []
     merged: dict[tuple[Any, ...], Turn] = {}
@@ -283,8 +297,15 @@ def first_error(old: ErrorRecord | None, new: ErrorRecord | None) -> ErrorRecord
     return new if new is None or new["where"] == OPENING else old or new
 
 
+def task_names() -> list[Any]:
+    """The tasks, for those who choose among them."""
+    from moot.nodes.task import TASKS  # which needs this module
+
+    return list(TASKS)
+
+
 class ClaimInput(TypedDict):
-    """What a debate is about: a claim, or the last message of a person in ``messages``; the claim where there are both."""
+    """What a debate is about: a claim, or a person's last message in ``messages``; the claim where there are both."""
 
     claim: NotRequired[
         Annotated[
@@ -303,7 +324,7 @@ class ClaimInput(TypedDict):
             Field(
                 description="What an answer is: labels or choice (of your own), short_answer, number, expression, or a "
                 "benchmark's name. By default what labels and options suggest, else fever.",
-                examples=["fever", "averitec", "choice", "short_answer", "number"],
+                json_schema_extra=lambda schema: schema.update(examples=task_names()),
             ),
         ]
     ]
@@ -327,13 +348,12 @@ class ClaimInput(TypedDict):
         ]
     ]
 
-
     messages: NotRequired[
         Annotated[
             list[ChatMessage] | None,
             Field(
-                description="For chats, in place of `claim`: a conversation, whose last message by a person is the claim. "
-                "The verdict is its next message.",
+                description="For chats, in place of `claim`: a conversation, whose last message by a person is the "
+                "claim. The verdict is its next message.",
                 examples=[[{"role": "user", "content": "The platypus is a mammal that lays eggs."}]],
                 json_schema_extra={"langgraph_type": "messages"},
             ),
@@ -344,36 +364,56 @@ class ClaimInput(TypedDict):
 class VerdictOutput(TypedDict):
     """The result document: one JSON object with everything that happened in a debate."""
 
-    schema_version: str
-    status: Status
-    error: ErrorRecord | None
-    graph: str
-    claim: str
-    task: Task | None
-    answer: str | None
-    raw_verdict: str | None
-    confidence: float | None
-    confidence_parts: dict[str, float | None] | None
-    stop_reason: StopReason | None
-    rounds: int
-    turns: list[Turn]
-    evidence: list[Evidence]
-    scores: dict[str, dict[str, float | None]]
-    votes: list[Vote]
-    graphs: list[dict[str, Any]]
-    debates: list[CourtDebate]
-    metrics: dict[str, Any]
-    calls: list[Call]
-    usage: dict[str, Any]
-    depth: int
-    seconds: float
-    settings: dict[str, Any]
-    models: dict[str, Any]
-    corpora: list[Reading]
-    warnings: list[Warned]
-    messages: list[ChatMessage]
-    moot_version: str
-    started_at: str
+    schema_version: Annotated[str, Field(description="The version of this document's form.")]
+    status: Annotated[Status, Field(description="How the debate ended; a failed one says why in `error`.")]
+    error: Annotated[
+        ErrorRecord | None,
+        Field(title="Error", description="What went wrong, where, and what to do; null where nothing did."),
+    ]
+    graph: Annotated[str, Field(description="The debate system.")]
+    claim: Annotated[str, Field(description="What was debated.")]
+    task: Annotated[
+        Task | None, Field(title="Task", description="What an answer is; null where the debate could not be opened.")
+    ]
+    answer: Annotated[str | None, Field(description="The verdict; null where there is none.")]
+    raw_verdict: Annotated[str | None, Field(description="The verdict as those who decided said it.")]
+    confidence: Annotated[
+        float | None,
+        Field(description="How sure the verdict is, from 0 to 1; null where the system has no such measure."),
+    ]
+    confidence_parts: Annotated[dict[str, float | None] | None, Field(description="What the confidence is made of.")]
+    stop_reason: Annotated[StopReason | None, Field(description="Why the debate ended.")]
+    rounds: Annotated[int, Field(description="Rounds that were held.")]
+    turns: Annotated[list[Turn], Field(description="Who said what, in order.")]
+    evidence: Annotated[list[Evidence], Field(description="Every piece that was given or found, once.")]
+    scores: Annotated[dict[str, dict[str, float | None]], Field(description="By debater, its average scores.")]
+    votes: Annotated[list[Vote], Field(description="Who gave which last answer.")]
+    graphs: Annotated[
+        list[dict[str, Any]],
+        Field(description="By round, who heard whom and with which weight, where that changes."),
+    ]
+    debates: Annotated[list[CourtDebate], Field(description="How each debate of a trial went.")]
+    metrics: Annotated[dict[str, Any], Field(description="What the system reports of itself.")]
+    calls: Annotated[list[Call], Field(description="Every exchange with a model.")]
+    usage: Annotated[dict[str, Any], Field(description="Calls and tokens, in all and by role.")]
+    depth: Annotated[int, Field(description="The longest chain of calls in which each waited for the last.")]
+    seconds: Annotated[float, Field(description="How long the debate took.")]
+    settings: Annotated[
+        dict[str, Any],
+        Field(description="Those that held, the defaults included; of the prompts those alone that were edited."),
+    ]
+    models: Annotated[
+        dict[str, Any],
+        Field(description="By role, the model that was set, and the names that the endpoint gave."),
+    ]
+    corpora: Annotated[list[Reading], Field(description="Who read from which source.")]
+    warnings: Annotated[list[Warned], Field(description="What went wrong without ending the debate.")]
+    messages: Annotated[
+        list[ChatMessage],
+        Field(description="The conversation, with the verdict as its last message; empty where there is none."),
+    ]
+    moot_version: Annotated[str, Field(description="The version of moot.")]
+    started_at: Annotated[str, Field(description="When the debate began, in UTC.")]
 
 
 class DebateState(TypedDict):
@@ -439,6 +479,7 @@ class DebaterState(TypedDict):
 
     claim: str
     task: Task
+    settings: NotRequired[dict[str, Any]]
     debater: dict[str, Any]
     opponents: list[Turn]
     own: NotRequired[Turn | None]
@@ -462,6 +503,7 @@ class ScoreState(TypedDict):
 
     claim: str
     task: Task
+    settings: NotRequired[dict[str, Any]]
     metrics: dict[str, Any]
     turns: Annotated[list[Turn], merge_turns]
     evidence: Annotated[list[Evidence], merge_evidence]
@@ -481,6 +523,7 @@ class TrialState(TypedDict):
 
     claim: str
     task: Task
+    settings: NotRequired[dict[str, Any]]
     phase: str
     debater: NotRequired[dict[str, Any]]
     premises: NotRequired[list[str]]
@@ -503,6 +546,7 @@ class TrialInput(TypedDict):
 
     claim: str
     task: Task
+    settings: NotRequired[dict[str, Any]]
     turns: Annotated[list[Turn], merge_turns]
     evidence: Annotated[list[Evidence], merge_evidence]
     depth: Annotated[int, deepest]

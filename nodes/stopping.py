@@ -13,7 +13,13 @@ RUN = 2
 
 
 def reflection_score(logic: float, novelty: float, rebuttal: float) -> float:
-    """s = 0.4 logic + 0.3 novelty + 0.3 rebuttal (S2, Eq. 2), all in [0, 1]."""
+    """s = 0.4 logic + 0.3 novelty + 0.3 rebuttal (S2, Eq. 2), all in [0, 1].
+
+    Args:
+        logic: how sound the case is.
+        novelty: how much of it is new.
+        rebuttal: how well it answers the other side.
+    """
     return round(0.4 * logic + 0.3 * novelty + 0.3 * rebuttal, PLACES) + 0.0  # never -0.0
 
 

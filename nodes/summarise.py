@@ -12,7 +12,7 @@ from moot.nodes.answers import same_answer
 from moot.nodes.budget import rounds_or_budget
 from moot.nodes.replies import AgreeReply, FinalReply, SummaryReply, final_reply
 from moot.nodes.run import Node, Run
-from moot.nodes.show import show_answers, show_claim
+from moot.nodes.show import show_answers, show_claim, show_person
 from moot.nodes.speaker import Speaker, as_speaker, missed
 from moot.nodes.speakers import hand_over, new_turn
 from moot.nodes.state import DebaterState, DebateState, Task, Turn
@@ -26,6 +26,13 @@ async def all_agree(
 ) -> AgreeReply:
     """Whether debaters' answers agree, by a model (S4 3.2.2, Eq. 5): one call.
 
+    Args:
+        claim: what is debated.
+        task: what an answer is.
+        answers: turns with ``answer`` and ``rationale``.
+        model: who compares them.
+        prompt: the prompt's name.
+
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
@@ -36,6 +43,13 @@ async def sum_up(
     claim: str, task: Task, answers: Sequence[Turn], model: Speaker | BaseChatModel, prompt: str = "madke/summary"
 ) -> FinalReply:
     """The answer that debaters' last answers come to (S4 3.2.2, Eq. 6), of labels and numbers one of theirs: one call.
+
+    Args:
+        claim: what is debated.
+        task: what an answer is.
+        answers: turns with ``answer`` and ``rationale``.
+        model: who sums up.
+        prompt: the prompt's name.
 
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
@@ -54,6 +68,9 @@ def agreement_node(prompt: str = "madke/agree") -> Node:
     Reads: claim, task, turns, rounds, votes. Without a usable reply ``agree`` is null, and the debate goes on. So it
     does where the judge finds an agreement of labels or numbers that differ; a warning tells where it and the votes
     contradict each other.
+
+    Args:
+        prompt: the prompt's name.
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
@@ -74,7 +91,12 @@ def agreement_node(prompt: str = "madke/agree") -> Node:
 
 
 def agreed_in(turns: Sequence[Turn], round: int) -> bool:
-    """Whether the judge found that the answers of a round agree."""
+    """Whether the judge found that the answers of a round agree.
+
+    Args:
+        turns: of the debate.
+        round: its number.
+    """
     return any(turn["step"] == "agree" and turn["round"] == round and turn.get("agree") for turn in turns)
 
 
@@ -83,6 +105,9 @@ def summarise_node(prompt: str = "madke/summary") -> Node:
 
     Reads: claim, task, turns, rounds, budget, calls. Where nobody gave an answer there is nothing to sum up, and where
     the summariser gives none there is no verdict: the debate fails.
+
+    Args:
+        prompt: the prompt's name.
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
@@ -93,7 +118,8 @@ def summarise_node(prompt: str = "madke/summary") -> Node:
                 "Try another model, or another `structured_output`.",
                 silence_of(answers),
             )
-        said = await sum_up(state["claim"], state["task"], answers, await run.speaker("summariser"), prompt)
+        speaker = await run.speaker_of({"name": "summariser", "told": show_person(state["turns"])})
+        said = await sum_up(state["claim"], state["task"], answers, speaker, prompt)
         given = [turn["answer"] for turn in answers if turn.get("answer") is not None]
         if not any(same_answer(state["task"], said.answer, str(answer)) for answer in given):
             run.ledger.warn("new_answer", f"The summariser's answer {said.answer!r} is in none of the debaters' words.")
@@ -117,6 +143,13 @@ async def sum_up_round(
 ) -> str:
     """A summary of answers for those who go on debating: one call.
 
+    Args:
+        claim: what is debated.
+        task: what an answer is.
+        answers: turns with ``answer`` and ``rationale``.
+        model: who sums up.
+        prompt: the prompt's name.
+
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
@@ -125,7 +158,13 @@ async def sum_up_round(
 
 
 def to_summariser(state: DebateState, answers: Sequence[Turn], name: str = "summariser") -> Send:
-    """Answers of the last round go to be summed up, in the name of ``name``."""
+    """Answers of the last round go to be summed up, in the name of ``name``.
+
+    Args:
+        state: the debate.
+        answers: what is summed up.
+        name: whose turn it is.
+    """
     turn: Turn = {**new_turn(state["rounds"], name, "summarise"), "role": "summariser"}
     return hand_over("summarise", state, {"name": "summariser"}, turn, opponents=answers, evidence=[])
 
@@ -136,6 +175,9 @@ def summary_node(prompt: str = "chat_eval/summary") -> Node:
     Without a usable reply, or any, the summary is null, and the debate goes on.
 
     Reads: claim, task, opponents, turns.
+
+    Args:
+        prompt: the prompt's name.
     """
 
     async def step(state: DebaterState, run: Run) -> dict[str, Any]:
@@ -150,5 +192,10 @@ def summary_node(prompt: str = "chat_eval/summary") -> Node:
 
 
 def summaries_of(turns: Sequence[Turn], round: int) -> list[Turn]:
-    """The summaries of a round."""
+    """The summaries of a round.
+
+    Args:
+        turns: of the debate.
+        round: its number.
+    """
     return [turn for turn in turns if turn["step"] == "summarise" and turn["round"] == round]

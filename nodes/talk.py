@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from langgraph.types import Send
 from moot.nodes.agree import answers_of
 from moot.nodes.budget import BudgetSettings
 from moot.nodes.debate import Needs
-from moot.nodes.settings import PoolSettings, SourcesSettings
+from moot.nodes.settings import PoolSettings, SourcesSettings, ask_person
 from moot.nodes.speakers import SHARED_ROLES, Agent, declared, hand_over, named_once, needs_for, new_turn, numbered
 from moot.nodes.state import DebateState, Turn
 from moot.retrievers.search import SCHOLARLY, resolve
@@ -39,6 +39,7 @@ class PoolDebateSettings(BudgetSettings, PoolSettings):
         description="Who debates: a list, or how many.",
     )
     max_rounds: int = Field(3, ge=1, le=20, description="Most rounds (T).")
+    ask_person: tuple[Literal["evidence", "remark", "verdict"], ...] = ask_person()
 
     def roles(self) -> set[str]:
         """Who may have a model of its own."""
@@ -46,7 +47,11 @@ class PoolDebateSettings(BudgetSettings, PoolSettings):
 
 
 def pool_needs(settings: PoolDebateSettings) -> Needs:
-    """What a debate over shared evidence uses."""
+    """What a debate over shared evidence uses.
+
+    Args:
+        settings: who debates, and how.
+    """
     speakers = {d.name: d.model for d in settings.debaters} | dict.fromkeys(settings.other_roles)
     sources = settings.opened()
     asked_by_keywords = any(resolve(name)[0] in SCHOLARLY for name in sources)
@@ -54,7 +59,13 @@ def pool_needs(settings: PoolDebateSettings) -> Needs:
 
 
 def to_pool(state: DebateState, settings: SourcesSettings, name: str = POOL) -> Send | str:
-    """The sources that all share are searched for the claim itself, in the name of ``name``."""
+    """The sources that all share are searched for the claim itself, in the name of ``name``.
+
+    Args:
+        state: the debate.
+        settings: with the sources.
+        name: who asks.
+    """
     if state["error"]:
         return "close"
     reader = {"name": name, "retriever": list(settings.sources), "fallback": list(settings.fallback)}
@@ -123,5 +134,10 @@ def talk(
 
 
 def round_is_over(state: DebateState, settings: PoolDebateSettings) -> bool:
-    """Whether everybody has spoken in the last round."""
+    """Whether everybody has spoken in the last round.
+
+    Args:
+        state: the debate.
+        settings: who debates.
+    """
     return len(answers_of(state["turns"])) == len(settings.debaters)

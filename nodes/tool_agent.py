@@ -44,6 +44,9 @@ from moot.nodes.tool_calls import ACT, as_tool, calls_tools, malformed_call, num
 from moot.prompts import as_data, fill, load
 from pydantic import ValidationError
 
+AGENT_PROMPTS = {"react/agent": ["model"], **{prompt: ["tools"] for prompt in retrieve_node().prompts}}
+"""The prompts that `tool_agent` uses, each with its nodes."""
+
 
 class ToolAgentState(AgentState[Any], StepUpdate):
     """What the agent reads, and what it hands to the debate: all but the conversation, which stays inside."""
@@ -124,6 +127,8 @@ class Searching(AgentMiddleware[ToolAgentState, Any, Any]):
         defaults: the settings where the graph is called without a context of ours.
         prompt: the prompt's name.
     """
+
+    state_schema = ToolAgentState  # by default another, which hands the conversation on to the debate
 
     def __init__(self, defaults: SourcesSettings, prompt: str) -> None:
         super().__init__()

@@ -6,13 +6,16 @@ tokens, too (``stream_mode="messages"``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from itertools import islice
+from typing import Any, Literal, Protocol
 
 from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tracers import LangChainTracer
-from langsmith import RunTree, get_current_run_tree
+from langsmith import RunTree, get_current_run_tree, trace
+from moot.nodes.state import PERSON
+from moot.retrievers import Evidence, Retriever
 
 
 class Place(Protocol):
@@ -30,8 +33,8 @@ class Place(Protocol):
 
 
 def is_turn(state: Mapping[str, Any]) -> bool:
-    """Whether a state is that of a single turn."""
-    return "rounds" not in state and len(state.get("turns") or ()) == 1
+    """Whether a state is that of a single turn, which a person may have reviewed."""
+    return "rounds" not in state and sum(turn.get("agent") != PERSON for turn in state.get("turns") or ()) == 1
 
 
 def tags_of(place: Place) -> list[str]:
@@ -63,15 +66,15 @@ def speaking(role: str, model: str, place: Place) -> Iterator[None]:
 
 
 def mark(place: Place) -> None:
-    """The run of the node that runs says where the debate is, and so do the graphs that take the same single turn."""
-    current = get_current_run_tree()
-    for run in enclosing(current):
-        if run is not current and not is_turn(run.inputs):
+    """A turn's run, and those of the graphs that take the same turn, say whose it is; one of a trial's, in which phase.
+
+    Of other nodes it is said by their calls: some of them count the round that they close only when they end.
+    """
+    for depth, run in enumerate(enclosing(get_current_run_tree())):
+        if not is_turn(run.inputs) and (depth or "phase" not in run.inputs):
             return
         run.add_tags([tag for tag in tags_of(place) if tag not in (run.tags or ())])
         note(run, facts_of(place))
-        if not is_turn(run.inputs):
-            return
 
 
 def note(run: RunTree, facts: Mapping[str, Any]) -> None:
@@ -81,14 +84,59 @@ def note(run: RunTree, facts: Mapping[str, Any]) -> None:
 
 def graph_run() -> RunTree | None:
     """The run of the graph whose node runs; None without a trace."""
-    return next((run for run in list(enclosing(get_current_run_tree()))[1:]), None)
+    return next(islice(enclosing(get_current_run_tree()), 1, None), None)
 
 
 def enclosing(run: RunTree | None) -> Iterator[RunTree]:
     """A run, that in which it runs, and so on."""
-    manager = (var_child_runnable_config.get() or {}).get("callbacks")
-    handlers = getattr(manager, "handlers", ())
-    known = next((handler.run_map for handler in handlers if isinstance(handler, LangChainTracer)), {})
+    tracers = [handler for handler in inherited("handlers") if isinstance(handler, LangChainTracer)]
+    known = tracers[0].run_map if tracers else {}
     while run is not None:
         yield run
         run = known.get(str(run.parent_run_id))
+
+
+def inherited(part: Literal["handlers", "inheritable_tags"]) -> Sequence[Any]:
+    """What the graph around hands to all that runs in it; nothing outside of one."""
+    return getattr((var_child_runnable_config.get() or {}).get("callbacks"), part, ())
+
+
+# --- searches ---------------------------------------------------------------------------------------------------------
+
+
+def watched(source: Retriever, place: Place | None = None) -> Retriever:
+    """A source whose searches are runs of their own in a trace; the source itself where there is none."""
+    node = get_current_run_tree()
+    return source if node is None else TracedRetriever(source, node, place)
+
+
+class TracedRetriever:
+    """A source, every search of which is a run of a trace."""
+
+    def __init__(self, source: Retriever, node: RunTree, place: Place | None) -> None:
+        self.name = source.name
+        self._source = source
+        self._node = node
+        self._tags = [*inherited("inheritable_tags"), *(tags_of(place) if place else [])]
+        self._facts = facts_of(place) if place else {}
+
+    async def search(self, query: str, k: int) -> list[Evidence]:
+        """As the source's."""
+        run = trace(
+            self.name,
+            "retriever",
+            inputs={"query": query, "k": k},
+            parent=self._node,
+            tags=self._tags,
+            metadata=self._facts,
+        )
+        async with run as search:
+            found = await self._source.search(query, k)
+            search.end(outputs={"documents": [document_of(piece) for piece in found]})
+            return found
+
+
+def document_of(piece: Evidence) -> dict[str, Any]:
+    """A piece of evidence as LangSmith shows documents."""
+    rest = {key: value for key, value in piece.items() if key != "text"}
+    return {"page_content": piece["text"], "type": "Document", "metadata": rest}

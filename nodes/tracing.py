@@ -10,20 +10,23 @@ import asyncio
 import hashlib
 import json
 import logging
+import threading
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from importlib.metadata import version
-from threading import Thread
 from typing import Any
+from uuid import UUID
 
 import langsmith
 from langgraph.graph.state import CompiledStateGraph
 from langsmith import RunTree, run_trees
-from langsmith.utils import LangSmithError, tracing_is_enabled
+from langsmith.utils import LangSmithError, LangSmithWarning, tracing_is_enabled
 from moot.nodes.anonymise import anonymised
 from moot.nodes.prices import Price, costs_of, price_of, read_prices
 from moot.nodes.trace import graph_run, note
+from moot.retrievers.errors import held_keys
 
 log = logging.getLogger(__name__)
 
@@ -37,19 +40,25 @@ class Client(langsmith.Client):
     """LangSmith's client, for runs without keys and with the costs of `prices`."""
 
     def __init__(self) -> None:
-        super().__init__(anonymizer=anonymised)
         self.prices: Mapping[str, Price] = {}
+        self._keys = held_keys()
+        super().__init__(anonymizer=self._clean)
+
+    def _clean(self, value: Any) -> Any:
+        return anonymised(value, self._keys)
 
     def create_run(self, name: str, inputs: dict[str, Any], run_type: Any, **more: Any) -> None:
         """As LangSmith's."""
-        super().create_run(anonymised(name), inputs, run_type, **self._fit(more))
+        if more.get("parent_run_id") is None:
+            self._keys = held_keys()  # not for every run, as it takes longer than the rest
+        super().create_run(inputs=inputs, run_type=run_type, **self._fit({"name": name, **more}))
 
     def update_run(self, run_id: Any, **more: Any) -> None:
         """As LangSmith's."""
         super().update_run(run_id, **self._fit(more))
 
     def _fit(self, run: dict[str, Any]) -> dict[str, Any]:
-        clean = run | {part: anonymised(run[part]) for part in ELSEWHERE if run.get(part)}
+        clean: dict[str, Any] = run | self._clean({part: run[part] for part in ELSEWHERE if run.get(part)})
         metadata = (clean.get("extra") or {}).get("metadata") or {}
         if usage := metadata.get("usage_metadata"):
             metadata["usage_metadata"] = with_costs(usage, price_of(metadata.get("model", ""), self.prices))
@@ -64,8 +73,11 @@ def with_costs(usage: dict[str, Any], price: Price | None) -> dict[str, Any]:
     return {**usage, "input_cost": read, "output_cost": written, "total_cost": read + written}
 
 
-def guard() -> None:
-    """Makes the client that keeps keys the one of this process, where debates are traced and nobody has set another."""
+def guard_traces() -> None:
+    """Makes a LangSmith client that lets no key out the one of this process, if tracing is on and none has been set.
+
+    moot's own graphs see to that themselves. Where only nodes of moot's run in a graph of yours, call it once before.
+    """
     if run_trees._CLIENT is None and tracing_is_enabled():  # what is public would make LangSmith's own
         langsmith.configure(client=Client())
 
@@ -73,14 +85,14 @@ def guard() -> None:
 class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
     """A compiled graph that is guarded before its first run begins."""
 
-    def stream(self, *given: Any, **options: Any) -> Iterator[Any]:  # type: ignore[override]
+    def stream(self, *given: Any, **options: Any) -> Iterator[Any]:
         """As LangGraph's."""
-        guard()
+        guard_traces()
         return super().stream(*given, **options)
 
     def astream(self, *given: Any, **options: Any) -> Any:
         """As LangGraph's."""
-        guard()
+        guard_traces()
         return super().astream(*given, **options)
 
 
@@ -117,12 +129,12 @@ async def describe(document: Mapping[str, Any]) -> None:
 
 def conclude(document: Mapping[str, Any]) -> None:
     """The run of a debate that ends says what was read and how it ended, and gets the debate's scores as feedback."""
-    if (run := graph_run()) is None:
+    if (run := graph_run()) is None or not tracing_is_enabled():
         return
-    read = sorted({reading["retriever"] for reading in document["corpora"]})
+    read = sorted({reading["retriever"] for reading in document["corpora"] if not reading.get("failed")})
     note(run, {"status": document["status"], "stop_reason": document["stop_reason"], "corpora": read})
     if scores := list(scores_of(document)):
-        sending = Thread(target=send_scores, args=(run, scores), name=SENDING, daemon=True)
+        sending = threading.Thread(target=send_scores, args=(run, scores), name=SENDING, daemon=True)
         sending.start()  # it may wait for the server
 
 
@@ -144,17 +156,35 @@ def scores_of(document: Mapping[str, Any]) -> Iterator[tuple[str, float, str | N
 def send_scores(run: RunTree, scores: list[tuple[str, float, str | None]]) -> None:
     """Sends feedback on a run. Blocking."""
     try:
-        run.client.flush()  # the project is there when its first run has arrived
-        project = run.client.read_project(project_name=run.session_name).id
+        run.client.flush()  # the project is there once its first run has arrived
+        project = project_of(run)
         for key, score, comment in scores:
             run.client.create_feedback(
                 run.id, key, score=score, comment=comment, trace_id=run.trace_id, session_id=project
             )
-    except LangSmithError as error:
-        log.warning("The scores of %s could not be sent to LangSmith: %s", run.name, error)
+    except (LangSmithError, ValueError) as error:
+        log.warning("The scores of %s could not be sent to LangSmith: %s", run.name, anonymised(str(error)))
+
+
+def project_of(run: RunTree) -> UUID | None:
+    """The id of a run's project; None where the server does not say it, as to a key that may only write."""
+    try:
+        found: UUID = run.client.read_project(project_name=run.session_name).id
+        return found
+    except (LangSmithError, ValueError) as error:
+        log.debug("No project %s: %s", run.session_name, error)
+        warnings.filterwarnings("ignore", "Creating feedback for a run without", LangSmithWarning)
+        return None
 
 
 def finish(seconds: float) -> bool:
-    """Waits so long at most until all traces are sent; whether they are."""
+    """Waits until everything is sent, so many seconds at most; whether it is."""
     deadline = time.monotonic() + seconds
-    ...
+    for thread in threading.enumerate():
+        if thread.name == SENDING:
+            thread.join(max(0, deadline - time.monotonic()))
+    client = run_trees._CLIENT
+    if client is None or client.tracing_queue is None:
+        return True
+    client.flush(timeout=max(0, deadline - time.monotonic()))
+    return not client.tracing_queue.unfinished_tasks

@@ -22,6 +22,7 @@ from moot.nodes.task import wording
 from moot.prompts import as_data
 from moot.retrievers import Evidence
 from moot.retrievers.errors import MootError, ReplyError, redact
+from moot.retrievers.evidence import standing
 
 Side = Literal["plaintiff", "defense"]
 SIDES: tuple[Side, Side] = ("plaintiff", "defense")
@@ -197,7 +198,7 @@ def cited(said: Reply, shown: Sequence[Evidence], ledger: Ledger) -> dict[str, A
 
 def on_record(evidence: Iterable[Evidence]) -> list[Evidence]:
     """The pool of a debate: what was admitted, by its weight, then what the debate discovered, as it came."""
-    pieces = list(evidence)
+    pieces = standing(evidence)
     admitted = ranked(piece for piece in pieces if piece.get("status") == "admitted")
     return admitted + [piece for piece in pieces if piece.get("status") == "discovered"]
 

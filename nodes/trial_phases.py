@@ -25,6 +25,7 @@ from moot.nodes.negotiation import (
     weigh_exhibit_node,
 )
 from moot.nodes.panel import analyse_node, compile_record_node, judge_record_node, to_judges
+from moot.nodes.person import person_node
 from moot.nodes.retrieve import retrieve_node
 from moot.nodes.run import DebateGraph, settings_of
 from moot.nodes.state import TrialInput, TrialState, TrialUpdate
@@ -34,13 +35,19 @@ Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 
 def negotiation_graph(kind: type[TrialSettings]) -> Graph:
-    """Before the debates: what is found, what each side holds against it, what is admitted (S2, section 2.3)."""
+    """Before the debates: what is found, what each side holds against it, what is admitted (S2, section 2.3).
+
+    Args:
+        kind: the settings' class of the graph that it becomes a part of.
+    """
 
     def begin(state: TrialState, runtime: Runtime[Any]) -> list[Send | str]:
         return ["premises", "stance_queries", to_seed("seed_retrieval", state, settings_of(runtime, kind))]
 
     def search(state: TrialState, runtime: Runtime[Any]) -> list[Send] | str:
-        return END if state.get("error") else to_pools("retrieve", state, settings_of(runtime, kind)) or "disclose"
+        if state.get("error"):
+            return END
+        return to_pools("retrieve", state, settings_of(runtime, kind)) or "review_evidence"
 
     def challenge(state: TrialState) -> list[Send] | str:
         return END if state.get("error") else to_challengers("challenge", state) or "gather_challenges"
@@ -53,7 +60,10 @@ def negotiation_graph(kind: type[TrialSettings]) -> Graph:
     graph.add_node("stance_queries", stance_queries_node())
     graph.add_node("seed_retrieval", retrieve_node(required=True))
     graph.add_node("gather_queries", gather_node())
+    graph.add_node("review_premises", person_node("premises", phase="negotiation"))
+    graph.add_node("review_queries", person_node("queries", phase="negotiation"))
     graph.add_node("retrieve", retrieve_node())
+    graph.add_node("review_evidence", person_node("evidence", phase="negotiation"))
     graph.add_node("disclose", disclose_node())
     graph.add_node("challenge", challenge_node())
     graph.add_node("gather_challenges", gather_node())
@@ -61,8 +71,11 @@ def negotiation_graph(kind: type[TrialSettings]) -> Graph:
     graph.add_node("rule", rule_node())
     graph.add_conditional_edges(START, begin, ["premises", "stance_queries", "seed_retrieval"])
     graph.add_edge(["premises", "stance_queries", "seed_retrieval"], "gather_queries")
-    graph.add_conditional_edges("gather_queries", search, ["retrieve", "disclose", END])
-    graph.add_edge("retrieve", "disclose")
+    graph.add_edge("gather_queries", "review_premises")
+    graph.add_edge("review_premises", "review_queries")
+    graph.add_conditional_edges("review_queries", search, ["retrieve", "review_evidence", END])
+    graph.add_edge("retrieve", "review_evidence")
+    graph.add_edge("review_evidence", "disclose")
     graph.add_conditional_edges("disclose", challenge, ["challenge", "gather_challenges", END])
     graph.add_edge("challenge", "gather_challenges")
     graph.add_conditional_edges("gather_challenges", weigh, ["weigh_exhibit", "rule", END])
@@ -72,7 +85,11 @@ def negotiation_graph(kind: type[TrialSettings]) -> Graph:
 
 
 def discovery_graph(kind: type[TrialSettings]) -> Graph:
-    """One side's progressive retrieval in a round (S2, section 2.4)."""
+    """One side's progressive retrieval in a round (S2, section 2.4).
+
+    Args:
+        kind: the settings' class of the graph that it becomes a part of.
+    """
     graph = DebateGraph(kind, TrialState, output_schema=TrialUpdate)
     graph.add_node("state_gap", gap_node())
     graph.add_node("formulate_query", discovery_query_node())
@@ -87,7 +104,11 @@ def discovery_graph(kind: type[TrialSettings]) -> Graph:
 
 
 def expert_graph(kind: type[TrialSettings]) -> Graph:
-    """One side's expert: wanted or not, granted or not, heard (S2, section 2.5, step 3)."""
+    """One side's expert: wanted or not, granted or not, heard (S2, section 2.5, step 3).
+
+    Args:
+        kind: the settings' class of the graph that it becomes a part of.
+    """
 
     def wanted(state: TrialState) -> str:
         return "rule_on_expert" if handed(state).get("needed") and not state.get("error") else END
@@ -107,11 +128,16 @@ def expert_graph(kind: type[TrialSettings]) -> Graph:
 
 
 def panel_graph(kind: type[TrialSettings]) -> Graph:
-    """After the debates: how consistently the counsel argued, then every judge, at the same time (S2, section 2.8)."""
+    """After the debates: how consistently the counsel argued, then every judge, at the same time (S2, section 2.8).
+
+    Args:
+        kind: the settings' class of the graph that it becomes a part of.
+    """
 
     def begin(state: TrialState) -> str:
         heard = {turn["side"] for turn in statements(state["turns"]) if turn["phase"] == "switched"}
-        return "analyse_consistency" if len(heard) == 2 else "compile_record"
+        analysed = any(turn["step"] == "analyse" for turn in state["turns"])  # the panel decides anew on a question
+        return "analyse_consistency" if len(heard) == 2 and not analysed else "compile_record"
 
     def judge(state: TrialState, runtime: Runtime[Any]) -> list[Send] | str:
         return END if state.get("error") else to_judges("judge", state, settings_of(runtime, kind))

@@ -35,6 +35,9 @@ def verdict_citations(document: DebateState | dict[str, Any]) -> list[Citation]:
     """What the verdict cites, each piece of evidence and quote once, without fabricated ids.
 
     The judges of a panel cite nothing; a verdict of theirs rests on what the side that it is for cited.
+
+    Args:
+        document: a result document.
     """
     won = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}.get(str(document["raw_verdict"]))
     argued = [t for t in document["turns"] if t["step"] == "argue" and t.get("side") == won]

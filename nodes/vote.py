@@ -38,13 +38,22 @@ def majority(votes: Sequence[Vote], weights: Sequence[float] | None = None, tie:
 
 
 def confidence_weight(confidence: float) -> float:
-    """What a vote of this confidence (0 to 1) counts (RECONCILE, arXiv:2309.13007, section 4.3)."""
+    """What a vote of this confidence (0 to 1) counts (RECONCILE, arXiv:2309.13007, section 4.3).
+
+    Args:
+        confidence: how sure the voter is, from 0 to 1.
+    """
     steps = ((1.0, 1.0), (0.9, 0.8), (0.8, 0.5))
     return next((weight for least, weight in steps if confidence >= least), 0.3 if confidence > 0.6 else 0.1)
 
 
 def consensus_or_rounds(state: DebateState, settings: Any) -> StopReason:
-    """Why a debate ended that goes on until all agree after a round; first answers, if they are round 0, end none."""
+    """Why a debate ended that goes on until all agree after a round; first answers, if they are round 0, end none.
+
+    Args:
+        state: the debate.
+        settings: with ``max_rounds``.
+    """
     agreed = agreed_answer(state["votes"]) is not None and state["rounds"] > 0
     return "consensus" if agreed else rounds_or_budget(state, settings)
 

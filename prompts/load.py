@@ -63,7 +63,7 @@ def placeholders(prompt: str) -> frozenset[str]:
 def check_edited(name: str, text: str) -> str:
     """A text that is to take a prompt's place, its lines as ours end.
 
-    It may leave out placeholders of the instructions, which are ours, but none of the data, which belong below the line.
+    It may leave out placeholders of the instructions, but none of the data, which belong below the line.
 
     Raises:
         ValueError: it has no line of three dashes, or other placeholders than it may and must have.

@@ -73,6 +73,10 @@ async def vectors_of(pieces: Sequence[Evidence], encoder: Encoder) -> list[Vecto
 
     It remembers what a search has just found in a corpus that it encoded, and what was asked for here.
 
+    Args:
+        pieces: evidence; title and text are encoded.
+        encoder: what encodes it.
+
     Raises:
         UserError, WorldError: the encoder's endpoint failed.
     """
@@ -431,6 +435,7 @@ async def _open_endpoint_encoder(provider: str, model: str, limits: Limits) -> E
     http = await http_client(limits.timeout, endpoint.base_url)
 
     def make() -> EndpointEncoder:
+        imported("openai.resources")  # else on first use, and not one thread at a time
         client = imported("langchain_openai").OpenAIEmbeddings(
             model=model,
             api_key=endpoint.api_key,

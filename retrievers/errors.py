@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
 from typing import Literal, get_args
 from urllib.parse import quote, quote_plus, unquote
 
@@ -30,6 +29,7 @@ USER_KINDS = frozenset(
         "invalid_environment",
         "invalid_file",
         "invalid_given",
+        "invalid_reply",
         "invalid_setting",
         "invalid_task",
         "missing_file",
@@ -37,6 +37,7 @@ USER_KINDS = frozenset(
         "missing_package",
         "missing_settings",
         "missing_state",
+        "no_checkpointer",
         "quota",
         "too_long",
         "unfinished_corpus",
@@ -54,6 +55,8 @@ USER_KINDS = frozenset(
 
 KEY_NAMES = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
 """How variables that hold keys end."""
+PASSWORD = re.compile(r"://[^:/@\s]*:([^/\s]+)@")
+"""A user's password in an address."""
 
 Outcome = Literal["unparsed", "refused", "cut", "empty", "unquoted"]
 
@@ -132,26 +135,30 @@ def error_of(record: ErrorRecord) -> MootError:
     return error
 
 
-def held_keys() -> dict[str, str]:
-    """The keys that the environment holds, in all forms in which addresses write them, and their names; longest first.
+Keys = tuple[tuple[str, str], ...]
+"""Texts that are not to be shown, each with what is shown instead."""
+
+
+def held_keys() -> Keys:
+    """The keys that the environment holds, in all forms in which addresses write them, by their names; longest first.
 
     A user's password in an address (``OPENAI_BASE_URL``, a proxy's) is one, too.
     """
     named = {value.strip(): name for name, value in os.environ.items() if name.endswith(KEY_NAMES)}
     for name, value in os.environ.items():
-        if user := re.search(r"://[^:/@\s]*:([^/\s]+)@", value):
+        if user := PASSWORD.search(value):
             named[unquote(user[1])] = name
     forms = {form: n for v, n in named.items() if len(v) >= 8 for form in (v, quote(v, safe=""), quote_plus(v))}
-    return {form: forms[form] for form in sorted(forms, key=len, reverse=True)}  # a key may begin with another one
+    return tuple((form, f"[{forms[form]}]") for form in sorted(forms, key=len, reverse=True))  # one may begin another
 
 
-def redact(text: str, keys: Mapping[str, str] | None = None) -> str:
+def redact(text: str, keys: Keys | None = None) -> str:
     """The text without the value of any key that the environment holds (endpoints like to echo them).
 
     Args:
         text: what may hold keys.
         keys: as `held_keys` gives them, where many texts are looked through.
     """
-    for value, name in (held_keys() if keys is None else keys).items():
-        text = text.replace(value, f"[{name}]")
+    for value, shown in held_keys() if keys is None else keys:
+        text = text.replace(value, shown)
     return text

@@ -57,7 +57,7 @@ class Evidence(TypedDict):
     could be read. ``also`` is where else the same text was found; ``truncated`` is there where the text was longer,
     ``summary_of`` where a model wrote the text: it holds what was summarised. In a courtroom, ``pool`` is the first
     pool that held the piece, ``status`` what became of it, and ``weight`` its admissibility, ``relevance`` x
-    ``credibility``, all from 0 to 1.
+    ``credibility``, all from 0 to 1. ``struck`` is true where a person struck the piece: nobody is shown it any more.
     """
 
     id: str
@@ -74,6 +74,7 @@ class Evidence(TypedDict):
     relevance: NotRequired[float]
     credibility: NotRequired[float]
     weight: NotRequired[float]
+    struck: NotRequired[bool]
     retrievals: list[Retrieval]
 
 
@@ -160,15 +161,24 @@ def make_evidence(
     return piece
 
 
+def standing(evidence: Iterable[Evidence]) -> list[Evidence]:
+    """The pieces that no person has struck."""
+    return [piece for piece in evidence if not piece.get("struck")]
+
+
 def given_in(evidence: Iterable[Evidence]) -> list[Evidence]:
-    """The pieces that were given with the claim."""
-    return [piece for piece in evidence if any(r["retriever"] == GIVEN for r in piece["retrievals"])]
+    """The pieces that were given with the claim, or added by a person since."""
+    return [piece for piece in standing(evidence) if any(r["retriever"] == GIVEN for r in piece["retrievals"])]
 
 
 def merge_evidence(old: Iterable[Evidence] | None, new: Iterable[Evidence | None] | None) -> list[Evidence]:
     """Both lists in order, where one piece found twice is one piece with both retrievals (each finding once).
 
     None in place of the new list begins anew, and so does None as its first element, with what follows.
+
+    Args:
+        old: the pieces so far.
+        new: what is added.
     """
     found = [None] if new is None else list(new)
     before = () if found[:1] == [None] else old or ()
@@ -203,4 +213,6 @@ def _ruled(known: Evidence, new: Evidence) -> Evidence:
         ruled["pool"] = new["pool"]
     if "status" in new:
         ruled["status"] = max(known.get("status", new["status"]), new["status"], key=STANDINGS.index)
+    if new.get("struck"):
+        ruled["struck"] = True
     return ruled

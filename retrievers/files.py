@@ -38,6 +38,9 @@ class Passage(BaseModel):
 def read_passages(path: Path) -> Iterator[Passage]:
     """Passages of a file or folder: ``.jsonl`` (one object a line), ``.txt`` and ``.md`` (one passage a paragraph).
 
+    Args:
+        path: the file or folder.
+
     Raises:
         UserError: nothing to read there, or a line that is no passage (with file and line).
     """

@@ -29,6 +29,10 @@ async def search_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> 
 
     A source that cannot answer is among the failures, and what the others found counts.
 
+    Args:
+        queries: each with its source.
+        rules: what is kept, and how many pieces are wanted.
+
     Raises:
         UserError: a source is misconfigured; a used-up quota is a failure.
     """

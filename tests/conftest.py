@@ -13,10 +13,13 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from moot.retrievers.endpoint import close_clients
+
+if TYPE_CHECKING:
+    from tests.serving import Server
 
 LIVE = {name: os.environ.pop(name) for name in list(os.environ) if name.endswith(("_API_KEY", "_BASE_URL"))}
 """What the machine has; only tests marked live use it, the others use the endpoints that they start."""
@@ -120,7 +123,7 @@ def running_stub(
             assert b"stub on" in process.stderr.readline()
             yield StubEndpoint(f"http://127.0.0.1:{port}/v1", folder)
         finally:
-            process.terminate()
+            process.kill()  # it may be asleep in an answer
             process.communicate()
 
 
@@ -162,3 +165,19 @@ def supports(share: list[bool], match: str = "") -> list[dict[str, Any]]:
     verdicts = [{"index": i, "reason": "stated", "supported": s} for i, s in enumerate(share)]
     fields = {"statements": [f"Statement {i}." for i in range(len(share))], "verdicts": verdicts}
     return [{"model": "stub-scorer", "fields": fields | ({"questions": [match] * 3} if match else {})}]
+
+
+CLAIM = "The platypus is a mammal that lays eggs."
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A real ``langgraph dev`` on the scripted endpoint, with a home that holds no corpora yet; one for all tests."""
+    from tests.serving import langgraph_dev
+
+    folder = tmp_path_factory.mktemp("server")
+    slow = {"model": "stub-slow", "delay_ms": 600_000}
+    with running_stub(
+        folder / "stub", [slow, says("rag", "SUPPORTS"), says("search", "SUPPORTS"), *supports([True, True], CLAIM)]
+    ) as stub:
+        yield from langgraph_dev(folder / "server", stub)

@@ -21,6 +21,9 @@ from moot.prompts import load
 from moot.retrievers.corpus import DEMO_CORPORA, demo_passages
 from moot.nodes.prices import read_prices
 assert load("tool_mad/judge") and read_prices() and all(demo_passages(name) for name in DEMO_CORPORA)
+from moot.web.pages import STATIC
+from moot.web.report import _templates
+assert "page.js" in STATIC and {{"report.css", "report.html", "report.md"}} <= set(_templates().list_templates())
 print("imported")
 """
 

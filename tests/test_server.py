@@ -3,83 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from moot.graphs import DESCRIPTIONS
+from moot.graphs import DESCRIPTIONS, load_graph
 from moot.graphs.tool_mad import graph
+from moot.prompts import shipped
+from moot.web.serve import server_config
 
-from tests.conftest import MODELS, free_port, running_stub, says, supports
+from tests.conftest import CLAIM, MODELS
+from tests.serving import Server
 
 ROOT = Path(__file__).parents[1]
-CLAIM = "The platypus is a mammal that lays eggs."
-
-
-class Server:
-    """A running ``langgraph dev``."""
-
-    def __init__(self, url: str, log: Path) -> None:
-        self.url = url
-        self.log = log
-
-    def send(self, path: str, body: dict[str, Any] | None = None) -> bytes:
-        """The body of an answer; a POST where there is a body to send."""
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.url + path, data, {"content-type": "application/json"})
-        with urllib.request.urlopen(request, timeout=240) as reply:
-            content: bytes = reply.read()
-            return content
-
-    def json(self, path: str, body: dict[str, Any] | None = None) -> Any:
-        """As `send`, read as JSON."""
-        return json.loads(self.send(path, body))
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """The server on the scripted endpoint, with a home that holds no corpora yet."""
-    tmp_path = tmp_path_factory.mktemp("server")
-    rules = [says("rag", "SUPPORTS"), says("search", "SUPPORTS"), *supports([True, True], CLAIM)]
-    with running_stub(tmp_path / "stub", rules) as stub:
-        yield from serve(tmp_path, stub.url)
-
-
-def serve(tmp_path: Path, endpoint: str) -> Iterator[Server]:
-    """Runs the server in a folder until it is no longer needed."""
-    port, log = free_port(), tmp_path / "server.log"
-    folder = tmp_path / "server"
-    folder.mkdir()
-    (folder / "langgraph.json").write_text((ROOT / "langgraph.json").read_text())
-    quiet = {"LANGGRAPH_CLI_NO_ANALYTICS": "1", "LANGSMITH_TRACING": "false", "MOOT_HOME": str(tmp_path / "home")}
-    quiet["OPENAI_BASE_URL"] = endpoint
-    quiet["WIKIPEDIA_BASE_URL"] = f"http://127.0.0.1:{free_port()}"
-    # As `langgraph dev --no-browser --no-reload`, from the virtual environment that the tests run in.
-    command = [sys.executable, "-m", "langgraph_cli", "dev", "--no-browser", "--no-reload", "--port", str(port)]
-    with log.open("w") as sink:
-        process = subprocess.Popen(command, cwd=folder, env=os.environ | quiet, stdout=sink, stderr=sink)
-        try:
-            running = Server(f"http://127.0.0.1:{port}", log)
-            deadline = time.monotonic() + 90
-            while True:
-                assert process.poll() is None, log.read_text()[-3000:]
-                assert time.monotonic() < deadline, log.read_text()[-3000:]
-                try:
-                    running.send("/ok")
-                    break
-                except (urllib.error.URLError, ConnectionError):
-                    process.poll()
-            yield running
-        finally:
-            process.terminate()
-            process.wait()
+MARK = "EDITED. "
 
 
 def test_the_server_shows_and_runs_the_graph(server: Server) -> None:
@@ -89,8 +25,8 @@ def test_the_server_shows_and_runs_the_graph(server: Server) -> None:
     assert assistant["description"] == DESCRIPTIONS["tool_mad"]
 
     schemas = server.json(f"/assistants/{assistant['assistant_id']}/schemas")
-    assert schemas["input_schema"]["required"] == ["claim"]
     assert schemas["input_schema"]["properties"]["claim"]["maxLength"] == 4000
+    assert schemas["input_schema"]["$defs"]["GivenText"]["required"] == ["text"]
     settings = schemas["context_schema"]["properties"]
     assert all(field.get("description") and "default" in field for field in settings.values() if "$ref" not in field)
     assert (settings["max_rounds"]["minimum"], settings["max_rounds"]["default"]) == (1, 3)
@@ -116,21 +52,31 @@ def test_the_server_shows_and_runs_the_graph(server: Server) -> None:
 
     refused = server.json("/runs/wait", run | {"input": {"claim": " "}})
     assert (refused["status"], refused["error"]["kind"]) == ("failed", "invalid_claim")
-    assert "BlockingError" not in server.log.read_text()
+    assert "BlockingError" not in server.log()
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
 def test_every_graph_runs_on_the_server(server: Server, name: str) -> None:
-    # On its defaults; MADKE reads its stand-ins, as nobody is at WIKIPEDIA_BASE_URL.
-    run = {"assistant_id": name, "input": {"claim": CLAIM}, "context": {"model": "openai:stub", "attempts": 1}}
-    document = server.json("/runs/wait", run)
+    # On its defaults; MADKE reads its stand-ins, as nobody is at WIKIPEDIA_BASE_URL. Every prompt is edited.
+    prompts = {field: MARK + shipped(prompt) for field, prompt in load_graph(name).settings.prompts.items()}
+    context = {"model": "openai:stub-edited", "attempts": 1, **prompts}
+    before = len(server.stub.prompts("stub-edited"))
+    document = server.json("/runs/wait", {"assistant_id": name, "input": {"claim": CLAIM}, "context": context})
     assert (document["graph"], document["status"], document["error"]) == (name, "done", None)
     assert document["calls"]
     assert document["answer"] or name == "cortex_debate"  # which abstains when it ends in a tie
-    assert "BlockingError" not in server.log.read_text()
+    sent = server.stub.prompts("stub-edited")[before:]
+    assert sent
+    assert all(text.startswith(MARK) for text in sent)
+    assert prompts.items() <= document["settings"].items()
+    assert "BlockingError" not in server.log()
 
 
-def test_langgraph_json_names_every_graph() -> None:
-    named = json.loads((ROOT / "langgraph.json").read_text())["graphs"]
-    assert {name: entry["description"] for name, entry in named.items()} == DESCRIPTIONS
-    assert all(entry["path"] == f"moot.graphs.{name}:graph" for name, entry in named.items())
+def test_langgraph_json_says_what_moot_serve_serves() -> None:
+    written = json.loads((ROOT / "langgraph.json").read_text())
+    assert {key: written[key] for key in ("graphs", "http")} == server_config()
+    assert {name: entry["description"] for name, entry in written["graphs"].items()} == DESCRIPTIONS
+
+
+def test_plain_langgraph_dev_unpickles_what_lies_in_its_folder(server: Server) -> None:
+    assert (server.folder / "unpickled").exists()  # as the README says; `moot serve` does not: tests/web/test_serve.py

@@ -33,7 +33,9 @@ def claims(folder: Path, count: int) -> Path:
     """A file of claims in FEVER's format."""
     path = folder / "fever.jsonl"
     lines = [
-        json.dumps({"id": i, "claim": f"Resolution {i} says so.", "label": "SUPPORTS", "evidence": [[[0, 0, "Page", 0]]]})
+        json.dumps(
+            {"id": i, "claim": f"Resolution {i} says so.", "label": "REFUTES", "evidence": [[[0, 0, "Page", 0]]]}
+        )
         for i in range(count)
     ]
     path.write_text("\n".join(lines))
@@ -116,8 +118,8 @@ def main(options: argparse.Namespace) -> None:
             walls[way] = found["wall"]
             quarter, whole = found["memory"]
             print(
-                f"{way:12s} {options.samples} samples, {options.at_once} at once: wall {found['wall']:.1f} s, processor "
-                f"{found['cpu']:.1f} s, largest memory {quarter:.0f} MiB after a quarter, {whole:.0f} MiB after all"
+                f"{way:12s} {options.samples} samples, {options.at_once} at once: wall {found['wall']:.1f} s, "
+                f"processor {found['cpu']:.1f} s, largest memory {quarter:.0f} MiB after a quarter, {whole:.0f} after all"
             )
         ratios.append(walls["by_inspect"] / walls["directly"])
     print(f"ratio of wall times {statistics.median(ratios):.2f} (median of {options.runs})")

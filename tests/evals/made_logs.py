@@ -84,10 +84,11 @@ def write_log(
     status: Any = "success",
     created: str = "2026-01-01T00:00:00+00:00",
     planned: Sequence[str] = (),
-    scores: Mapping[str, Mapping[str, float]] | None = None,
+    scores: Mapping[str, Mapping[str, float | str]] | None = None,
     strata: Mapping[str, str] | None = None,
     task_id: str = "",
     failing: Sequence[str] = (),
+    again: Documents | None = None,
     **facts: Any,
 ) -> Path:
     """Writes a log and gives its path.
@@ -104,12 +105,13 @@ def write_log(
         strata: by the item's id its class.
         task_id: Inspect's.
         failing: ids of samples that failed though their debate was done.
+        again: documents of a second epoch.
         facts: moot's metadata; by default ``benchmark`` is fever.
     """
     samples = [
         EvalSample(
             id=id,
-            epoch=1,
+            epoch=epoch,
             input=f"claim {id}",
             target=gold[id] if isinstance(gold[id], str) else list(gold[id]),
             metadata={"task": "fever", "stratum": (strata or {}).get(id, "")},
@@ -117,7 +119,8 @@ def write_log(
             scores={key: Score(value=value) for key, value in (scores or {}).get(id, {}).items()},
             error=None if document and document["status"] == "done" and id not in failing else failure(document),
         )
-        for id, document in documents.items()
+        for epoch, held in enumerate((documents, again or {}), 1)
+        for id, document in held.items()
     ]
     ids = list(planned or documents)
     spec = EvalSpec(
@@ -126,7 +129,7 @@ def write_log(
         task_id=task_id or name,
         model="none/none",
         dataset=EvalDataset(samples=len(ids), sample_ids=ids),
-        config=EvalConfig(epochs=1),
+        config=EvalConfig(epochs=2 if again else 1),
         metadata={"moot": {"benchmark": "fever", **facts}},
     )
     path = folder / f"{name}.eval"

@@ -11,11 +11,12 @@ import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from moot.evals import drawing
-from moot.evals.report import compare, write_report
+from moot.evals.report import Report, as_document, compare, write_report
 from moot.evals.report_tables import Column, Nested, Table, as_csv, as_markdown, escaped, shown
 from moot.evals.significance import Interval
 from moot.retrievers.errors import UserError
@@ -24,7 +25,7 @@ from PIL import Image
 from tests.evals.made_logs import debate, failed, write_log
 from tests.evals.test_comparison import CONTROL, DEBATE, GOLD, N, R, S
 
-EVIL = "=1+1<script src='http://x.example/a.js'></script>|$x^{$`!"
+EVIL = "=$x^{$|1<script src='http://x.example/a.js'></script>`!"
 COURT = {"stop_reason": "critic_resolved", "rounds": 2, "retrieval_ended": {}}
 
 
@@ -45,19 +46,11 @@ def trial(answer: str, verdicts: str, confidence: float) -> dict[str, object]:
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A debate with a control in two runs, a trial, and a system whose log means harm."""
     folder = tmp_path_factory.mktemp("logs")
-    facts = {"model": "openai:gpt-4o-mini"}
+    facts: dict[str, Any] = {"model": "openai:gpt-4o-mini"}
+    own: dict[str, Any] = facts | {"control": "self_consistency", "of": "debate"}
     write_log(folder, "a", DEBATE, GOLD, system="debate", **facts)
     for seed in (1, 2):
-        write_log(
-            *(folder, f"b{seed}", CONTROL, GOLD),
-            **{
-                "system": "debate self consistency",
-                "control": "self_consistency",
-                "of": "debate",
-                "seed": seed,
-                **facts,
-            },
-        )
+        write_log(folder, f"b{seed}", CONTROL, GOLD, system="debate self consistency", seed=seed, **own)
     tried = zip(GOLD, (S, S, S, R, R, S, N, R), ("SSS", "SSN", "SIS", "NNN", "NSN", "SSN", "III", "NNI"), strict=True)
     trials = {id: trial(answer, said, 0.5 + int(id) / 20) for id, answer, said in tried}
     write_log(folder, "c", trials, GOLD, system="proclaim", **facts)
@@ -69,10 +62,16 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def written(logs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a report."""
+def report(logs: Path) -> Report:
+    """What the logs come to."""
+    return compare([logs])
+
+
+@pytest.fixture(scope="module")
+def written(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that it is written to."""
     folder = tmp_path_factory.mktemp("report") / "new" / "folder"
-    write_report(compare([logs]), folder)
+    write_report(report, folder)
     return folder
 
 
@@ -96,22 +95,25 @@ def test_the_command_prints_and_writes(logs: Path, tmp_path: Path) -> None:
     assert re.search(r"debate +0\.857 +1 +1,500 +2\.0000 ", done.stdout)  # 1,000 tokens at 0.001 and 500 at 0.002 USD
     assert "note: broken.eval: it cannot be read as a log" in done.stdout
     assert {file.name for file in out.iterdir()} == {"report.md", "report.html", "tables", "pictures"}
-    plain = moot(logs, "--json")
-    document = json.loads(plain.stdout)
+    refused = moot(tmp_path / "nowhere")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "There is no file or folder" in refused.stderr
+
+
+def test_the_document(report: Report) -> None:
+    document = json.loads(json.dumps(as_document(report)))
+    assert document["notes"] == ["broken.eval: it cannot be read as a log (EOCD not found); left out."]
     [study] = document["studies"]
     assert (study["benchmark"], study["model"]) == ("fever", "openai:gpt-4o-mini")
     rows = {row["system"]: row for row in study["tables"]["systems"]["rows"]}
     assert rows["debate"]["accuracy"]["value"] == pytest.approx(6 / 7)
     assert study["tables"]["differences"]["rows"][0]["against"] == "debate self consistency"
-    refused = moot(logs, "--against", "nobody")
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert "There is no system or control 'nobody'" in refused.stderr
 
 
-def test_a_folder_that_cannot_be_made_is_refused(logs: Path, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_refused(report: Report, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=r"folder .*file/below cannot be made"):
-        write_report(compare([logs]), tmp_path / "file" / "below")
+        write_report(report, tmp_path / "file" / "below")
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------
@@ -171,7 +173,7 @@ def test_the_page_can_be_read_aloud(written: Path) -> None:
 EXPECTED = {"scores", "differences", "front", "reliability", "rounds", "stops", "trial_rounds", "judges"}
 
 
-def test_every_question_has_its_picture(written: Path, logs: Path, tmp_path: Path) -> None:
+def test_every_question_has_its_picture(written: Path, report: Report, tmp_path: Path) -> None:
     names = {file.stem.rpartition("-")[2] for file in (written / "pictures").glob("*.svg")}
     assert names == EXPECTED == {file.stem.rpartition("-")[2] for file in (written / "pictures").glob("*.png")}
     for file in (written / "pictures").glob("*.svg"):
@@ -180,7 +182,7 @@ def test_every_question_has_its_picture(written: Path, logs: Path, tmp_path: Pat
         assert texts  # letters stay letters
         assert not list(root.iter("{http://www.w3.org/2000/svg}script"))
     assert EVIL[:20] in next((written / "pictures").glob("*scores.svg")).read_text().replace("&lt;", "<")
-    write_report(compare([logs]), tmp_path)
+    write_report(report, tmp_path)
     for file in (written / "pictures").glob("*.svg"):
         assert (tmp_path / "pictures" / file.name).read_bytes() == file.read_bytes()  # again, the same
 

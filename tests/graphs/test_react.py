@@ -353,7 +353,7 @@ async def test_threads_and_default_settings(start_stub: StartStub) -> None:
     for document in (first, second):
         assert (document["status"], len(document["calls"]), len(document["turns"])) == ("done", 3, 2)
         assert document["depth"] == 3
-    assert "messages" not in (await kept.aget_state(config)).values
+    assert (await kept.aget_state(config)).values["messages"] == []  # the agent keeps its own to itself
     assert (await kept.ainvoke({"claim": " "}, config, context=settings))["error"]["kind"] == "invalid_claim"
 
 

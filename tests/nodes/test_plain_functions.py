@@ -12,12 +12,19 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.messages import BaseMessage
 from langgraph.graph import END, START, StateGraph
+from moot.graphs import standard_prompting
+from moot.nodes import SingleAgentSettings, compile_record_node, graph_node
 from moot.nodes.fake import FakeChatModel
 from moot.nodes.judge import judge
 from moot.nodes.query import formulate_query, query_node
 from moot.nodes.replies import QueryReply, reply_schema
 from moot.nodes.respond import respond
-from moot.nodes.score import answer_relevance, answer_relevance_score, faithfulness, faithfulness_node
+from moot.nodes.score import (
+    answer_relevance,
+    answer_relevance_score,
+    faithfulness,
+    faithfulness_node,
+)
 from moot.nodes.settings import Settings
 from moot.nodes.state import Turn, merge_turns
 from moot.nodes.task import make_task
@@ -143,6 +150,8 @@ class Foreign(TypedDict, total=False):
     """A state that knows nothing of debates beyond what the node reads."""
 
     claim: str
+    sentence: str
+    task: Any
     turns: Annotated[list[Turn], merge_turns]
     evidence: list[Evidence]
     calls: Annotated[list[Any], operator.add]
@@ -180,10 +189,33 @@ async def test_a_node_in_a_failed_debate_does_nothing() -> None:
     assert "scores" not in state["turns"][0]
 
 
-async def test_what_the_caller_can_mend_becomes_the_error_of_the_state() -> None:
-    graph = foreign(faithfulness_node().having(Settings(model="nobody:x")))
-    state = await graph.ainvoke({"claim": CLAIM, "turns": [ANSWER], "evidence": evidence()})
+async def test_errors_are_raised_or_where_that_is_wanted_kept_in_the_state() -> None:
+    node, given = faithfulness_node(), {"claim": CLAIM, "turns": [ANSWER], "evidence": evidence()}
+    with pytest.raises(UserError, match="'nobody' is unknown"):  # a state without the key would drop it
+        await foreign(node.having(Settings(model="nobody:x"))).ainvoke(given)
+    state = await foreign(node.having(Settings(model="nobody:x"), keeps_errors=True)).ainvoke(given)
     assert state["error"]["kind"] == "unknown_provider"
+
+
+async def test_what_a_foreign_graph_lacks_is_said_in_words() -> None:
+    score = faithfulness_node().having(Settings(model="fake:1"), "score")
+    with pytest.raises(UserError, match="The node score reads the state's key 'evidence', which is not there"):
+        await foreign(score).ainvoke({"claim": CLAIM, "turns": [ANSWER]})
+    record = compile_record_node().having(Settings(model="fake:1"), "record")
+    with pytest.raises(UserError, match="The node record reads the setting 'panel_tokens', which Settings has not"):
+        await foreign(record).ainvoke({"claim": CLAIM, "turns": [ANSWER]})
+
+
+async def test_a_debate_as_a_node_on_keys_of_ones_own() -> None:
+    def node(**settings: Any) -> Any:
+        whole = graph_node(standard_prompting.graph).having(SingleAgentSettings.model_validate(settings), "debate")
+        return foreign(whole.mapped(lambda state: {"claim": state["sentence"]}, lambda said: {"claim": said["answer"]}))
+
+    assert (await node(model="fake:1").ainvoke({"sentence": CLAIM}))["claim"] in TASK["labels"]
+    with pytest.raises(UserError, match="'nobody' is unknown"):
+        await node(model="nobody:x").ainvoke({"sentence": CLAIM})
+    with pytest.raises(ReplyError, match="No agent gave a usable answer"):
+        await node(model="fake:1", structured_output="text").ainvoke({"sentence": CLAIM})
 
 
 async def test_a_node_without_settings_says_what_it_needs() -> None:

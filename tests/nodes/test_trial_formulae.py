@@ -95,7 +95,12 @@ def test_thresholds_that_are_no_decimal_fractions() -> None:
 
 def test_evidence_is_ranked_by_its_weight() -> None:
     given_pieces = [piece(text, weight=weight) for text, weight in [("a", 0.6), ("b", 0.9), ("c", 0.6), ("d", 0.7)]]
-    assert [p["text"] for p in ranked(given_pieces)] == ["b", "d", "a", "c"]
+    assert [p["text"] for p in ranked([piece("e"), *given_pieces])] == ["b", "d", "a", "c", "e"]
+
+
+def test_a_panel_reads_what_nobody_ruled_on() -> None:
+    pieces = [piece("found elsewhere"), piece("thrown out", status="discarded"), piece("taken in", status="admitted")]
+    assert [p["text"] for p in exhibits(pieces)] == ["taken in", "found elsewhere"]
 
 
 # --- novelty --------------------------------------------------------------------------------------------------------

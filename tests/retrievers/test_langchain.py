@@ -14,7 +14,7 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.vectorstores import InMemoryVectorStore
-from moot.retrievers import Rules, UserError, WorldError, open_retriever, search_all
+from moot.retrievers import Rules, UserError, WorldError, from_documents, open_retriever, search_all
 from moot.retrievers.endpoint import Limits
 
 KEY = "key-0123456789"
@@ -221,3 +221,14 @@ async def test_code_that_ends_the_process_is_an_error(folder: Path, monkeypatch:
     module(monkeypatch, own=retriever_that(leave))
     with pytest.raises(WorldError, match="SystemExit"):
         await (await open_retriever("langchain:own:own")).search("lamps", 1)
+
+
+def test_what_a_graph_has_found_already_is_evidence() -> None:
+    about = {"source": "prices.txt", "title": "Prices", "page": 3}
+    found = [Document("Lamps are cheap.", metadata=about), Document(" "), Document("Lamps are cheap.", metadata=about)]
+    named, plain = from_documents([*found, Document("More.")], "lamps", "shelf")
+    assert (named["text"], named["title"], named["source"]) == ("Lamps are cheap.", "Prices", "prices.txt")
+    assert (plain["source"], plain["retrievals"]) == (
+        "shelf",
+        [{"query": "lamps", "score": None, "retriever": "shelf"}],
+    )

@@ -1,0 +1,116 @@
+"""A person at the terminal: what a debate waits for is shown, and read line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from moot.cli.options import read_given
+from moot.cli.screen import Screen, titled
+from moot.nodes.settings import Moment
+from moot.retrievers.errors import UserError
+from moot.retrievers.evidence import clean
+from rich.console import Console
+from rich.text import Text
+
+SHOWN = 400
+"""Characters of a text that are shown."""
+
+
+class Asked(Screen):
+    """Whoever sits at the terminal; without one, whoever writes lines to the standard input."""
+
+    def __init__(self) -> None:
+        super().__init__(Console(stderr=True, soft_wrap=True))
+
+    def reply(self, value: Mapping[str, Any]) -> Any:
+        """The reply to what a debate waits for, an interrupt's value.
+
+        Raises:
+            EOFError: there are no more lines.
+            KeyboardInterrupt: the person has had enough.
+        """
+        self.say("")
+        if "problem" in value:
+            self.say(value["problem"], "red")
+        self.say(value["about"], "bold")
+        return ASK[value["kind"]](self, value["proposed"]) or True
+
+    def typed(self, what: str) -> str:
+        """What is typed after a few words."""
+        return self.console.input(Text(f"{clean(what)}> ")).strip()
+
+    def lines(self, what: str) -> Iterable[str]:
+        """Lines up to the first empty one."""
+        while said := self.typed(what):
+            yield said
+
+
+def _queries(person: Asked, proposed: Mapping[str, Any]) -> dict[str, Any]:
+    changed = {}
+    for name, query in proposed["queries"].items():
+        person.say(f"{name}: {query}", indent=2)
+        if said := person.typed(f"{name}, another query (empty: this one)"):
+            changed[name] = said
+    return {"queries": changed} if changed else {}
+
+
+def _premises(person: Asked, proposed: Mapping[str, Any]) -> dict[str, Any]:
+    for number, premise in enumerate(proposed["premises"], 1):
+        person.say(f"{number}. {premise}", indent=2)
+    said = list(person.lines("all premises anew, one a line (empty: these, or the end)"))
+    return {"premises": said} if said else {}
+
+
+def _evidence(person: Asked, proposed: Mapping[str, Any]) -> dict[str, Any]:
+    pieces = proposed["evidence"]
+    for number, piece in enumerate(pieces, 1):
+        person.say(f"{number}. {titled(piece)}", indent=2)
+        person.say(_short(piece["text"]), "dim", indent=5)
+    ids = {str(number): piece["id"] for number, piece in enumerate(pieces, 1)}
+    numbers = person.typed("strike numbers (empty: none)").replace(",", " ").split()
+    struck = [ids.get(number, number) for number in numbers]
+    added = [text for said in person.lines("add a text, or @FILE (empty: none)") for text in _texts(person, said)]
+    return {key: value for key, value in (("strike", struck), ("add", added)) if value}
+
+
+def _texts(person: Asked, said: str) -> list[Any]:
+    if not said.startswith("@"):
+        return [{"text": said}]
+    try:
+        return read_given(Path(said[1:]))
+    except UserError as error:
+        person.say(error.detail, "red")
+        return []
+
+
+def _remark(person: Asked, proposed: Mapping[str, Any]) -> dict[str, Any]:
+    for one in proposed["answers"]:
+        said = " - ".join(filter(None, (one["answer"], _short(one["reasons"] or ""))))
+        person.say(f"{one['agent']}: {said}", indent=2)
+    said = person.typed("a remark (empty: none)")
+    return {"remark": said} if said else {}
+
+
+def _verdict(person: Asked, proposed: Mapping[str, Any]) -> dict[str, Any]:
+    person.say(str(proposed["verdict"]), indent=2)
+    for one in proposed["reasons"]:
+        person.say(f"{one['agent']}: {one['reasons']}", indent=2)
+    said = person.typed("a question (empty: it stands)")
+    return {"question": said} if said else {}
+
+
+def _short(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= SHOWN else f"{flat[:SHOWN]}..."
+
+
+ASK: dict[Moment, Callable[[Asked, Mapping[str, Any]], dict[str, Any]]] = {
+    "queries": _queries,
+    "premises": _premises,
+    "evidence": _evidence,
+    "remark": _remark,
+    "verdict": _verdict,
+}
+"""How each moment is asked about; nothing in return means that what was proposed stands."""

@@ -1,0 +1,23 @@
+"""``moot eval experiment``: an evaluation's log, sent to LangSmith."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from moot.cli.output import give
+from moot.evals.experiment import experiment_of, send
+from rich.console import Console
+
+
+def send_log(path: Path, *, as_json: bool) -> None:
+    """Sends a log and says what became of it, or prints what LangSmith answered.
+
+    Raises:
+        UserError, WorldError: as `experiment_of` and `send`.
+    """
+    experiment = experiment_of(path)
+    made = send(experiment)
+    give(made, as_json=as_json, out=None)
+    if not as_json:
+        sent = f"{len(experiment['results'])} samples of {experiment['dataset_name']!r}"
+        Console().print(f"{sent} are the experiment {experiment['experiment_name']!r}.", highlight=False, markup=False)

@@ -1,0 +1,42 @@
+"""``moot verify --ask``: what is asked at the terminal, and what is typed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+COMMAND = [sys.executable, "-c", "from moot.cli.main import run; run()", "verify", "Dolly the sheep was put down."]
+RAG = [*COMMAND, "--graph", "rag", "--model", "fake:1", "--set", 'sources=["bm25"]', "--ask", "evidence"]
+
+
+def test_lines_of_the_standard_input_are_replies() -> None:
+    typed = "7\n\n1\nMonotremes lay leathery eggs.\n@missing.txt\n\n"
+    done = subprocess.run([*RAG, "--json"], input=typed, capture_output=True, text=True, timeout=120, check=False)
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["status"]) == (0, "done"), done.stderr
+    (turn,) = [turn for turn in document["turns"] if turn["agent"] == "person"]
+    known = {piece["id"]: piece for piece in document["evidence"]}
+    assert [known[id].get("struck") for id in turn["struck"]] == [True]
+    assert [known[id]["text"] for id in turn["added"]] == ["Monotremes lay leathery eggs."]
+    assert "no piece of what is shown has the id '7'" in done.stderr  # and it was asked again
+    assert "missing.txt" in done.stderr
+
+    done = subprocess.run(RAG, input="1\n\n", capture_output=True, text=True, timeout=120, check=False)
+    (line,) = [line for line in done.stdout.splitlines() if "  person " in line]
+    assert line.split()[:2] == ["person", "strikes"]
+    assert turn["struck"][0] in line
+
+
+def test_who_says_no_more_leaves_the_debate_interrupted() -> None:
+    done = subprocess.run([*RAG, "--json"], input="", capture_output=True, text=True, timeout=120, check=False)
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["status"], document["answer"]) == (130, "interrupted", None)
+    assert document["evidence"]
+
+
+def test_a_moment_that_the_graph_has_not_is_refused() -> None:
+    command = [*COMMAND, "--graph", "rag", "--ask", "verdict"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 2
+    assert "ask_person" in done.stderr

@@ -1,0 +1,76 @@
+"""Traces of the command line: sent before it ends, and given up in time where LangSmith does not answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tests.collector import collecting
+from tests.conftest import free_port
+
+MOST = 2.0
+"""Seconds by which a LangSmith that does not answer may delay the end of a command."""
+COMMAND = ["verify", "Bees fly.", "--graph", "society_of_minds", "--model", "fake:1", "--json"]
+
+
+def moot(**environment: str) -> tuple[dict[str, Any], str, float]:
+    """The document of a debate, what was said beside it, and the seconds from the one to the end of the process."""
+    command = [sys.executable, "-c", "from moot.cli.main import run; run()", *COMMAND]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=os.environ | environment, text=True, **streams) as process:  # type: ignore[call-overload]
+        lines: list[str] = []
+        while not lines or lines[-1] != "}\n":
+            lines.append(process.stdout.readline())
+            assert lines[-1], process.stderr.read()
+        printed = time.monotonic()
+        said = process.stderr.read()
+        assert process.wait() == 0, said
+        return json.loads("".join(lines)), said, time.monotonic() - printed
+
+
+@contextmanager
+def silent() -> Iterator[str]:
+    """The address of somebody who takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+@contextmanager
+def mute() -> Iterator[str]:
+    """The address of a LangSmith that stops answering once there is something to send."""
+    with collecting(mute=True) as collector:
+        yield collector.url
+
+
+@contextmanager
+def closed() -> Iterator[str]:
+    """An address where nobody listens."""
+    yield f"http://127.0.0.1:{free_port()}"
+
+
+def test_a_trace_is_sent_before_the_command_ends() -> None:
+    with collecting() as collector:
+        document, said, _ = moot(**collector.environment)
+    assert said == ""
+    calls = [run for run in collector.runs.values() if run["run_type"] == "llm"]
+    assert len(calls) == len(document["calls"]) == 6
+    assert all(run["end_time"] for run in collector.runs.values())
+
+
+@pytest.mark.parametrize("dead", [closed, silent, mute])
+def test_a_dead_langsmith_holds_nothing_up(dead: Any) -> None:
+    plain, _, usual = moot()
+    with collecting() as collector, dead() as address:
+        document, said, delay = moot(**collector.environment | {"LANGSMITH_ENDPOINT": address})
+    assert said == "moot: not all of the trace has reached LangSmith.\n"
+    assert delay < usual + MOST
+    assert document["turns"] == plain["turns"]

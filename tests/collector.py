@@ -1,0 +1,134 @@
+"""A LangSmith of this machine: takes what the client uploads, as the real one does, and shows it as runs."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import zstandard
+from requests_toolbelt import MultipartDecoder  # type: ignore[import-untyped]
+
+PROJECT = "00000000-0000-4000-8000-000000000001"
+"""The id of whatever project is asked for."""
+
+
+class Collector(ThreadingHTTPServer):
+    """Keeps what it was sent: ``raw`` as decoded bytes, ``runs`` by their ids, ``feedback``; the rest is ``posted``."""
+
+    daemon_threads = True
+
+    def __init__(self, *, mute: bool = False) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.mute = mute
+        self.ending = threading.Event()
+        self.raw: list[bytes] = []
+        self.posted: dict[str, Any] = {}
+        self.encodings: set[str] = set()
+        self.runs: dict[str, dict[str, Any]] = {}
+        self.feedback: list[dict[str, Any]] = []
+        self.came = threading.Condition()
+
+    @property
+    def url(self) -> str:
+        """What LANGSMITH_ENDPOINT names."""
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables with which a process sends its traces here."""
+        key = {"LANGSMITH_ENDPOINT": self.url, "LANGSMITH_API_KEY": "lsv2_pt_of_nobody", "LANGSMITH_PROJECT": "p"}
+        return key | dict.fromkeys(("LANGSMITH_TRACING", "LANGCHAIN_TRACING_V2"), "true")
+
+    def take(self, headers: Mapping[str, str], body: bytes) -> None:
+        """One upload: parts named ``post.ID``, ``patch.ID``, ``patch.ID.outputs``, ``feedback.ID``."""
+        encoding = headers.get("Content-Encoding", "identity")
+        if encoding == "zstd":
+            body = zstandard.ZstdDecompressor().decompressobj().decompress(body)
+        with self.came:
+            self.encodings.add(encoding)
+            self.raw.append(body)
+            for part in MultipartDecoder(body, headers["Content-Type"]).parts:
+                name = part.headers[b"Content-Disposition"].decode().split('name="')[1].split('"')[0]
+                self._keep(*name.split("."), given=json.loads(part.content))
+            self.came.notify_all()
+
+    def wait_for(self, known: Callable[[], bool]) -> None:
+        """Waits until what has come is enough, for as long as a test may take."""
+        with self.came:
+            assert self.came.wait_for(lambda: self.runs and known(), timeout=120)
+
+    def _keep(self, kind: str, number: str, field: str | None = None, *, given: Any) -> None:
+        if kind == "feedback":
+            self.feedback.append(given)
+        else:
+            run = self.runs.setdefault(number, {"tags": []})
+            run |= {field: given} if field else {key: value for key, value in given.items() if value is not None}
+
+
+class Handler(BaseHTTPRequestHandler):
+    """The part of LangSmith's API that its client uses."""
+
+    server: Collector
+
+    def do_GET(self) -> None:
+        """What the server can do, and its one project."""
+        able: dict[str, Any] = {"version": "0.12.0", "instance_flags": {"zstd_compression_enabled": True}}
+        able["batch_ingest_config"] = {
+            "use_multipart_endpoint": True,
+            "size_limit": 100,
+            "size_limit_bytes": 20_971_520,
+            "scale_up_nthreads_limit": 16,
+            "scale_up_qsize_trigger": 1000,
+            "scale_down_nempty_trigger": 4,
+        }
+        project = {"id": PROJECT, "tenant_id": PROJECT, "reference_dataset_id": None, "start_time": "2026-01-01T00:00Z"}
+        self._answer(able if self.path.startswith("/info") else [project])
+
+    def do_POST(self) -> None:
+        """Runs and feedback; a mute collector says nothing to them."""
+        if self.server.mute:
+            self.server.ending.wait()
+            self.close_connection = True
+            return
+        length = self.headers["Content-Length"]
+        body = self.rfile.read(int(length)) if length else self._chunks()
+        if self.path == "/runs/multipart":
+            self.server.take(self.headers, body)  # type: ignore[arg-type]
+        else:
+            self.server.posted[self.path] = json.loads(body)
+        self._answer({"path": self.path})
+
+    def _chunks(self) -> bytes:
+        body = b""
+        while size := int(self.rfile.readline(), 16):
+            body += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return body
+
+    def _answer(self, what: Any) -> None:
+        text = json.dumps(what).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing is logged."""
+
+
+@contextmanager
+def collecting(*, mute: bool = False) -> Iterator[Collector]:
+    """A collector at work; a mute one says what it can do, and answers no upload."""
+    with Collector(mute=mute) as collector:
+        threading.Thread(target=collector.serve_forever, daemon=True).start()
+        try:
+            yield collector
+        finally:
+            collector.ending.set()
+            collector.shutdown()

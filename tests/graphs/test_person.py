@@ -1,0 +1,313 @@
+"""A person in the loop: every moment at which a debate waits, what may be replied, and what becomes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, get_args
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+from moot.graphs import DESCRIPTIONS, load_graph
+from moot.nodes.person_replies import check_person_reply
+from moot.retrievers.errors import UserError
+from moot.retrievers.evidence import evidence_id
+
+from tests.conftest import StartStub, StubEndpoint
+
+CLAIM = "The platypus is a mammal that lays eggs."
+ONE_SIDE = "stub-(rag|debater-1|agent-1|agent-2|affirmative)$"
+RULES: list[dict[str, Any]] = [
+    {"model": ONE_SIDE, "match": "your `answer`", "fields": {"answer": "SUPPORTS", "citations": []}},
+    {
+        "model": "judge|summariser",
+        "match": "Answer it.*Is it hearsay",
+        "fields": {"answer": "REFUTES", "citations": []},
+    },
+    {"model": "judge|summariser", "match": "`answer`", "fields": {"answer": "SUPPORTS", "citations": []}},
+    {"match": "your `answer`", "fields": {"answer": "REFUTES", "citations": []}},
+    {"fields": {"citations": [], "agree": False, "close": False, "preferred": None, "debate_resolved": False}},
+]
+"""Debaters who never agree, and whoever decides is moved by a question."""
+QUIET = {
+    "max_rounds": 2,
+    "rounds": 1,
+    "min_rounds": 2,
+    "sources": ["bm25"],
+    "max_premises": 2,
+    "seed_k": 2,
+    "judges": 1,
+}
+ASKED = {
+    name: get_args(field.annotation)
+    for name in DESCRIPTIONS
+    if (field := load_graph(name).settings.model_fields.get("ask_person"))
+}
+MOMENTS = {name: get_args(kinds[0]) for name, kinds in ASKED.items()}
+"""By graph, when it may be asked to wait."""
+
+Reply = Callable[[Mapping[str, Any]], Any]
+
+
+def chosen(name: str, **settings: Any) -> Any:
+    """A graph's settings, with a model of its own for every role."""
+    kind = load_graph(name).settings
+    quiet = {key: value for key, value in QUIET.items() if key in kind.model_fields}
+    models = {
+        role: f"openai:stub-{role}" for role in kind().roles() if not role.startswith("judge-") or role == "judge-1"
+    }
+    given = {"models": models, "embedder": "openai:stub-embedding", "attempts": 1, **quiet, **settings}
+    return kind.model_validate(given)
+
+
+async def debate(name: str, reply: Reply = lambda value: True, **settings: Any) -> tuple[dict[str, Any], list[Any]]:
+    """The document of a debate that a person is asked about, and what it asked."""
+    asked: list[Any] = []
+    context = chosen(name, **settings)
+    graph = load_graph(name).graph.builder.compile(checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "1"}}
+    given: Any = {"claim": CLAIM}
+    for _ in range(60):
+        document: dict[str, Any] = await graph.ainvoke(given, config, context=context)
+        waits = document.pop("__interrupt__", [])
+        if not waits:
+            return document, asked
+        asked += [wait.value for wait in waits]
+        given = Command(resume={wait.id: reply(wait.value) for wait in waits})
+    raise AssertionError(asked)
+
+
+def said(document: Mapping[str, Any], step: str) -> list[Any]:
+    """What the person said at a moment."""
+    turns = [t for t in document["turns"] if t["agent"] == "person"]
+    return [turn for turn in turns if turn["step"] == f"review_{step}"]
+
+
+def once(kind: str, reply: Any) -> Reply:
+    """A reply to the first question of a kind; everything else is accepted."""
+    left = [reply]
+    return lambda value: left.pop() if value["kind"] == kind and left else True
+
+
+def with_prompt(stub: StubEndpoint, words: str) -> list[str]:
+    """The models that were sent these words."""
+    return [r["model"] for r in stub.requests() if words in "\n".join(m["content"] or "" for m in r["messages"])]
+
+
+@pytest.mark.parametrize("name", MOMENTS)
+async def test_who_accepts_everything_changes_nothing(start_stub: StartStub, name: str) -> None:
+    start_stub(RULES)
+    plain = await load_graph(name).graph.ainvoke({"claim": CLAIM}, context=chosen(name))
+    document, asked = await debate(name, ask_person=MOMENTS[name])
+    assert {value["kind"] for value in asked} == set(MOMENTS[name])
+    assert all(value["about"] and "problem" not in value for value in asked)
+    same = ("status", "answer", "stop_reason", "rounds", "votes", "depth")
+    assert [document[key] for key in same] == [plain[key] for key in same]
+    assert len(document["calls"]) == len(plain["calls"])
+    assert [t for t in document["turns"] if t["agent"] != "person"] == plain["turns"]
+    assert len(document["turns"]) == len(plain["turns"]) + len(asked)
+    passed, _ = await debate(name)
+    assert passed["turns"] == plain["turns"]
+
+
+@pytest.mark.parametrize("name", [name for name, kinds in MOMENTS.items() if "remark" in kinds])
+async def test_a_remark_reaches_all_who_debate(start_stub: StartStub, name: str) -> None:
+    stub = start_stub(RULES)
+    document, asked = await debate(name, lambda value: {"remark": "Mind the <echidna>."}, ask_person=["remark"])
+    assert document["status"] == "done"
+    assert [turn["remark"] for turn in said(document, "remark")] == ["Mind the <echidna>."] * len(asked)
+    assert len({value["about"] for value in asked}) == len(asked) >= 1
+    speakers = {
+        t["agent"] for t in document["turns"] if t["step"] in ("respond", "argue") and t["round"] == document["rounds"]
+    }
+    told = with_prompt(stub, "Mind the ‹echidna›.")
+    assert {f"stub-{speaker}" for speaker in speakers} <= set(told)
+    prompt = next(p for p in stub.prompts() if "Mind the ‹echidna›." in p)
+    assert "A person who reads this debate said" in prompt
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("tool_mad", "REFUTES"),
+        ("tool_mad_consistency", "REFUTES"),
+        ("standard_mad", "REFUTES"),
+        ("madke", "REFUTES"),
+        ("tit_for_tat", "REFUTES"),
+    ],
+)
+async def test_a_question_has_the_verdict_decided_anew(start_stub: StartStub, name: str, answer: str) -> None:
+    stub = start_stub(RULES)
+    document, asked = await debate(name, once("verdict", {"question": "Is it hearsay?"}), ask_person=["verdict"])
+    assert [value["proposed"]["answer"] for value in asked] == ["SUPPORTS", answer]
+    assert (document["status"], document["answer"]) == ("done", answer)
+    first, second = said(document, "verdict")
+    assert (first["question"], first["proposed"]["verdict"], second["question"]) == ("Is it hearsay?", "SUPPORTS", None)
+    (judge,) = {t["agent"] for t in document["turns"] if t["step"] in ("judge", "summarise")}
+    assert with_prompt(stub, "Is it hearsay?") == [f"stub-{judge}"]
+    (prompt,) = [p for p in stub.prompts() if "Is it hearsay?" in p]
+    assert "Verdict: SUPPORTS" in prompt
+
+
+@pytest.mark.parametrize("name", ["standard_mad", "madke", "rag"])
+async def test_shared_evidence_is_struck_and_added(start_stub: StartStub, name: str) -> None:
+    stub = start_stub(RULES)
+    document, asked = await debate(name, change_evidence, ask_person=["evidence"])
+    check_struck(document, asked, stub)
+
+
+def change_evidence(value: Mapping[str, Any]) -> Any:
+    """Strikes the first piece and adds a text, where evidence is reviewed for the first time."""
+    if value["kind"] != "evidence" or any(p["text"] == ADDED["text"] for p in value["proposed"]["evidence"]):
+        return True
+    return {"strike": [value["proposed"]["evidence"][0]["id"]], "add": [ADDED]}
+
+
+ADDED = {"text": "Monotremes lay leathery eggs.", "title": "Eggs", "url": "https://eggs.example"}
+
+
+def check_struck(document: Mapping[str, Any], asked: list[Any], stub: StubEndpoint) -> None:
+    """What was struck is on record and was shown to nobody; what was added is evidence like any other."""
+    struck = asked[0]["proposed"]["evidence"][0]
+    (turn,) = [t for t in said(document, "evidence") if struck["id"] in t["struck"]]
+    known = {piece["id"]: piece for piece in document["evidence"]}
+    assert known[struck["id"]]["struck"] is True
+    assert document["status"] == "done"
+    prompts = [p for p in stub.prompts() if struck["text"][:60].translate({60: "‹", 62: "›"}) in p]
+    assert prompts == []
+    added = known[turn["added"][0]]
+    assert (added["title"], added["url"], added["retrievals"][0]["agent"]) == ("Eggs", "https://eggs.example", "person")
+    assert any(ADDED["text"] in prompt for prompt in stub.prompts())
+
+
+async def test_evidence_stays_struck_and_what_is_added_is_cited(start_stub: StartStub) -> None:
+    cites = {"evidence_id": evidence_id("given", ADDED["text"]), "quote": "lay leathery eggs"}
+    stub = start_stub(
+        [
+            {
+                "model": "stub-rag",
+                "match": "Monotremes.*your `answer`",
+                "fields": {"answer": "SUPPORTS", "citations": [cites]},
+            },
+            *RULES,
+        ]
+    )
+    document, asked = await debate("tool_mad", change_evidence, ask_person=["evidence"], query_formulation=False)
+    first = {p["id"] for p in asked[0]["proposed"]["evidence"][:1]}
+    check_struck(document, asked, stub)
+    again = [value for value in asked if "round 2" in value["about"]]
+    assert again
+    assert not any(first & {p["id"] for p in value["proposed"]["evidence"]} for value in again)
+    citations = [c for t in document["turns"] if t["agent"] == "rag" for c in t.get("citations", [])]
+    assert citations
+    assert all(c["verified"] and not c["fabricated"] for c in citations)
+
+
+async def test_queries_of_a_round_are_reviewed_at_once(start_stub: StartStub) -> None:
+    start_stub(RULES)
+    seen: list[Any] = []
+
+    def reply(value: Mapping[str, Any]) -> Any:
+        seen.append(value["proposed"]["queries"])
+        return {"queries": {"search": "egg-laying mammals"}} if "search" in value["proposed"]["queries"] else None
+
+    document, asked = await debate("tool_mad", reply, ask_person=["queries"], max_rounds=1)
+    assert sorted(name for queries in seen for name in queries) == ["rag", "search"]
+    assert len(asked) == 2
+    used = {t["agent"]: t["query"] for t in document["turns"] if t["step"] == "respond"}
+    assert used["search"] == "egg-laying mammals"
+    found = {r["query"] for piece in document["evidence"] for r in piece["retrievals"] if r["agent"] == "search"}
+    assert found == {"egg-laying mammals"}
+    rag, search = said(document, "queries")
+    assert (rag["queries"], search["queries"]) == ({}, {"search": "egg-laying mammals"})
+    assert search["proposed"]["queries"] != search["queries"]
+
+
+async def test_a_trial_is_reviewed(start_stub: StartStub) -> None:
+    stub = start_stub(
+        [
+            {"model": "judge-1", "match": "Is it hearsay", "fields": {"verdict": "NOT SUPPORTED"}},
+            {"model": "judge-1", "fields": {"verdict": "SUPPORTED"}},
+            *RULES,
+        ]
+    )
+    replies: dict[str, Any] = {
+        "premises": {"premises": ["Platypuses lay eggs."]},
+        "queries": {"queries": {"defense": "platypus birth"}},
+        "verdict": {"question": "Is it hearsay?"},
+    }
+
+    def reply(value: Mapping[str, Any]) -> Any:
+        return change_evidence(value) if value["kind"] == "evidence" else replies.pop(value["kind"], True)
+
+    document, asked = await debate("proclaim", reply, ask_person=["premises", "queries", "evidence", "verdict"])
+    assert document["status"] == "done", document["error"]
+    assert [value["kind"] for value in asked] == ["premises", "queries", "evidence", "verdict", "verdict"]
+    searched = {t["step"]: t["query"] for t in document["turns"] if t.get("pool") in ("premises", "defense")}
+    assert searched == {"retrieve_premise": "Platypuses lay eggs.", "retrieve": "platypus birth"}
+    check_struck(document, asked[2:], stub)
+    assert asked[2]["proposed"]["evidence"][0]["id"] not in {
+        i for t in document["turns"] if t["step"] == "weigh" for i in t["evidence_ids"]
+    }
+    assert (asked[3]["proposed"]["verdict"], document["raw_verdict"]) == ("SUPPORTED", "NOT SUPPORTED")
+    assert with_prompt(stub, "Is it hearsay?") == ["stub-judge-1"]
+
+
+async def test_a_reply_that_cannot_be_used_is_asked_for_again(start_stub: StartStub) -> None:
+    start_stub(RULES)
+    replies = [{"remark": ""}, "no", {"strike": []}, {"remark": "Go on."}]
+    document, asked = await debate("society_of_minds", lambda value: replies.pop(0), ask_person=["remark"])
+    assert [bool(value.get("problem")) for value in asked] == [False, True, True, True]
+    assert [turn["remark"] for turn in said(document, "remark")] == ["Go on."]
+    assert document["status"] == "done"
+
+
+PROPOSED = {"queries": {"rag": "eggs"}, "evidence": [{"id": "ev-1", "text": "Eggs."}]}
+
+
+@pytest.mark.parametrize(
+    ("moment", "reply", "problem"),
+    [
+        ("queries", {"queries": {"nobody": "eggs"}}, "nobody"),
+        ("queries", {"queries": {"rag": " \u200b"}}, "nothing that can be shown"),
+        ("premises", {"premises": []}, "premises"),
+        ("premises", {"accept": True, "premises": ["Eggs."]}, "either accept"),
+        ("evidence", {"strike": ["ev-2"]}, "ev-2"),
+        ("evidence", {"add": [{"text": " "}]}, "holds nothing"),
+        ("evidence", {"add": [{"text": "Eggs.", "id": "ev-1"}]}, "no `id`"),
+        ("remark", {}, "either accept"),
+        ("remark", {"accept": False}, "accept"),
+        ("remark", {"question": "Why?"}, "question"),
+        ("remark", {"remark": "x" * 5000}, "4000"),
+        ("verdict", [1], "dictionary"),
+    ],
+)
+def test_replies_that_are_refused(moment: Any, reply: Any, problem: str) -> None:
+    with pytest.raises(UserError, match=problem) as refused:
+        check_person_reply(moment, reply, PROPOSED)
+    assert refused.value.kind == "invalid_reply" or "given" in refused.value.kind
+    assert check_person_reply(moment, None, PROPOSED).accept
+
+
+async def test_without_a_checkpointer_nobody_can_be_asked(start_stub: StartStub) -> None:
+    stub = start_stub(RULES)
+    document = await load_graph("rag").graph.ainvoke({"claim": CLAIM}, context=chosen("rag", ask_person=["evidence"]))
+    assert (document["status"], document["error"]["kind"]) == ("failed", "no_checkpointer")
+    assert stub.calls() == []
+
+
+async def test_another_branch_from_a_past_checkpoint(start_stub: StartStub) -> None:
+    stub = start_stub(RULES)
+    graph = load_graph("standard_mad").graph.builder.compile(checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "1"}}
+    first = await graph.ainvoke({"claim": CLAIM}, config, context=chosen("standard_mad"))
+    history = [state async for state in graph.aget_state_history(config)]
+    before = next(state for state in history if state.next == ("judge",))
+    piece = {**before.values["evidence"][0], "id": "ev-new", "text": "Nobody has seen an egg."}
+    branch = await graph.aupdate_state(before.config, {"evidence": [None, piece]})
+    second = await graph.ainvoke(None, branch, context=chosen("standard_mad"))
+    assert [p["text"] for p in second["evidence"]] == ["Nobody has seen an egg."]
+    assert [len(with_prompt(stub, p["text"][:40])) > 0 for p in first["evidence"]].count(True) == len(first["evidence"])
+    assert with_prompt(stub, "Nobody has seen an egg.") == ["stub-judge"]
+    kept = [state async for state in graph.aget_state_history(config)]
+    assert any(state.values.get("evidence") == first["evidence"] and state.values["status"] == "done" for state in kept)

@@ -1,0 +1,317 @@
+"""What a LangSmith gets to see of a debate: read from what the client really uploads, by a collector of ours."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import langsmith
+import pytest
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from langsmith import utils
+from moot.graphs import load_graph
+from moot.nodes import tracing
+from moot.nodes.tracing import finish, scores_of, with_costs
+
+from tests.collector import PROJECT, Collector, collecting
+from tests.conftest import MODELS, StartStub, says, supports
+from tests.graphs.scripted_trial import LIBRARY
+
+CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
+LONG = 60.0
+"""Seconds that nothing here takes."""
+
+Run = dict[str, Any]
+
+
+@pytest.fixture
+def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
+    """A LangSmith of this machine, to which this process sends its traces."""
+    with collecting() as running:
+        for name, value in running.environment.items():
+            monkeypatch.setenv(name, value)
+        forget_client()
+        yield running
+        finish(LONG)
+        monkeypatch.undo()
+        forget_client()
+
+
+def forget_client() -> None:
+    """LangSmith reads its variables once; the next client reads them again."""
+    if langsmith.run_trees._CLIENT is not None:
+        langsmith.run_trees._CLIENT.close()
+    langsmith.configure(client=None)
+    utils.get_env_var.cache_clear()  # type: ignore[attr-defined]
+    utils.get_tracer_project.cache_clear()
+
+
+async def debate(name: str, given: Mapping[str, Any] | None = None, config: Any = None, **settings: Any) -> Run:
+    system = load_graph(name)
+    chosen = {"model": "openai:stub", "embedder": "openai:stub-embedding", "attempts": 1, **settings}
+    document: Run = await system.graph.ainvoke(
+        {"claim": CLAIM, **(given or {})}, config, context=system.settings.model_validate(chosen)
+    )
+    assert finish(LONG)
+    return document
+
+
+# --- a trace reads as the debate --------------------------------------------------------------------------------------
+
+
+def path(collector: Collector, run: Run) -> str:
+    """The names of all that a run runs in, and its own."""
+    around = collector.runs.get(run.get("parent_run_id") or "")
+    return f"{path(collector, around)} > {run['name']}" if around else str(run["name"])
+
+
+def tags(run: Run) -> set[str]:
+    """A run's tags without those that LangGraph gives it for its place."""
+    return {tag for tag in run["tags"] if ":step:" not in tag}
+
+
+def metadata(run: Run) -> Run:
+    found: Run = run["extra"]["metadata"]
+    return found
+
+
+async def test_a_trace_reads_as_the_debate(start_stub: StartStub, collector: Collector) -> None:
+    start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SUPPORTS")])
+    document = await debate("tool_mad", models=MODELS, max_rounds=1, scoring="consensus_only")
+    read = {"rag": "chroma:demo-encyclopaedia", "search": "bm25:demo-news"}
+    work = [run for run in collector.runs.values() if run["run_type"] != "chain"]
+    assert [path(collector, run) for run in work if "round:1" not in run["tags"]] == []
+    expected = [("Tool-MAD > judge > judge, round 1", "llm")]
+    for agent, source in read.items():
+        around = "Tool-MAD > debater > debater >"
+        expected += [
+            (f"{around} formulate_query > {agent}: formulate_query, round 1", "llm"),
+            (f"{around} retrieve > {source}", "retriever"),
+            (f"{around} respond > {agent}: respond, round 1", "llm"),
+        ]
+    assert sorted((path(collector, run), run["run_type"]) for run in work) == sorted(expected)
+
+    [root] = (run for run in collector.runs.values() if run["name"] == "Tool-MAD")
+    assert tags(root) == {"tool_mad"}
+    facts = metadata(root)
+    assert (facts["graph"], facts["status"], facts["stop_reason"]) == ("tool_mad", "done", "max_rounds")
+    assert facts["corpora"] == ["bm25:demo-news", "chroma:demo-encyclopaedia"]
+    assert [facts["moot_version"], facts["langgraph_version"]] == [version("moot"), version("langgraph")]
+    assert root["outputs"]["answer"] == document["answer"] == "SUPPORTS"
+
+    of_rag = [run for run in collector.runs.values() if "agent:rag" in run["tags"]]
+    assert {"debater", "formulate_query", "retrieve", "respond", read["rag"]} <= {run["name"] for run in of_rag}
+    assert all({"tool_mad", "round:1"} <= tags(run) and metadata(run)["agent"] == "rag" for run in of_rag)
+    [search] = (run for run in of_rag if run["run_type"] == "retriever")
+    assert search["inputs"]["query"] == next(t["query"] for t in document["turns"] if t["agent"] == "rag")
+    found = search["outputs"]["documents"]
+    texts = {piece["id"]: piece["text"] for piece in document["evidence"] if piece["retrievals"][0]["agent"] == "rag"}
+    assert {(d["type"], d["metadata"]["id"], d["page_content"]) for d in found} >= {
+        ("Document", *piece) for piece in texts.items()
+    }
+
+
+@pytest.mark.parametrize("name", ["tool_mad", "society_of_minds", "proclaim", "react"])
+async def test_every_call_is_a_run_that_says_whose_it_is(
+    start_stub: StartStub, collector: Collector, name: str
+) -> None:
+    start_stub([{"fields": {"citations": []}}])
+    rounds: dict[str, Any] = {"max_rounds": 1} if name in ("tool_mad", "proclaim") else {}
+    document = await debate(name, **rounds)
+    assert document["status"] == "done"
+    runs = [run for run in collector.runs.values() if run["run_type"] == "llm"]
+
+    def place(of: Mapping[str, Any]) -> tuple[Any, ...]:
+        return tuple(of.get(key) for key in ("node", "role", "agent", "round", "phase", "number", "model"))
+
+    assert Counter(place(metadata(run)) for run in runs) == Counter(map(place, document["calls"]))
+    for run in runs:
+        said, around = metadata(run), collector.runs[run["parent_run_id"]]
+        assert {name, f"role:{said['role']}"} <= tags(run)
+        assert said["node"] in run["name"]
+        assert said["node"] in (around["name"], collector.runs[around["parent_run_id"]]["name"])
+        assert run["outputs"]["generations"]
+        assert f"round:{said['round']}" in run["tags"] or not said["round"]
+        assert f"phase:{said['phase']}" in run["tags"] or said["phase"] == "primary"
+    counted = [metadata(run)["usage_metadata"] for run in runs]
+    for ours, theirs in (("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens")):
+        assert sum(usage[theirs] for usage in counted) == document["usage"][ours] > 0
+    assert not any("total_cost" in usage for usage in counted)  # nobody knows the scripted model's price
+    searches = [run for run in collector.runs.values() if run["run_type"] == "retriever"]
+    asked = {reading["retriever"] for reading in document["corpora"]}
+    assert {run["name"] for run in searches} == asked
+    assert all({name, f"agent:{metadata(run)['agent']}"} <= tags(run) for run in searches)
+    assert "zstd" in collector.encodings
+
+
+async def test_costs_are_where_prices_are_known(
+    start_stub: StartStub, collector: Collector, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    prices = tmp_path / "prices.jsonl"
+    prices.write_text(json.dumps({"model": "openai:stub-agent-1", "input": 2.0, "output": 10.0}))
+    monkeypatch.setenv("MOOT_PRICES", str(prices))
+    start_stub([{"fields": {"citations": []}}])
+    await debate("multi_agent_voting", models={f"agent-{i}": f"openai:stub-agent-{i}" for i in (1, 2, 3)})
+    for run in collector.runs.values():
+        if run["run_type"] == "llm":
+            usage = metadata(run)["usage_metadata"]
+            known = with_costs(usage, {"input": 2.0, "output": 10.0})
+            assert usage.get("total_cost") == (known["total_cost"] if metadata(run)["agent"] == "agent-1" else None)
+
+
+def test_costs_by_hand() -> None:
+    # 300 tokens at 2 USD and 50 at 10 USD for a million: 0.0006 and 0.0005.
+    usage = {"input_tokens": 300, "output_tokens": 50, "total_tokens": 350}
+    costs = {"input_cost": 0.0006, "output_cost": 0.0005, "total_cost": pytest.approx(0.0011)}
+    assert with_costs(usage, {"input": 2.0, "output": 10.0}) == usage | costs
+    assert with_costs(usage, None) == usage
+
+
+async def test_the_same_settings_have_the_same_hash(start_stub: StartStub, collector: Collector) -> None:
+    start_stub([{"fields": {"citations": []}}])
+    for temperature in (0.1, 0.1, 0.2):
+        await debate("standard_prompting", temperature=temperature)
+    roots = [run for run in collector.runs.values() if run.get("parent_run_id") is None]
+    first, second, third = (metadata(run)["settings_hash"] for run in sorted(roots, key=lambda run: run["start_time"]))
+    assert first == second != third
+
+
+# --- scores -----------------------------------------------------------------------------------------------------------
+
+
+async def test_scores_are_feedback_on_the_debate(start_stub: StartStub, collector: Collector) -> None:
+    start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS"), *supports([True, True, True, False], CLAIM)])
+    document = await debate("tool_mad", models=MODELS)
+    [root] = (run for run in collector.runs.values() if run.get("parent_run_id") is None)
+    given = {(f["comment"], f["key"]): f["score"] for f in collector.feedback}
+    known = {(agent, key): score for agent, scores in document["scores"].items() for key, score in scores.items()}
+    assert given == pytest.approx(known)
+    assert {f["key"] for f in collector.feedback} == {"faithfulness", "answer_relevance"}
+    assert {(f["run_id"], f["trace_id"], f["session_id"]) for f in collector.feedback} == {
+        (root["id"], root["id"], PROJECT)
+    }
+
+
+def test_scores_that_are_null_are_none() -> None:
+    document = {
+        "scores": {"rag": {"faithfulness": None, "consistency": 0.4}},
+        "confidence": 0.8,
+        "confidence_parts": {"consistency": 7.0, "base": 0.7},
+    }
+    known = [("consistency", 0.4, "rag"), ("consistency", 0.7, "7 of 10"), ("confidence", 0.8, None)]
+    assert list(scores_of(document)) == known
+    assert list(scores_of({"scores": {}, "confidence": None, "confidence_parts": None})) == []
+
+
+async def test_a_trial_has_its_confidence(start_stub: StartStub, collector: Collector) -> None:
+    start_stub([{"fields": {"citations": []}}])
+    document = await debate("proclaim", max_rounds=1)
+    sent = {f["key"]: f["score"] for f in collector.feedback}
+    assert sent["confidence"] == document["confidence"]
+    assert sent["consistency"] == pytest.approx(document["confidence_parts"]["consistency"] / 10)
+
+
+# --- keys -------------------------------------------------------------------------------------------------------------
+
+
+def canary(place: str) -> str:
+    return f"canary/{place}+1234567890"
+
+
+PLACES = (
+    "input",
+    "output",
+    "error",
+    "tag",
+    "metadata",
+    "header",
+    "configurable",
+    "run_name",
+    "address",
+    "document",
+    "exception",
+)
+"""Where keys are planted; each is the value of a variable, but for the one in a header and that in an address."""
+
+
+class Leaky(BaseRetriever):
+    """A source whose documents hold a key, and whose errors hold another."""
+
+    def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:
+        if "fail" in query:
+            raise ConnectionError(f"https://shop.test/?key={quote(canary('exception'), safe='')} is closed")
+        return [Document(f"Our key is {canary('document')}.")]
+
+
+leaky = Leaky()
+
+
+async def plant(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Debates with keys in all places."""
+    for place in set(PLACES) - {"header", "address"}:
+        monkeypatch.setenv(f"{place.upper()}_API_KEY", canary(place))
+    refused = {"error": {"message": f"Incorrect API key provided: {canary('error')}"}}
+    stub = start_stub([
+        {"match": "wrong", "status": 401, "raw": json.dumps(refused)},
+        {"fields": {"rationale": f"I know {canary('output')}.", "citations": []}},
+    ])  # fmt: skip
+    user = quote(canary("address"), safe="")
+    monkeypatch.setenv("OPENAI_BASE_URL", stub.url.replace("//", f"//me:{user}@"))
+    config = {
+        "run_name": f"Debate {canary('run_name')}",
+        "tags": [f"of-{canary('tag')}"],
+        "metadata": {"who": canary("metadata"), "headers": {"X-Api-Key": canary("header")}},
+        "configurable": {"shop": canary("configurable")},
+    }
+    sources = {"sources": [f"langchain:{__name__}:leaky"]}
+    await debate("rag", {"claim": f"It is {canary('input')}."}, config, **sources)
+    assert (await debate("rag", {"claim": "It is wrong."}, config, **sources))["error"]["kind"] == "authentication"
+    assert (await debate("rag", {"claim": "It will fail."}, config, **sources))["error"]["kind"] == "retrieval_failed"
+
+
+def arrived(collector: Collector) -> set[str]:
+    """The places whose keys were uploaded, as they stand or as addresses write them."""
+    sent = b"\n".join(collector.raw).decode()
+    return {place for place in PLACES if canary(place) in sent or quote(canary(place), safe="") in sent}
+
+
+@pytest.mark.parametrize("hidden", ["false", "true"])
+async def test_no_key_arrives(
+    start_stub: StartStub, collector: Collector, monkeypatch: pytest.MonkeyPatch, hidden: str
+) -> None:
+    monkeypatch.setenv("LANGSMITH_HIDE_INPUTS", hidden)
+    monkeypatch.setenv("LANGSMITH_HIDE_OUTPUTS", hidden)
+    await plant(start_stub, monkeypatch)
+    assert len([run for run in collector.runs.values() if run.get("parent_run_id") is None]) == 3
+    assert arrived(collector) == set()
+
+
+async def test_without_us_all_of_them_would_arrive(
+    start_stub: StartStub, collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracing, "anonymised", lambda value, keys=None: value)
+    await plant(start_stub, monkeypatch)
+    assert arrived(collector) == set(PLACES)
+
+
+async def test_somebody_elses_client_stays(start_stub: StartStub, collector: Collector) -> None:
+    theirs = langsmith.Client()
+    langsmith.configure(client=theirs)
+    start_stub([{"fields": {"citations": []}}])
+    await debate("standard_prompting")
+    assert langsmith.run_trees._CLIENT is theirs
+    assert collector.runs
+
+
+async def test_without_tracing_there_is_no_client(start_stub: StartStub) -> None:
+    assert os.environ["LANGSMITH_TRACING"] == "false"
+    start_stub([{"fields": {"citations": []}}])
+    await debate("rag", sources=[LIBRARY])
+    assert langsmith.run_trees._CLIENT is None

@@ -1,0 +1,77 @@
+"""What is hidden before a trace leaves the process."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from moot.nodes.anonymise import HIDDEN, anonymised
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Incorrect key sk-proj-abcdefghijklmnop1234.", f"Incorrect key {HIDDEN}."),
+        ("GET https://me:secret@host.test/v1?q=1 failed", f"GET https://{HIDDEN}@host.test/v1?q=1 failed"),
+        ("POST /search?api_key=abcdef123&q=bees", f"POST /search?api_key={HIDDEN}&q=bees"),
+        ("{'Authorization': 'Bearer abc.def'}", f"{{'Authorization': 'Bearer {HIDDEN}'}}"),
+        ("sent Bearer abcdefghijklmnop1 to it", f"sent Bearer {HIDDEN} to it"),
+        ("tavily said: tvly-dev-abcdefghijklmnop", f"tavily said: {HIDDEN}"),
+        ("Risk-averse bees; the key is in the token economy: see p. 3.", None),
+        ("ls_tracing_sample_rate, ls_structured_output_format, task-oriented-dialogue-systems", None),
+        ("mail me@host.test, or read //comments and https://host.test/a", None),
+    ],
+)
+def test_what_looks_like_a_key_in_a_text(text: str, shown: str | None) -> None:
+    assert anonymised({"text": [text]}) == {"text": [shown or text]}
+
+
+def test_fields_whose_names_are_secrets() -> None:
+    headers = {"X-Api-Key": "a", "authorization": ["b", "c"], "Set-Cookie": "d", "accept": "json"}
+    assert anonymised({"headers": headers}) == {
+        "headers": {"X-Api-Key": HIDDEN, "authorization": [HIDDEN, HIDDEN], "Set-Cookie": HIDDEN, "accept": "json"}
+    }
+    plain = {"key": "score", "max_tokens": 5, "tokens": {"input": 3}, "keywords": ["bees"], "token": None}
+    assert anonymised(plain) == plain
+
+
+def test_keys_of_the_environment_wherever_they_stand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", "open sesame/1")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://me:hunter%2F2222@host.test/v1")
+
+    class Odd:
+        def __repr__(self) -> str:
+            return "Odd(open sesame/1)"
+
+    value = {"open sesame/1": ("see open%20sesame%2F1", "hunter/2222"), "odd": Odd(), "short": "open"}
+    shown = ["see [SHOP_PASSWORD]", "[OPENAI_BASE_URL]"]
+    assert anonymised(value) == {"[SHOP_PASSWORD]": shown, "odd": "Odd([SHOP_PASSWORD])", "short": "open"}
+
+
+def test_what_is_no_text_stays() -> None:
+    value: dict[str, Any] = {"at": datetime(2026, 1, 1, tzinfo=UTC), "id": UUID(int=1), "n": 1.5, "none": None}
+    assert anonymised(value) == value
+
+
+@given(JSON)
+def test_what_is_hidden_stays_hidden(value: Any) -> None:
+    once = anonymised(value)
+    assert anonymised(once) == once
+
+
+@pytest.mark.parametrize(
+    "part", ["a-", "a.", "sk-", "://", "://a", "a@", "token", "token  ", "token=", "bearer ", "Bearer  1", "eyJ", "'"]
+)
+def test_no_text_takes_long(part: str) -> None:
+    # In time that grows with the square of the length, a million characters would take until the test is given up.
+    assert anonymised(part * (1_000_000 // len(part)))

@@ -1,0 +1,79 @@
+"""Debates in a conversation: what is asked, what is answered, and what is left of the debate before."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage, convert_to_messages
+from langgraph.checkpoint.memory import InMemorySaver
+from moot.graphs.standard_prompting import builder
+from moot.nodes.chat import merge_messages, plain, question_of, read_messages
+from moot.retrievers.errors import UserError
+
+HISTORY = [
+    HumanMessage("Hello."),
+    AIMessage("", tool_calls=[{"name": "search", "args": {"query": "moon"}, "id": "call-1"}]),
+    ToolMessage("nothing", tool_call_id="call-1"),
+    HumanMessage([{"type": "text", "text": "The moon is "}, {"type": "text", "text": "cheese."}]),
+]
+
+
+def test_messages_become_plain_values_and_the_same_messages_again() -> None:
+    read = read_messages(HISTORY)
+    said = json.loads(json.dumps(plain(read)))
+    assert convert_to_messages(said) == read
+    assert [message["type"] for message in said] == ["human", "ai", "tool", "human"]
+    assert question_of(read) == "The moon is cheese."
+
+
+@given(st.recursive(st.none() | st.integers() | st.text(), lambda of: st.lists(of) | st.dictionaries(st.text(), of)))
+def test_whatever_is_no_message_is_refused_in_words(value: Any) -> None:
+    try:
+        read_messages(merge_messages([], value))
+    except UserError as error:
+        said = error.detail
+    else:
+        said = ""
+    assert not said or said.startswith("`messages` cannot be read")
+
+
+def test_a_message_that_comes_again_takes_the_place_of_the_first() -> None:
+    first, again = {"role": "user", "content": "A", "id": "1"}, {"role": "user", "content": "B", "id": "1"}
+    assert [m.text for m in read_messages([first, ("ai", "said"), again])] == ["B", "said"]
+    assert merge_messages([first], [None, again]) == [again]
+
+
+async def test_claims_and_messages_on_one_thread() -> None:
+    graph = builder.compile(checkpointer=InMemorySaver())
+
+    async def ask(**asked: Any) -> dict[str, Any]:
+        config: Any = {"configurable": {"thread_id": "1"}}
+        document: dict[str, Any] = await graph.ainvoke(asked, config, context={"model": "fake:1"})
+        return document
+
+    def user(text: str) -> list[dict[str, str]]:
+        return [{"role": "user", "content": text}]
+
+    assert (await ask(claim="A"))["messages"] == []
+    second = await ask(messages=user("B"))
+    assert (second["claim"], [m["type"] for m in second["messages"]]) == ("B", ["human", "ai"])
+    assert second["messages"][1]["content"].startswith(f"{second['answer']} (single_pass)\n\nagent-1: ")
+    third = await ask(messages=user("C"))
+    assert (third["claim"], third["messages"][:2], len(third["messages"])) == ("C", second["messages"], 4)
+    assert (await ask(claim="D"))["messages"] == third["messages"]
+    both = await ask(claim="E", messages=user("F"))
+    assert (both["claim"], len(both["messages"])) == ("E", 6)
+    empty = await ask(messages=user(" "))
+    assert (empty["status"], empty["error"]["kind"]) == ("failed", "invalid_claim")
+    assert empty["messages"][-1]["content"].startswith("No verdict. The claim is empty.")
+    unread = await ask(messages=[{"role": "stranger", "content": "G"}])
+    assert (unread["error"]["kind"], unread["messages"]) == ("invalid_claim", [])
+    json.dumps(unread)
+
+
+async def test_nothing_is_asked_at_all() -> None:
+    document = await builder.compile().ainvoke({"messages": []}, context={"model": "fake:1"})
+    assert (document["status"], document["error"]["kind"]) == ("failed", "invalid_claim")

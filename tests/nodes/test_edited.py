@@ -1,0 +1,78 @@
+"""Edited prompts: which texts may take a prompt's place, and which fields hold them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moot.graphs import DESCRIPTIONS, load_graph
+from moot.nodes.edited import with_prompts
+from moot.nodes.settings import Settings, checked_settings
+from moot.prompts import check_edited, edited, load, shipped
+from moot.retrievers.errors import UserError
+
+PROMPTS = Path(__file__).parents[2] / "prompts"
+NAMES = sorted(str(path.relative_to(PROMPTS).with_suffix("")) for path in PROMPTS.glob("*/*.md"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_shipped_prompt_may_take_its_own_place(name: str) -> None:
+    assert check_edited(name, shipped(name).replace("\n", "\r\n")) == shipped(name)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda text: text.replace("\n---\n", "\n"), "a line --- between"),
+        (lambda text: text + "\n{evidance}", r"nothing to put for \{evidance\}; known are asks, claim, evidence"),
+        (lambda text: text.replace("{claim}", ""), r"\{claim\} is missing below the line"),
+        (lambda text: "{claim}\n" + text, r"\{claim\} belongs below the line"),
+        (lambda text: text + "\n{claim!r}", "plain names"),
+        (lambda text: text + "\n{", "Single '{'|expected '}'"),
+    ],
+)
+def test_a_text_that_cannot_take_its_place(change: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        check_edited("tool_mad/respond", change(shipped("tool_mad/respond")))
+
+
+def test_instructions_may_do_without_placeholders() -> None:
+    data = shipped("tool_mad/judge").partition("\n---\n")[2]
+    assert check_edited("tool_mad/judge", f"Decide.\n---\n{data}").startswith("Decide.")
+
+
+def test_an_edited_prompt_holds_for_as_long_as_it_should() -> None:
+    with edited({"tool_mad/judge": "Decide."}):
+        assert (load("tool_mad/judge"), load("tool_mad/query")) == ("Decide.", shipped("tool_mad/query"))
+    assert load("tool_mad/judge") == shipped("tool_mad/judge")
+
+
+def test_every_prompt_is_a_field_of_some_graph_at_a_node_that_is_drawn() -> None:
+    held = set()
+    for name in DESCRIPTIONS:
+        system = load_graph(name)
+        drawn = {*system.graph.get_graph().nodes, *system.graph.get_graph(xray=True).nodes}
+        for field, prompt in system.settings.prompts.items():
+            extra = system.settings.model_fields[field].json_schema_extra
+            assert extra["langgraph_type"] == "prompt"
+            assert drawn & set(extra["langgraph_nodes"]), (name, field, extra)
+            assert system.settings.model_fields[field].default == shipped(prompt)
+        held |= set(system.settings.prompts.values())
+    assert held == set(NAMES)
+
+
+def test_settings_say_which_prompts_were_edited() -> None:
+    kind = with_prompts(Settings, {"tool_mad/judge": ["judge"]})
+    text = "Decide.\n---\n" + shipped("tool_mad/judge").partition("\n---\n")[2]
+    assert (kind().edited(), "judge_prompt" in kind().recorded()) == ({}, False)
+    changed = checked_settings(kind, {"judge_prompt": text})
+    assert (changed.edited(), changed.recorded()["judge_prompt"]) == ({"tool_mad/judge": text}, text)
+    with pytest.raises(UserError, match=r"judge_prompt: \{claim\} is missing below the line") as caught:
+        checked_settings(kind, {"judge_prompt": text.replace("{claim}", "")})
+    assert caught.value.kind == "invalid_setting"
+
+
+def test_two_prompts_cannot_have_one_field() -> None:
+    with pytest.raises(ValueError, match="one field"):
+        with_prompts(Settings, {"tool_mad/judge": ["judge"], "tit_for_tat/judge": ["other"]})

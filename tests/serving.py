@@ -1,0 +1,111 @@
+"""A real ``langgraph dev``, as Studio and the API's users meet it: no key, no network, no ``--allow-blocking``."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import StubEndpoint, free_port
+
+ROOT = Path(__file__).parents[1]
+QUIET = {"LANGGRAPH_CLI_NO_ANALYTICS": "1", "LANGGRAPH_NO_VERSION_CHECK": "true"}
+
+
+class Planted:
+    """What leaves a file when it is unpickled."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> Any:
+        return eval, (f"open({str(self.mark)!r}, 'w').close() or {{}}",)
+
+
+def plant(folder: Path) -> Path:
+    """Puts pickles where the server looks for its own; the file that they leave when they are read."""
+    mark = folder / "unpickled"
+    (folder / ".langgraph_api").mkdir()
+    for name in (".langgraph_ops.pckl", ".langgraph_checkpoint.1.pckl", "store.pckl"):
+        (folder / ".langgraph_api" / name).write_bytes(pickle.dumps(Planted(mark)))
+    return mark
+
+
+class Server:
+    """A running server, and the scripted endpoint that it calls."""
+
+    def __init__(self, url: str, folder: Path, stub: StubEndpoint, process: subprocess.Popen[bytes]) -> None:
+        self.url = url
+        self.folder = folder
+        self.stub = stub
+        self.process = process
+
+    def send(self, path: str, body: Any = None, headers: dict[str, str] | None = None, method: str = "") -> bytes:
+        """The body of an answer; a POST where there is a body to send."""
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"content-type": "application/json", "accept": "application/json", **(headers or {})}
+        request = urllib.request.Request(self.url + path, data, headers, method=method or None)
+        with urllib.request.urlopen(request, timeout=240) as reply:
+            content: bytes = reply.read()
+            return content
+
+    def json(self, path: str, body: Any = None) -> Any:
+        """As `send`, read as JSON."""
+        return json.loads(self.send(path, body))
+
+    def refused(self, path: str, body: Any = None, headers: dict[str, str] | None = None, method: str = "") -> Any:
+        """The status and the answer of a request that is refused."""
+        try:
+            self.send(path, body, headers, method)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, json.loads(error.read())
+        raise AssertionError(f"{path} was not refused")
+
+    def log(self) -> str:
+        """What the server has said."""
+        return (self.folder / "log").read_text()
+
+
+def running(command: list[str], folder: Path, port: int, stub: StubEndpoint, **environment: str) -> Iterator[Server]:
+    """Runs a server in a folder until it is no longer needed."""
+    of_run = {"OPENAI_BASE_URL": stub.url, "MOOT_HOME": str(folder / "home"), "MOOT_ALLOWED_ORIGINS": ""}
+    of_run["WIKIPEDIA_BASE_URL"] = f"http://127.0.0.1:{free_port()}"
+    with (
+        (folder / "log").open("w") as sink,
+        subprocess.Popen(
+            [sys.executable, *command], cwd=folder, env=os.environ | of_run | environment, stdout=sink, stderr=sink
+        ) as process,
+    ):
+        server = Server(f"http://127.0.0.1:{port}", folder, stub, process)
+        try:
+            deadline = time.monotonic() + 120
+            while True:
+                assert process.poll() is None, server.log()[-3000:]
+                assert time.monotonic() < deadline, server.log()[-3000:]
+                try:
+                    server.send("/ok")
+                    break
+                except (urllib.error.URLError, ConnectionError):
+                    time.sleep(0.05)
+            yield server
+        finally:
+            process.terminate()
+
+
+def langgraph_dev(folder: Path, stub: StubEndpoint, **environment: str) -> Iterator[Server]:
+    """Runs ``langgraph dev --no-browser --no-reload``, from the virtual environment that the tests run in."""
+    port = free_port()
+    folder.mkdir()
+    plant(folder)
+    (folder / "langgraph.json").write_text((ROOT / "langgraph.json").read_text())
+    command = ["-m", "langgraph_cli", "dev", "--no-browser", "--no-reload", "--port", str(port)]
+    yield from running([*command, "--n-jobs-per-worker", "4"], folder, port, stub, **QUIET, **environment)

@@ -1,0 +1,153 @@
+"""Every example runs as a script, is written from public names, and does what its docstring says."""
+
+from __future__ import annotations
+
+import ast
+import runpy
+import sys
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import ToolMessage
+from moot.retrievers import WorldError
+
+from tests.conftest import StartStub
+
+FOLDER = Path(__file__).parents[1] / "examples"
+FILES = sorted(FOLDER.glob("*.py"))
+STUB = "openai:stub"
+
+
+def example(name: str) -> Any:
+    """An example as a module."""
+    spec: Any = spec_from_file_location(f"examples.{name}", FOLDER / f"{name}.py")
+    module = sys.modules[spec.name] = module_from_spec(spec)  # where LangGraph looks for what annotations name
+    spec.loader.exec_module(module)
+    return module
+
+
+def reply(match: str, times: int | None = None, **fields: Any) -> dict[str, Any]:
+    """A rule: what is said to a prompt that holds these words."""
+    return {"match": match, "fields": fields} | ({"times": times} if times else {})
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_it_runs_as_a_script(file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", [str(file), "fake:1"])
+    runpy.run_path(str(file), run_name="__main__")
+    assert capsys.readouterr().out.strip()
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_it_is_written_from_public_names(file: Path) -> None:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    modules = [a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names]
+    assert not [name for name in modules if name.startswith("moot")]
+    taken = [n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and (n.module or "").startswith("moot")]
+    assert taken
+    for statement in taken:
+        names, module = {alias.name for alias in statement.names}, str(statement.module)
+        if module.startswith("moot.graphs."):
+            assert all(name == "graph" or name.endswith("Settings") for name in names), file
+        else:
+            assert module in ("moot.nodes", "moot.retrievers", "moot.graphs")
+            assert names <= set(import_module(module).__all__)
+
+
+@pytest.mark.parametrize("supported", [[True, True], [True, False]])
+async def test_an_answer_that_does_not_follow_is_held_back(start_stub: StartStub, supported: list[bool]) -> None:
+    verdicts = [{"index": i, "reason": "", "supported": s} for i, s in enumerate(supported)]
+    said = {"match": "Answer in a sentence", "reply": "A constant does. A cylinder did."}
+    stub = start_stub([said, reply("", statements=["A constant does.", "A cylinder did."], verdicts=verdicts)])
+    state = await example("score_a_rag").main(STUB)
+    assert (state["faithfulness"], state["doubts"]) == (sum(supported) / 2, [])
+    assert state["answer"] == ("A constant does. A cylinder did." if all(supported) else None)
+    assert "The kilogram has been defined by the Planck constant" in stub.prompts()[-1]
+
+
+async def test_an_answer_that_cannot_be_scored_is_held_back_too(start_stub: StartStub) -> None:
+    start_stub([{"match": "Answer in a sentence", "reply": "A constant does."}, {"reply": "I cannot say."}])
+    state = await example("score_a_rag").main(STUB)
+    assert (state["answer"], state["faithfulness"]) == (None, None)
+    assert "gave no usable reply as scorer" in state["doubts"][-1]
+
+
+async def test_a_panel_decides_on_what_an_agent_found(start_stub: StartStub) -> None:
+    scores = {"evidence_strength": 6, "argument_validity": 6, "scientific_reliability": 6}
+    judges = [reply("judge of a trial", n, verdict=v, **scores) for v, n in (("SUPPORTED", 2), ("NOT SUPPORTED", 1))]
+    stub = start_stub([{"match": "Say in two sentences", "reply": "It holds, since 2019."}, *judges])
+    state = await example("panel_after_an_agent").main(STUB)
+    assert state["verdict"] == "SUPPORTS"
+    assert state["confidence"] == pytest.approx(0.8 * 2 / 3 + 0.3 * 0.6, abs=1e-6)
+    assert len(state["reasons"]) == 3
+    for prompt in stub.prompts()[1:]:
+        assert "It holds, since 2019." in prompt
+        assert "kept for history's sake" in prompt
+        assert "(no exhibit is shown)" not in prompt
+
+
+async def test_a_panel_that_cannot_be_reached_decides_nothing(start_stub: StartStub) -> None:
+    start_stub([{"match": "Say in two sentences", "reply": "It holds."}, {"status": 400}])
+    with pytest.raises(WorldError, match="No judge could be reached"):
+        await example("panel_after_an_agent").main(STUB)
+
+
+CALLS = reply("have it debated", 1, claim="Saffron is made from roots.")
+"""A rule: the agent calls its tool, once."""
+
+
+async def test_an_agent_has_a_claim_debated(start_stub: StartStub) -> None:
+    said = reply("your `answer`", answer="REFUTES", rationale="It is not.", citations=[])
+    last = {"match": "have it debated", "reply": "No, it is not."}
+    stub = start_stub([CALLS, said, last])
+    *_, told, answer = await example("debate_as_a_tool").main(STUB)
+    assert isinstance(told, ToolMessage)
+    assert told.text == "REFUTES (consensus)"
+    assert told.artifact["claim"] == "Saffron is made from roots."
+    assert answer.text == "No, it is not."
+    assert "REFUTES (consensus)" in stub.prompts()[-1]
+
+
+async def test_an_agent_is_told_why_a_debate_failed(start_stub: StartStub) -> None:
+    start_stub([CALLS, {"match": "your `(answer|query)`", "status": 401}])
+    *_, told, _ = await example("debate_as_a_tool").main(STUB)
+    assert (told.status, told.text[:17]) == ("error", "The debate failed")
+
+
+async def test_the_judge_of_a_service_desk(start_stub: StartStub) -> None:
+    stub = start_stub([reply("your `answer`", answer="refund", rationale="The rules say so.", citations=[])])
+    state = await example("own_keys").main(STUB)
+    assert (state["ruling"], state["grounds"]) == ("refund", "The rules say so.")
+    [call] = stub.calls()
+    assert state["cost"] == call["prompt_chars"] // 4 + call["reply_chars"] // 4 + 2
+    [prompt] = stub.prompts()
+    for shown in (
+        "leaks. I want my money back",
+        "Within 30 days",
+        "A leak can be mended",
+        "refund - the money is paid",
+    ):
+        assert shown in prompt
+
+
+async def test_a_ring_hears_its_neighbours_until_all_agree(start_stub: StartStub) -> None:
+    first = [
+        reply(
+            f'You are "agent-{n}".*Answer on your own',
+            answer=said,
+            rationale=f"Reason {n}.",
+            confidence=0.9,
+            citations=[],
+        )
+        for n, said in enumerate(("SUPPORTS", "REFUTES", "REFUTES", "SUPPORTS"), 1)
+    ]
+    then = reply("You have answered before", answer="SUPPORTS", rationale="So.", confidence=0.9, citations=[])
+    stub = start_stub([*first, then])
+    document = await example("own_debate").main(STUB)
+    outcome = (document["status"], document["answer"], document["stop_reason"], document["rounds"])
+    assert outcome == ("done", "SUPPORTS", "consensus", 2)
+    [heard] = [p for p in stub.prompts() if 'You are "agent-1"' in p and "You have answered before" in p]
+    assert [n for n in (1, 2, 3, 4) if f"Reason {n}." in heard] == [1, 2, 4]

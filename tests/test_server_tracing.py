@@ -1,0 +1,34 @@
+"""What the real LangGraph server sends to LangSmith, where LangChain itself makes the tracer."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.collector import collecting
+from tests.conftest import CLAIM, MODELS, running_stub, says
+from tests.serving import langgraph_dev
+
+KEY = "canary/of+the-server-1234567890"
+
+
+def test_the_server_sends_traces_without_keys(tmp_path: Path) -> None:
+    rules = [says("rag", "SUPPORTS", rationale=f"I know {KEY}."), says("search", "SUPPORTS")]
+    with running_stub(tmp_path / "stub", rules) as stub, collecting() as collector:
+        environment = collector.environment | {"OPENAI_API_KEY": KEY}
+        with contextmanager(langgraph_dev)(tmp_path / "server", stub, **environment) as server:
+            context = {"models": MODELS, "embedder": "openai:stub-embedding", "scoring": "consensus_only"}
+            run = {"assistant_id": "tool_mad", "input": {"claim": f"{CLAIM} {KEY}"}, "context": context}
+            config = {"tags": [KEY]}
+            document = server.json("/runs/wait", run | {"metadata": {"who": KEY}, "config": config})
+            assert (document["status"], document["turns"][0]["rationale"]) == ("done", f"I know {KEY}.")
+            collector.wait_for(lambda: all(run.get("end_time") for run in collector.runs.values()))
+            assert "BlockingError" not in server.log()
+    assert not any(KEY.encode() in sent for sent in collector.raw)
+    [root] = (run for run in collector.runs.values() if run.get("parent_run_id") is None)
+    assert (root["name"], set(root["tags"])) == ("Tool-MAD", {"tool_mad", "[OPENAI_API_KEY]"})
+    assert root["extra"]["metadata"]["who"] == "[OPENAI_API_KEY]"
+    calls = [run["name"] for run in collector.runs.values() if run["run_type"] == "llm"]
+    assert sorted(calls) == sorted(
+        f"{agent}: {node}, round 1" for agent in ("rag", "search") for node in ("formulate_query", "respond")
+    )

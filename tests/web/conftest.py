@@ -1,0 +1,143 @@
+"""A real server (``moot serve``) on the scripted endpoint, and a real browser where there is one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.conftest import free_port, running_stub, says, supports
+from tests.web.documents import CLAIM, PAYLOADS
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+REFUSED = "addEventListener('securitypolicyviolation', (event) => { top.refused = event.violatedDirective; })"
+MARKUP = " ".join(PAYLOADS[::9])
+
+
+@dataclass
+class Served:
+    """A running server, and the folder that it keeps debates in."""
+
+    url: str
+    home: Path
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The server, whose models write markup."""
+    folder = tmp_path_factory.mktemp("served")
+    said: Any = {"rationale": MARKUP, "query": MARKUP}
+    rules: list[dict[str, Any]] = [says("rag", "SUPPORTS", **said), says("search", "SUPPORTS", **said)]
+    rules += [says("judge", "SUPPORTS")]
+    rules += [{"model": "slow", "match": "your `answer`", "delay_ms": 1500}, *supports([True, True], CLAIM)]
+    with running_stub(folder / "stub", rules) as stub:
+        yield from serve(folder, stub.url)
+
+
+def serve(folder: Path, endpoint: str) -> Iterator[Served]:
+    """Runs the server until it is no longer needed."""
+    port, home = free_port(), folder / "home"
+    command = [sys.executable, "-c", "from moot.cli.main import run; run()", "serve", "--port", str(port)]
+    environment = os.environ | {"MOOT_HOME": str(home), "OPENAI_BASE_URL": endpoint}
+    with (
+        (folder / "log").open("w") as log,
+        subprocess.Popen(command, env=environment, stdout=log, stderr=log) as process,
+    ):
+        try:
+            wait_for(f"http://127.0.0.1:{port}/ok", process, folder / "log")
+            yield Served(f"http://127.0.0.1:{port}", home)
+        finally:
+            process.terminate()
+
+
+def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Waits until a server answers."""
+    deadline = time.monotonic() + 90
+    while True:
+        assert process.poll() is None, log.read_text()[-3000:]
+        assert time.monotonic() < deadline, log.read_text()[-3000:]
+        try:
+            with urllib.request.urlopen(url):
+                return
+        except (urllib.error.URLError, ConnectionError):
+            time.sleep(0.1)
+
+
+class Wire:
+    """What lies between a browser and the server, and can be cut and mended."""
+
+    def __init__(self, target: int) -> None:
+        self.target = target
+        self.open: set[asyncio.StreamWriter] = set()
+        self.port = free_port()
+
+    async def mend(self) -> None:
+        """Lets connections through."""
+        self.server = await asyncio.start_server(self.carry, "127.0.0.1", self.port)
+
+    async def cut(self) -> None:
+        """Breaks every connection, and takes no new one."""
+        self.server.close()
+        for writer in self.open:
+            writer.close()
+
+    async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Carries bytes both ways until either side ends."""
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self.target)
+        ends = {writer, far_writer}
+        self.open |= ends
+        await asyncio.gather(pump(reader, far_writer), pump(far_reader, writer))
+        self.open -= ends
+
+
+async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Carries bytes one way."""
+    with contextlib.suppress(OSError):
+        while content := await reader.read(65536):
+            writer.write(content)
+            await writer.drain()
+    writer.close()
+
+
+@pytest.fixture
+async def wire(served: Served) -> AsyncIterator[Wire]:
+    """A wire to the server."""
+    wire = Wire(int(served.url.rpartition(":")[2]))
+    await wire.mend()
+    yield wire
+    await wire.cut()
+
+
+@pytest.fixture
+async def page(served: Served) -> AsyncIterator[Page]:
+    """A page of a browser; at the end nothing has run that is not ours, and nothing has gone wrong in it."""
+    playwright = pytest.importorskip("playwright.async_api", reason="needs the package playwright")
+    if CHROMIUM is None:
+        pytest.skip("needs chromium")
+    faults: list[str] = []
+    async with playwright.async_playwright() as driver:
+        browser = await driver.chromium.launch(executable_path=CHROMIUM)
+        page = await browser.new_page(base_url=served.url, viewport={"width": 1280, "height": 900})
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("dialog", lambda dialog: faults.append(dialog.message))
+        page.set_default_timeout(60_000)
+        await page.add_init_script(REFUSED)
+        yield page
+        ran = await page.evaluate("[window.ran, window.refused].map(String)")
+        await browser.close()
+    assert (ran, faults) == (["undefined", "undefined"], [])

@@ -1,0 +1,121 @@
+"""Result documents for the page: a real one, and what is put into it."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from typing import Any
+
+from moot.graphs import load_graph
+from moot.nodes.quotes import check_citations
+from moot.nodes.replies import Quote
+from moot.retrievers.evidence import Evidence, make_evidence
+
+Document = dict[str, Any]
+CLAIM = "The platypus is a mammal that lays eggs."
+LEXICAL = [{"name": "rag", "retriever": "bm25"}, {"name": "search", "retriever": "bm25"}]
+SETTINGS: dict[str, dict[str, Any]] = {
+    "tool_mad": {"max_rounds": 1, "scoring": "consensus_only", "debaters": LEXICAL},
+    "proclaim": {"max_rounds": 2, "sources": ["bm25"], "judges": 1, "progressive_retrieval": False},
+    "cortex_debate": {"max_rounds": 2, "evaluation": "peer"},
+    "madke": {"max_rounds": 1, "sources": ["bm25"], "fallback": []},
+    "chain_of_thought": {},
+}
+"""What needs no encoder."""
+
+ACTIONS = (
+    "<script>{}</script>",
+    "<img src=x onerror={}>",
+    "<svg onload={}>",
+    "<svg><script>{}</script></svg>",
+    "<iframe srcdoc='<script>parent.{}</script>'></iframe>",
+    "<iframe src='javascript:parent.{}'></iframe>",
+    "<body onload={}>",
+    "<details open ontoggle={}>",
+    "<input autofocus onfocus={}>",
+    "<video><source onerror={}></video>",
+    "<audio src onerror={}>",
+    "<math href='javascript:{}'>x</math>",
+    "<a href='javascript:{}'>x</a>",
+    "[x](javascript:{})",
+    "![x](x 'y\" onerror={} z=\"')",
+    "<javascript:{}>",
+    "javascript:{}",
+    "JaVaScRiPt:{}",
+    "java\tscript:{}",
+    "\x01javascript:{}",
+    "data:text/html,<script>{}</script>",
+    "vbscript:{}",
+    "https://x.test/\"onmouseover={} x='",
+    "{{{{constructor.constructor('{}')()}}}}",
+    "<object data='javascript:{}'></object>",
+)
+ENDS = ("", '">', "'>", "</p></style></title></script>-->")
+PAYLOADS = [end + action.format("top.ran=1") for end, action in itertools.product(ENDS, ACTIONS)]
+"""100 texts that would set ``ran`` of the page if anything read them as more than text."""
+
+
+HELD: dict[str, Document] = {}
+
+
+async def a_debate(graph: str = "tool_mad") -> Document:
+    """A debate of the sampling model that needs no endpoint, held once; its document's keys alone."""
+    if graph not in HELD:
+        system = load_graph(graph)
+        context = system.settings(model="fake:3", **SETTINGS[graph])
+        document: Document = await system.graph.ainvoke({"claim": CLAIM}, context=context)
+        HELD[graph] = {key: document[key] for key in system.graph.output_schema.__annotations__}
+    return copy.deepcopy(HELD[graph])
+
+
+def with_evidence(document: Document, count: int) -> Document:
+    """A debate with so much more evidence, the first piece of which is quoted word for word."""
+    document = copy.deepcopy(document)
+    pieces = [
+        piece(f"🦆 Platypuses lay eggs 🥚, as echidnas do. Piece {number}.", f"Title {number}")
+        for number in range(count)
+    ]
+    document["evidence"] = [*pieces, *document["evidence"]]
+    turn = next(turn for turn in document["turns"] if turn["step"] == "respond")
+    quote = Quote(evidence_id=pieces[0]["id"], quote="lay eggs 🥚, as echidnas")
+    turn["citations"] = [*check_citations([quote], pieces, [pieces[0]["id"]]), *turn["citations"]]
+    turn["evidence_ids"] = [pieces[0]["id"], *turn["evidence_ids"]]
+    return document
+
+
+def piece(text: str, title: str) -> Evidence:
+    """A piece of evidence, found by a debater's query."""
+    made = make_evidence(text=text, title=title, source="tests", query=title, score=None, retriever="tests")
+    made["retrievals"][0] |= {"agent": "rag", "round": 1}
+    return made
+
+
+def full_of(document: Document, payloads: list[str]) -> Document:
+    """A debate in which what models, sources and people wrote are payloads, each at least once."""
+    document = copy.deepcopy(document)
+    texts = itertools.cycle(payloads)
+    document["evidence"] = [
+        {**piece(f"{number}{one}", one), **dict.fromkeys(("title", "text", "url", "source", "published"), one)}
+        for number, one in enumerate(payloads)
+    ]
+    for one in document["evidence"]:
+        one["summary_of"] = one["text"]
+    ids = [one["id"] for one in document["evidence"]]
+    document["claim"] = "".join(payloads)[:4000]
+    for turn in document["turns"]:
+        said = {key: next(texts) for key in ("query", "rationale", "thought", "comment", "summary", "argument", "gap")}
+        turn |= said | {"evidence_ids": ids, "answer": next(texts), "premises": [next(texts)], "reason": next(texts)}
+        turn["confidence"] = 5.0
+        turn["tool"], turn["reviewed"], turn["preferred"], turn["outcome"] = (next(texts) for _ in range(4))
+        quotes = [Quote(evidence_id=id, quote=one) for one in payloads[:30] for id in (one, ids[0])]
+        turn["citations"] = check_citations(quotes, document["evidence"], ids)
+    document["warnings"] = [{"kind": one, "where": one, "detail": one} for one in payloads]
+    document["corpora"] = [
+        {"agent": one, "requested": one, "retriever": one, "passages": None, "encoder": None} for one in payloads
+    ]
+    document["models"] = {one: {"model": one, "reported": [one]} for one in payloads}
+    document["settings"]["embedder"] = payloads[0]
+    document["answer"] = document["raw_verdict"] = payloads[1]
+    document["votes"] = [{"agent": one, "answer": one, "group": 0} for one in payloads]
+    document["moot_version"] = payloads[2]
+    return document

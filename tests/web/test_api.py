@@ -1,0 +1,201 @@
+"""The LangGraph API with its own clients: streams, threads, background runs, other people's graphs, MCP, chats."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from langgraph.graph import END, START, StateGraph
+from langgraph.pregel.remote import RemoteGraph
+from langgraph_sdk import get_client
+from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.errors import ConflictError
+from mcp import Client
+from moot.cli.main import app
+from moot.graphs.presets import PRESETS
+from moot.web.assistants import create_assistants
+from typer.testing import CliRunner
+from typing_extensions import TypedDict
+
+from tests.conftest import CLAIM
+from tests.serving import Server
+
+ASKED: dict[str, Any] = {"claim": CLAIM}
+FAKE: dict[str, Any] = {"model": "fake:1"}
+SLOW: dict[str, Any] = {"model": "openai:stub-slow", "attempts": 1}
+GRAPH = "standard_prompting"
+
+
+@pytest.fixture
+async def client(server: Server) -> AsyncIterator[LangGraphClient]:
+    async with get_client(url=server.url, api_key=None) as client:
+        yield client
+
+
+async def test_a_stream_of_updates_progress_and_tokens(server: Server, client: LangGraphClient) -> None:
+    parts: dict[str, list[Any]] = {}
+    modes: Any = ["updates", "custom", "messages-tuple", "values"]
+    settings: dict[str, Any] = {"model": "openai:stub", "agents": 2, "max_rounds": 1}
+    stream = client.runs.stream(None, "society_of_minds", input=ASKED, context=settings, stream_mode=modes)
+    async for part in stream:
+        parts.setdefault(part.event, []).append(part.data)
+    assert [*parts["updates"][0], *parts["updates"][-1]] == ["open", "close"]
+    begun, ended = ([e for e in parts["custom"] if e["event"] == event] for event in ("begin", "step"))
+    assert [(e["node"], e["agent"], e["round"]) for e in begun if e["node"] == "answer"] == [
+        ("answer", "agent-1", 1),
+        ("answer", "agent-2", 1),
+    ]
+    assert sorted(map(place, begun)) == sorted(map(place, ended))
+    document = parts["values"][-1]
+    assert sum(e["calls"] for e in ended) == document["usage"]["calls"] == 2
+    counted = document["usage"]["prompt_tokens"] + document["usage"]["completion_tokens"]
+    assert sum(e["tokens"] for e in ended) == counted > 0  # a streamed reply is counted, too
+    tokens = [message for message, about in parts["messages"] if about["langgraph_node"] == "answer"]
+    assert {message["type"] for message in tokens} == {"AIMessageChunk"}
+    assert document["answer"] in "".join(message["content"] for message in tokens)
+
+
+def place(event: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(str(event[key]) for key in ("node", "agent", "round", "phase"))
+
+
+async def test_progress_of_steps_within_steps(client: LangGraphClient) -> None:
+    debaters = [{"name": name, "retriever": None} for name in ("one", "two")]
+    context: dict[str, Any] = FAKE | {"debaters": debaters, "max_rounds": 1, "scoring": "all_rounds"}
+    stream = client.runs.stream(
+        None, "tool_mad", input=ASKED, context=context, stream_mode="custom", stream_subgraphs=True
+    )
+    nodes = {(part.data["node"], part.data["agent"]) async for part in stream if part.event.startswith("custom")}
+    assert {("respond", "one"), ("respond", "two"), ("judge", None), ("close", None)} <= nodes
+
+
+async def test_a_run_in_the_background(client: LangGraphClient) -> None:
+    thread = (await client.threads.create())["thread_id"]
+    run = await client.runs.create(thread, GRAPH, input=ASKED, context=FAKE)
+    document: Any = await client.runs.join(thread, run["run_id"])
+    assert (document["status"], (await client.runs.get(thread, run["run_id"]))["status"]) == ("done", "success")
+    history = await client.threads.get_history(thread, limit=20)
+    assert [state["next"] for state in history][::-1] == [
+        ["__start__"],
+        ["open"],
+        ["answer"],
+        ["conclude"],
+        ["close"],
+        [],
+    ]
+    values: Any = (await client.threads.get_state(thread))["values"]
+    assert values["answer"] == document["answer"]
+
+
+async def test_a_run_that_is_cancelled(server: Server, client: LangGraphClient) -> None:
+    thread = (await client.threads.create())["thread_id"]
+    run = await client.runs.create(thread, GRAPH, input=ASKED, context=SLOW, stream_mode="custom")
+    async for part in client.runs.join_stream(thread, run["run_id"], stream_mode="custom"):
+        if part.data.get("node") == "answer":
+            break
+    await client.runs.cancel(thread, run["run_id"], wait=True)
+    assert (await client.runs.get(thread, run["run_id"]))["status"] == "interrupted"
+    document: Any = await client.runs.wait(thread, GRAPH, input=ASKED, context=FAKE)
+    assert (document["status"], document["settings"]["model"]) == ("done", "fake:1")
+
+
+@pytest.mark.parametrize(("strategy", "left"), [("interrupt", ["interrupted", "success"]), ("rollback", ["success"])])
+async def test_a_second_run_takes_the_place_of_the_first(
+    client: LangGraphClient, strategy: Any, left: list[str]
+) -> None:
+    thread = (await client.threads.create())["thread_id"]
+    await client.runs.create(thread, GRAPH, input=ASKED, context=SLOW)
+    with pytest.raises(ConflictError):
+        await client.runs.create(thread, GRAPH, input=ASKED, context=FAKE, multitask_strategy="reject")
+    document: Any = await client.runs.wait(thread, GRAPH, input=ASKED, context=FAKE, multitask_strategy=strategy)
+    assert (document["status"], document["claim"], document["calls"][0]["model"]) == ("done", CLAIM, "fake:1")
+    assert sorted(run["status"] for run in await client.runs.list(thread)) == left
+
+
+async def test_a_second_run_waits_for_the_first(client: LangGraphClient) -> None:
+    thread = (await client.threads.create())["thread_id"]
+    first = await client.runs.create(thread, GRAPH, input={"claim": "A."}, context=FAKE)
+    second: Any = await client.runs.wait(
+        thread, GRAPH, input={"claim": "B."}, context=FAKE, multitask_strategy="enqueue"
+    )
+    assert (second["claim"], (await client.runs.get(thread, first["run_id"]))["status"]) == ("B.", "success")
+
+
+class Report(TypedDict, total=False):
+    """The state of somebody else's graph."""
+
+    claim: str
+    answer: str | None
+    status: str
+    settings: dict[str, Any]
+
+
+async def test_a_remote_graph_as_a_client_and_as_a_node(server: Server, client: LangGraphClient) -> None:
+    remote = RemoteGraph(GRAPH, url=server.url, client=client)
+    document: Any = await remote.ainvoke(ASKED, context=FAKE)
+    assert (document["status"], document["settings"]["model"]) == ("done", "fake:1")
+    assert {"open", "answer", "conclude", "close"} <= {*(await remote.aget_graph(xray=True)).nodes}
+    mine = await client.assistants.create(GRAPH, context={"model": "fake:2"})
+    graph = StateGraph(Report)
+    graph.add_node("debate", RemoteGraph(mine["assistant_id"], url=server.url, client=client))
+    graph.add_edge(START, "debate")
+    graph.add_edge("debate", END)
+    report = await graph.compile().ainvoke({"claim": CLAIM})
+    assert (report["claim"], report["status"], report["settings"]["model"]) == (CLAIM, "done", "fake:2")
+
+
+async def test_graphs_and_assistants_are_tools_of_an_mcp_client(server: Server, client: LangGraphClient) -> None:
+    await client.assistants.create(GRAPH, name="quick check", description="A quick check.", context=FAKE)
+    async with Client(f"{server.url}/mcp") as session:
+        tools = {tool.name: tool for tool in (await session.list_tools()).tools}
+        assert {"Tool-MAD", "PROClaim", "quick_check"} <= set(tools)
+        for tool in tools.values():
+            assert tool.description
+            assert next(iter(tool.input_schema["properties"])) == "claim"
+            assert all(field.get("description") for field in tool.input_schema["properties"].values())
+        found = await session.call_tool("quick_check", ASKED)
+        failed = await session.call_tool("quick_check", {"claim": " "})
+    assert not found.is_error
+    assert "'status': 'done'" in found.content[0].text  # type: ignore[union-attr]
+    assert "The claim is empty." in failed.content[0].text  # type: ignore[union-attr]
+
+
+async def test_a_chat_on_a_thread(server: Server, client: LangGraphClient) -> None:
+    thread = (await client.threads.create())["thread_id"]
+    for number, claim in enumerate((CLAIM, "Bees make honey."), 1):
+        said: dict[str, Any] = {"messages": [{"role": "user", "content": claim}]}
+        document: Any = await client.runs.wait(thread, GRAPH, input=said, context=FAKE)
+        assert (document["claim"], len(document["messages"])) == (claim, 2 * number)
+        assert document["messages"][-1]["type"] == "ai"
+        assert document["answer"] in document["messages"][-1]["content"]
+    [mine] = await client.assistants.search(graph_id=GRAPH, metadata={"created_by": "system"})
+    parts = [{"kind": "text", "text": CLAIM}]
+    message = {"role": "user", "parts": parts, "messageId": "1"}
+    asked = {"jsonrpc": "2.0", "id": "1", "method": "message/send", "params": {"message": message}}
+    await client.assistants.update(mine["assistant_id"], context=FAKE)
+    answer = server.json(f"/a2a/{mine['assistant_id']}", asked)  # another agent asks
+    await client.assistants.update(mine["assistant_id"], context={})
+    assert answer["result"]["history"][-1]["parts"][0]["text"] == said_by(answer)
+
+
+def said_by(answer: dict[str, Any]) -> str:
+    return str(answer["result"]["artifacts"][0]["parts"][0]["text"])
+
+
+async def test_presets_are_assistants(server: Server, client: LangGraphClient) -> None:
+    made = ["fast", "paper", "thorough", "offline"]
+    assert create_assistants(server.url) == dict.fromkeys(made, "created")
+    [fast] = await client.assistants.search(name="fast")
+    await client.assistants.update(fast["assistant_id"], context={"max_rounds": 1})
+    done = CliRunner().invoke(app, ["assistants", "--url", server.url])
+    assert done.stdout == "fast: updated\npaper: unchanged\nthorough: unchanged\noffline: unchanged\n"
+    [fast] = await client.assistants.search(name="fast")
+    assert (fast["context"], fast["description"]) == (PRESETS["fast"].settings, PRESETS["fast"].about)
+    document: Any = await client.runs.wait(None, fast["assistant_id"], input=ASKED, context=FAKE)
+    assert (document["status"], document["settings"]["scoring"]) == ("done", "consensus_only")
+
+
+def test_no_server_to_create_assistants_on() -> None:
+    done = CliRunner().invoke(app, ["assistants", "--url", "http://127.0.0.1:1"])
+    assert "Start one with: moot serve" in str(done.exception)

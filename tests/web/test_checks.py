@@ -1,0 +1,65 @@
+"""What a graph does not take is refused with 422 and a sentence, wherever it is named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from moot.prompts import shipped
+
+from tests.conftest import CLAIM
+from tests.serving import Server
+
+RUN = {"assistant_id": "standard_prompting", "input": {"claim": CLAIM}}
+FEW: dict[str, Any] = {"model": "fake:1"}
+
+
+@pytest.mark.parametrize("path", ["/runs", "/runs/wait", "/runs/stream", "/runs/crons"])
+def test_settings_of_runs(server: Server, path: str) -> None:
+    crons = {"schedule": "0 0 * * *"} if path == "/runs/crons" else {}
+    for context, said in (
+        ({"rounds": 3}, "There is no setting 'rounds'; known are answer_prompt, attempts,"),
+        ({"attempts": 0}, "attempts: Input should be greater than or equal to 1 (given: 0)"),
+        ({"model": "gpt-4o"}, "name a model as provider:name"),
+        ({"answer_prompt": "{oracle}\n---\n" + shipped("standard_prompting/answer")}, "nothing to put for {oracle}"),
+    ):
+        status, answer = server.refused(path, RUN | crons | {"context": context})
+        assert (status, answer["kind"]) == (422, "invalid_setting")
+        assert said in answer["detail"]
+    assert server.refused(path, RUN | crons | {"config": {"configurable": {"attempts": 0}}})[0] == 422
+    assert server.refused(path, RUN | crons | {"input": "claim"})[1]["kind"] == "invalid_claim"
+
+
+def test_several_runs_and_runs_on_threads(server: Server) -> None:
+    assert server.refused("/runs/batch", [RUN | {"context": FEW}, RUN | {"context": {"rounds": 3}}])[0] == 422
+    thread = server.json("/threads", {})["thread_id"]
+    assert server.refused(f"/threads/{thread}/runs/wait", RUN | {"context": {"rounds": 3}})[0] == 422
+    assert server.refused(f"/threads/{thread}/commands", {"id": 1, "method": "run.start", "params": RUN | {"input": 5}})
+    assert server.json(f"/threads/{thread}/history", {"limit": 10}) == []
+
+
+def test_a_run_without_input(server: Server) -> None:
+    status, answer = server.refused("/runs/wait", RUN | {"input": None})
+    assert (status, answer["detail"]) == (422, 'The input is an object: {"claim": "The claim to check."}')
+
+
+def test_settings_of_assistants_and_of_runs_over_them(server: Server) -> None:
+    agents = [{"name": "one"}, {"name": "two"}]
+    made = {"graph_id": "society_of_minds", "context": FEW | {"agents": agents, "max_rounds": 1}}
+    assert server.refused("/assistants", made | {"context": {"max_rounds": 0}})[0] == 422
+    mine = server.json("/assistants", made)["assistant_id"]
+    assert server.refused(f"/assistants/{mine}", {"context": {"rounds": 3}}, method="PATCH")[0] == 422
+    run = RUN | {"assistant_id": mine}
+    # `one` is a role of this assistant alone.
+    assert server.json("/runs/wait", run | {"context": {"models": {"one": "fake:2"}}})["status"] == "done"
+    refused = server.refused("/runs/wait", run | {"context": {"models": {"agent-1": "fake:2"}}})
+    assert "there is no role 'agent-1'" in refused[1]["detail"]
+
+
+@pytest.mark.parametrize(
+    "body", ["no object", [1], [[]], {"params": 5}, {"assistant_id": 5, "input": {}, "context": {"k": 1}}]
+)
+def test_what_is_not_ours_to_check_is_the_server_s_to_refuse(server: Server, body: Any) -> None:
+    status, answer = server.refused("/runs/wait", body)
+    assert status == 422
+    assert "kind" not in answer

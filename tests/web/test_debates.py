@@ -1,0 +1,113 @@
+"""Past debates on disk: kept, listed, opened, deleted, taken in; nothing else of the disk can be reached."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moot.retrievers.errors import UserError
+from moot.web import debates
+
+from tests.web.documents import Document, a_debate, with_evidence
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home without debates."""
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path))
+    return tmp_path
+
+
+def dated(document: Document, second: int) -> Document:
+    return {**document, "started_at": f"2026-01-01T00:00:{second:02}+01:00"}
+
+
+async def test_kept_once_listed_newest_first_deleted(own_home: Path) -> None:
+    document = await a_debate()
+    ids = [debates.save(dated(document, second)) for second in (1, 3, 2)]
+    assert debates.save(dated(document, 3)) == ids[1]  # a page that is loaded again keeps no second copy
+    assert debates.save({**dated(document, 3), "claim": "Another."}) != ids[1]
+    assert ids[0].startswith("20251231T230001-")
+    entries, total = debates.listed()
+    assert total == 4
+    assert [entry["started_at"][17:19] for entry in entries] == ["03", "03", "02", "01"]
+    assert debates.load(ids[2]) == dated(document, 2)
+    assert [path.suffix for path in (own_home / "debates").iterdir()] == [".json"] * 4
+    debates.delete(ids[2])
+    with pytest.raises(UserError, match="no such debate"):
+        debates.load(ids[2])
+
+
+async def test_pages_and_a_damaged_file(own_home: Path) -> None:
+    document = await a_debate()
+    for second in range(debates.A_PAGE + 1):
+        last = debates.save(dated(document, second))
+    (own_home / "debates" / f"{last}.json").write_text('{"claim": 1')
+    first, total = debates.listed()
+    assert (len(first), total, len(debates.listed(2)[0]), debates.listed(3)[0]) == (debates.A_PAGE, 21, 1, [])
+    assert first[0] == {"id": last, "fault": "Its file is damaged."}
+    with pytest.raises(UserError, match="no valid JSON"):
+        debates.load(last)
+
+
+MOMENT = "20260101T000000-"
+
+
+@pytest.mark.parametrize(
+    "id",
+    [
+        *("../secret", "..", "", "*", "/etc/passwd", "\0", MOMENT + "0" * 31, MOMENT + "A" * 32),
+        *(MOMENT + "0" * 32 + end for end in ("\n", "/../../secret", "0")),
+    ],
+)
+def test_only_ids_reach_the_disk(own_home: Path, id: str) -> None:
+    (own_home / "debates").mkdir()
+    (own_home / "secret.json").write_text("{}")
+    for reach in (debates.load, debates.delete, debates.path_of):
+        with pytest.raises(UserError, match="no such debate"):
+            reach(id)
+    assert (own_home / "secret.json").exists()
+
+
+def changed(change: Callable[[Document], Any]) -> Callable[[Document], bytes]:
+    def made(document: Document) -> bytes:
+        change(document)
+        return json.dumps(document).encode()
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda d: b"[1", "no valid JSON"),
+        (lambda d: b"\xff", "no valid JSON"),
+        (lambda d: b"[" * 100_000, "no valid JSON"),
+        (lambda d: b"{}", "schema_version: Field required"),
+        (lambda d: b" " * (debates.LARGEST + 1), "more than 32 MiB"),
+        (changed(lambda d: d.update(turns=1)), "turns: Input should be a valid list"),
+        (changed(lambda d: d.update(seconds=float("nan"))), "not JSON compliant"),
+        (changed(lambda d: d["metrics"].update(x="\ud800")), "surrogates not allowed"),
+        (changed(lambda d: d.update(started_at="yesterday")), "Invalid isoformat"),
+        (changed(lambda d: d.update(graph="../tool_mad")), "There is no graph"),
+        (changed(lambda d: d["settings"].update(color=1)), "There is no setting 'color'"),
+        (changed(lambda d: d["turns"][0]["citations"][0].update(start=1)), "a quote verified that does not stand in"),
+        (changed(lambda d: d["turns"][0]["citations"][0].update(quote="fly")), "a quote verified that does not stand"),
+    ],
+)
+async def test_what_is_no_document_is_not_taken(make: Callable[[Document], bytes], said: str) -> None:
+    document = with_evidence(await a_debate(), 1)
+    assert debates.imported(json.dumps(document).encode()) == document
+    with pytest.raises(UserError, match=said) as caught:
+        debates.imported(make(copy.deepcopy(document)))
+    assert caught.value.kind in ("invalid_file", "invalid_setting", "unknown_graph")
+
+
+async def test_a_home_that_cannot_be_written(own_home: Path) -> None:
+    (own_home / "debates").write_text("a file")
+    with pytest.raises(UserError, match="Set MOOT_HOME"):
+        debates.save(await a_debate())

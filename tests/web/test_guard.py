@@ -1,0 +1,125 @@
+"""Other websites are refused, on every route of a real server; programs and the server's own pages are not."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from moot.web.guard import is_known, refusal
+from starlette.datastructures import Headers
+
+from tests.serving import Server
+
+HERE = "localhost:2024"
+STUDIO = "https://smith.langchain.com"
+FETCH = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "cors", "sec-fetch-dest": "empty"}
+LINK = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+
+
+def answer(headers: dict[str, str], method: str = "GET", path: str = "/moot") -> str:
+    return refusal(Headers({"host": HERE, **headers}), method, path, {"moot.lan"}, {STUDIO})
+
+
+@pytest.mark.parametrize(
+    ("headers", "method", "path"),
+    [
+        ({}, "POST", "/runs"),  # curl, an SDK
+        ({"host": "127.0.0.1:2024"}, "GET", "/ok"),
+        ({"host": "[::1]:2024"}, "GET", "/ok"),
+        ({"host": "MOOT.lan"}, "GET", "/ok"),
+        ({"origin": f"http://{HERE}", "sec-fetch-site": "same-origin"}, "POST", "/runs"),
+        ({"origin": STUDIO, **FETCH}, "OPTIONS", "/runs"),
+        ({"sec-fetch-site": "none"}, "GET", "/moot"),
+        (LINK, "GET", "/moot/debates/1"),
+    ],
+)
+def test_who_is_answered(headers: dict[str, str], method: str, path: str) -> None:
+    assert answer(headers, method, path) == ""
+
+
+@pytest.mark.parametrize(
+    ("headers", "method", "path", "said"),
+    [
+        ({"host": "evil.example"}, "GET", "/ok", "not known as 'evil.example'"),  # DNS rebinding
+        ({"host": "localhost.evil.example:2024"}, "GET", "/ok", "not known"),
+        ({"host": "localhost@evil.example"}, "GET", "/ok", "not known"),
+        ({"host": ""}, "GET", "/ok", "not known"),
+        ({"origin": "https://evil.example"}, "POST", "/runs", "name https://evil.example in MOOT_ALLOWED_ORIGINS"),
+        ({"origin": "null"}, "POST", "/runs", "no other website"),  # a sandboxed frame, a file
+        ({"origin": "http://localhost:3000"}, "POST", "/runs", "no other website"),
+        ({"origin": f"{STUDIO}.evil.example"}, "POST", "/runs", "no other website"),
+        (FETCH, "GET", "/threads", "no other website"),  # an image, a script
+        ({**FETCH, "sec-fetch-site": "same-site"}, "GET", "/threads", "no other website"),
+        (LINK, "GET", "/runs", "no other website"),
+        (LINK, "POST", "/moot", "no other website"),
+        ({**LINK, "sec-fetch-dest": "iframe"}, "GET", "/moot", "no other website"),
+    ],
+)
+def test_who_is_refused(headers: dict[str, str], method: str, path: str, said: str) -> None:
+    assert said in answer(headers, method, path)
+
+
+def test_two_hosts_are_none() -> None:
+    headers = Headers(raw=[(b"host", HERE.encode()), (b"host", b"evil.example")])
+    assert "not known" in refusal(headers, "GET", "/ok", (), ())
+
+
+@given(st.text(max_size=40))
+def test_no_other_name_is_this_machine_s(host: str) -> None:
+    name = urlsplit(f"//{host}").hostname if host.isascii() and "[" not in host and "]" not in host else None
+    assert not is_known(host, ()) or name == "localhost" or str(name).startswith("127.")
+
+
+@given(st.from_regex(r"https?://[a-z0-9.-]{1,40}(:[0-9]{1,5})?", fullmatch=True))
+def test_no_other_origin_is_answered(origin: str) -> None:
+    assert answer({"origin": origin}) or origin in (f"http://{HERE}", f"https://{HERE}")
+
+
+ROUTES: list[tuple[str, str, Any]] = [
+    ("GET", "/ok", None),
+    ("GET", "/docs", None),
+    ("GET", "/openapi.json", None),
+    ("POST", "/threads", {}),
+    ("POST", "/threads/search", {}),
+    ("POST", "/runs/wait", {"assistant_id": "rag", "input": {"claim": "A."}}),
+    ("POST", "/runs/stream", {"assistant_id": "rag", "input": {"claim": "A."}}),
+    ("POST", "/assistants/search", {}),
+    ("PUT", "/store/items", {"namespace": ["a"], "key": "b", "value": {}}),
+    ("POST", "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}),
+    ("POST", "/a2a/rag", {}),
+    ("GET", "/moot", None),
+    ("GET", "/nowhere", None),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), ROUTES)
+def test_every_route_of_a_server_refuses_other_websites(server: Server, method: str, path: str, body: Any) -> None:
+    evil = {"origin": "https://evil.example"}
+    for status, said in (
+        server.refused(path, body, evil, method),
+        server.refused(path, None, {**evil, "access-control-request-method": method}, "OPTIONS"),
+        server.refused(path, body, {"host": "evil.example"}, method),
+    ):
+        assert status == 403
+        assert "evil.example" in said["detail"]
+
+
+def test_a_socket_that_another_website_opens_is_refused(server: Server) -> None:
+    place = urlsplit(server.url)
+    lines = ["GET /threads/1/stream HTTP/1.1", f"Host: {place.netloc}", "Upgrade: websocket", "Connection: Upgrade"]
+    lines += [
+        "Sec-WebSocket-Version: 13",
+        "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
+        "Origin: https://evil.example",
+    ]
+    with socket.create_connection((str(place.hostname), place.port or 80)) as raw:
+        raw.sendall("\r\n".join([*lines, "", ""]).encode())
+        assert raw.recv(100).startswith(b"HTTP/1.1 403")
+
+
+def test_the_server_s_own_pages_are_answered(server: Server) -> None:
+    assert server.send("/threads/search", {}, {"origin": server.url, "sec-fetch-site": "same-origin"})

@@ -1,0 +1,128 @@
+"""The page's routes without a browser: what they answer, under which policy, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moot.graphs import DESCRIPTIONS
+from moot.nodes.state import VerdictOutput
+from moot.web import debates, pages
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from tests.web.documents import a_debate
+
+THREAD = "01a200c3-1f9c-7796-acfd-edbddb149c86"
+
+
+@pytest.fixture
+def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TestClient:
+    """The routes, with a home of their own."""
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path))
+    return TestClient(Starlette(routes=pages.ROUTES))
+
+
+def test_every_answer_has_the_policy(client: TestClient) -> None:
+    paths = ["/moot", "/moot/debates", "/moot/debates/x", "/moot/static/page.js", "/moot/static/none.js"]
+    paths += ["/moot/api/debates", "/moot/api/debates/x", "/moot/api/debates/x/html", "/moot/api/debates?page=x"]
+    for path in paths:
+        answer = client.get(path)
+        assert answer.status_code in (200, 404, 422), path
+        assert "default-src 'none'; script-src 'self'; style-src 'self'" in answer.headers["content-security-policy"]
+        assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_the_page_loads_nothing_from_elsewhere(client: TestClient) -> None:
+    for name, (content, _) in pages.STATIC.items():
+        text = content.decode()
+        assert "innerHTML" not in text
+        assert "://" not in text.replace("http://www.w3.org/2000/svg", ""), name
+    page = client.get("/moot").text
+    assert "<style" not in page
+    assert page.count("<script") == page.count('<script type="module" src="/moot/static/page.js"></script>') == 1
+
+
+@pytest.mark.parametrize("name", ["index.html", "..%2Fpages.py", "%2e%2e/pages.py", "page.js%00", "x/../page.js"])
+def test_no_other_file_is_served(client: TestClient, name: str) -> None:
+    answer = client.get(f"/moot/static/{name}")
+    assert answer.status_code == 404 or answer.content == pages.STATIC["page.js"][0]
+
+
+def test_what_there_is_to_choose(client: TestClient) -> None:
+    found = client.get("/moot/api/choices").json()
+    assert {graph["name"]: graph["about"] for graph in found["graphs"]} == DESCRIPTIONS
+    assert found["graphs"][0]["settings"]["properties"]["max_rounds"]["maximum"] == 20
+    assert {"embedded", "openai:gpt-5-mini"} <= set(found["models"])
+    assert {"web", "wikipedia", "hybrid:demo-news"} <= set(found["sources"])
+
+
+async def test_a_debate_is_taken_in_shown_downloaded_and_deleted(client: TestClient) -> None:
+    document = await a_debate()
+    sent = json.dumps(document).encode()
+    id = client.post("/moot/api/debates/import", content=sent).json()["id"]
+    assert client.get("/moot/api/debates").json()["debates"][0]["id"] == id
+    shown = client.get(f"/moot/api/debates/{id}").json()
+    assert shown["document"] == document
+    assert shown["end"]["lines"][0]["text"].startswith("Verdict: ")
+    for kind in ("json", "md", "html"):
+        answer = client.get(f"/moot/api/debates/{id}/{kind}")
+        assert answer.headers["content-disposition"] == f'attachment; filename="moot-{id}.{kind}"'
+        assert document["claim"] in answer.text
+    assert client.get(f"/moot/api/debates/{id}/exe").status_code == 404
+    assert client.delete(f"/moot/api/debates/{id}").json() == {}
+    assert client.get(f"/moot/api/debates/{id}").status_code == 404
+
+
+async def test_a_debate_of_another_version_is_shown_but_not_reported(client: TestClient) -> None:
+    document = await a_debate()
+    document["settings"]["colour"] = "red"
+    id = debates.save(document)
+    assert "no setting 'colour'" in client.get(f"/moot/api/debates/{id}").json()["end"]["fault"]
+    refused = client.get(f"/moot/api/debates/{id}/html")
+    assert (refused.status_code, refused.json()["kind"]) == (422, "invalid_setting")
+
+
+@pytest.mark.parametrize("body", ["", "[]", "{}", '{"thread_id": 1}', '{"thread_id": "../x"}', "1" * 5000, "[" * 4000])
+def test_only_a_thread_is_kept(client: TestClient, body: str) -> None:
+    assert client.post("/moot/api/debates", content=body).status_code == 422
+    assert client.post("/moot/api/debates/import", content=body).status_code == 422
+
+
+HALF = {"round": 2, "phase": "primary", "agent": "rag", "step": "respond", "query": "half a turn"}
+
+
+class Threads:
+    """In place of the server's threads."""
+
+    def __init__(self, status: str, values: Any) -> None:
+        self.status, self.values, self.threads = status, values, self
+
+    async def get(self, thread: str) -> dict[str, Any]:
+        return {"status": self.status}
+
+    async def get_state(self, thread: str, subgraphs: bool) -> dict[str, Any]:
+        inner = {"values": {"turns": [HALF], "claim": "of the step"}, "tasks": []}
+        return {
+            "values": self.values,
+            "tasks": [{"state": None}, {"state": {"values": {}, "tasks": [{"state": inner}]}}],
+        }
+
+
+async def test_the_server_reads_the_thread(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = await a_debate()
+    stopped = {**done, "status": "interrupted", "answer": None, "raw_verdict": None, "usage": {}}
+    answers = []
+    for status, values in (("idle", done | {"opened": "x"}), ("interrupted", stopped), ("busy", done), ("idle", {})):
+        threads = Threads(status, values)
+        monkeypatch.setattr(pages, "get_client", lambda url, threads=threads: threads)
+        answers.append(client.post("/moot/api/debates", json={"thread_id": THREAD, "document": {"claim": "Forged."}}))
+    assert [answer.status_code for answer in answers] == [200, 200, 422, 422]
+    kept = [debates.load(answer.json()["id"]) for answer in answers[:2]]
+    assert kept[0] == done
+    assert (kept[1]["status"], kept[1]["usage"]) == ("interrupted", done["usage"])  # what was spent until then
+    assert [kept[1]["turns"][-1], kept[1]["claim"]] == [HALF, done["claim"]]
+    assert set(kept[1]) == set(VerdictOutput.__annotations__)
+    assert "still going on" in answers[2].json()["detail"]

@@ -1,0 +1,118 @@
+"""``moot serve``: a server from a folder of its own, which calls nobody and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import stat
+import threading
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from moot.web.serve import STUDIO, announcement, check_free, prepare
+from typer.testing import CliRunner
+
+from tests.conftest import CLAIM, free_port, running_stub
+from tests.serving import Server, plant, running
+
+
+class Outside:
+    """A proxy for everything that is not on this machine; it only counts who comes."""
+
+    def __init__(self) -> None:
+        self.callers: list[bytes] = []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        try:
+            while True:
+                caller, _ = self.listener.accept()
+                with caller:
+                    self.callers.append(caller.recv(200))
+        except OSError:
+            return  # it is closed
+
+
+@pytest.fixture(scope="module")
+def outside() -> Iterator[Outside]:
+    proxy = Outside()
+    yield proxy
+    proxy.listener.close()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, outside: Outside) -> Iterator[Server]:
+    """The server, started where somebody has planted pickles."""
+    folder = tmp_path_factory.mktemp("serve")
+    plant(folder)
+    (folder / "tmp").mkdir()
+    port = free_port()
+    environment = {"HTTPS_PROXY": outside.url, "HTTP_PROXY": outside.url, "NO_PROXY": "127.0.0.1"}
+    command = ["-c", "from moot.cli.main import run; run()", "serve", "--studio", "--port", str(port)]
+    with running_stub(folder / "stub", [{"model": "stub-slow", "delay_ms": 600_000}]) as stub:
+        yield from running(command, folder, port, stub, TMPDIR=str(folder / "tmp"), **environment)
+
+
+def test_it_serves_from_a_folder_of_its_own(served: Server, outside: Outside) -> None:
+    run = {"assistant_id": "standard_prompting", "input": {"claim": CLAIM}, "context": {"model": "openai:stub"}}
+    assert served.json("/runs/wait", run)["status"] == "done"
+    assert len(served.json("/assistants/search", {"limit": 100})) == 19
+    assert not (served.folder / "unpickled").exists()
+    [own] = (served.folder / "tmp").glob("moot-*")
+    assert stat.S_IMODE(own.stat().st_mode) == 0o700
+    for line in ("/moot", "/docs", "/mcp", f"{STUDIO}/studio/?baseUrl={served.url}"):
+        assert line in served.log()
+    assert outside.callers == []
+
+
+def test_studio_is_answered_where_the_user_says_so_and_no_other_website(served: Server) -> None:
+    request = urllib.request.Request(f"{served.url}/info", headers={"origin": STUDIO, "sec-fetch-site": "cross-site"})
+    with urllib.request.urlopen(request) as reply:
+        assert reply.headers["access-control-allow-origin"] == "*"
+    assert served.refused("/info", headers={"origin": "https://evil.example"})[0] == 403
+
+
+def test_a_port_that_is_taken(served: Server) -> None:
+    from moot.cli.main import app
+
+    done = CliRunner().invoke(app, ["serve", "--port", served.url.rpartition(":")[2]])
+    assert "cannot listen at 127.0.0.1" in str(done.exception)
+    check_free("127.0.0.1", free_port())
+
+
+def test_it_stops_at_once_and_leaves_nothing_behind(served: Server) -> None:
+    run = {"assistant_id": "standard_prompting", "input": {"claim": CLAIM}, "context": {"model": "openai:stub-slow"}}
+    body = json.dumps(run | {"stream_mode": "custom"}).encode()
+    request = urllib.request.Request(f"{served.url}/runs/stream", body, {"content-type": "application/json"})
+    with urllib.request.urlopen(request) as stream:
+        while b'"node":"answer"' not in stream.readline():  # a debate is under way, and somebody watches it
+            pass
+        served.process.send_signal(signal.SIGINT)
+        assert served.process.wait(30) == 0
+    assert list((served.folder / "tmp").glob("moot-*")) == []
+    assert "Traceback" not in served.log()
+
+
+def test_who_may_ask_and_what_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in (
+        "MOOT_ALLOWED_HOSTS",
+        "MOOT_ALLOWED_ORIGINS",
+        "LANGGRAPH_NO_VERSION_CHECK",
+        "LOG_LEVEL",
+        "MOOT_PRICES",
+    ):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("MOOT_HOME", "home")
+    handler = signal.getsignal(signal.SIGTERM)
+    prepare("192.168.1.7", studio=False)
+    signal.signal(signal.SIGTERM, handler)
+    assert (os.environ["MOOT_HOME"], os.environ["MOOT_ALLOWED_HOSTS"]) == (str(tmp_path / "home"), "192.168.1.7")
+    assert "Whoever reaches this machine" in announcement("http://192.168.1.7:2024", "192.168.1.7")
+    assert "Studio: with --studio" in announcement("http://127.0.0.1:2024", "127.0.0.1")

@@ -1,0 +1,71 @@
+"""What Studio reads from the server: schemas that make a form, drawings, and prompts at the nodes that use them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from moot.graphs import DESCRIPTIONS
+from moot.nodes.task import TASKS
+from moot.prompts import shipped
+
+from tests.conftest import CLAIM
+from tests.serving import Server
+
+
+@pytest.fixture(scope="module")
+def assistants(server: Server) -> dict[str, str]:
+    """The default assistant of every graph."""
+    found = server.json("/assistants/search", {"limit": 100, "metadata": {"created_by": "system"}})
+    return {assistant["graph_id"]: assistant["assistant_id"] for assistant in found}
+
+
+@pytest.mark.parametrize("name", DESCRIPTIONS)
+def test_every_form_says_what_its_fields_mean(server: Server, assistants: dict[str, str], name: str) -> None:
+    schemas = server.json(f"/assistants/{assistants[name]}/schemas")
+    for kind in ("input_schema", "output_schema", "context_schema"):
+        assert schemas[kind]["title"]
+        assert schemas[kind]["description"]
+        for field, of in schemas[kind]["properties"].items():
+            assert of.get("description"), (kind, field)
+            assert of.get("title") or "$ref" in of, (kind, field)
+    asked, settings = schemas["input_schema"]["properties"], schemas["context_schema"]["properties"]
+    assert next(iter(asked)) == "claim"
+    assert asked["task"]["examples"] == list(TASKS)
+    assert asked["messages"]["langgraph_type"] == "messages"
+    assert "openai:gpt-4o-mini" in settings["model"]["examples"]
+    for field, of in settings.items():
+        assert "default" in of, field
+        assert is_bounded(of, schemas["context_schema"].get("$defs", {})), field
+
+
+def is_bounded(field: dict[str, Any], parts: dict[str, Any]) -> bool:
+    """Whether a field of settings says how large it may be, or what it may be."""
+    options = [parts[o["$ref"].rsplit("/", 1)[-1]] if "$ref" in o else o for o in field.get("anyOf", [field])]
+    limits = {"maxLength", "maximum", "maxItems", "enum", "const", "exclusiveMaximum", "format"}
+    return all(limits & set(o) or o.get("type") in ("null", "boolean", "object") for o in options)
+
+
+@pytest.mark.parametrize("name", ["tool_mad", "proclaim", "react"])
+def test_prompts_are_fields_at_nodes_that_are_drawn(server: Server, assistants: dict[str, str], name: str) -> None:
+    path = f"/assistants/{assistants[name]}"
+    settings = server.json(f"{path}/schemas")["context_schema"]["properties"]
+    drawn = {node["id"] for node in server.json(f"{path}/graph?xray=true")["nodes"]}
+    prompts = {field: of for field, of in settings.items() if of.get("langgraph_type") == "prompt"}
+    assert len(prompts) > 4
+    for field, of in prompts.items():
+        assert drawn & set(of["langgraph_nodes"]), field
+        assert "\n---\n" in of["default"]
+
+
+def test_an_edited_prompt_of_an_assistant_reaches_the_endpoint(server: Server) -> None:
+    """As Studio does it: the prompt is saved with an assistant, and a run asks that one."""
+    text = shipped("tit_for_tat/moderate").replace("\n---\n", "\nDecide as a referee would.\r\n---\r\n")
+    context = {"model": "openai:stub-saved", "attempts": 1, "max_rounds": 1, "moderate_prompt": text}
+    made = server.json("/assistants", {"graph_id": "tit_for_tat", "context": context})
+    document = server.json("/runs/wait", {"assistant_id": made["assistant_id"], "input": {"claim": CLAIM}})
+    assert document["status"] == "done"
+    edited = [prompt for prompt in server.stub.prompts("stub-saved") if "as a referee would" in prompt]
+    assert len(edited) == sum(call["role"] == "moderator" for call in document["calls"]) > 0
+    held = {field for field in document["settings"] if field.endswith("_prompt")}
+    assert held == {"moderate_prompt"}

@@ -1,0 +1,1 @@
+"""What the server shows beside the API: a page of its own, and who may ask it anything."""

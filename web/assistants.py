@@ -1,0 +1,50 @@
+"""``moot assistants``: the presets as named assistants of a running server."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID, uuid5
+
+import httpx
+from langgraph_sdk import get_sync_client
+from langgraph_sdk.client import SyncLangGraphClient
+from langgraph_sdk.errors import LangGraphError
+from moot.graphs.presets import PRESETS, Preset
+from moot.retrievers.errors import WorldError
+
+OURS = UUID("6f0c2b1e-2a63-4d0e-9d0b-7c1f5b7a4e19")
+"""The name space of our assistants' ids, so that the same command finds them again."""
+
+
+def create_assistants(url: str) -> dict[str, str]:
+    """Creates an assistant for every preset that sets no task, or brings it up to date.
+
+    Returns:
+        By name, what became of it: created, updated, unchanged.
+
+    Raises:
+        WorldError: no server answers there, or it refuses.
+    """
+    wanted = {name: preset for name, preset in PRESETS.items() if preset.task is None}
+    try:
+        with httpx.Client(base_url=url) as first, get_sync_client(url=url, api_key=None) as client:
+            first.get("/ok")  # whether there is a server is known at once: the client would try for long
+            return {name: create(client, name, preset) for name, preset in wanted.items()}
+    except (httpx.HTTPError, httpx.InvalidURL, LangGraphError) as error:
+        raise WorldError(
+            f"The server at {url} could not be asked ({error}). Start one with: moot serve", kind="no_server"
+        ) from error
+
+
+def create(client: SyncLangGraphClient, name: str, preset: Preset) -> str:
+    """Creates one assistant, or brings it up to date."""
+    named = str(uuid5(OURS, name))
+    wanted: dict[str, Any] = {"context": preset.settings, "name": name, "description": preset.about}
+    known = client.assistants.search(metadata={"preset": name})
+    if not known:
+        client.assistants.create(preset.graph, assistant_id=named, metadata={"preset": name}, **wanted)
+        return "created"
+    if all(known[0].get(key) == value for key, value in wanted.items()):
+        return "unchanged"
+    client.assistants.update(named, graph_id=preset.graph, **wanted)
+    return "updated"

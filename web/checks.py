@@ -1,0 +1,128 @@
+"""What a request asks of a graph is checked before it is taken.
+
+The server itself drops settings whose names it does not know, and answers 200 where a value is out of its range.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from langgraph_sdk import get_client
+from langgraph_sdk.errors import APIError
+from moot.graphs import DESCRIPTIONS, load_graph
+from moot.nodes.settings import checked_settings
+from moot.retrievers.errors import UserError
+from moot.web.guard import is_own
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+WITHOUT_THREAD = ("/runs", "/runs/wait", "/runs/stream", "/runs/batch")
+"""Where runs begin that have nothing to go on from."""
+
+
+ASKING = re.compile(r"^/assistants|^(/threads/[^/]+)?/(runs|commands)\b")
+"""Where graphs are asked, and assistants made."""
+
+
+async def check(body: Any, path: str) -> None:
+    """Checks what a request's body asks for: one run or several, a schedule, an assistant.
+
+    Raises:
+        UserError: an unknown setting, a value out of its range, an input that is no object.
+    """
+    for one in body if isinstance(body, list) else [body]:
+        asked = one.get("params", one) if isinstance(one, dict) else None
+        if isinstance(asked, dict):
+            check_input(asked, path)
+            await check_settings(asked, path)
+
+
+def check_input(asked: Mapping[str, Any], path: str) -> None:
+    """Refuses the input of a run where it is no object; on a thread, a run without input goes on with what there is.
+
+    Raises:
+        UserError: it is none.
+    """
+    given = asked.get("input")
+    begins = path in WITHOUT_THREAD and not asked.get("command")
+    if "assistant_id" in asked and not isinstance(given, dict) and (begins or given is not None):
+        raise UserError('The input is an object: {"claim": "The claim to check."}', kind="invalid_claim")
+
+
+async def check_settings(asked: Mapping[str, Any], path: str) -> None:
+    """Checks the settings of a run, a schedule or an assistant, over those of the assistant that is asked.
+
+    Raises:
+        UserError: an unknown setting, a value out of its range.
+    """
+    changed = path.removeprefix("/assistants/") if path.startswith("/assistants/") else None
+    named = asked.get("graph_id") or asked.get("assistant_id") or changed
+    given = list(settings_in(asked))
+    if not given or not isinstance(named, str):
+        return
+    graph, own = await assistant(named)
+    if graph not in DESCRIPTIONS:
+        return  # the server says so itself
+    kind = load_graph(graph).settings
+    for values, ours in given:
+        known = values if ours else {key: value for key, value in values.items() if key in kind.model_fields}
+        checked_settings(kind, {**own, **known})
+
+
+def settings_in(asked: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], bool]]:
+    """The settings that are named, and whether nothing else stands among them.
+
+    In ``config.configurable``, the older place, there are values of the server, too.
+    """
+    config = asked.get("config")
+    older = config.get("configurable") if isinstance(config, dict) else None
+    for values, ours in ((asked.get("context"), True), (older, False)):
+        if isinstance(values, dict) and values:
+            yield values, ours
+
+
+async def assistant(named: str) -> tuple[str, dict[str, Any]]:
+    """An assistant's graph and its own settings, by its id; a graph's name stands for the graph with none."""
+    if named in DESCRIPTIONS:
+        return named, {}
+    try:
+        found: dict[str, Any] = dict(await get_client(url=None, api_key=None).assistants.get(named))
+    except APIError:
+        return "", {}
+    return found["graph_id"], found.get("context") or {}
+
+
+class Checks:
+    """Middleware that answers what a graph does not take with 422 and a sentence."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes a request on or refuses it."""
+        if scope["type"] != "http" or scope["method"] not in ("POST", "PATCH") or is_own(scope):
+            return await self.app(scope, receive, send)
+        if not ASKING.search(scope["path"]):
+            return await self.app(scope, receive, send)
+        content = await Request(scope, receive).body()
+        try:
+            await check(json.loads(content), scope["path"])
+        except UserError as error:
+            return await JSONResponse({"detail": error.detail, "kind": error.kind}, 422)(scope, receive, send)
+        except (ValueError, RecursionError):
+            pass  # no JSON; the server says so itself
+        return await self.app(scope, replay(content, receive), send)
+
+
+def replay(content: bytes, receive: Receive) -> Receive:
+    """A request's body, given once more."""
+    left = [content]
+
+    async def again() -> Message:
+        return {"type": "http.request", "body": left.pop()} if left else await receive()
+
+    return again

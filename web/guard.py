@@ -1,0 +1,90 @@
+"""Who may ask the server anything: programs, and pages that it served itself. Other websites may not.
+
+A browser lets any website send requests to a server on its user's machine; the development server would answer them
+all, with the user's keys behind it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection
+from ipaddress import ip_address
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::\d+)?", re.IGNORECASE)
+PAGES = ("/moot", "/docs")
+"""What a link on another website may lead to."""
+
+
+def refusal(headers: Headers, method: str, path: str, hosts: Collection[str], origins: Collection[str]) -> str:
+    """Why a request is refused, in a sentence; an empty text where it is not.
+
+    Args:
+        headers: the request's.
+        method: the request's.
+        path: what it asks for.
+        hosts: names of this machine, beside its loopback ones, in lower case.
+        origins: other websites that may ask, e.g. ``https://smith.langchain.com``, in lower case.
+    """
+    host = ", ".join(headers.getlist("host")).lower()
+    if not is_known(host, hosts):
+        return f"This server is not known as {host!r}: name it in MOOT_ALLOWED_HOSTS if it is meant to be."
+    for origin in map(str.lower, headers.getlist("origin")):
+        if origin not in (f"http://{host}", f"https://{host}", *origins):
+            return f"This server answers no other website: name {origin} in MOOT_ALLOWED_ORIGINS if it is to."
+    site = headers.get("sec-fetch-site", "none").lower()
+    if "origin" in headers or site in ("none", "same-origin"):
+        return ""
+    followed = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+    if followed and method == "GET" and path.startswith(PAGES):
+        return ""
+    return "This server answers no other website: name it in MOOT_ALLOWED_ORIGINS if it is to."
+
+
+def is_known(host: str, hosts: Collection[str]) -> bool:
+    """Whether a Host header names this machine: by a loopback name, else by one of those that are allowed."""
+    found = HOST.fullmatch(host)
+    if found is None:
+        return False
+    name = (found[1] or found[2]).removesuffix(".")
+    if name in hosts or name == "localhost":
+        return True
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def listed(variable: str) -> frozenset[str]:
+    """The names in an environment variable, between commas, in lower case."""
+    return frozenset(n for name in os.environ.get(variable, "").split(",") if (n := name.strip().rstrip("/").lower()))
+
+
+def is_own(scope: Scope) -> bool:
+    """Whether the server asks itself, in this process; no request from outside can say so."""
+    return bool(scope.get("root_path") == "/noauth")
+
+
+class Guard:
+    """Middleware that refuses what other websites ask, with 403 and a sentence; it stands before every route."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+        self.hosts = listed("MOOT_ALLOWED_HOSTS")
+        self.origins = listed("MOOT_ALLOWED_ORIGINS")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes a request on or refuses it."""
+        if scope["type"] == "lifespan" or is_own(scope):
+            return await self.app(scope, receive, send)
+        method = scope.get("method", "GET")
+        fault = refusal(Headers(scope=scope), method, scope["path"], self.hosts, self.origins)
+        if not fault:
+            return await self.app(scope, receive, send)
+        if scope["type"] == "websocket":
+            return await send({"type": "websocket.close", "code": 1008, "reason": fault})
+        return await JSONResponse({"detail": fault}, 403)(scope, receive, send)

@@ -1,0 +1,260 @@
+"""The local page, its files, and the few routes that it needs beside the LangGraph API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import asdict
+from importlib.resources import files
+from typing import Any
+from uuid import UUID
+
+from langgraph_sdk import get_client
+from langgraph_sdk.errors import APIError, NotFoundError
+from moot.graphs import DESCRIPTIONS, load_graph
+from moot.nodes.debate import closing
+from moot.nodes.prices import read_prices
+from moot.nodes.state import StepUpdate, VerdictOutput, folded
+from moot.nodes.task import TASKS
+from moot.nodes.verdict import verdict_citations
+from moot.retrievers.corpus import known_corpora
+from moot.retrievers.errors import MootError, UserError
+from moot.retrievers.search import ABOUT
+from moot.web import debates
+from moot.web.report import report, transcript_of
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "
+    "trusted-types 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "json": "application/json"}
+DOWNLOADS = {"md": "text/markdown", "html": "text/html"}
+STATIC = {
+    file.name: (file.read_bytes(), KINDS[file.name.rpartition(".")[2]])
+    for file in files("moot.web").joinpath("static").iterdir()
+    if file.name.rpartition(".")[2] in KINDS
+}
+"""The page's own files; no other is served."""
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def answering(handler: Callable[[Request], Awaitable[Any]]) -> Handler:
+    """A handler whose value is answered as JSON, and whose errors are answered in words."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            found = await handler(request)
+        except MootError as error:
+            status = 404 if error.kind == "missing_file" else 422 if isinstance(error, UserError) else 502
+            found = JSONResponse({"detail": error.detail, "kind": error.kind}, status)
+        response = found if isinstance(found, Response) else JSONResponse(found)
+        response.headers.update(HEADERS)
+        return response
+
+    return answer
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+
+async def page(request: Request) -> Response:
+    """The page; what it shows follows from its address."""
+    return _file("index.html")
+
+
+async def static(request: Request) -> Response:
+    """A file of the page."""
+    name = request.path_params["name"]
+    if name not in STATIC or name.endswith(".html"):
+        raise UserError("There is no such file.", kind="missing_file")
+    return _file(name)
+
+
+def _file(name: str) -> Response:
+    content, kind = STATIC[name]
+    return Response(content, media_type=kind)
+
+
+async def to_page(request: Request) -> Response:
+    """From the address with a slash too many to the page."""
+    return RedirectResponse("/moot")
+
+
+# --- what the page asks for -------------------------------------------------------------------------------------------
+
+
+async def choices(request: Request) -> Any:
+    """What there is to choose from: graphs with their settings, models, sources, corpora and tasks."""
+    return await run_in_threadpool(_choices)
+
+
+def _choices() -> dict[str, Any]:
+    graphs = [
+        {"name": name, "about": about, "settings": load_graph(name).settings.model_json_schema()}
+        for name, about in DESCRIPTIONS.items()
+    ]
+    corpora = known_corpora()
+    searched = [f"{kind}:{corpus}" for kind in ("hybrid", "chroma", "bm25") for corpus in corpora]
+    return {
+        "graphs": graphs,
+        "models": ["embedded", *read_prices()],
+        "sources": [*(kind for kind in ABOUT if kind != "langchain"), "web", *searched],
+        "corpora": corpora,
+        "tasks": {name: known.about for name, known in TASKS.items()},
+    }
+
+
+async def listed(request: Request) -> Any:
+    """A page of the past debates."""
+    asked = request.query_params.get("page", "1")
+    number = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 7 else 0
+    if number < 1:
+        raise UserError("`page` is a number, from 1.", kind="bad_request")
+    entries, total = await run_in_threadpool(debates.listed, number)
+    return {"debates": entries, "page": number, "pages": -(-total // debates.A_PAGE), "total": total}
+
+
+async def kept(request: Request) -> Any:
+    """Keeps the debate of a thread: ``{"thread_id": ...}``. The server reads the thread itself."""
+    try:
+        thread = str(UUID(json.loads(await _body(request, 4096))["thread_id"]))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise UserError('Send {"thread_id": "..."}, the id of a thread.', kind="bad_request") from error
+    document = debates.checked_document(await thread_document(thread))
+    return {"id": await run_in_threadpool(debates.save, document)}
+
+
+async def thread_document(thread: str) -> dict[str, Any]:
+    """The result document of a thread; of a debate that was stopped, what there is.
+
+    Raises:
+        UserError: there is no such thread, it is still at work, or it holds no debate.
+    """
+    client = get_client(url=None)
+    try:
+        found = await client.threads.get(thread)
+        state = await client.threads.get_state(thread, subgraphs=True)
+    except NotFoundError as error:
+        raise UserError("There is no such thread.", kind="missing_file") from error
+    except APIError as error:
+        raise UserError(f"The thread cannot be read ({error.message[:200]}).", kind="bad_request") from error
+    values: Any = state["values"]
+    if found["status"] == "busy":
+        raise UserError("The debate is still going on.", kind="bad_request")
+    if not isinstance(values, dict) or values.get("graph") not in DESCRIPTIONS:
+        raise UserError("The thread holds no debate.", kind="bad_request")
+    if values["status"] == "interrupted":
+        for inner in within(state):
+            values = folded(
+                values, {key: inner[key] for key in StepUpdate.__annotations__ if inner.get(key) is not None}
+            )
+        values = {**values, **closing(values), "status": "interrupted"}
+    return {key: values[key] for key in VerdictOutput.__annotations__ if key in values}
+
+
+def within(state: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """What steps of a debate that are graphs themselves had written when they were stopped."""
+    for task in state.get("tasks") or []:
+        inner = task.get("state") or {}
+        yield from within(inner)
+        if inner.get("values"):
+            yield inner["values"]
+
+
+async def imported(request: Request) -> Any:
+    """Keeps a document that ``moot verify --out`` wrote; the request's body is the document."""
+    content = await _body(request, debates.LARGEST)
+    return {"id": await run_in_threadpool(_import, content)}
+
+
+def _import(content: bytes) -> str:
+    document = debates.imported(content)
+    report(document, "md")  # what cannot be told is not kept
+    return debates.save(document)
+
+
+async def _body(request: Request, most: int) -> bytes:
+    """A request's body.
+
+    Raises:
+        UserError: it is too large.
+    """
+    content = bytearray()
+    async for chunk in request.stream():
+        content += chunk
+        if len(content) > most:
+            raise UserError(f"More than {most:,} bytes were sent.", kind="bad_request")
+    return bytes(content)
+
+
+# --- one debate -------------------------------------------------------------------------------------------------------
+
+
+async def opened(request: Request) -> Any:
+    """A debate's document, and what is said of its end."""
+    return await run_in_threadpool(_opened, request.path_params["id"])
+
+
+def _opened(id: str) -> dict[str, Any]:
+    document = debates.load(id)
+    try:
+        lines = [asdict(line) for line in transcript_of(document)[1].lines]
+    except UserError as error:  # of another version: the page shows what it holds
+        return {"document": document, "end": {"fault": error.detail}}
+    return {"document": document, "end": {"lines": lines, "citations": verdict_citations(document)}}
+
+
+async def deleted(request: Request) -> Any:
+    """Deletes a debate."""
+    await run_in_threadpool(debates.delete, request.path_params["id"])
+    return {}
+
+
+async def downloaded(request: Request) -> Response:
+    """A debate as a file: ``json``, ``md`` or ``html``."""
+    id, kind = request.path_params["id"], request.path_params["kind"]
+    if kind != "json" and kind not in DOWNLOADS:
+        raise UserError(f"There is no download as {kind[:20]!r}: json, md and html there are.", kind="missing_file")
+    text = await run_in_threadpool(_download, id, kind)
+    name = {"Content-Disposition": f'attachment; filename="moot-{id}.{kind}"'}
+    return Response(text, media_type=(KINDS | DOWNLOADS)[kind], headers=name)
+
+
+def _download(id: str, kind: str) -> str | bytes:
+    document = debates.load(id)
+    return debates.path_of(id).read_bytes() if kind == "json" else report(document, kind)
+
+
+def route(path: str, handler: Callable[[Request], Awaitable[Any]], method: str = "GET") -> Route:
+    """A route of the page."""
+    return Route(path, answering(handler), methods=[method])
+
+
+ROUTES: list[Route] = [
+    route("/moot", page),
+    route("/moot/", to_page),
+    route("/moot/debates", page),
+    route("/moot/debates/{id}", page),
+    route("/moot/static/{name}", static),
+    route("/moot/api/choices", choices),
+    route("/moot/api/debates", listed),
+    route("/moot/api/debates", kept, "POST"),
+    route("/moot/api/debates/import", imported, "POST"),
+    route("/moot/api/debates/{id}", opened),
+    route("/moot/api/debates/{id}", deleted, "DELETE"),
+    route("/moot/api/debates/{id}/{kind}", downloaded),
+]

@@ -1,0 +1,125 @@
+"""``moot serve``: the LangGraph development server, from a folder that nobody else has written to."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+import webbrowser
+from pathlib import Path
+from typing import Any
+
+from moot.graphs import DESCRIPTIONS
+from moot.retrievers.errors import UserError
+from moot.retrievers.lazy import imported
+from moot.web.guard import is_known, listed
+
+STUDIO = "https://smith.langchain.com"
+ANYWHERE = ("0.0.0.0", "::")
+PATIENCE = 3
+"""Seconds that those who are being answered have when the server stops."""
+PATHS = ("MOOT_HOME", "MOOT_PRICES")
+"""Environment variables that may name a folder or file from here."""
+
+
+def server_config() -> dict[str, Any]:
+    """What ``langgraph.json`` says, for the server that is started without one."""
+    graphs = {n: {"path": f"moot.graphs.{n}:graph", "description": about} for n, about in DESCRIPTIONS.items()}
+    return {"graphs": graphs, "http": {"app": "moot.web.app:app"}}
+
+
+def serve(host: str, port: int, at_once: int, *, studio: bool, opened: bool) -> None:
+    """Runs the server until it is interrupted.
+
+    Its folder is new and removed at the end: the server unpickles what it finds in the folder that it starts from.
+
+    Args:
+        host: where it listens.
+        port: where it listens.
+        at_once: debates that run at the same time.
+        studio: whether LangGraph Studio may ask it, too.
+        opened: whether the local page is opened in a browser.
+
+    Raises:
+        UserError: the server's packages are missing, or somebody listens there.
+    """
+    try:
+        run_server = imported("langgraph_api.cli").run_server
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f'The server needs the package {error.name}: pip install "moot[server]".', kind="missing_package"
+        ) from error
+    check_free(host, port)
+    prepare(host, studio=studio)
+    url = f"http://{f'[{host}]' if ':' in host else 'localhost' if host in ANYWHERE else host}:{port}"
+    print(announcement(url, host), file=sys.stderr, flush=True)  # noqa: T201
+    if opened:
+        threading.Thread(target=open_page, args=(url,), daemon=True).start()
+    here = os.getcwd()
+    sys.path.append(here)  # for sources of your own; last, so that no file there takes a package's place
+    config = server_config()
+    with tempfile.TemporaryDirectory(prefix="moot-") as folder, contextlib.chdir(folder):
+        run_server(
+            host,
+            port,
+            n_jobs_per_worker=at_once,
+            disable_persistence=True,
+            timeout_graceful_shutdown=PATIENCE,
+            **config,
+        )
+
+
+def check_free(host: str, port: int) -> None:
+    """Makes sure that nobody listens there; the server itself would quietly take another port.
+
+    Raises:
+        UserError: somebody does, or there is no such address here.
+    """
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise UserError(
+                f"The server cannot listen at {host}, port {port} ({error.strerror}). Choose another with --port or "
+                "--host.",
+                kind="invalid_setting",
+            ) from error
+
+
+def prepare(host: str, *, studio: bool) -> None:
+    """Sets up this process: who may ask the server, no calls home, and paths that hold in another folder."""
+    hosts = {*listed("MOOT_ALLOWED_HOSTS"), *({host} if host not in ANYWHERE else ())}
+    origins = {*listed("MOOT_ALLOWED_ORIGINS"), *({STUDIO} if studio else ())}
+    os.environ |= {"MOOT_ALLOWED_HOSTS": ",".join(hosts), "MOOT_ALLOWED_ORIGINS": ",".join(origins)}
+    os.environ |= {name: str(Path(os.environ[name]).absolute()) for name in PATHS if os.environ.get(name)}
+    os.environ["LANGGRAPH_NO_VERSION_CHECK"] = "true"
+    os.environ.setdefault("LOG_LEVEL", "ERROR")
+    logging.getLogger("langgraph_api.cli").setLevel(logging.WARNING)  # it would announce itself beside us
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that the folder goes, as with Ctrl-C
+
+
+def announcement(url: str, host: str) -> str:
+    """What is said when the server starts."""
+    studio = f"{STUDIO}/studio/?baseUrl={url}"
+    lines = [f"Page:   {url}/moot", f"API:    {url}/docs", f"MCP:    {url}/mcp"]
+    lines += [f"Studio: {studio}" if STUDIO in listed("MOOT_ALLOWED_ORIGINS") else "Studio: with --studio"]
+    if not is_known(host, ()):
+        lines += ["Whoever reaches this machine at that address can use the server, and the keys that it has."]
+    return "\n".join(lines)
+
+
+def open_page(url: str) -> None:
+    """Opens the local page once the server answers."""
+    while True:
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/ok"):
+            break
+        time.sleep(0.2)
+    webbrowser.open(f"{url}/moot")

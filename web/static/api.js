@@ -1,0 +1,84 @@
+// The server: its routes for this page, and the LangGraph API.
+
+/** What a failed request is said to be. */
+export class Refused extends Error {
+  constructor(detail, status) {
+    super(detail);
+    this.status = status;
+  }
+}
+
+/** JSON of a route; `body` is sent as JSON where there is one. */
+export async function ask(path, { method, body, raw } = {}) {
+  const sent = raw ?? (body === undefined ? undefined : JSON.stringify(body));
+  const response = await request(path, {
+    method: method ?? (sent === undefined ? "GET" : "POST"),
+    headers: sent === undefined ? {} : { "content-type": "application/json" },
+    body: sent,
+  });
+  const text = await response.text();
+  return text ? JSON.parse(text) : null;
+}
+
+async function request(path, options) {
+  let response;
+  try {
+    response = await fetch(path, options);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refused("The server cannot be reached. Is `moot serve` still running?", 0);
+  }
+  if (!response.ok) throw new Refused(await reason(response), response.status);
+  return response;
+}
+
+async function reason(response) {
+  const text = await response.text();
+  try {
+    const { detail } = JSON.parse(text);
+    return typeof detail === "string" ? detail : JSON.stringify(detail);
+  } catch {
+    return text.slice(0, 500) || `The server answered ${response.status}.`;
+  }
+}
+
+/** A run's way to its events: a new one where `body` is given, else one that is joined after the event `last`. */
+export async function* events(path, { body, last } = {}) {
+  const headers = body ? { "content-type": "application/json" } : last ? { "last-event-id": last } : {};
+  const response = await request(path, { method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body) });
+  yield { event: "opened", place: response.headers.get("content-location") };
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let left = "";
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      const blocks = (left + value).replaceAll("\r\n", "\n").split("\n\n");
+      left = blocks.pop();
+      for (const block of blocks) {
+        const event = parsed(block);
+        if (event) yield event;
+      }
+    }
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refused("The connection was lost.", 0);
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+}
+
+/** One event of a stream: {id, event, place, data}; null for what is none. */
+function parsed(block) {
+  const fields = { data: [] };
+  for (const line of block.split("\n")) {
+    const colon = line.indexOf(":");
+    if (colon <= 0) continue;
+    const value = line.slice(colon + 1).replace(/^ /, "");
+    if (line.slice(0, colon) === "data") fields.data.push(value);
+    else fields[line.slice(0, colon)] = value;
+  }
+  if (!fields.event) return null;
+  const [event, ...place] = fields.event.split("|");
+  return { id: fields.id, event, place, data: fields.data.length ? JSON.parse(fields.data.join("\n")) : null };
+}

@@ -1,0 +1,72 @@
+// Who hears whom in a round: a drawing for the eye, and the same as a table.
+
+import { h, svg } from "./dom.js";
+import { figure } from "./wording.js";
+
+const SIZE = 300;
+const RADIUS = 105;
+const DOT = 17;
+
+/** The debating graph of a round ({round, weights: {reader: {source: weight}}, kept: {reader: [source]}}). */
+export function graphOf(entry) {
+  const readers = Object.keys(entry.kept ?? {});
+  if (!readers.length) return null;
+  const caption = `Who hears whom in round ${entry.round}: weights, and the edges that were kept`;
+  return h("figure", { class: "graph" }, picture(entry, readers), h("details", { open: true }, h("summary", {}, "Weights as a table"), table(entry, readers)), h("figcaption", {}, caption));
+}
+
+function weight(entry, reader, source) {
+  const value = entry.weights?.[reader]?.[source];
+  return typeof value === "number" ? value : null;
+}
+
+function picture(entry, names) {
+  const place = new Map(names.map((name, i) => [name, at((i / names.length) * 2 * Math.PI - Math.PI / 2)]));
+  const all = names.flatMap((reader) => names.map((source) => weight(entry, reader, source) ?? 0));
+  const most = Math.max(...all, 1e-9);
+  const edges = names.flatMap((reader) =>
+    names.filter((source) => source !== reader).map((source) => edge(place, reader, source, weight(entry, reader, source), most, entry.kept[reader].includes(source))),
+  );
+  const dots = names.map((name, i) => {
+    const [x, y] = place.get(name);
+    return svg("g", {}, svg("circle", { cx: x, cy: y, r: DOT }), svg("text", { x, y: y + 5, "text-anchor": "middle" }, String(i + 1)));
+  });
+  const head = svg("marker", { id: `head-${entry.round}`, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, markerUnits: "userSpaceOnUse", orient: "auto" }, svg("path", { d: "M0 0L8 4L0 8z" }));
+  const label = `Kept edges, from who is heard to who hears: ${names.map((r) => `${r} hears ${entry.kept[r].join(", ") || "nobody"}`).join("; ")}.`;
+  const legend = h("ol", { class: "names" }, names.map((name) => h("li", {}, name)));
+  return h("div", { class: "picture" }, svg("svg", { viewBox: `0 0 ${SIZE} ${SIZE}`, role: "img", "aria-label": label }, svg("defs", {}, head), edges.filter(Boolean), dots), legend);
+
+  function edge(at, reader, source, value, top, kept) {
+    if (value === null && !kept) return null;
+    const [[x1, y1], [x2, y2]] = [at.get(source), at.get(reader)];
+    const length = Math.hypot(x2 - x1, y2 - y1) || 1;
+    const [ux, uy] = [(x2 - x1) / length, (y2 - y1) / length];
+    const [sx, sy] = [-uy * 4, ux * 4]; // the two directions of a pair beside each other
+    const ends = { x1: x1 + ux * DOT + sx, y1: y1 + uy * DOT + sy, x2: x2 - ux * DOT + sx, y2: y2 - uy * DOT + sy };
+    const width = kept ? 1 + (3 * (value ?? top)) / top : 1;
+    return svg("line", { ...ends, class: kept ? "kept" : "dropped", "stroke-width": width, "marker-end": kept ? `url(#head-${entry.round})` : null }, svg("title", {}, `${reader} ${kept ? "hears" : "does not hear"} ${source}: ${figure(value)}`));
+  }
+}
+
+function at(angle) {
+  return [SIZE / 2 + RADIUS * Math.cos(angle), SIZE / 2 + RADIUS * Math.sin(angle)];
+}
+
+function table(entry, names) {
+  const cell = (reader, source) => {
+    if (reader === source) return h("td", {}, "-");
+    const value = weight(entry, reader, source);
+    const kept = entry.kept[reader].includes(source);
+    return h("td", { class: kept ? "kept" : null }, value === null ? "" : figure(value), kept ? " kept" : "");
+  };
+  return h(
+    "div",
+    { class: "wide", tabindex: 0, role: "region", "aria-label": `Weights of round ${entry.round}` },
+    h(
+      "table",
+      {},
+      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "hears"), names.map((name) => h("th", { scope: "col" }, name)))),
+      h("tbody", {}, names.map((reader) => h("tr", {}, h("th", { scope: "row" }, reader), names.map((source) => cell(reader, source))))),
+    ),
+  );
+}

@@ -1,0 +1,54 @@
+// A debate as it grows. What nodes write is joined here as the server joins it, so that a debate can be watched between
+// two states of the server; in the end the server's document takes its place.
+
+const STANDINGS = ["seed", "discarded", "disputed", "discovered", "admitted"];
+const PHASES = ["negotiation", "primary", "switched", "panel"];
+
+/** Joins what a node wrote. Graphs within the debate hand on what they found when they end, and their own turns now. */
+export function fold(debate, written, inner) {
+  for (const [key, value] of Object.entries(written)) {
+    if (key === "turns") debate.turns = joinTurns(value === null ? [] : debate.turns ?? [], value ?? []);
+    else if (key === "evidence") debate.evidence = joinEvidence(debate.evidence ?? [], value);
+    else if (key === "warnings" || key === "debates") joinList(debate, key, value);
+    else if (!inner) debate[key] = value;
+  }
+}
+
+/** A text that tells a turn from others. */
+export function keyOf(turn) {
+  return JSON.stringify([turn.phase, turn.round, turn.agent, turn.step, turn.number ?? null]);
+}
+
+function joinTurns(old, more) {
+  const turns = new Map(old.map((turn) => [keyOf(turn), turn]));
+  for (const turn of more) {
+    const known = turns.get(keyOf(turn));
+    turns.set(keyOf(turn), known ? { ...known, ...turn, scores: { ...known.scores, ...turn.scores } } : turn);
+  }
+  const place = (turn) => ((PHASES.indexOf(turn.phase) + 5) % 5) * 1000 + turn.round;
+  return [...turns.values()].sort((a, b) => place(a) - place(b));
+}
+
+function joinEvidence(old, more) {
+  const anew = more === null || more[0] === null;
+  const pieces = new Map(anew ? [] : old.map((piece) => [piece.id, piece]));
+  for (const piece of (more ?? []).filter((one) => one !== null)) {
+    const known = pieces.get(piece.id);
+    pieces.set(piece.id, known ? joinPiece(known, piece) : piece);
+  }
+  return [...pieces.values()];
+}
+
+function joinPiece(known, piece) {
+  const found = new Map([...known.retrievals, ...piece.retrievals].map((one) => [JSON.stringify(one), one]));
+  const joined = { ...known, ...piece, retrievals: [...found.values()] };
+  const standing = (of) => STANDINGS.indexOf(of.status);
+  if (known.status && standing(known) > standing(piece)) joined.status = known.status;
+  return joined;
+}
+
+function joinList(debate, key, more) {
+  const known = new Map((more === null ? [] : debate[key] ?? []).map((one) => [JSON.stringify(one), one]));
+  for (const one of more ?? []) known.set(JSON.stringify(one), one);
+  debate[key] = [...known.values()];
+}

@@ -1,0 +1,104 @@
+// What a debate asks a person: what it is about to go on with, to be accepted, changed or answered.
+
+import { fault, h, link } from "./dom.js";
+
+/** A form for what is asked (LangGraph's interrupts); `answer` is given what the debate is resumed with. */
+export function question(asked, answer) {
+  const forms = asked.map((one) => formOf(one.value));
+  const problem = h("div", {});
+  const send = async (event, replies) => {
+    event.preventDefault();
+    const buttons = [...box.querySelectorAll("button")];
+    buttons.forEach((button) => (button.disabled = true));
+    try {
+      const given = replies();
+      await answer(asked.length === 1 ? given[0] : Object.fromEntries(asked.map((one, i) => [one.id, given[i]])));
+    } catch (error) {
+      problem.replaceChildren(fault(error.message));
+      buttons.forEach((button) => (button.disabled = false));
+    }
+  };
+  const box = h(
+    "form",
+    { class: "question", "aria-labelledby": "question", onsubmit: (event) => send(event, () => forms.map((form) => form.read())) },
+    h("h2", { id: "question", tabindex: -1 }, "The debate waits for your answer"),
+    forms.map((form) => form.node),
+    problem,
+    h("div", { class: "bar" }, h("button", { type: "submit" }, "Send"), h("button", { type: "button", onclick: (event) => send(event, () => forms.map(() => ({ accept: true }))) }, "Accept everything as it is")),
+  );
+  return box;
+}
+
+/** One thing that is asked: its form, and what reads the reply. What is left as it was is accepted. */
+function formOf(value) {
+  const asked = value !== null && typeof value === "object" ? value : { about: String(value) };
+  const { node, read } = (KINDS[asked.kind] ?? anything)(asked.proposed ?? {}, asked);
+  const reply = () => {
+    const said = read();
+    return said && Object.values(said).some((one) => Object.keys(one ?? {}).length) ? said : { accept: true };
+  };
+  return { node: h("fieldset", {}, h("legend", { dir: "auto" }, asked.about ?? "A question"), asked.problem && fault(asked.problem), node), read: reply };
+}
+
+const KINDS = { queries, premises, evidence, remark, verdict };
+
+function queries(proposed) {
+  const areas = Object.entries(proposed.queries ?? {}).map(([name, query]) => [name, query, area(`Query of ${name}`, query)]);
+  const changed = () => areas.filter(([, query, of]) => of.area.value.trim() && of.area.value !== query).map(([name, , of]) => [name, of.area.value]);
+  return { node: areas.map(([, , of]) => of.node), read: () => ({ queries: Object.fromEntries(changed()) }) };
+}
+
+function premises(proposed) {
+  const given = (proposed.premises ?? []).map((one) => one.replaceAll("\n", " "));
+  const of = area("Premises (one a line)", given.join("\n"));
+  const lines = () => of.area.value.split("\n").map((one) => one.trim()).filter(Boolean);
+  return { node: of.node, read: () => (lines().join("\n") === given.join("\n") ? null : { premises: lines() }) };
+}
+
+function evidence(proposed) {
+  const boxes = (proposed.evidence ?? []).map((piece) => [piece.id, h("input", { type: "checkbox", id: newId() }), piece]);
+  const rows = boxes.map(([, box, piece]) =>
+    h("li", {}, h("label", { for: box.id }, box, ` Strike ${piece.title || piece.source}`), h("details", {}, h("summary", {}, "Text"), piece.url && h("p", {}, link(piece.url)), h("blockquote", { dir: "auto" }, piece.text))),
+  );
+  const more = area("Add a text", "");
+  const read = () => ({ strike: boxes.filter(([, box]) => box.checked).map(([id]) => id), add: more.area.value.trim() ? [{ text: more.area.value }] : [] });
+  return { node: [h("ul", { class: "list" }, rows), more.node], read };
+}
+
+function remark(proposed) {
+  const said = (proposed.answers ?? []).map((one) => h("li", { dir: "auto" }, `${one.agent}: ${one.answer ?? ""} ${one.reasons ?? ""}`));
+  const of = area("Your remark", "");
+  return { node: [h("ul", {}, said), of.node], read: () => ({ remark: of.area.value.trim() }) };
+}
+
+function verdict(proposed) {
+  const reasons = (proposed.reasons ?? []).map((one) => h("li", { dir: "auto" }, `${one.agent}: ${one.reasons ?? ""}`));
+  const of = area("Your question; the verdict is then decided anew", "");
+  const draft = h("p", {}, "Draft: ", h("strong", {}, proposed.answer ?? proposed.verdict ?? "no answer"));
+  return { node: [draft, h("ul", {}, reasons), of.node], read: () => ({ question: of.area.value.trim() }) };
+}
+
+/** What graphs that are not ours ask: shown as JSON, answered by JSON or by text. */
+function anything(_, asked) {
+  const of = area("Your answer (JSON, or text)", "");
+  const read = () => {
+    try {
+      return JSON.parse(of.area.value);
+    } catch {
+      return { answer: of.area.value };
+    }
+  };
+  return { node: [h("pre", { tabindex: 0 }, JSON.stringify(asked, null, 2)), of.node], read };
+}
+
+let count = 0;
+
+function newId() {
+  return `answer-${(count += 1)}`;
+}
+
+function area(label, text) {
+  const input = h("textarea", { id: newId(), rows: Math.min(12, text.split("\n").length + 1), dir: "auto" });
+  input.value = text;
+  return { area: input, node: h("div", { class: "field" }, h("label", { for: input.id }, label), input) };
+}
