@@ -119,7 +119,7 @@ def main(options: argparse.Namespace) -> None:
             quarter, whole = found["memory"]
             print(
                 f"{way:12s} {options.samples} samples, {options.at_once} at once: wall {found['wall']:.1f} s, "
-                f"processor {found['cpu']:.1f} s, largest memory {quarter:.0f} MiB after a quarter, {whole:.0f} after all"
+                f"CPU {found['cpu']:.1f} s, largest memory {quarter:.0f} MiB after a quarter, {whole:.0f} after all"
             )
         ratios.append(walls["by_inspect"] / walls["directly"])
     print(f"ratio of wall times {statistics.median(ratios):.2f} (median of {options.runs})")
