@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from inspect_ai.log import EvalLog, EvalSample
+from inspect_ai.log import EvalLog, EvalSample, read_eval_log_sample_summaries
 from moot.cli.output import give
 from moot.cli.tables import show
 from moot.evals.plan import Plan, make_plan, read_plan
@@ -21,6 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+INTERRUPTED = 130
 MOST_FAULTS = 5
 """Kinds of failures that are named."""
 STEPS = 10
@@ -47,6 +48,8 @@ def plan_of(
         UserError: no plan, or one with something wrong in it.
     """
     named = [one.partition("=") for one in tasks]
+    if nothing := next((name for name, equals, data in named if equals and not data), None):
+        raise UserError(f"--task {nothing}= names no file or folder.", kind="invalid_setting")
     given: dict[str, Any] = {
         "graphs": list(graphs),
         "tasks": [{"name": name, "data": data or None} for name, _, data in named],
@@ -71,8 +74,12 @@ def evaluate(plan: Plan, logs: Path, limits: Limits, *, as_json: bool) -> int:
         UserError: what the plan or its data refuse.
     """
     console = Console(stderr=True)
-    with Left(console) as left:
-        done = run_plan(plan, logs, limits, left.begin)
+    try:
+        with Left(console) as left:
+            done = run_plan(plan, logs, limits, left.begin)
+    except KeyboardInterrupt:
+        console.print("Interrupted. Run the same command again: it goes on where it was.")
+        return INTERRUPTED
     records = [record_of(log) for log in done]
     give({"logs": records}, as_json=as_json, out=None)
     if not as_json:
@@ -80,7 +87,7 @@ def evaluate(plan: Plan, logs: Path, limits: Limits, *, as_json: bool) -> int:
         notes = dict.fromkeys(f"{one['benchmark']}: {note}." for one in records for note in one["notes"])
         for note in notes:
             console.print(note, markup=False, highlight=False)
-    return 3 if any(record["missing"] for record in records) else 0
+    return 3 if any(record["missing"] or record["status"] != "success" for record in records) else 0
 
 
 class Left:
@@ -142,13 +149,13 @@ def record_of(log: EvalLog) -> dict[str, Any]:
     """What came of a cell: its figures as Inspect has them, beside how many samples are missing."""
     facts, results = facts_of(log), log.results
     total = results.total_samples if results else log.eval.dataset.samples or 0
-    scored = results.scores[0].scored_samples or 0 if results and results.scores else 0
+    summaries = read_eval_log_sample_summaries(log.location)
     figures = {score.name: score.metrics["mean"].value for score in (results.scores if results else [])}
     return {
         **{key: facts[key] for key in ("system", "benchmark", "model", "seed", "notes")},
         "status": log.status,
         "samples": total,
-        "missing": total - scored,
+        "missing": total - sum(not (sample.error or sample.limit) for sample in summaries),
         "scores": {name: None if value != value else value for name, value in figures.items()},
         "log": log.location,
     }

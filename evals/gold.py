@@ -31,12 +31,12 @@ def gold_and_found(
     if pages := named.get("pages"):
         return {_title(page) for page in pages}, {_title(piece["title"]) for piece in evidence}
     if documents := named.get("documents"):
-        ends = {urlsplit(piece.get("url", "")).path.rstrip("/").rpartition("/")[2] for piece in evidence}
+        ends = {_address(piece.get("url", "")).rpartition("/")[2] for piece in evidence}
         return {fold(str(one)) for one in documents}, {fold(end) for end in ends} | {
             _title(p["title"]) for p in evidence
         }
     if urls := named.get("urls"):
-        return {_address(url) for url in urls}, {_address(piece.get("url", "")) for piece in evidence}
+        return {_address(url) for url in urls}, {_address(piece.get("url", "")) for piece in evidence} - {""}
     if texts := named.get("texts"):
         gold, found = {_plain(text) for text in texts}, [_plain(piece["text"]) for piece in evidence]
         return gold, {text for text in gold if any(text in piece or (piece and piece in text) for piece in found)}
@@ -48,7 +48,10 @@ def _title(title: str) -> str:
 
 
 def _address(url: str) -> str:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # no address at all: it is found nowhere
+        return ""
     return f"{(parts.hostname or '').removeprefix('www.')}{parts.path.rstrip('/')}"
 
 

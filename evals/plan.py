@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -18,6 +18,9 @@ from moot.graphs import load_graph, suggest
 from moot.nodes.settings import ModelName, checked_settings
 from moot.retrievers.errors import UserError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+SPEAKERS = {"models", "agents", "debaters", "judges"}
+"""Settings that may give single roles models of their own."""
 
 
 class System(BaseModel):
@@ -132,7 +135,8 @@ def read_plan(path: Path, given: Mapping[str, Any]) -> Plan:
         raise UserError(f"{path} is no YAML file: {' '.join(str(error).split())}.", kind="invalid_file") from error
     if not isinstance(said, Mapping):
         raise UserError(f"{path} holds no plan: graphs and tasks, at least.", kind="invalid_file")
-    return make_plan({**said, **given}, f"{path}: ")
+    settings = {**(said.get("settings") or {}), **(given.get("settings") or {})}
+    return make_plan({**said, **given, "settings": settings}, f"{path}: ")
 
 
 def make_plan(given: Mapping[str, Any], where: str = "") -> Plan:
@@ -165,10 +169,33 @@ def cells_of(plan: Plan) -> list[Cell]:
             "and task once, or settings that differ.",
             kind="invalid_setting",
         )
+    _check_told_apart(cells)
     if not plan.controls:
         return cells
     variants = {made.key: made for cell in cells for made in _variants(cell) if made.key not in keys}
     return [*cells, *variants.values(), *(made for cell in cells for made in _controls(cell))]
+
+
+def _check_told_apart(cells: Sequence[Cell]) -> None:
+    """What reports call alike has to be alike.
+
+    Raises:
+        UserError: two systems with one label, or two files of one benchmark.
+    """
+    for said, of in (("systems called", "system"), ("files of the benchmark", "task")):
+        groups: dict[str, set[str]] = {}
+        for cell in cells:
+            own = {key: value for key, value in cell.settings.items() if key not in ("model", "seed")}
+            name, differs = (
+                (cell.system, [cell.graph, own]) if of == "system" else (cell.task.name, str(cell.task.data))
+            )
+            groups.setdefault(name, set()).add(json.dumps(differs, sort_keys=True, default=str))
+        if several := [name for name, different in groups.items() if len(different) > 1]:
+            raise UserError(
+                f"The plan has several {said} {several[0]!r}: give systems labels of their own, and run files of one "
+                "benchmark apart, into other folders.",
+                kind="invalid_setting",
+            )
 
 
 def cell_of(plan: Plan, task: Benchmarked, system: System, model: str | None, seed: int | None) -> Cell:
@@ -181,8 +208,9 @@ def cell_of(plan: Plan, task: Benchmarked, system: System, model: str | None, se
     named = {key: value for key, value in (("model", model), ("seed", seed)) if value is not None}
     settings = {**{k: v for k, v in plan.settings.items() if k in kind.model_fields}, **named, **system.settings}
     checked_settings(kind, settings)
-    task = task.model_copy(update={"limit": task.limit or plan.limit})
-    return Cell(system.label or system.graph, system.graph, task, settings, model, seed)
+    task = task.model_copy(update={"limit": min(filter(None, (task.limit, plan.limit)), default=None)})
+    label = system.label.strip() or system.graph
+    return Cell(label, system.graph, task, settings, settings.get("model"), settings.get("seed"))
 
 
 def _variants(cell: Cell) -> Iterable[Cell]:
@@ -192,6 +220,11 @@ def _variants(cell: Cell) -> Iterable[Cell]:
 
 
 def _controls(cell: Cell) -> Iterable[Cell]:
+    if cell.model is None and not SPEAKERS.isdisjoint(cell.settings):
+        raise UserError(
+            f"The controls of {cell.system} need one model: name one under `models`, beside those of its single roles.",
+            kind="invalid_setting",
+        )
     for name in controls_of(load_graph(cell.graph).settings):
         graph = CONTROLS[name].graph
         settings = shared_settings(graph, cell.settings)

@@ -7,7 +7,7 @@ them is another cell. Samples that a log or its recovery buffer holds are not ru
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
@@ -23,21 +23,23 @@ from moot.evals.reference import facts_of, headers
 from moot.evals.solver import debate, question_of
 from moot.evals.tasks import TASKS
 from moot.graphs import load_graph
+from moot.nodes.models import open_chat_model
 from moot.nodes.settings import checked_settings
 from moot.retrievers.endpoint import close_clients
 from moot.retrievers.errors import USER_KINDS, UserError
 
 SIDE_BY_SIDE = 4
-"""Cells that run at the same time: when one is nearly done, others use what it leaves."""
+"""Cells that run at the same time, each with its share of the samples in flight."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How a plan is run; none of it changes what is measured.
+    """How a plan is run.
 
     Attributes:
         at_once: samples in flight.
-        time_limit: seconds that a sample may take; one that takes longer is missing data.
+        time_limit: seconds that a sample may take; one that takes longer is missing data, and is not tried again with
+            the same limit. Another limit is another run.
         retry_on_error: how often a failed sample is tried again at once.
         fail_on_error: failed samples of a cell, as a number or a share below 1, with which it is given up; None: never.
     """
@@ -61,28 +63,42 @@ def run_plan(plan: Plan, logs: Path, limits: Limits, watch: Callable[[int, int],
         A log without its samples for each cell, in the plan's order.
 
     Raises:
-        UserError: as `cells_of` and `opened`, or data that cannot be read.
+        UserError: as `cells_of` and `opened`, data that cannot be read, or a file where the logs' folder is to be.
+        KeyboardInterrupt: somebody stopped it; nothing further was begun.
     """
     cells = cells_of(plan)
+    logs = logs.absolute()
+    if logs.exists() and not logs.is_dir():
+        raise UserError(f"{logs} is a file: name a folder for the logs.", kind="invalid_file")
     first = [cell for cell in cells if cell.control is None]
-    tasks = {cell.key: task_of(cell, plan, logs, debate(cell.graph, **cell.settings)) for cell in first}
-    asyncio.run(opened(first, tasks))
-    samples = {cell.task: len(tasks[cell.key].dataset) for cell in first}
-    with watching(watch(sum(samples[cell.task] for cell in cells), held(cells, logs))):
+    tasks = {cell.key: task_of(cell, plan, debate(cell.graph, **cell.settings)) for cell in first}
+    asyncio.run(opened(first, tasks, plan.judge))
+    items = {cell.task: tasks[cell.key] for cell in first}
+    keys = {cell.key: log_key(cell, items[cell.task], plan) for cell in cells}
+    samples = sum(len(items[cell.task].dataset) for cell in cells)
+    with watching(watch(samples, held(keys.values(), logs))):
         _run(list(tasks.values()), logs, limits)
         matched = [cell for cell in cells if cell.control is not None]
-        _run([task_of(cell, plan, logs, control_of(cell, logs)) for cell in matched], logs, limits)
-    found = {facts_of(log).get("key"): log for log in reversed(list(headers(str(logs))))}
-    return [found[cell.key] for cell in cells if cell.key in found]
+        _run([task_of(cell, plan, control_of(cell, logs, keys)) for cell in matched], logs, limits)
+    found = newest_logs(logs)
+    return [found[keys[cell.key]] for cell in cells if keys[cell.key] in found]
 
 
-async def opened(cells: Sequence[Cell], tasks: Mapping[str, Task]) -> None:
+def log_key(cell: Cell, task: Task, plan: Plan) -> str:
+    """What tells a log from every other: the cell, the items, and who judges answers."""
+    return ".".join((cell.key, str(task.version), plan.judge or ""))
+
+
+async def opened(cells: Sequence[Cell], tasks: Mapping[str, Task], judge: str | None) -> None:
     """Opens each system on the first sample of its benchmark, so that what it lacks is said before anything is run.
 
     Raises:
-        UserError: a key, a source, an encoder that is missing, or a task that the system does not take.
+        UserError: a key, a source, an encoder that is missing, a judge that cannot be, or a task that the system does
+            not take.
     """
     try:
+        if judge is not None:
+            await open_chat_model(judge)
         for cell in cells:
             system, sample = load_graph(cell.graph), next(iter(tasks[cell.key].dataset))
             settings = checked_settings(system.settings, cell.settings)
@@ -94,27 +110,30 @@ async def opened(cells: Sequence[Cell], tasks: Mapping[str, Task]) -> None:
         await close_clients()
 
 
-def held(cells: Sequence[Cell], logs: Path) -> int:
-    """How many samples of these cells logs hold that need not be run again, as far as their summaries say."""
-    newest: dict[str, EvalLog] = {}
-    for log in headers(str(logs)):
-        newest.setdefault(facts_of(log).get("key", ""), log)
-    there = [newest[cell.key] for cell in cells if cell.key in newest]
+def newest_logs(logs: Path) -> dict[str, EvalLog]:
+    """The newest log of each key, without its samples."""
+    return {facts_of(log).get("key", ""): log for log in reversed(list(headers(str(logs))))}
+
+
+def held(keys: Iterable[str], logs: Path) -> int:
+    """How many samples logs hold that need not be run again, as far as their summaries say."""
+    newest = newest_logs(logs)
+    there = [newest[key] for key in keys if key in newest]
     return sum(not sample.error for log in there for sample in read_eval_log_sample_summaries(log.location))
 
 
-def control_of(cell: Cell, logs: Path) -> Solver:
+def control_of(cell: Cell, logs: Path, keys: Mapping[str, str]) -> Solver:
     """The solver of a control; the debate's log is there by now."""
     assert cell.control is not None
     assert cell.of is not None
-    return control(cell.control, str(logs), cell.of.key, **cell.settings)
+    return control(cell.control, str(logs), keys[cell.of.key], **cell.settings)
 
 
-def task_of(cell: Cell, plan: Plan, logs: Path, solver: Solver) -> Task:
+def task_of(cell: Cell, plan: Plan, solver: Solver) -> Task:
     """A cell as Inspect's task."""
     data = None if cell.task.data is None else str(cell.task.data)
     task = TASKS[cell.task.name](data, cell.task.limit, plan.sample_seed, plan.judge)
-    facts = (task.metadata or {})["moot"] | cell.facts()
+    facts = (task.metadata or {})["moot"] | cell.facts() | {"key": log_key(cell, task, plan)}
     return task_with(task, solver=solver, metadata={"moot": facts})
 
 
@@ -123,7 +142,7 @@ def _run(tasks: Sequence[Task], logs: Path, limits: Limits) -> None:
         return
     side_by_side = min(SIDE_BY_SIDE, len(tasks), limits.at_once)
     with redirect_stdout(StringIO()):  # Inspect's greetings
-        eval_set(
+        _, ended = eval_set(
             list(tasks),
             str(logs),
             model="none",
@@ -142,3 +161,5 @@ def _run(tasks: Sequence[Task], logs: Path, limits: Limits) -> None:
             ctl_server=False,
             log_level="error",
         )
+    if any(log.status == "cancelled" for log in ended):
+        raise KeyboardInterrupt

@@ -19,7 +19,7 @@ from moot.nodes.answers import same_answer
 from moot.nodes.models import open_chat_model
 from moot.nodes.speaker import Speaker
 from moot.nodes.verdict import verdict_turns
-from moot.retrievers.errors import UserError, WorldError
+from moot.retrievers.errors import MootError, UserError
 
 Measure = Callable[[str, TaskState, Sequence[str], Document], Awaitable[float | None] | float | None]
 """How right an outcome is: of the outcome, the sample, its right answers and the document; None where undefined."""
@@ -36,7 +36,7 @@ def measured(measure: Measure) -> Scorer:
         value = measure(outcome, state, list(target), document)
         try:
             value = await value if isinstance(value, Awaitable) else value
-        except WorldError as error:
+        except MootError as error:  # the debate stands, whatever becomes of its judge
             return Score.unscored(reason="grader_failed", explanation=error.detail)
         if value is None:
             return Score.unscored(reason="undefined", explanation="This measure says nothing of this sample.")

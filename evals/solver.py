@@ -20,8 +20,9 @@ from moot.nodes.settings import EvidenceSettings, Settings, checked_settings
 
 DOCUMENT = "moot:document"
 """Where a sample's store holds the result document."""
-INPUTS = ("task", "labels", "given")
-"""What a sample's metadata may say of the input of a debate."""
+INPUTS = "moot"
+"""What a sample's metadata say of the input of a debate: an object with ``task``, ``labels``, ``given`` (as
+`moot.nodes.ClaimInput`) and ``published_before``. Nothing else of them reaches it."""
 
 Question = Mapping[str, Any]
 """What a debate is given: claim, and where they are there task, labels, options and given."""
@@ -37,9 +38,8 @@ class DebateFailed(Exception):  # noqa: N818 - what Inspect shows of a sample
 def debate(graph: str = "tool_mad", **settings: Any) -> Solver:
     """Debates a sample's input; its output is the answer, its store holds the result document under `DOCUMENT`.
 
-    A sample's ``choices`` are the options of a multiple-choice question; its metadata may name ``task``, ``labels`` and
-    ``given`` (as `moot.nodes.ClaimInput`), and ``published_before``, which holds for systems that look for evidence
-    unless it is set for all.
+    A sample's ``choices`` are the options of a multiple-choice question; its metadata may hold further inputs under the
+    key `INPUTS`. ``published_before`` holds for systems that look for evidence unless it is set for all.
 
     Args:
         graph: a debate system by name.
@@ -83,13 +83,14 @@ async def document_of(system: DebateSystem, question: Question, settings: Settin
 
 def question_of(claim: str, options: Sequence[str] | None, metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     """What a debate is given of a sample: its input, its choices, and of its metadata `INPUTS` alone."""
-    named = {key: metadata[key] for key in INPUTS if metadata and metadata.get(key)}
+    said = (metadata or {}).get(INPUTS) or {}
+    named = {key: said[key] for key in ("task", "labels", "given") if said.get(key)}
     return {"claim": claim, **named} | ({"options": list(options)} if options else {})
 
 
 def dated(settings: Settings, sample: TaskState) -> Settings:
     """The settings for one sample: evidence from the claim's day on is left out, unless a day is set for all."""
-    day = sample.metadata.get("published_before")
+    day = (sample.metadata.get(INPUTS) or {}).get("published_before")
     if not day or not isinstance(settings, EvidenceSettings) or settings.published_before:
         return settings
     return settings.model_copy(update={"published_before": date.fromisoformat(day)})

@@ -19,7 +19,7 @@ from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.scorer import Scorer
 from moot.evals import scorers
 from moot.evals.benchmarks import BENCHMARKS, Benchmark, Item, read_benchmark
-from moot.evals.solver import debate
+from moot.evals.solver import INPUTS, debate
 
 log = logging.getLogger(__name__)
 
@@ -30,14 +30,15 @@ WHOLE = ("hotpotqa", "hotpotqa_distractor", "2wikimultihopqa")
 def sample_of(item: Item, benchmark: Benchmark) -> Sample:
     """An item as Inspect has it. Metadata hold what measures need; `moot.evals.solver.INPUTS` alone reach debates."""
     plain = asdict(item)
-    kept = {key: plain[key] for key in ("stratum", "published_before", "gold_evidence", "source") if plain[key]}
+    kept = {key: plain[key] for key in ("stratum", "gold_evidence", "source") if plain[key]}
     given = [{"title": title, "text": text} for title, text in item.given]
+    inputs = {"task": benchmark.task, "given": given, "published_before": item.published_before}
     return Sample(
         input=item.claim,
         choices=list(item.options) or None,
         target=list(item.gold),
         id=item.id,
-        metadata={"task": benchmark.task, **kept, **({"given": given} if given else {})},
+        metadata={**kept, INPUTS: {key: value for key, value in inputs.items() if value}},
     )
 
 

@@ -111,6 +111,14 @@ def versions() -> dict[str, str]:
     return {f"{name}_version": version(name) for name in ("moot", "langgraph")}
 
 
+def facts_of(document: Mapping[str, Any]) -> dict[str, Any]:
+    """What a debate is, as metadata: its system, a hash of its settings, its corpus where one is set, the versions."""
+    settings = document["settings"]
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+    corpus = {"corpus": settings["corpus"]} if settings.get("corpus") else {}
+    return {"graph": document["graph"], "settings_hash": digest, **corpus, **versions()}
+
+
 async def describe(document: Mapping[str, Any]) -> None:
     """The run of a debate that begins says which system it is, with which settings; its calls will have costs.
 
@@ -119,20 +127,21 @@ async def describe(document: Mapping[str, Any]) -> None:
     """
     if (run := graph_run()) is None:
         return
-    settings = document["settings"]
-    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
-    facts = {"graph": document["graph"], "settings_hash": digest, "corpus": settings.get("corpus"), **versions()}
-    note(run, {name: fact for name, fact in facts.items() if fact is not None})
+    note(run, facts_of(document))
     if isinstance(run.client, Client):
         run.client.prices = await asyncio.to_thread(read_prices)
 
 
 def conclude(document: Mapping[str, Any]) -> None:
-    """The run of a debate that ends says what was read and how it ended, and gets the debate's scores as feedback."""
+    """The run of a debate that ends says what was read and how it ended, and gets the debate's scores as feedback.
+
+    It says again what the debate is: one that was interrupted ends in another run than it began in.
+    """
     if (run := graph_run()) is None or not tracing_is_enabled():
         return
     read = sorted({reading["retriever"] for reading in document["corpora"] if not reading.get("failed")})
-    note(run, {"status": document["status"], "stop_reason": document["stop_reason"], "corpora": read})
+    came_of = {"status": document["status"], "stop_reason": document["stop_reason"], "corpora": read}
+    note(run, facts_of(document) | came_of)
     if scores := list(scores_of(document)):
         sending = threading.Thread(target=send_scores, args=(run, scores), name=SENDING, daemon=True)
         sending.start()  # it may wait for the server

@@ -69,6 +69,15 @@ def test_a_variant_that_the_plan_has_already_is_not_run_again() -> None:
         ({"graphs": [{"graph": "rag", "settings": {"k": 0}}]}, "k: "),
         ({"graphs": [{"graph": "rag", "setings": {}}]}, "setings"),
         ({"graphs": ["rag", {"graph": "rag", "label": "again"}]}, "more than once"),
+        ({"graphs": ["rag", {"graph": "rag", "settings": {"k": 2}}]}, "several systems called 'rag'"),
+        (
+            {"graphs": ["rag"], "tasks": [TASK, {**TASK, "data": "other.jsonl"}]},
+            "several files of the benchmark 'fever'",
+        ),
+        (
+            {"graphs": [{"graph": "tool_mad", "settings": {"models": {"judge": "fake:2"}}}], "controls": True},
+            "one model",
+        ),
         ({"graphs": ["rag"], "models": ["gpt"]}, "models"),
         ({"graphs": ["rag"], "seeds": [1, 1]}, "more than once"),
         ({"graphs": ["rag"], "seeds": [-1]}, "seed"),
@@ -90,3 +99,17 @@ def test_a_file_that_holds_no_plan_is_refused(tmp_path: Path, text: str, said: s
         read_plan(tmp_path / "plan.yaml", {})
     with pytest.raises(UserError, match="cannot be read"):
         read_plan(tmp_path / "elsewhere.yaml", {})
+
+
+def test_a_system_s_own_model_and_seed_are_what_is_said_of_it() -> None:
+    own = {"graph": "rag", "settings": {"model": "fake:7", "seed": 5}}
+    (found,) = cells(graphs=[own], models=["fake:1"], seeds=[1])
+    assert (found.model, found.seed) == (found.settings["model"], found.settings["seed"]) == ("fake:7", 5)
+
+
+def test_flags_go_before_a_file_setting_by_setting_and_the_smaller_limit_holds(tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text(
+        "{graphs: [rag], tasks: [{name: fever, limit: 3}], settings: {k: 2, max_tokens: 77}, limit: 9}"
+    )
+    (found,) = cells_of(read_plan(tmp_path / "plan.yaml", {"settings": {"k": 4}, "limit": 2}))
+    assert (found.settings, found.task.limit) == ({"k": 4, "max_tokens": 77}, 2)

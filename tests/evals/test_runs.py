@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inspect_ai.log import EvalLog, EvalSample, list_eval_logs, read_eval_log, recoverable_eval_logs
+from inspect_ai.log import EvalLog, EvalSample, read_eval_log, recoverable_eval_logs
 from moot.cli.main import app
 from moot.evals.benchmarks import BENCHMARKS
 from moot.evals.plan import make_plan
@@ -150,7 +150,7 @@ def test_nothing_is_gone_on_with_where_a_setting_the_model_the_seed_or_the_data_
     ran = []
     run(tmp_path, ran, **fields)
     assert len(ran) == 2
-    assert len({facts_of(log)["key"] for log in headers(str(tmp_path / "logs"))}) == 4
+    assert len({facts_of(log)["key"] for log in headers(str(tmp_path / "logs"))}) == 5
 
 
 def command(tmp_path: Path, data: str) -> list[str]:
@@ -183,7 +183,6 @@ def test_a_killed_run_goes_on_where_it_was(start_stub: StartStub, tmp_path: Path
     whole = read_eval_log(record["log"])
     assert len({sample.id for sample in whole.samples or []}) == len(whole.samples or []) == count
     assert not [log for log in recoverable_eval_logs(str(tmp_path / "logs")) if log.log.name == record["log"]]
-    assert list_eval_logs(str(tmp_path / "logs"))
 
 
 def test_a_broken_line_is_said_before_anything_is_run(start_stub: StartStub, tmp_path: Path) -> None:
@@ -214,3 +213,30 @@ def test_the_command_says_why_samples_failed_and_what_was_left_out(start_stub: S
     assert "1 samples failed: http" in result.stderr
     assert "fever: 1 of 3 records left out: no gold answer" in result.stderr
     assert "standard_prompting" in result.stdout
+
+
+def test_what_is_reported_and_matched_is_of_the_same_items(start_stub: StartStub, tmp_path: Path) -> None:
+    start_stub()
+    data = claims(tmp_path / "fever.jsonl", *["SUPPORTS"] * 9)
+    fields: dict[str, Any] = {"graphs": ["society_of_minds"], "tasks": {"fever": data}, "limit": 2}
+    first = run(tmp_path, sample_seed=1, **fields)["society_of_minds"]
+    run(tmp_path, sample_seed=2, **fields)
+    again = run(tmp_path, sample_seed=1, controls=True, **fields)
+    assert documents(again["society_of_minds"]).keys() == documents(first).keys()
+    assert documents(again["society_of_minds self consistency"]).keys() == documents(first).keys()
+
+
+def test_a_judge_that_cannot_be_is_said_first_and_one_that_fails_costs_no_debate(
+    start_stub: StartStub, tmp_path: Path
+) -> None:
+    stub = start_stub([{"model": "judge", "status": 400}])
+    (tmp_path / "nq.jsonl").write_text(json.dumps({"question": "Who?", "answer": ["Somebody else"]}))
+    fields: dict[str, Any] = {"graphs": ["standard_prompting"], "tasks": {"nq_open": str(tmp_path / "nq.jsonl")}}
+    with pytest.raises(UserError):
+        run(tmp_path, judge="nosuch:x", **fields)
+    assert not stub.calls()
+    log = run(tmp_path, judge="openai:judge", **fields)["standard_prompting"]
+    (sample,) = log.samples or []
+    assert (log.status, sample.error, mean(log, "exact_match")) == ("success", None, 0.0)
+    assert sample.scores is not None
+    assert sample.scores["judged"].reason == "grader_failed"

@@ -76,8 +76,12 @@ def test_options_labels_and_texts_that_are_given_reach_the_debate_but_no_target(
     secret = "what nobody may know"
     dataset = [
         Sample(input="Which?", choices=["Oxygen", "Neon"], target="B", metadata={"gold_evidence": {"texts": [secret]}}),
-        Sample(input="Is it?", target=secret, metadata={"labels": ["so", "not so"]}),
-        Sample(input="How many?", target="7", metadata={"task": "number", "given": [{"text": "There are seven."}]}),
+        Sample(input="Is it?", target=secret, metadata={"moot": {"labels": ["so", "not so"]}, "labels": "neither"}),
+        Sample(
+            input="How many?",
+            target="7",
+            metadata={"moot": {"task": "number", "given": [{"text": "There are seven."}]}},
+        ),
     ]
     evaluated(Task(dataset=dataset, solver=debate(GRAPH, **OURS), scorer=scorers.citation_precision()), tmp_path)
     prompts = stub.prompts()
@@ -151,7 +155,7 @@ def test_what_an_answer_is_measured_by_follows_the_benchmark(start_stub: StartSt
 
 def test_evidence_of_the_claim_s_own_day_is_left_out_unless_a_day_is_set(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub()
-    dataset = [Sample(input="A claim.", target="SUPPORTS", metadata={"published_before": "2020-10-25"})]
+    dataset = [Sample(input="A claim.", target="SUPPORTS", metadata={"moot": {"published_before": "2020-10-25"}})]
     for set_day, expected in ((None, "2020-10-25"), ("2019-01-01", "2019-01-01")):
         solver = debate("rag", sources=["bm25"], **OURS, **({"published_before": set_day} if set_day else {}))
         log = evaluated(Task(dataset=dataset, solver=solver, scorer=scorers.accuracy()), tmp_path)
