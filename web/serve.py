@@ -50,13 +50,13 @@ def serve(host: str, port: int, at_once: int, *, studio: bool, opened: bool) -> 
     Raises:
         UserError: the server's packages are missing, or somebody listens there.
     """
+    check_free(host, port)
     try:
         run_server = imported("langgraph_api.cli").run_server
     except ModuleNotFoundError as error:
         raise UserError(
             f'The server needs the package {error.name}: pip install "moot[server]".', kind="missing_package"
         ) from error
-    check_free(host, port)
     prepare(host, studio=studio)
     url = f"http://{f'[{host}]' if ':' in host else 'localhost' if host in ANYWHERE else host}:{port}"
     print(announcement(url, host), file=sys.stderr, flush=True)  # noqa: T201
