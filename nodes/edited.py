@@ -10,6 +10,8 @@ from moot.nodes.settings import Settings
 from moot.prompts import check_edited, placeholders, shipped
 from pydantic import AfterValidator, Field, create_model
 
+PROMPT = "_prompt"
+"""How fields end that hold one."""
 LONGEST_PROMPT = 20_000
 """Characters of an edited prompt."""
 
@@ -37,7 +39,7 @@ def with_prompts(kind: type[Settings], used: Mapping[str, Sequence[str]]) -> typ
 
 def field_of(prompt: str) -> str:
     """The field that holds a prompt."""
-    return prompt.rpartition("/")[2] + "_prompt"
+    return prompt.rpartition("/")[2] + PROMPT
 
 
 def _field(name: str, nodes: Sequence[str]) -> Any:

@@ -15,7 +15,7 @@ from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
 from moot.nodes.budget import uncounted
-from moot.nodes.edited import with_prompts
+from moot.nodes.edited import PROMPT, with_prompts
 from moot.nodes.lacking import Keys, no_setting, no_settings
 from moot.nodes.models import ModelChoice, open_chat_model
 from moot.nodes.progress import came_of, progress
@@ -113,16 +113,21 @@ def default_of(kind: type[Settings]) -> tuple[Settings, dict[str, Any]]:
     return kind(), kind().recorded()
 
 
-def kept(settings: Any, state: Mapping[str, Any]) -> Any:
+def kept(settings: Any, state: Mapping[str, Any], prompts: Sequence[str] = ()) -> Any:
     """What a debate goes on with: the run's settings, or where that has none, those that it was opened with.
 
-    Whoever resumes a debate would otherwise go on with the defaults, another model's among them, unawares.
+    Whoever resumes a debate would otherwise go on with the defaults, another model's among them, unawares. Of prompts
+    that were edited then, these alone hold where the settings know of none.
     """
     begun = state.get("settings")
     if not begun or not isinstance(settings, Settings):
         return settings
     default, recorded = default_of(type(settings))
-    return settings if settings != default or begun == recorded else checked_settings(type(settings), begun)
+    if settings != default or begun == recorded:
+        return settings
+    kind = type(settings) if settings.prompts else with_prompts(type(settings), dict.fromkeys(prompts, ()))
+    known = {key: value for key, value in begun.items() if key in kind.model_fields or not key.endswith(PROMPT)}
+    return checked_settings(kind, known)
 
 
 def seed_of(settings: Settings, role: str) -> int | None:
@@ -189,7 +194,7 @@ class Node:
             return {}
         settings = self._settings(runtime)
         if self.keeps_errors and not self.opens:
-            settings = kept(settings, state)
+            settings = kept(settings, state, self.prompts)
         ledger = Ledger(node=self.name, **place_of(state))
         place = progress(ledger)
         runtime.stream_writer(place)

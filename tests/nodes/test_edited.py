@@ -6,11 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 from moot.graphs import DESCRIPTIONS, load_graph
+from moot.graphs.society_of_minds import builder as society_of_minds
 from moot.nodes.edited import with_prompts
 from moot.nodes.settings import Settings, checked_settings
 from moot.prompts import check_edited, edited, load, shipped
 from moot.retrievers.errors import UserError
+
+from tests.conftest import StartStub
 
 PROMPTS = Path(__file__).parents[2] / "prompts"
 NAMES = sorted(str(path.relative_to(PROMPTS).with_suffix("")) for path in PROMPTS.glob("*/*.md"))
@@ -76,3 +81,18 @@ def test_settings_say_which_prompts_were_edited() -> None:
 def test_two_prompts_cannot_have_one_field() -> None:
     with pytest.raises(ValueError, match="one field"):
         with_prompts(Settings, {"tool_mad/judge": ["judge"], "tit_for_tat/judge": ["other"]})
+
+
+@pytest.mark.parametrize("again", [True, False])
+async def test_a_debate_that_goes_on_keeps_its_edited_prompts(start_stub: StartStub, again: bool) -> None:
+    stub = start_stub([])
+    graph: Any = society_of_minds.compile(checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "1"}}
+    texts = {f"{name}_prompt": "EDITED. " + shipped(f"agents/{name}") for name in ("answer", "revise")}
+    context = {"model": "openai:stub", "max_rounds": 2, "ask_person": ["remark"], **texts}
+    await graph.ainvoke({"claim": "Bees make honey."}, config, context=context)
+    document = await graph.ainvoke(Command(resume=True), config, **({"context": {}} if again else {}))
+    assert (document["status"], document["rounds"]) == ("done", 2)
+    assert len(stub.prompts()) == 6
+    assert all(text.startswith("EDITED. ") for text in stub.prompts())
+    assert texts.items() <= document["settings"].items()
