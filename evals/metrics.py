@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from moot.evals.outcomes import ABSTAINED, Document, Score, mean_score
+from moot.evals.records import page_title
 from moot.nodes.answers import read_number
 from moot.nodes.quotes import count_citations
 from moot.nodes.score import average
@@ -218,13 +219,11 @@ def under_policies(
 
 Sentence = tuple[str, int]
 """A page's title and the number of a sentence on it."""
-BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-COLON-": ":"}
 
 
 def fever_page(title: str) -> str:
     """A page's title as people write it, from either spelling: FEVER has ``_`` for spaces, ``-LRB-`` for brackets."""
-    plain = re.sub("|".join(BRACKETS), lambda found: BRACKETS[found[0]], title.replace("_", " "))
-    return unicodedata.normalize("NFC", plain).strip()
+    return unicodedata.normalize("NFC", page_title(title))
 
 
 def fever_score(

@@ -12,6 +12,7 @@ from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, mean, 
 from inspect_ai.solver import TaskState
 from moot.evals import metrics
 from moot.evals.gold import gold_and_found
+from moot.evals.item_scores import item_score
 from moot.evals.outcomes import ABSTAINED, Document, outcome_of
 from moot.evals.solver import DOCUMENT
 from moot.nodes.agree import same_meaning
@@ -19,7 +20,7 @@ from moot.nodes.answers import same_answer
 from moot.nodes.models import open_chat_model
 from moot.nodes.speaker import Speaker
 from moot.nodes.verdict import verdict_turns
-from moot.retrievers.errors import MootError, UserError
+from moot.retrievers.errors import MootError
 
 Measure = Callable[[str, TaskState, Sequence[str], Document], Awaitable[float | None] | float | None]
 """How right an outcome is: of the outcome, the sample, its right answers and the document; None where undefined."""
@@ -93,48 +94,30 @@ def abstained() -> Metric:
 @scorer(metrics=[mean(), stderr(), macro_f1(), balanced_accuracy(), abstained()], name="accuracy")
 def accuracy() -> Scorer:
     """Whether the label or letter is the right one."""
-    return measured(lambda outcome, state, gold, document: float(outcome in gold))
+    return computed("accuracy")
 
 
 @scorer(metrics=[mean(), stderr(), abstained()], name="exact_match")
-def exact_match(normalise: str = "squad") -> Scorer:
-    """Whether the answer is one of the right ones.
-
-    Expressions are compared as `moot.nodes.answers.same_answer` does, other answers as a script of their field does.
-
-    Args:
-        normalise: whose: ``squad`` or ``triviaqa``.
-    """
-    normal = normaliser(normalise)
-
-    def value(outcome: str, state: TaskState, gold: Sequence[str], document: Document) -> float | None:
-        if document["task"]["kind"] == "expression":
-            return float(any(outcome != ABSTAINED and same_answer(document["task"], outcome, one) for one in gold))
-        return metrics.best_of(lambda given, one: metrics.exact_match(given, one, normal), outcome, gold)
-
-    return measured(value)
+def exact_match() -> Scorer:
+    """Whether the answer is one of the right ones, compared as its task's script does."""
+    return computed("exact_match")
 
 
 @scorer(metrics=[mean(), stderr()], name="token_f1")
-def token_f1(normalise: str = "squad", whole: bool = False) -> Scorer:
-    """F1 of words that the answer shares with the right one that is nearest.
-
-    Args:
-        normalise: as for `exact_match`.
-        whole: yes and no are compared as a whole, as HotpotQA's and 2WikiMultiHopQA's scripts do.
-    """
-    normal, entire = normaliser(normalise), metrics.YES_NO if whole else ()
-    return measured(
-        lambda outcome, state, gold, document: metrics.best_of(
-            lambda given, one: metrics.token_f1(given, one, normal, entire), outcome, gold
-        )
-    )
+def token_f1() -> Scorer:
+    """F1 of words that the answer shares with the right one that is nearest, compared as its task's script does."""
+    return computed("token_f1")
 
 
 @scorer(metrics=[mean(), stderr(), abstained()], name="numeric_match")
 def numeric_match() -> Scorer:
     """Whether the number is the right one."""
-    return measured(lambda outcome, state, gold, document: metrics.best_of(metrics.numeric_match, outcome, gold))
+    return computed("numeric_match")
+
+
+def computed(measure: str) -> Scorer:
+    """A scorer of a measure that takes no model (`moot.evals.item_scores.item_score`)."""
+    return measured(lambda outcome, state, gold, document: item_score(measure, document["task"]["name"], outcome, gold))
 
 
 @scorer(metrics=[mean(), stderr()], name="judged")
@@ -177,15 +160,3 @@ def gold_recall() -> Scorer:
         return metrics.gold_recall([sets[0]], [sets[1]]).value
 
     return measured(value)
-
-
-def normaliser(name: str) -> metrics.Normalise:
-    """A way to normalise texts by name.
-
-    Raises:
-        UserError: there is none of that name.
-    """
-    known = {"squad": metrics.normal_squad, "triviaqa": metrics.normal_triviaqa}
-    if name not in known:
-        raise UserError(f"Texts are normalised as by {' or '.join(known)}, not {name!r}.", kind="invalid_setting")
-    return known[name]

@@ -23,9 +23,6 @@ from moot.evals.solver import INPUTS, debate
 
 log = logging.getLogger(__name__)
 
-WHOLE = ("hotpotqa", "hotpotqa_distractor", "2wikimultihopqa")
-"""Benchmarks whose scripts compare yes and no as a whole."""
-
 
 def sample_of(item: Item, benchmark: Benchmark) -> Sample:
     """An item as Inspect has it. Metadata hold what measures need; `moot.evals.solver.INPUTS` alone reach debates."""
@@ -44,11 +41,10 @@ def sample_of(item: Item, benchmark: Benchmark) -> Sample:
 
 def scorers_of(benchmark: Benchmark, judge: str | None = None) -> list[Scorer]:
     """What a benchmark is measured by; without a judge no answers are judged."""
-    normalise = "triviaqa" if benchmark.task == "triviaqa" else "squad"
     known: dict[str, Callable[[], Scorer]] = {
         "accuracy": scorers.accuracy,
-        "exact_match": lambda: scorers.exact_match(normalise),
-        "token_f1": lambda: scorers.token_f1(normalise, whole=benchmark.name in WHOLE),
+        "exact_match": scorers.exact_match,
+        "token_f1": scorers.token_f1,
         "numeric_match": scorers.numeric_match,
         "judged": lambda: scorers.judged(judge or ""),
     }
