@@ -232,15 +232,15 @@ def eval_run(
 
 @evaluations.command("compare")
 def eval_compare(
-    logs: Annotated[list[Path], typer.Argument(help="Inspect's .eval logs, and folders of them.")],
+    logs: Annotated[list[Path], typer.Argument(help="Inspect's logs, and folders of them.")],
     out: Annotated[
         Path | None, typer.Option(help="Write Markdown, HTML, CSV files and pictures to this folder.")
     ] = None,
     against: Annotated[
         str | None,
         typer.Option(
-            help="Test systems against this system, or each against its own control of this kind.",
-            show_default="its self_consistency of as many tokens, else the first system",
+            help="Test systems against this one, or each against its own control of this kind.",
+            show_default="all its controls, and the first system",
         ),
     ] = None,
     prices: Annotated[Path | None, typer.Option(help="A file of prices by model, over those of moot.")] = None,

@@ -16,7 +16,7 @@ def plan(first: float, second: float, n: int, discordant: float | None, *, as_js
     """Prints what n items can show of two accuracies, in every design, or the same as one JSON document.
 
     Raises:
-        UserError: accuracies that cannot be, or that are equal; a share of discordant items that they do not allow.
+        UserError: accuracies that cannot be, or a share of discordant items that they do not allow.
     """
     try:
         found = separation(first, second, n, discordant)

@@ -105,8 +105,10 @@ class Left:
         self.bars.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.bars.stop()
+        if kind is KeyboardInterrupt:  # samples in flight look like failed ones
+            return
         for fault, times in self.faults.most_common(MOST_FAULTS):
             self.console.print(f"{times} samples failed: {fault}", markup=False, highlight=False)
 

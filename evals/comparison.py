@@ -7,9 +7,11 @@ control that is derived without any call. Each holds what its items came to, run
 from __future__ import annotations
 
 import json
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from moot.evals.benchmarks import Benchmark
 from moot.evals.derived import first_round_majority, label_prior, policy_labels, went_on
@@ -22,8 +24,6 @@ from moot.retrievers.errors import UserError
 
 SECOND = {"accuracy": "macro_f1", "exact_match": "token_f1"}
 """What is compared beside a benchmark's first measure, where the benchmark has it."""
-SAME_TOKENS = "self_consistency"
-"""What the control is called that takes as many tokens as its debate."""
 FIRST_ROUND, PRIOR, NOTHING_SETTLED = "first-round majority", "label prior", "always"
 
 Items = Mapping[str, Observation]
@@ -81,11 +81,14 @@ class Study:
     model: str | None
     systems: tuple[System, ...]
     notes: tuple[str, ...] = ()
+    data: str = ""
+    """What it was measured on, where other studies have the same benchmark and model."""
 
     @property
     def title(self) -> str:
         """What it is called."""
-        return f"{self.benchmark.title}, {self.model or 'several models'}"
+        named = f"{self.benchmark.title}, {self.model or 'several models'}"
+        return f"{named}, {self.data}" if self.data else named
 
     @property
     def headline(self) -> str:
@@ -106,48 +109,109 @@ class Study:
 
 # --- studies ----------------------------------------------------------------------------------------------------------
 
+Group = list[Run]
+"""Runs that differ in nothing but their seed."""
+
 
 def studies_of(runs: Sequence[Run]) -> list[Study]:
-    """One study for each benchmark and model, in the order of the runs."""
-    groups: dict[tuple[str, str | None], list[Run]] = {}
+    """One study for each benchmark and model, in the order of their plans, and of time.
+
+    Where a system was run on several sets of items of a benchmark, or its answers judged by several models, there is a
+    study for each of these.
+    """
+    together: dict[tuple[str, str | None], list[Run]] = defaultdict(list)
+    for run in sorted(runs, key=lambda run: (run.position is None, run.position or 0, run.created)):
+        together[run.benchmark.name, run.model].append(run)
+    return [study for several in together.values() for study in _studies(several)]
+
+
+def _studies(runs: Sequence[Run]) -> list[Study]:
+    apart: dict[tuple[str, str | None], list[Run]] = defaultdict(list)
     for run in runs:
-        groups.setdefault((run.benchmark.name, run.model), []).append(run)
-    return [_study(group) for group in groups.values()]
+        apart[_data(run)].append(run)
+    roots, controls, _ = _grouped(runs)
+    if all(len(set(map(_data, group))) == 1 for group in (*roots, *(group for group, _ in controls))):
+        return [_study(runs)]
+    return [_study(several, _named(several[0])) for several in apart.values()]
 
 
-def _study(runs: Sequence[Run]) -> Study:
-    systems, notes = _systems(runs)
-    benchmark = runs[0].benchmark
-    labels = {system.label for system in systems}
-    roots = [system for system in systems if system.of not in labels - {system.label}]
-    ordered: list[System] = []
-    for root in roots:
-        controls = [system for system in systems if system.of == root.label and system not in roots]
-        controls.sort(key=lambda system: (system.control != SAME_TOKENS, system.label))
-        ordered += [root, *controls, *_first_round(root, benchmark)]
-    ordered += [system for system in systems if system not in ordered]  # controls of controls
-    return Study(benchmark, runs[0].model, (*ordered, *_constant(systems, benchmark)), tuple(notes))
+def _data(run: Run) -> tuple[str, str | None]:
+    """What a run's scores are of: its items, and who judges answers in words."""
+    return run.items, run.judge if "judged" in run.benchmark.metrics else None
 
 
-def _systems(runs: Sequence[Run]) -> tuple[list[System], list[str]]:
-    """Runs that differ in nothing but their seed are runs of one system; labels that several share are numbered."""
-    groups: dict[str, list[Run]] = {}
-    for run in runs:
-        settings = {key: value for key, value in run.settings.items() if key != "seed"}
-        groups.setdefault(
-            json.dumps([run.system, run.control, run.of, settings], sort_keys=True, default=str), []
-        ).append(run)
+def _named(run: Run) -> str:
+    _, judge = _data(run)
+    judged = f", judged by {judge}" if judge else ""
+    place = f"of {run.data}" if run.data else "from the Hub"
+    return f"{run.planned:,} items {place} ({run.items[:8] or 'no digest'}){judged}"
+
+
+def _study(runs: Sequence[Run], data: str = "") -> Study:
+    benchmark, names = runs[0].benchmark, Counter[str]()
+    roots, controls, notes = _grouped(runs)
+    if data:
+        notes.append("A system was run on several sets of these items, or judged by several models: a study for each.")
     systems: list[System] = []
-    notes: list[str] = []
-    for group in groups.values():
-        group.sort(key=lambda run: (run.seed is None, run.seed or 0, run.created))
-        label, others = group[0].system, sum(s.runs[0].system == group[0].system for s in systems)
-        if others:
-            notes.append(f"{label} was run with different settings: {label} ({others + 1}) is a system of its own.")
-            label = f"{label} ({others + 1})"
-        items = tuple({seen.id: seen for seen in run.observations} for run in group)
-        systems.append(System(label, items, tuple(group), group[0].control, group[0].of))
-    return systems, notes
+    for root in roots:
+        system = _system(root, names, notes)
+        own = [_system(group, names, notes, system.label) for group, of in controls if of is root]
+        systems += [system, *sorted(own, key=lambda control: control.label), *_first_round(system, benchmark)]
+    constants = _constant(systems, benchmark)
+    return Study(benchmark, runs[0].model, (*systems, *constants), tuple(dict.fromkeys(notes)), data)
+
+
+def _grouped(runs: Sequence[Run]) -> tuple[list[Group], list[tuple[Group, Group]], list[str]]:
+    """Systems of their own, controls with the system of each, and notes about controls of which that is not known."""
+    roots: dict[str, Group] = defaultdict(list)
+    for run in (run for run in runs if run.of is None):
+        roots[_alike(run)].append(run)
+    by_key = {run.key: group for group in roots.values() for run in group if run.key}
+    labelled: dict[str, list[Group]] = defaultdict(list)
+    for group in roots.values():
+        for label in {run.system for run in group}:
+            labelled[label].append(group)
+    controls: dict[tuple[str, int], tuple[Group, Group]] = {}
+    notes = []
+    for run in (run for run in runs if run.of is not None):
+        named = labelled.get(str(run.of), [])
+        of = by_key.get(run.of_key or "") or (named[0] if len(named) == 1 else None)
+        if of is not None:
+            controls.setdefault((_alike(run), id(of)), ([], of))[0].append(run)
+            continue
+        roots[_alike(run)].append(run)
+        known = f"there are {len(named)} systems of that name" if named else "there is no log of it"
+        notes.append(f"{run.system} is a control of {run.of}, but {known}: it is shown as a system of its own.")
+    return list(roots.values()), list(controls.values()), notes
+
+
+def _alike(run: Run) -> str:
+    """What the runs of a system have in common; where a log names its graph, the label may differ."""
+    settings = {key: value for key, value in run.settings.items() if key != "seed"}
+    return json.dumps([run.graph or run.system, run.control, settings], sort_keys=True, default=str)
+
+
+def _system(group: Group, names: Counter[str], notes: list[str], of: str | None = None) -> System:
+    """A system under its newest label; labels that several share are numbered.
+
+    Of logs that differ only in where the same items were read from, the newest counts, of those that succeeded if any.
+    """
+    newest: dict[Any, Run] = {}
+    for run in sorted(group, key=lambda run: (run.status == "success", run.created)):
+        which = run.seed if run.key else run.file  # where nothing tells retries from runs, all are runs
+        if other := newest.get(which):
+            notes.append(f"{other.file} ({other.system}): left out, as {run.file} is of the same settings and items.")
+        newest[which] = run
+    runs = sorted(newest.values(), key=lambda run: (run.seed is None, run.seed or 0, run.created))
+    label = max(runs, key=lambda run: run.created).system
+    names[label] += 1
+    if names[label] > 1:
+        numbered = f"{label} ({names[label]})"
+        if of is None:
+            notes.append(f"{label} was run with different settings: {numbered} is a system of its own.")
+        label = numbered
+    items = tuple({seen.id: seen for seen in run.observations} for run in runs)
+    return System(label, items, tuple(runs), runs[0].control, of)
 
 
 def _first_round(system: System, benchmark: Benchmark) -> list[System]:
@@ -161,15 +225,17 @@ def _first_round(system: System, benchmark: Benchmark) -> list[System]:
 
 
 def _constant(systems: Sequence[System], benchmark: Benchmark) -> list[System]:
-    """What always one label comes to: the one that is right most often, and the one for open cases."""
+    """What always one label comes to: the one that is right most often, and the one for open cases if it is another."""
     if TASKS[benchmark.task].kind not in ("labels", "choice"):
         return []
     first = {id: seen for system in reversed(systems) for one in system.items for id, seen in one.items()}
     prior, (open_label, _) = label_prior([seen.gold[0] for seen in first.values()]), policy_labels(benchmark.task)
-    given = {f"{PRIOR}: {prior}": prior} | ({f"{NOTHING_SETTLED} {open_label}": open_label} if open_label else {})
+    given = [(PRIOR, f"{PRIOR}: {prior}", prior)]
+    if open_label and open_label != prior:
+        given.append((NOTHING_SETTLED, f"{NOTHING_SETTLED} {open_label}", open_label))
     return [
-        System(name, ({id: answering(seen, label, benchmark) for id, seen in first.items()},), (), name.split(":")[0])
-        for name, label in given.items()
+        System(name, ({id: answering(seen, label, benchmark) for id, seen in first.items()},), (), kind)
+        for kind, name, label in given
     ]
 
 
@@ -193,19 +259,19 @@ def pairs_of(study: Study, against: str | None) -> list[tuple[System, System]]:
 
     Args:
         study: with all systems.
-        against: a system's label, or a kind of control, which each system has its own of. By default each system is
-            compared with its control of as many tokens or, where it has none, with the first system.
+        against: a system's label, or a kind of control: each system is compared with its own of that kind, or all with
+            the one that is nobody's own. By default each system is compared with all its controls, and with the first
+            system.
     """
     systems = study.systems
-    if against is None:
-        own = _with_controls(systems, SAME_TOKENS)
-        first = study.measured[0]
-        done = {first.label, *(system.label for system, _ in own)}
-        return own + [(s, first) for s in study.measured if s.of is None and s.label not in done]
-    named = next((system for system in systems if system.label == against), None)
-    if named is not None:
-        return [(system, named) for system in systems if system is not named]
-    return _with_controls(systems, against)
+    named = [s for s in systems if s.label == against]
+    named = named or [s for s in systems if s.control == against and s.of is None and not s.runs]
+    if against is not None and named:
+        return [(system, named[0]) for system in systems if system is not named[0]]
+    by_label = {system.label: system for system in systems}
+    own = [(by_label[s.of], s) for s in systems if s.of is not None and against in (None, s.control)]
+    first, *others = [system for system in study.measured if system.of is None]
+    return own if against is not None else [*own, *((other, first) for other in others)]
 
 
 def check_against(studies: Sequence[Study], against: str | None) -> None:
@@ -217,9 +283,3 @@ def check_against(studies: Sequence[Study], against: str | None) -> None:
     known = dict.fromkeys(name for study in studies for s in study.systems for name in (s.label, s.control) if name)
     if against is not None and against not in known:
         raise UserError(f"There is no system or control {against!r}. {suggest(against, known)}", kind="invalid_setting")
-
-
-def _with_controls(systems: Sequence[System], kind: str) -> list[tuple[System, System]]:
-    by_label = {system.label: system for system in systems}
-    controls = [system for system in systems if system.control == kind and system.of in by_label]
-    return [(by_label[str(control.of)], control) for control in controls]

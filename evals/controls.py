@@ -1,10 +1,12 @@
 """Controls: what a debate is to be compared with before it may be called worth its cost.
 
-Three are measured beside each debate, sample by sample, from its own log (`moot.evals.reference`):
+They are measured beside each debate, sample by sample, from its own log (`moot.evals.reference`):
 
 - `self_consistency`: chains of thought and a vote, for as many tokens as the debate took on that very sample;
+- `self_correction`: one agent alone that answers anew for as many rounds as the debate had;
 - `single_call`: one call that reads the evidence that the debate ended with;
-- `self_correction`: one agent alone that answers anew for as many rounds as the debate had.
+- `self_consistency_with_evidence` and `self_correction_with_evidence`: the first two, which read that evidence too, so
+  that a debate is not called better for what it found.
 
 A debate that failed, or whose tokens the endpoint did not count, leaves them without a budget: missing data. Retrieval
 variants are the same system with another setting, and what can be read off a debate or the labels costs no call
@@ -18,12 +20,18 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from inspect_ai.solver import Solver, TaskState, solver
-from moot.evals.reference import Reference, references
+from moot.evals.reference import Reference, References
 from moot.evals.solver import DebateFailed, Question, dated, document_of, solving
 from moot.graphs import load_graph
 from moot.nodes.settings import EvidenceSettings, Settings, checked_settings
 
-Control = Literal["self_consistency", "single_call", "self_correction"]
+Control = Literal[
+    "self_consistency",
+    "self_correction",
+    "single_call",
+    "self_consistency_with_evidence",
+    "self_correction_with_evidence",
+]
 SHARED = frozenset(Settings.model_fields) - {"models", "temperature"} | {"max_evidence_tokens"}
 """Settings of a debate that its controls have too."""
 
@@ -37,10 +45,20 @@ class Matched:
     reads: bool = False
 
 
+def _same_tokens(debate: Reference) -> dict[str, Any]:
+    return {"budget": tokens_of(debate)}
+
+
+def _same_rounds(debate: Reference) -> dict[str, Any]:
+    return {"agents": 1, "max_rounds": debate.rounds}
+
+
 CONTROLS: dict[Control, Matched] = {
-    "self_consistency": Matched("self_consistency", lambda debate: {"budget": tokens_of(debate)}),
+    "self_consistency": Matched("self_consistency", _same_tokens),
+    "self_correction": Matched("society_of_minds", _same_rounds),
     "single_call": Matched("rag", lambda debate: {"retrieval": "none"}, reads=True),
-    "self_correction": Matched("society_of_minds", lambda debate: {"agents": 1, "max_rounds": debate.rounds}),
+    "self_consistency_with_evidence": Matched("self_consistency", _same_tokens, reads=True),
+    "self_correction_with_evidence": Matched("society_of_minds", _same_rounds, reads=True),
 }
 
 
@@ -60,11 +78,13 @@ def is_debate(system: type[Settings]) -> bool:
     return not {"max_rounds", "rounds"}.isdisjoint(system.model_fields)
 
 
-def controls_of(system: type[Settings]) -> list[Control]:
-    """The controls that a system has: none but debates do, and those that find no evidence have none to give on."""
+def controls_of(system: type[Settings], settings: Mapping[str, Any]) -> list[Control]:
+    """The controls that a system has: none but debates do, and those that look for no evidence have none to give on."""
     if not is_debate(system):
         return []
-    return [name for name, control in CONTROLS.items() if not control.reads or issubclass(system, EvidenceSettings)]
+    looks = settings.get("retrieval") != "none" and settings.get("sources", True)
+    finds = looks and issubclass(system, EvidenceSettings)
+    return [name for name, control in CONTROLS.items() if finds or not control.reads]
 
 
 def retrieval_variants(system: type[Settings], settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -74,8 +94,10 @@ def retrieval_variants(system: type[Settings], settings: Mapping[str, Any]) -> d
         chosen = settings.get("retrieval", field.default)
         modes = [mode for mode in field.annotation.__args__ if mode != chosen]
         return {f"retrieval {mode.replace('_', ' ')}": {**settings, "retrieval": mode} for mode in modes}
-    if "progressive_retrieval" in system.model_fields and settings.get("progressive_retrieval", True):
-        return {"retrieval once": {**settings, "progressive_retrieval": False}}
+    if "progressive_retrieval" in system.model_fields and settings.get("sources", True):
+        once = {"retrieval once": {**settings, "progressive_retrieval": False}}
+        none = {"retrieval none": {**settings, "sources": []}}
+        return {**(once if settings.get("progressive_retrieval", True) else {}), **none}
     return {}
 
 
@@ -101,10 +123,10 @@ def control(name: Control, logs: str, of: str, **settings: Any) -> Solver:
     matched = CONTROLS[name]
     system = load_graph(matched.graph)
     checked_settings(system.settings, settings)
-    debates = references(logs, of)
+    debates = References(logs, of)
 
     async def hold(question: Question, sample: TaskState) -> dict[str, Any]:
-        debate = debates.get(str(sample.sample_id))
+        debate = await debates.of(sample.sample_id)
         if debate is None:
             raise DebateFailed("unknown_budget: the debate itself did not end on this sample")
         chosen = checked_settings(system.settings, {**settings, **matched.settings(debate)})

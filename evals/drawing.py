@@ -17,13 +17,13 @@ from itertools import groupby
 from typing import Any
 
 from moot.evals.measures import package
-from moot.evals.report_tables import Nested, Table
+from moot.evals.report_tables import Nested, Table, shown
 from moot.evals.significance import Interval
 
 INK = "#767676"
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 """Of Okabe and Ito's, those that stand out from white and black by 3 : 1."""
-MARKERS = "os^DvPX*p"
+MARKERS = "os^DvPX*p<>hd"
 LONGEST_NAME, LONGEST_TITLE = 44, 26
 """Characters of a name beside an axis, and above a panel."""
 TICKS = (0, 0.25, 0.5, 0.75, 1)
@@ -96,11 +96,11 @@ def short(name: object, most: int = LONGEST_NAME) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def look(i: int, *, hollow: bool = False) -> dict[str, Any]:
-    """The marker and colour of the i-th line; hollow for a control."""
+def look(i: int, *, hollow: bool = False, marker: int | None = None) -> dict[str, Any]:
+    """The marker and colour of the i-th line; hollow for a control, with a marker of its own."""
     colour = COLOURS[i % len(COLOURS)]
-    fill = "none" if hollow else colour
-    return {"marker": MARKERS[i % len(MARKERS)], "color": colour, "markerfacecolor": fill, "linestyle": "none"}
+    fill, sign = "none" if hollow else colour, MARKERS[(i if marker is None else marker) % len(MARKERS)]
+    return {"marker": sign, "color": colour, "markerfacecolor": fill, "linestyle": "none"}
 
 
 def name_rows(axes: Any, names: Sequence[str]) -> None:
@@ -126,13 +126,23 @@ def arms(intervals: Sequence[Interval]) -> list[list[float]]:
 
 
 def looks_of(of: Table) -> list[dict[str, Any]]:
-    """How each system of a table is drawn: a control as its system, but hollow."""
-    looks: list[dict[str, Any]] = []
-    at = -1
+    """How each system of a table is drawn: a control in the colour of its system, hollow, with the marker of its kind.
+
+    Where colours come again, the kinds have other markers.
+    """
+    own: list[tuple[int, str | None]] = []  # of each row the number of its system, and the kind of control
+    system, at = "", -1
     for name in of.column("system"):
-        at += not isinstance(name, Nested) or at < 0
-        looks.append(look(at, hollow=isinstance(name, Nested)))
-    return looks
+        if isinstance(name, Nested) and at >= 0:
+            own.append((at, name.text.removeprefix(system)))
+        else:
+            system, at = shown(name, "text"), at + 1
+            own.append((at, None))
+    kinds = list(dict.fromkeys(kind for _, kind in own if kind is not None))
+    return [
+        look(i) if kind is None else look(i, hollow=True, marker=kinds.index(kind) + i // len(COLOURS) * len(kinds))
+        for i, kind in own
+    ]
 
 
 def scale(axes: Any, values: Sequence[float]) -> None:

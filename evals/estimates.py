@@ -2,48 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
 
+import numpy as np
 from moot.evals.comparison import System
-from moot.evals.metrics import LabelScore, balanced_accuracy, macro_f1
+from moot.evals.metrics import mean_f1, mean_known, mean_recall, ratio
 from moot.evals.observations import Observation
-from moot.evals.significance import Interval, Statistic, bootstrap, paired_bootstrap, wilson
+from moot.evals.significance import Array, Interval, Statistic, bootstrap, wilson
 from moot.nodes.score import average
 
-POOLED: dict[str, LabelScore] = {"macro_f1": macro_f1, "balanced_accuracy": balanced_accuracy}
-"""Measures that a single item does not have."""
-Runs = tuple[Sequence[str], tuple[Any, ...]]
+POOLED: dict[str, Callable[[Array, Array, Array], Array]] = {"macro_f1": mean_f1, "balanced_accuracy": mean_recall}
+"""Measures that a single item does not have, from counts of labels."""
+Runs = tuple[tuple[str, ...], tuple[Any, ...]]
 """An item: its right answers, and what it came to in every run: an outcome or a score, None where that is missing."""
+T = TypeVar("T", bound=Hashable)
 
 
 def estimate(system: System, measure: str) -> Interval:
     """A measure over all items with its bootstrap interval; of several runs the mean of theirs."""
-    items = list(_by_item(system, measure).values())
-    if measure in POOLED or (means := _means(items)) is None:
-        return bootstrap(items, mean_over_runs(measure))
-    return bootstrap(means)
+    return _bootstrap(list(_by_item(system, measure).values()), lambda kinds: mean_over_runs(kinds, measure))
 
 
 def difference(first: System, second: System, measure: str, ids: Sequence[str]) -> Interval:
     """One system's measure less another's over the same items, with its paired bootstrap interval."""
-    both = _by_item(first, measure), _by_item(second, measure)
-    ours, theirs = ([items[id] for id in ids] for items in both)
-    means = None if measure in POOLED else _means(ours)
-    others = None if measure in POOLED else _means(theirs)
-    if means is None or others is None:
-        return paired_bootstrap(ours, theirs, mean_over_runs(measure))
-    return paired_bootstrap(means, others)
+    ours, theirs = (_by_item(system, measure) for system in (first, second))
+    pairs = [(a, b) if (a := ours[id]) and (b := theirs[id]) else None for id in ids]
+
+    def apart(kinds: Sequence[tuple[Runs, Runs]]) -> Statistic:
+        one, other = (mean_over_runs(runs, measure) for runs in zip(*kinds, strict=True))
+        return lambda counts: one(counts) - other(counts)
+
+    return _bootstrap(pairs, apart)
 
 
-def _means(items: Sequence[Runs | None]) -> list[float | None] | None:
-    """The mean of each item's runs, where the mean of these is that of the runs: where no run lacks an item.
+def item_means(system: System, measure: str, ids: Sequence[str]) -> list[float | None]:
+    """Each item's mean over the runs in which it is not missing, of a measure that single items have."""
+    given = _by_item(system, measure)
+    return [None if (item := given[id]) is None else average(item[1]) for id in ids]
 
-    It takes no statistic, which is some ten times slower.
-    """
-    if any(item is not None and None in item[1] for item in items):
-        return None
-    return [None if item is None else average(item[1]) for item in items]
+
+def _bootstrap(items: Sequence[T | None], figure: Callable[[Sequence[T]], Statistic]) -> Interval:
+    """The bootstrap of a figure that depends on how often each kind of item is drawn; equal items are of one kind."""
+    kinds = {item: i for i, item in enumerate(dict.fromkeys(item for item in items if item is not None))}
+    if not kinds:
+        return Interval(None, None, None, 0, len(items))
+    of_counts = figure(list(kinds))
+
+    def statistic(drawn: Array) -> Array:
+        rows, n = len(drawn), len(kinds)
+        places = drawn + n * np.arange(rows)[:, None]
+        return of_counts(np.bincount(places.ravel(), minlength=rows * n).reshape(rows, n).astype(float))
+
+    return bootstrap([None if item is None else kinds[item] for item in items], statistic)
 
 
 def _by_item(system: System, measure: str) -> dict[str, Runs | None]:
@@ -56,17 +67,29 @@ def _by_item(system: System, measure: str) -> dict[str, Runs | None]:
     return given
 
 
-def mean_over_runs(measure: str) -> Statistic[Runs]:
-    """The mean over runs of a measure of items."""
+def mean_over_runs(kinds: Sequence[Runs], measure: str) -> Statistic:
+    """The mean over runs of a measure, from how often each kind of item is there: (resamples, kinds) to (resamples,).
 
-    def of_run(gold: Sequence[str], values: Sequence[Any]) -> float | None:
-        return POOLED[measure](gold, values).value if measure in POOLED else average(values)
+    Where a run lacks items it is that of the others, and a run without any does not count.
+    """
+    gold = [right[0] for right, _ in kinds]
+    runs = list(zip(*(values for _, values in kinds), strict=True))
+    of_runs = [_of_labels(gold, run, POOLED[measure]) if measure in POOLED else _mean(run) for run in runs]
+    return lambda counts: mean_known(np.stack([of_run(counts) for of_run in of_runs], axis=-1))
 
-    def statistic(items: Sequence[Runs]) -> float | None:
-        gold = [right[0] for right, _ in items]
-        return average([of_run(gold, run) for run in zip(*(values for _, values in items), strict=True)])
 
-    return statistic
+def _mean(values: Sequence[float | None]) -> Statistic:
+    known = np.array([value is not None for value in values], dtype=float)
+    numbers = np.array([value or 0.0 for value in values])
+    return lambda counts: ratio(counts @ numbers, counts @ known)
+
+
+def _of_labels(gold: Sequence[str], given: Sequence[str | None], score: Callable[..., Array]) -> Statistic:
+    labels = np.array(list(dict.fromkeys(gold)))
+    known = np.array([[outcome is not None] for outcome in given])
+    has, says = (np.array([str(one) for one in side])[:, None] == labels for side in (gold, given))
+    parts = [(which & known).astype(float) for which in (has & says, has, says)]
+    return lambda counts: score(*(counts @ part for part in parts))
 
 
 def over_items(seen: Sequence[Observation], values: Sequence[float | None]) -> Interval:

@@ -41,14 +41,19 @@ class Run:
         file: its name.
         benchmark: that it is of.
         system: the system's label.
+        graph: its graph; empty where the log does not say.
         model: that the system ran on; None where it had several.
         seed: None where none was set.
         control: the name of the control that the system is; None where it is none.
         of: the label of the system whose control it is.
+        key: what tells the log from those of other systems, settings and data; None where it has none.
+        of_key: the key of the log whose control it is.
+        position: the place of the system, or of the one whose control it is, in its plan.
         settings: of the system.
         status: Inspect's: success, error, cancelled or started.
         created: the ISO moment.
         items: a digest of the benchmark's items, where the task has one.
+        data: the name of the file that they are from, where the log says it.
         judge: the model that judged answers in words.
         planned: how many items there were to be run.
         observations: of the items that were run, each once.
@@ -59,14 +64,19 @@ class Run:
     file: str
     benchmark: Benchmark
     system: str
+    graph: str
     model: str | None
     seed: int | None
     control: str | None
     of: str | None
+    key: str | None
+    of_key: str | None
+    position: int | None
     settings: Mapping[str, Any]
     status: str
     created: str
     items: str
+    data: str
     judge: str | None
     planned: int
     observations: tuple[Observation, ...] = ()
@@ -78,7 +88,7 @@ def read_runs(paths: Sequence[Path], cost_of: CostOf) -> tuple[list[Run], list[s
     """The runs of all logs that count, in the order of their files, and notes about the logs that do not.
 
     Args:
-        paths: ``.eval`` files, and folders that hold some at any depth.
+        paths: logs, and folders that hold some at any depth.
         cost_of: what calls cost.
 
     Raises:
@@ -108,22 +118,27 @@ def _read_run(header: Header, cost_of: CostOf) -> Run:
     observations, again, first = _observations(header, benchmark, cost_of)
     settings = facts.get("settings", first.get("settings")) or {}
     label, model = facts.get("system") or first.get("graph"), facts.get("model", settings.get("model"))
-    seed, judge = facts.get("seed"), (spec.task_args or {}).get("judge")
+    seed, position = facts.get("seed"), facts.get("position")
     notes = [f"the benchmark's reader: {note}" for note in facts.get("notes") or ()]
     notes += [f"{again} samples of an item that was there already (further epochs?) are left out"] if again else []
     return Run(
         file=clean(header.path.name),
         benchmark=benchmark,
         system=clean(str(label or "unknown system")),
+        graph=clean(str(facts.get("graph") or "")),
         model=_text(model),
         seed=seed if isinstance(seed, int) else None,
         control=_text(facts.get("control")),
         of=_text(facts.get("of")),
+        key=_text(facts.get("key")),
+        of_key=header.of_key,
+        position=position if isinstance(position, int) else None,
         settings=settings,
         status=header.log.status,
         created=header.created,
-        items=clean(str(spec.task_version or "")),
-        judge=_text(judge),
+        items=header.items,
+        data=clean(Path(str(header.arguments.get("data") or "")).name),
+        judge=_text(header.arguments.get("judge")),
         planned=max(header.planned, len(observations)),
         observations=tuple(observations.values()),
         notes=tuple(clean(note) for note in notes),

@@ -1,10 +1,10 @@
-"""How good a ranking is, and how sure that is: per query, as a mean with its interval, and as a paired difference."""
+"""How good a ranking is, query by query, and how much better than another."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from moot.retrievers.errors import UserError
@@ -14,19 +14,8 @@ MEASURES = {"recall@3": "recall@3", "recall@10": "recall@10", "ndcg@10": "ndcg_b
 """What is measured, and ranx's name of it. "Burges" is the gain 2^rel - 1."""
 K = 10
 """How many pieces a source is asked for."""
-CONFIDENCE = 0.95
-RESAMPLES = 2000
-SEED = 20261120
 NO_GOLD, NO_PIECE = -2, -1
 """Numbers of the documents that fill up lists; they match nothing."""
-
-
-class Estimate(NamedTuple):
-    """A mean and the ends of its interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 def package(name: str) -> Any:
@@ -83,38 +72,8 @@ def as_arrays(gold: Sequence[Mapping[str, int]], found: Sequence[Sequence[str]])
     return judged, ranked
 
 
-def interval(*samples: Sequence[float]) -> Estimate:
-    """The mean of the samples' means with its 95% interval: percentile bootstrap, every sample resampled by itself.
-
-    Where no resample can differ (all values of each sample are equal), both ends are the mean.
-
-    Raises:
-        UserError: scipy is not installed.
-        ValueError: no sample, or an empty one.
-    """
-    if not samples or not all(map(len, samples)):
-        raise ValueError("there is no mean of nothing")
-    mean = float(np.mean([np.mean(sample) for sample in samples]))
-    if all(min(sample) == max(sample) for sample in samples):
-        value = samples[0][0] if len(samples) == 1 else mean
-        return Estimate(value, value, value)
-    # scipy refuses samples of one value; doubled, it is drawn all the same.
-    drawn = [np.repeat(sample, 2 if len(sample) == 1 else 1) for sample in samples]
-    found = package("scipy.stats").bootstrap(
-        drawn,
-        lambda *resampled, axis: np.mean([sample.mean(axis=axis) for sample in resampled], axis=0),
-        n_resamples=RESAMPLES,
-        batch=200,  # of 2,000 queries, some megabytes
-        vectorized=True,
-        method="percentile",
-        confidence_level=CONFIDENCE,
-        random_state=np.random.default_rng(SEED),
-    )
-    return Estimate(mean, float(found.confidence_interval.low), float(found.confidence_interval.high))
-
-
 def differences(values: Sequence[float], rival: Sequence[float]) -> list[float]:
-    """One source's value less the other's, query by query: their `interval` resamples the same queries for both.
+    """One source's value less the other's, query by query: resampled, these are the same queries for both.
 
     Raises:
         ValueError: not the same number of queries.

@@ -11,14 +11,15 @@ import re
 import string
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
 from moot.evals.outcomes import ABSTAINED, Document, Score, mean_score
 from moot.evals.records import page_title
 from moot.nodes.answers import read_number
 from moot.nodes.quotes import count_citations
-from moot.nodes.score import average
 
 # --- texts ------------------------------------------------------------------------------------------------------------
 
@@ -157,10 +158,8 @@ def macro_f1(gold: Sequence[str], outcomes: Sequence[str | None], labels: Sequen
     right, given = _known(gold, outcomes)
     if labels is not None and not set(gold) <= set(labels):
         raise ValueError(f"{sorted(set(gold) - set(labels))} are right labels, but not among {list(labels)}")
-    hits, of_gold, of_given = Counter(_hits(right, given)), Counter(right), Counter(given)
-    both = {label: of_gold[label] + of_given[label] for label in labels or of_gold}
-    value = average([2 * hits[label] / count if count else None for label, count in both.items()])
-    return Score(value if right else None, len(right), len(gold) - len(right))
+    counts = _counts(right, given, labels or dict.fromkeys(right))
+    return _label_score(mean_f1(*counts, absent=bool(labels)), right, gold)
 
 
 def balanced_accuracy(gold: Sequence[str], outcomes: Sequence[str | None]) -> Score:
@@ -170,13 +169,49 @@ def balanced_accuracy(gold: Sequence[str], outcomes: Sequence[str | None]) -> Sc
         ValueError: as `accuracy`.
     """
     right, given = _known(gold, outcomes)
-    hits = Counter(_hits(right, given))
-    value = average([hits[label] / count for label, count in Counter(right).items()])
-    return Score(value, len(right), len(gold) - len(right))
+    return _label_score(mean_recall(*_counts(right, given, dict.fromkeys(right))), right, gold)
+
+
+def _label_score(value: Any, right: Sequence[str], gold: Sequence[str]) -> Score:
+    return Score(float(value) if right else None, len(right), len(gold) - len(right))
 
 
 def _hits(right: Sequence[str], given: Sequence[str]) -> list[str]:
     return [a for a, b in zip(right, given, strict=True) if a == b]
+
+
+def _counts(right: Sequence[str], given: Sequence[str], labels: Iterable[str]) -> list[Any]:
+    """Of each label the hits, the items that it is right for, and those that it was given to."""
+    names = list(labels)
+    return [np.array([counted[n] for n in names]) for counted in map(Counter, (_hits(right, given), right, given))]
+
+
+def mean_f1(hits: Any, right: Any, given: Any, *, absent: bool = False) -> Any:
+    """`macro_f1` of counts; each is an array (..., labels), and the result one (...), NaN where it is undefined.
+
+    Args:
+        hits: items that have the label, and were given it.
+        right: items that have it.
+        given: items that were given it.
+        absent: whether labels count that no item has, but some were given.
+    """
+    both = right + given
+    return mean_known(ratio(2 * hits, both if absent else np.where(right > 0, both, 0)))
+
+
+def mean_recall(hits: Any, right: Any, given: Any) -> Any:
+    """`balanced_accuracy` of counts, as `mean_f1` takes them."""
+    return mean_known(ratio(hits, right))
+
+
+def ratio(parts: Any, wholes: Any) -> Any:
+    """Arrays divided by each other, number by number; NaN where there is nothing to divide by."""
+    return np.divide(parts, wholes, out=np.full(np.shape(wholes), np.nan), where=np.asarray(wholes) > 0)
+
+
+def mean_known(values: Any) -> Any:
+    """The means over an array's last axis of what is not NaN; NaN where nothing is known."""
+    return ratio(np.nansum(values, axis=-1), (~np.isnan(values)).sum(axis=-1))
 
 
 def under_policies(

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from moot.evals.benchmarks import Benchmark
 from moot.evals.item_scores import COMPUTED, item_score
 from moot.evals.outcomes import ABSTAINED, Document, majority_of_runs, outcome_of
+from moot.evals.panel_measures import count_concessions
 from moot.nodes.answers import same_answer
 from moot.nodes.prices import is_counted
 from moot.nodes.quotes import count_citations
@@ -156,7 +157,10 @@ def kept_of(document: Document) -> dict[str, Any]:
         **{key: document[key] for key in KEPT},
         "calls": document["usage"]["calls"],
         "votes": [{key: vote[key] for key in ("agent", "answer", "group")} for vote in document["votes"]],
-        "metrics": {"citations": document["metrics"].get("citations") or count_citations(document["turns"])},
+        "metrics": {
+            "citations": document["metrics"].get("citations") or count_citations(document["turns"]),
+            "concessions": count_concessions(document["turns"]),
+        },
         "turns": [{key: turn[key] for key in KEPT_OF_TURNS if key in turn} for turn in turns],
     }
 

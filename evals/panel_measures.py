@@ -9,6 +9,7 @@ the same settings: judges are told apart by name.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations, pairwise
 from statistics import pstdev
@@ -202,26 +203,34 @@ def concessions(text: str) -> list[str]:
     ]
 
 
-def concession_rate(texts: Sequence[str]) -> float | None:
-    """`concessions` per 1,000 words of all texts together (S2 app. O.2, which names three examples of markers).
+def count_concessions(turns: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
+    """How many `concessions` and words each counsel's arguments hold together, in both debates.
 
-    Words are runs of letters and digits, joined by apostrophes or hyphens. None where there are none.
+    Words are runs of letters and digits, joined by apostrophes or hyphens. A counsel is a model: the plaintiff's speaks
+    for the defense in the switched debate.
     """
-    words = sum(len(_WORD.findall(text)) for text in texts)
-    return 1000 * sum(len(concessions(text)) for text in texts) / words if words else None
+    said: dict[str, list[str]] = {counsel: [] for counsel in COUNSEL}
+    for turn in turns:
+        if turn["step"] == "argue" and turn["agent"] in said:
+            said[turn["agent"]].append(turn.get("argument") or "")
+    return {
+        counsel: {"concessions": sum(len(concessions(text)) for text in texts), "words": sum(map(_words, texts))}
+        for counsel, texts in said.items()
+    }
+
+
+def _words(text: str) -> int:
+    return len(_WORD.findall(text))
 
 
 def concession_rates(documents: Sequence[Document]) -> dict[str, float | None]:
-    """`concession_rate` of each counsel's arguments in all documents, in both debates.
+    """Each counsel's `concessions` per 1,000 words of all its arguments (S2 app. O.2, which names three markers).
 
-    A counsel is a model: the plaintiff's speaks for the defense in the switched debate. A turn without an argument
-    adds no words; None where a counsel never argued.
+    A turn without an argument adds no words; None where a counsel never argued.
     """
-    argued = [turn for document in documents for turn in document["turns"] if turn["step"] == "argue"]
-    return {
-        counsel: concession_rate([t["argument"] for t in argued if t["agent"] == counsel and t.get("argument")])
-        for counsel in COUNSEL
-    }
+    held = [document["metrics"].get("concessions") or count_concessions(document["turns"]) for document in documents]
+    sums = {who: sum((Counter(one[who]) for one in held), Counter[str]()) for who in COUNSEL}
+    return {who: 1000 * of["concessions"] / of["words"] if of["words"] else None for who, of in sums.items()}
 
 
 # --- rounds ---------------------------------------------------------------------------------------------------------
@@ -289,9 +298,9 @@ __all__ = [
     "changes",
     "cohen_kappa",
     "cohen_kappas",
-    "concession_rate",
     "concession_rates",
     "concessions",
+    "count_concessions",
     "disagreement",
     "fleiss_kappa",
     "fleiss_kappa_of",

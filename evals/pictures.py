@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -97,9 +98,11 @@ def draw_front(tables: Mapping[str, Table]) -> Picture | None:
     with sheet("front", max(3.2, 1 + 0.2 * len(places))) as (figure, files):
         axes = figure.subplots()
         axes.step(*zip(*best, strict=True), where="post", color=INK, linewidth=1, linestyle="--", label="front")
+        there = Counter[tuple[float, float]]()
         for (name, x, y), style, drawn in zip(places, looks_of(of), known, strict=True):
-            if drawn:
-                axes.plot([x], [y], markersize=8, label=name, **style)
+            if drawn:  # around what is in the same place
+                axes.plot([x], [y], markersize=8 + 5 * there[x, y], label=name, **style)
+                there[x, y] += 1
         scale(axes, [x for (_, x, _), drawn in zip(places, known, strict=True) if drawn])
         axes.set_xlabel(unit)
         axes.set_ylabel(title_of(of, "score"))

@@ -5,19 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from moot.evals.benchmarks import BENCHMARKS
 from moot.evals.controls import CONTROLS, Control, controls_of, is_debate, retrieval_variants, shared_settings
 from moot.evals.measures import package
 from moot.graphs import load_graph, suggest
-from moot.nodes.settings import ModelName, checked_settings
+from moot.nodes.settings import ModelName, checked_settings, problem_of
 from moot.retrievers.errors import UserError
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 SPEAKERS = {"models", "agents", "debaters", "judges"}
 """Settings that may give single roles models of their own."""
@@ -51,8 +51,9 @@ class Benchmarked(BaseModel):
 
     @field_validator("data")
     @classmethod
-    def _whole(cls, data: Path | None) -> Path | None:
-        return data.expanduser().absolute() if data else None
+    def _whole(cls, data: Path | None, info: ValidationInfo) -> Path | None:
+        """The context is the folder that paths are relative to, where that is not the current one."""
+        return (info.context or Path()).absolute() / data.expanduser() if data else None
 
 
 class Plan(BaseModel):
@@ -68,7 +69,9 @@ class Plan(BaseModel):
     limit: int | None = Field(None, ge=1, description="How many items of each benchmark at most.")
     sample_seed: int | None = Field(None, description="Draws the items at random; by default the first are taken.")
     judge: ModelName | None = Field(None, description="A model that says whether answers in words are right.")
-    controls: bool = Field(False, description="Whether each debate's controls are measured beside it.")
+    controls: bool | tuple[Control | Literal["retrieval"], ...] = Field(
+        False, description="Whether each debate's controls are measured beside it: all, or those that are named."
+    )
 
     @field_validator("graphs", mode="before")
     @classmethod
@@ -88,6 +91,7 @@ class Cell:
     """One system on one benchmark with one model and seed: a log of its own.
 
     ``of`` is the cell whose control this one is, and ``control`` its kind; a retrieval variant has no such kind.
+    ``position`` is the place of its debate among the plan's systems.
     """
 
     system: str
@@ -98,6 +102,7 @@ class Cell:
     seed: int | None = None
     control: Control | None = None
     of: Cell | None = None
+    position: int = 0
 
     @property
     def key(self) -> str:
@@ -117,12 +122,13 @@ class Cell:
             "seed": self.seed,
             "control": self.control or (self.system.removeprefix(f"{self.of.system} ") if self.of else None),
             "of": self.of.system if self.of else None,
+            "position": self.position,
             "settings": self.settings,
         }
 
 
 def read_plan(path: Path, given: Mapping[str, Any]) -> Plan:
-    """A plan from a YAML file; what is given beside it goes before.
+    """A plan from a YAML file, whose paths are relative to its folder; what is given beside it goes before.
 
     Raises:
         UserError: no such file, no YAML, or not a plan, with the field and what is wrong with it.
@@ -136,20 +142,25 @@ def read_plan(path: Path, given: Mapping[str, Any]) -> Plan:
     if not isinstance(said, Mapping):
         raise UserError(f"{path} holds no plan: graphs and tasks, at least.", kind="invalid_file")
     settings = {**(said.get("settings") or {}), **(given.get("settings") or {})}
-    return make_plan({**said, **given, "settings": settings}, f"{path}: ")
+    return make_plan({**said, **given, "settings": settings}, f"{path}: ", Path() if "tasks" in given else path.parent)
 
 
-def make_plan(given: Mapping[str, Any], where: str = "") -> Plan:
+def make_plan(given: Mapping[str, Any], where: str = "", folder: Path | None = None) -> Plan:
     """A plan from plain values.
+
+    Args:
+        given: its fields.
+        where: what goes before a complaint.
+        folder: what paths are relative to; None for the current one.
 
     Raises:
         UserError: a field that is missing, unknown, or not what it has to be.
     """
     try:
-        return Plan.model_validate(given)
+        return Plan.model_validate(given, context=folder)
     except ValidationError as error:
-        said = (f"{'.'.join(map(str, e['loc']))}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()[:5])
-        raise UserError(f"{where}{'; '.join(dict.fromkeys(said))}", kind="invalid_setting") from error
+        said = dict.fromkeys(problem_of(Plan, e, "field") for e in error.errors()[:5])
+        raise UserError(f"{where}{'; '.join(said)}", kind="invalid_setting") from error
 
 
 def cells_of(plan: Plan) -> list[Cell]:
@@ -161,7 +172,12 @@ def cells_of(plan: Plan) -> list[Cell]:
     known = {key for system in plan.graphs for key in load_graph(system.graph).settings.model_fields}
     if unknown := sorted(set(plan.settings) - known):
         raise UserError(f"None of the graphs has a setting {unknown[0]!r}.", kind="invalid_setting")
-    cells = [cell_of(plan, *one) for one in product(plan.tasks, plan.graphs, plan.models, plan.seeds)]
+    cells = [
+        replace(cell_of(plan, task, system, model, seed), position=position)
+        for task, (position, system), model, seed in product(
+            plan.tasks, enumerate(plan.graphs), plan.models, plan.seeds
+        )
+    ]
     keys = Counter(cell.key for cell in cells)
     if again := [cell.system for cell in cells if keys[cell.key] > 1]:
         raise UserError(
@@ -170,10 +186,10 @@ def cells_of(plan: Plan) -> list[Cell]:
             kind="invalid_setting",
         )
     _check_told_apart(cells)
-    if not plan.controls:
-        return cells
-    variants = {made.key: made for cell in cells for made in _variants(cell) if made.key not in keys}
-    return [*cells, *variants.values(), *(made for cell in cells for made in _controls(cell))]
+    wanted = {*CONTROLS, "retrieval"} if plan.controls is True else set(plan.controls or ())
+    debates = cells if "retrieval" in wanted else []
+    variants = {made.key: made for cell in debates for made in _variants(cell) if made.key not in keys}
+    return [*cells, *variants.values(), *(made for cell in cells for made in _controls(cell, wanted))]
 
 
 def _check_told_apart(cells: Sequence[Cell]) -> None:
@@ -219,14 +235,15 @@ def _variants(cell: Cell) -> Iterable[Cell]:
         yield replace(cell, system=f"{cell.system} {name}", settings=settings, of=cell)
 
 
-def _controls(cell: Cell) -> Iterable[Cell]:
-    if cell.model is None and not SPEAKERS.isdisjoint(cell.settings):
+def _controls(cell: Cell, wanted: Collection[str]) -> Iterable[Cell]:
+    names = [name for name in controls_of(load_graph(cell.graph).settings, cell.settings) if name in wanted]
+    if names and cell.model is None and not SPEAKERS.isdisjoint(cell.settings):
         raise UserError(
             f"The controls of {cell.system} need one model: name one under `models`, beside those of its single roles.",
             kind="invalid_setting",
         )
-    for name in controls_of(load_graph(cell.graph).settings):
+    for name in names:
         graph = CONTROLS[name].graph
         settings = shared_settings(graph, cell.settings)
         label = f"{cell.system} {name.replace('_', ' ')}"
-        yield Cell(label, graph, cell.task, settings, cell.model, cell.seed, name, cell)
+        yield Cell(label, graph, cell.task, settings, cell.model, cell.seed, name, cell, cell.position)

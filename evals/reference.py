@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from inspect_ai.log import EvalLog, list_eval_logs, read_eval_log, read_eval_log_samples
+from inspect_ai.log import EvalLog, list_eval_logs, read_eval_log, read_eval_log_sample_async
 from moot.evals.solver import DOCUMENT
 from moot.retrievers.errors import UserError
 
@@ -24,24 +24,35 @@ class Reference:
     evidence: list[dict[str, Any]]
 
 
-def references(logs: str, of: str) -> dict[str, Reference]:
-    """What a debate took, by sample; without those where it failed. Blocking.
+class References:
+    """What a debate took, sample by sample, as its log says."""
 
-    Raises:
-        UserError: there is no log of the debate.
-    """
-    log = newest_log(logs, of)
-    if log is None:
-        raise UserError(f"{logs} has no log of the debate that this is a control of.", kind="missing_file")
-    documents = (
-        (str(sample.id), sample.store[DOCUMENT])
-        for sample in read_eval_log_samples(log.location, all_samples_required=False)
-        if DOCUMENT in sample.store and not sample.error
-    )
-    return {id: reference_of(document) for id, document in documents if document["status"] == "done"}
+    def __init__(self, logs: str, of: str) -> None:
+        """Finds the log. Blocking.
+
+        Args:
+            logs: a folder of logs.
+            of: the debate, as `moot.evals.runs.log_key` names it.
+
+        Raises:
+            UserError: there is no log of the debate.
+        """
+        log = newest_log(logs, of)
+        if log is None:
+            raise UserError(f"{logs} has no log of the debate that this is a control of.", kind="missing_file")
+        self.location = log.location
+
+    async def of(self, sample: int | str) -> Reference | None:
+        """What the debate took on a sample; None where it did not end with a verdict there."""
+        try:
+            told = await read_eval_log_sample_async(self.location, sample, exclude_fields={"events", "attachments"})
+        except IndexError:  # Inspect's word for a sample that a log does not hold
+            return None
+        document = told.store.get(DOCUMENT)
+        return reference_of(document) if document and not told.error and document["status"] == "done" else None
 
 
-def reference_of(document: dict[str, Any]) -> Reference:
+def reference_of(document: Mapping[str, Any]) -> Reference:
     """What a control takes of a result document."""
     usage = document["usage"]
     tokens = usage["prompt_tokens"] + usage["completion_tokens"]
@@ -63,5 +74,5 @@ def headers(logs: str) -> Iterator[EvalLog]:
 
 def facts_of(log: EvalLog) -> dict[str, Any]:
     """What moot says of a log."""
-    facts: dict[str, Any] = (log.eval.metadata or {}).get("moot") or {}
+    facts: dict[str, Any] = log.metadata.get("moot") or {}
     return facts

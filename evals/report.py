@@ -35,6 +35,7 @@ class Section:
     benchmark: str
     licence: str
     model: str | None
+    data: str
     tables: tuple[Table, ...]
     notes: tuple[str, ...]
     pictures: tuple[Picture, ...] = ()
@@ -81,7 +82,7 @@ def _section(number: int, study: Study, against: str | None) -> Section:
         notes.append("Nothing is tested: there is no baseline here to compare with.")
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{number}-{study.benchmark.name}-{study.model or 'models'}")[:80]
     benchmark = study.benchmark
-    return Section(name, study.title, benchmark.name, benchmark.licence, study.model, tables, tuple(notes))
+    return Section(name, study.title, benchmark.name, benchmark.licence, study.model, study.data, tables, tuple(notes))
 
 
 def with_pictures(section: Section) -> Section:
@@ -104,6 +105,7 @@ def as_document(report: Report) -> dict[str, Any]:
             {
                 "benchmark": section.benchmark,
                 "model": section.model,
+                "data": section.data,
                 "licence": section.licence,
                 "notes": list(section.notes),
                 "tables": {made.key: as_records(made) for made in section.tables},

@@ -15,8 +15,10 @@ from moot.evals.metrics import citation_precision
 from moot.evals.observations import Observation
 from moot.evals.outcomes import Document, Score, mean_score
 from moot.evals.panel_measures import (
+    COUNSEL,
     Phase,
     cohen_kappas,
+    concession_rates,
     disagreement,
     fleiss_kappa_of,
     mean_cohen_kappa,
@@ -124,19 +126,21 @@ def trials_table(study: Study) -> Table | None:
         "share", cohen="mean Cohen's kappa", fleiss="Fleiss' kappa", reflection="mean change of reflection"
     )
     heads += columns("number", **{who: f"consistency, {who.replace('_', ' ')}" for who in role_play_consistency([])})
+    heads += columns("number", **{f"concessions_{who}": f"concessions, {who}" for who in COUNSEL})
     rows: list[list[Cell]] = []
     for system in _tried(study):
         held = documents(system)
         split = disagreement(held)
         panels: list[Cell] = [split.panels, split.unanimous, split.split] if split else [0, None, None]
         kappas = [mean_cohen_kappa(held), fleiss_kappa_of(held)]
-        roles = list(role_play_consistency(held).values())
+        roles = [*role_play_consistency(held).values(), *concession_rates(held).values()]
         rows.append([system.label, len(held), system.errors, *panels, *kappas, mean_reflection_change(held), *roles])
     return table(
         "trials",
         "Judges and counsel",
         "Panels are those in which every judge gave a verdict. Mean change of reflection: from one round to the next, "
-        f"of both sides' scores together (0 to 2). Consistency of counsel over both debates: 0 to 10. {POOLED}",
+        f"of both sides' scores together (0 to 2). Consistency of counsel over both debates: 0 to 10. Concessions are "
+        f"per 1,000 words of a counsel's arguments. {POOLED}",
         heads,
         rows,
     )

@@ -121,6 +121,11 @@ def _of_runs(study: Study) -> Iterator[str]:
     if unpriced := unpriced_models(study):
         yield f"No price is known for {', '.join(unpriced)}: what they cost is unknown, and never zero; see --prices."
     for system in study.measured:
+        if lost := sum(seen.document is None for seen in system.observations):
+            yield (
+                f"{system.label}: {lost} samples left no result document: what they took is unknown, and so is what "
+                "all samples took."
+            )
         if uncounted := sum(seen.tokens is None for seen in system.answered):
             yield f"{system.label}: the endpoint did not count all tokens of {uncounted} items."
 

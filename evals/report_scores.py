@@ -130,9 +130,10 @@ def costs_table(study: Study) -> Table | None:
         "costs",
         "What an item takes",
         "Means over items with an outcome, as far as the figure is known of them. Costs are by the table of prices, "
-        "unknown where a model has no price or an endpoint did not count; all calls: of failed items too. Depth is "
-        "the longest chain of calls that wait for each other. On the front: no other system is as good for less, or "
-        "better for as much.",
+        "unknown where a model has no price or an endpoint did not count. All calls: of failed samples too, but not of "
+        "their earlier tries; unknown where a sample left no result document, as one that Inspect's time limit ended. "
+        "Depth is the longest chain of calls that wait for each other. On the front: no other system is as good for "
+        "less, or better for as much.",
         heads,
         rows,
     )
@@ -144,8 +145,8 @@ def _spent(system: System, study: Study) -> Spent:
 
 
 def total_cost(system: System) -> float | None:
-    """What all items took together; None where it is not known of each that has a result document."""
-    costs = [seen.cost for seen in system.observations if seen.document is not None]
+    """What all samples took together; None where it is not known of each, as of one that ended without a document."""
+    costs = [seen.cost for seen in system.observations]
     known = [cost for cost in costs if cost is not None]
     return sum(known) if known and len(known) == len(costs) else None
 

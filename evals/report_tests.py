@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import eq
+from statistics import stdev
 
 from moot.evals.comparison import Study, System, common_items, pairs_of
 from moot.evals.derived import policy_labels
-from moot.evals.estimates import difference
+from moot.evals.estimates import difference, item_means
+from moot.evals.measures import package
 from moot.evals.metrics import LabelScore, accuracy, macro_f1, under_policies
 from moot.evals.observations import Observation
 from moot.evals.outcomes import ABSTAINED
 from moot.evals.power import ALPHA, POWER, minimum_detectable_effect
 from moot.evals.report_scores import SYSTEM, TITLES, name_of, right
 from moot.evals.report_tables import Cell, Column, Table, columns, table
-from moot.evals.significance import McNemar, holm, mcnemar
+from moot.evals.significance import PairedTest, holm, mcnemar, sign_flips
 from moot.nodes.task import TASKS
 
 # --- differences ------------------------------------------------------------------------------------------------------
@@ -28,25 +31,27 @@ def differences_table(study: Study, against: str | None = None) -> Table | None:
     """
     names = [study.headline, *([study.second] if study.second else [])]
     pairs = pairs_of(study, against)
-    tests = [_test(study, first, second) for first, second in pairs]
-    adjusted = holm([test.p for test in tests])
+    tests = [paired_test(study, first, second) for first, second in pairs]
+    adjusted = holm([test.p for test, _ in tests])
     rows = [
-        [*_pair(first, second, names), test.only_first, test.only_second, test.p, p, detectable(test)]
-        for (first, second), test, p in zip(pairs, tests, adjusted, strict=True)
+        [*_pair(first, second, names), test.better, test.worse, test.p, p, test.name, least]
+        for (first, second), (test, least), p in zip(pairs, tests, adjusted, strict=True)
     ]
-    heads = [SYSTEM, Column("against", "against"), *columns("count", items="common items", missing="of them missing")]
-    heads += columns("count", elsewhere="items of one alone")
+    heads = [SYSTEM, Column("against", "against"), *columns("count", items="", missing="", elsewhere="of one alone")]
     heads += columns("signed", **{f"difference_{name}": f"difference in {TITLES[name]}" for name in names})
-    heads += columns("count", only_first="it alone right", only_second="baseline alone right")
-    heads += [*columns("p", p="McNemar's p", p_holm="p by Holm"), *columns("share", detectable="detectable")]
+    heads += columns("count", better="", worse="")
+    heads += [*columns("p", p="", p_holm="p by Holm"), *columns("text", test=""), *columns("share", detectable="")]
     return table(
         "differences",
         "Paired differences",
-        "Both systems on the same items; an item counts where both have an outcome. In brackets: 95% paired bootstrap "
-        "intervals (of several runs: of the mean of their scores). McNemar's test is exact, and of each system's first "
-        f"run; Holm's correction is for the {len(pairs)} tests of this table. Detectable is the least difference that "
-        f"so many items show with a power of {POWER:.0%} at p = {ALPHA:g}, with the share of discordant items that was "
-        "seen.",
+        "Both systems on the same items: those on which both have an outcome, and beside them how many are missing in "
+        "one or the other. In brackets: 95% paired bootstrap intervals (of several runs: of the mean of their scores). "
+        "Better and worse: on how many items the system is, by the first measure. The test is McNemar's exact one of "
+        "single runs and, where a system has several, a permutation test, which flips the signs of the differences of "
+        f"items' means over runs. Holm's correction is for the {len(pairs)} tests of this table. Detectable is the "
+        f"least difference that so many items show with a power of {POWER:.0%} at p = {ALPHA:g}: of single runs with "
+        "the share of discordant items that was seen, of several by the t-test's power, with the spread of differences "
+        "that was seen.",
         heads,
         rows,
     )
@@ -60,28 +65,43 @@ def _pair(first: System, second: System, names: Sequence[str]) -> list[Cell]:
     return [first.label, second.label, differences[0].n, differences[0].missing, apart, *differences]
 
 
-def _test(study: Study, first: System, second: System) -> McNemar:
-    """McNemar's test of both systems' first runs."""
+def paired_test(study: Study, first: System, second: System) -> tuple[PairedTest, Cell]:
+    """The test of two systems on the items that both have, and the least difference that it detects."""
+    ids = common_items(first, second)
+    ours, theirs = (item_means(system, study.headline, ids) for system in (first, second))
+    if len(first.items) == len(second.items) == 1:
+        test = mcnemar(*([None if mean is None else mean == 1 for mean in means] for means in (ours, theirs)))
+        return test, detectable(test)
+    apart = [a - b for a, b in zip(ours, theirs, strict=True) if a is not None and b is not None]
+    return sign_flips(ours, theirs), detectable_mean(apart)
 
-    def judged(system: System) -> list[bool | None]:
-        seen = [system.items[0].get(id) for id in common_items(first, second)]
-        return [None if one is None else right(one, study) for one in seen]
 
-    return mcnemar(judged(first), judged(second))
-
-
-def detectable(test: McNemar) -> float | str | None:
-    """The least difference that the items of a test show, where as many are discordant as were.
+def detectable(test: PairedTest) -> Cell:
+    """The least difference that the items of a McNemar test show, where as many are discordant as were.
 
     Returns:
         "none" where these items show no difference; None where there is no item.
     """
     if not test.n:
         return None
-    share = (test.only_first + test.only_second) / test.n
+    share = (test.better + test.worse) / test.n
     # The accuracy only bounds the effect: this one allows the most discordant items.
     least = minimum_detectable_effect(share / 2, test.n, share) if share else None
     return "none" if least is None else least
+
+
+def detectable_mean(apart: Sequence[float]) -> Cell:
+    """The least mean difference that so many items show, where their differences spread as these do.
+
+    Returns:
+        As `detectable`, None of a single item too.
+    """
+    if len(apart) < 2:
+        return None
+    least = stdev(apart) * package("statsmodels.stats.power").TTestPower().solve_power(
+        nobs=len(apart), alpha=ALPHA, power=POWER
+    )
+    return float(least) if 0 < least <= 1 else "none"
 
 
 # --- abstentions ------------------------------------------------------------------------------------------------------
@@ -94,25 +114,41 @@ def policies_table(study: Study) -> Table | None:
     open_label, supported = policy_labels(study.benchmark.task)
     policies = {"wrong": "as wrong", "left_out": "left out", "open_label": f"as {open_label}"}
     policies |= {"burden_of_refutation": f"as {supported}"}
-    heads = [SYSTEM, *columns("count", abstained="", errors=""), *columns("share", coverage="")]
+    first = TITLES[study.headline]
+    heads = [SYSTEM, *columns("count", abstained="", missing=""), *columns("share", coverage="")]
+    heads += columns("share", lowest=f"{first}, missing as wrong", highest=f"{first}, missing as right")
     heads += [Column(f"{m}_{p}", f"{TITLES[m]}, {said}", "share") for m in measures for p, said in policies.items()]
     rows: list[list[Cell]] = []
     for system in study.measured:
         gold, given = _as_labels(system.observations, study)
         labels = {"open_label": open_label, "supported": supported}
         found = [under_policies(gold, given, **labels, score=score) for score in measures.values()]
-        left_out = found[0]["left_out"]
-        counts: list[Cell] = [given.count(ABSTAINED), given.count(None), left_out.coverage if left_out else None]
-        scores = [scored[policy] for scored in found for policy in policies]
-        rows.append([name_of(system), *counts, *(None if score is None else score.value for score in scores)])
+        left_out, missing = found[0]["left_out"], given.count(None) + system.not_run
+        counts: list[Cell] = [given.count(ABSTAINED), missing, left_out.coverage if left_out else None]
+        scores = [None if score is None else score.value for scored in found for score in map(scored.get, policies)]
+        rows.append([name_of(system), *counts, *bounds(gold, given, system.not_run), *scores])
     return table(
         "policies",
         "What an abstention counts as",
         "Abstentions before any policy of the system's own (a trial's INCONCLUSIVE is one), of all runs together. Left "
-        "out: the score is of the answered items alone, whose share is the coverage.",
+        "out: the score is of the answered items alone, whose share is the coverage. Missing items, those that failed "
+        f"or were not run, are in no score but two: with them as wrong, and as right. The {first} of all items, with "
+        "abstentions as wrong, lies between these.",
         heads,
         rows,
     )
+
+
+def bounds(gold: Sequence[str], outcomes: Sequence[str | None], not_run: int = 0) -> tuple[float, float]:
+    """The lowest and the highest accuracy that missing items leave open, in [0, 1]; abstentions are not right.
+
+    Args:
+        gold: the right label of each item; there is at least one.
+        outcomes: each item's, in the same order; None is missing.
+        not_run: items that are missing beside these.
+    """
+    right, every = sum(map(eq, gold, outcomes)), len(gold) + not_run
+    return right / every, (right + outcomes.count(None) + not_run) / every
 
 
 def _as_labels(seen: Sequence[Observation], study: Study) -> tuple[list[str], list[str | None]]:

@@ -12,9 +12,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
+from typing import NamedTuple
 
-from moot.evals.measures import MEASURES, Estimate, K, differences, interval, package, score_rankings
+from moot.evals.measures import MEASURES, K, differences, package, score_rankings
 from moot.evals.qrels import Query, Row, Scope
+from moot.evals.significance import stratified_bootstrap
 from moot.graphs import suggest
 from moot.retrievers import Evidence, Passage, Retriever, UserError, index_passages, open_retriever
 from moot.retrievers.corpus import damaged
@@ -30,6 +32,14 @@ MAIN = "ndcg@10"
 
 Progress = Callable[[str, int, int], None]
 """Told what is being done, how much of it is done, and how much there is."""
+
+
+class Estimate(NamedTuple):
+    """A mean and the ends of its interval."""
+
+    value: float
+    low: float
+    high: float
 
 
 @dataclass
@@ -68,8 +78,7 @@ async def measure(rows: Sequence[Row], sources: Sequence[str], encoder: str, pro
         WorldError: the encoder's endpoint failed.
     """
     check_sources(sources)
-    for name in ("ranx", "scipy.stats"):
-        package(name)
+    package("ranx")
     names = {row.files: corpus_name(row, encoder) for row in rows}
     corpora = {names[row.files]: row.passages for row in rows}
     for name, passages in corpora.items():
@@ -130,6 +139,18 @@ async def _search(source: Retriever, row: Row, progress: Progress) -> list[list[
         return found
 
     return await asyncio.gather(*map(search, row.queries))
+
+
+def interval(*samples: Sequence[float]) -> Estimate:
+    """The mean of the samples' means with its 95% interval, for which every sample is resampled by itself.
+
+    Raises:
+        ValueError: no sample, or an empty one.
+    """
+    found = stratified_bootstrap(samples)
+    if found.value is None or found.low is None or found.high is None:
+        raise ValueError("there is no mean of nothing")
+    return Estimate(found.value, found.low, found.high)
 
 
 def estimates(measured: Measured) -> dict[str, dict[str, Estimate]]:

@@ -8,18 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from moot.evals.measures import package
 
-T = TypeVar("T")
-Statistic = Callable[[Sequence[T]], float | None]
-"""A figure of items; None where it is undefined."""
+Array = Any
+"""A numpy array."""
+Statistic = Callable[[Array], Array]
+"""The figures of resamples, one a row: (resamples, items) to (resamples,), NaN where a figure is undefined."""
 
 CONFIDENCE = 0.95
 RESAMPLES = 2000
 SEED = 20261120
+BATCH = 200
+"""Resamples that are drawn together: of 2,000 items some megabytes."""
+FLIPS = 9999
+"""Sign flips that a permutation test draws; where there are no more of them, it takes them all and is exact."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +49,8 @@ class Interval:
 
 
 def bootstrap(
-    items: Sequence[T | None],
-    statistic: Statistic[T] | None = None,
+    items: Sequence[float | None],
+    statistic: Statistic = lambda drawn: drawn.mean(axis=1),
     *,
     confidence: float = CONFIDENCE,
     resamples: int = RESAMPLES,
@@ -57,8 +62,8 @@ def bootstrap(
     0 or 1, and for few items.
 
     Args:
-        items: a number each, or what the statistic takes; None is missing.
-        statistic: the figure of a list of items, by default their mean.
+        items: a number each; None is missing.
+        statistic: the figure of each row of items, by default their mean.
         confidence: what share of the resamples the interval holds.
         resamples: how many are drawn.
         seed: of the generator (numpy's PCG64); one seed, one interval.
@@ -66,43 +71,76 @@ def bootstrap(
     Raises:
         ValueError: a confidence that is not between 0 and 1, or no resample.
     """
+    known = np.array([item for item in items if item is not None])
+    return stratified_bootstrap(
+        [known], statistic, missing=len(items) - len(known), confidence=confidence, resamples=resamples, seed=seed
+    )
+
+
+def stratified_bootstrap(
+    samples: Sequence[Sequence[float] | Array],
+    statistic: Statistic = lambda drawn: drawn.mean(axis=1),
+    *,
+    missing: int = 0,
+    confidence: float = CONFIDENCE,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+) -> Interval:
+    """The mean over samples of their figures, as `bootstrap` takes it: every sample is resampled by itself.
+
+    Args:
+        samples: the items of each.
+        statistic: as for `bootstrap`.
+        missing: items that are unknown; they are counted in the result, and nowhere else.
+        confidence: as for `bootstrap`.
+        resamples: as for `bootstrap`.
+        seed: as for `bootstrap`.
+
+    Returns:
+        An interval of None where there is no sample, or one without items.
+
+    Raises:
+        ValueError: as `bootstrap`.
+    """
     if not 0 < confidence < 1 or resamples < 1:
         raise ValueError("an interval needs a confidence between 0 and 1, and a resample")
-    known = [item for item in items if item is not None]
-    n, missing = len(known), len(items) - len(known)
+    given = [np.asarray(sample) for sample in samples]
+    n = sum(map(len, given))
+    if not given or not all(map(len, given)):
+        return Interval(None, None, None, n, missing)
+    value = float(np.mean([statistic(sample[None]) for sample in given]))
+    if np.isnan(value):
+        return Interval(None, None, None, n, missing)
     generator = np.random.default_rng(seed)
-    values: Any
-    if statistic is None and n:
-        numbers = np.array(known, dtype=float)
-        value: float | None = float(numbers.mean())
-        values = [numbers[generator.integers(n, size=n)].mean() for _ in range(resamples)]
-    else:
-        value = statistic(known) if statistic and n else None
-        drawn = (generator.integers(n, size=n) for _ in range(resamples if value is not None else 0))
-        values = [statistic([known[i] for i in indices]) for indices in drawn if statistic]
-    defined = [v for v in values if v is not None]
-    if value is None or not defined:
-        return Interval(value, None, None, n, missing, len(values))
+    figures = np.concatenate(
+        [
+            np.mean([statistic(s[generator.integers(len(s), size=(rows, len(s)))]) for s in given], axis=0)
+            for rows in (min(BATCH, resamples - done) for done in range(0, resamples, BATCH))
+        ]
+    )
+    defined = figures[~np.isnan(figures)]
+    if not len(defined):
+        return Interval(value, None, None, n, missing, resamples)
     tail = (1 - confidence) / 2
     low, high = np.quantile(defined, [tail, 1 - tail]).tolist()
-    return Interval(value, low, high, n, missing, len(values) - len(defined))
+    return Interval(value, low, high, n, missing, resamples - len(defined))
 
 
 def paired_bootstrap(
-    first: Sequence[T | None],
-    second: Sequence[T | None],
-    statistic: Statistic[T] | None = None,
+    first: Sequence[float | None],
+    second: Sequence[float | None],
     *,
     confidence: float = CONFIDENCE,
     resamples: int = RESAMPLES,
     seed: int = SEED,
 ) -> Interval:
-    """The first system's figure less the second's, with its `bootstrap` interval: the same items drawn for both.
+    """The mean of the first system's items less that of the second's, with its `bootstrap` interval.
+
+    The same items are drawn for both.
 
     Args:
         first: one system's items.
         second: the other's.
-        statistic: the figure of one system's items, by default their mean.
         confidence: as for `bootstrap`.
         resamples: as for `bootstrap`.
         seed: as for `bootstrap`.
@@ -110,16 +148,8 @@ def paired_bootstrap(
     Raises:
         ValueError: as `bootstrap`, or lists of different lengths.
     """
-    pairs = [None if a is None or b is None else (a, b) for a, b in zip(first, second, strict=True)]
-    options: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "seed": seed}
-    if statistic is None:
-        return bootstrap([None if pair is None else pair[0] - pair[1] for pair in pairs], **options)  # type: ignore[operator]
-
-    def difference(sample: Sequence[tuple[T, T]]) -> float | None:
-        ours, theirs = statistic([a for a, _ in sample]), statistic([b for _, b in sample])
-        return None if ours is None or theirs is None else ours - theirs
-
-    return bootstrap(pairs, difference, **options)
+    apart = [None if a is None or b is None else a - b for a, b in zip(first, second, strict=True)]
+    return bootstrap(apart, confidence=confidence, resamples=resamples, seed=seed)
 
 
 def wilson(correct: Sequence[bool | None], confidence: float = CONFIDENCE) -> Interval:
@@ -151,33 +181,35 @@ def wilson(correct: Sequence[bool | None], confidence: float = CONFIDENCE) -> In
 
 
 @dataclass(frozen=True)
-class McNemar:
-    """A McNemar test.
+class PairedTest:
+    """A two-sided test of whether two systems are as good on the same items.
 
     Attributes:
-        only_first: items that the first system alone has right.
-        only_second: items that the second alone has right.
-        p: the two-sided p-value; 1 where no item tells the two apart, None where no item counts.
+        better: items on which the first system is better.
+        worse: items on which the second is.
+        p: the p-value; 1 where no item tells the two apart, None where no item counts.
         n: items on which both are known.
         missing: the others.
+        name: which test it is.
     """
 
-    only_first: int
-    only_second: int
+    better: int
+    worse: int
     p: float | None
     n: int
     missing: int
+    name: str
 
 
-def mcnemar(first: Sequence[bool | None], second: Sequence[bool | None], *, exact: bool = True) -> McNemar:
+def mcnemar(first: Sequence[bool | None], second: Sequence[bool | None], *, exact: bool = True) -> PairedTest:
     """Whether two systems are right equally often on the same items (McNemar 1947), by statsmodels.
 
     Args:
         first: whether one system is right on each item; None is missing.
         second: the other's.
-        exact: the binomial test of only_first of only_first + only_second at 1/2, which holds at any count and is
-            what `moot.evals.power` plans for. False: chi-square with Edwards' continuity correction, for papers that
-            print that; it is an approximation for 25 discordant items and more.
+        exact: the binomial test of better of better + worse at 1/2, which holds at any count and is what
+            `moot.evals.power` plans for. False: chi-square with Edwards' continuity correction, for papers that print
+            that; it is an approximation for 25 discordant items and more.
 
     Raises:
         UserError: statsmodels is not installed.
@@ -191,7 +223,42 @@ def mcnemar(first: Sequence[bool | None], second: Sequence[bool | None], *, exac
         table = [[known.count((True, True)), ours], [theirs, known.count((False, False))]]
         tables = package("statsmodels.stats.contingency_tables")
         p = float(tables.mcnemar(table, exact=exact, correction=True).pvalue) if ours + theirs else 1.0
-    return McNemar(ours, theirs, p, len(known), len(pairs) - len(known))
+    name = "McNemar, exact" if exact else "McNemar, chi-square"
+    return PairedTest(ours, theirs, p, len(known), len(pairs) - len(known), name)
+
+
+def sign_flips(first: Sequence[float | None], second: Sequence[float | None], *, seed: int = SEED) -> PairedTest:
+    """Whether two systems have the same mean on the same items: a paired permutation test (Fisher 1935), by scipy.
+
+    Each item's difference is as likely to have the other sign. Of values 0 and 1 that is McNemar's exact test.
+
+    Args:
+        first: one system's value of each item, such as its mean over runs; None is missing.
+        second: the other's.
+        seed: of the generator that draws `FLIPS` of the ways to flip signs, where there are more of them.
+
+    Raises:
+        UserError: scipy is not installed.
+        ValueError: lists of different lengths.
+    """
+    pairs = list(zip(first, second, strict=True))
+    known = [a - b for a, b in pairs if a is not None and b is not None]
+    apart = [difference for difference in known if difference]  # the others are the same with either sign
+    p = 1.0 if known else None
+    if len(apart) > 1:
+        found = package("scipy.stats").permutation_test(
+            (apart,),
+            lambda drawn, axis: drawn.mean(axis=axis),
+            permutation_type="samples",
+            vectorized=True,
+            n_resamples=FLIPS,
+            batch=BATCH,
+            rng=np.random.default_rng(seed),
+        )
+        p = float(found.pvalue)
+    better = sum(difference > 0 for difference in apart)
+    how = "exact" if 2 ** len(apart) <= FLIPS else f"{FLIPS:,} drawn"
+    return PairedTest(better, len(apart) - better, p, len(known), len(pairs) - len(known), f"sign flips, {how}")
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:

@@ -57,7 +57,7 @@ def next_round(state: TrialState, runtime: Runtime[Any]) -> list[Send] | str:
     settings = settings_of(runtime, ProclaimSettings)
     if state.get("error") or state.get("stop_reason"):
         return END
-    searching = settings.progressive_retrieval and still_searching(state)
+    searching = settings.searches_on and still_searching(state)
     return to_discovery("discovery", state, settings) if searching else to_argument("argue", state, "plaintiff")
 
 
@@ -80,7 +80,7 @@ def look_back(state: TrialState, runtime: Runtime[Any]) -> list[Send | str] | st
     if state.get("error"):
         return END
     reflections = to_reflection("reflect", state) if settings.self_reflection else []
-    return [*reflections, "critique", *(["court"] if settings.progressive_retrieval else [])]
+    return [*reflections, "critique", *(["court"] if settings.searches_on else [])]
 
 
 def court_graph(name: str) -> CompiledStateGraph[Any, Any, Any, Any]:

@@ -64,7 +64,10 @@ class TrialSettings(BudgetSettings, SourcesSettings):
         )
     )
     sources: tuple[Source, ...] = Field(
-        ("chroma",), min_length=1, max_length=10, description=f"Where evidence is looked for: {SOURCES}."
+        ("chroma",),
+        max_length=10,
+        description=f"Where evidence is looked for: {SOURCES}; an empty list for a trial on nothing but what is given "
+        "with the claim.",
     )
     max_concurrency: int = Field(32, ge=1, le=1000, description="Most calls to one endpoint at the same time.")
     seed_k: int = Field(
@@ -152,9 +155,14 @@ class TrialSettings(BudgetSettings, SourcesSettings):
         judges = any(judge.name == role for judge in self.judges)
         return self.temperatures.get(role, self.temperatures["judges"] if judges else self.temperature)
 
+    @property
+    def searches_on(self) -> bool:
+        """Whether the sides look for more evidence during the debates."""
+        return self.progressive_retrieval and bool(self.sources)
+
     def rounds_of(self, phase: str) -> int:
         """Most rounds of a debate."""
-        if not self.progressive_retrieval:
+        if not self.searches_on:
             return WITHOUT_RETRIEVAL
         return self.switched_rounds if phase == "switched" else self.max_rounds
 
@@ -168,7 +176,7 @@ def trial_needs(settings: TrialSettings) -> Needs:
     roles = set(ROLES) - (set() if settings.role_switch else {"analyser"})
     speakers = dict.fromkeys(sorted(roles)) | {judge.name: judge.model for judge in settings.judges}
     sources = (*settings.sources, *settings.fallback)
-    return needs_for(settings, speakers, sources, encoder=settings.progressive_retrieval)
+    return needs_for(settings, speakers, sources, encoder=settings.searches_on)
 
 
 # --- edges ------------------------------------------------------------------------------------------------------------
@@ -252,7 +260,7 @@ def close_round_node() -> Node:
         settings, turns, rounds = run.settings, state["turns"], this_round(state)
         course = course_of(turns, rounds)
         reason = "max_rounds" if rounds >= settings.rounds_of(state["phase"]) else None
-        if settings.progressive_retrieval:
+        if settings.searches_on:
             reason = why_stop(
                 rounds=rounds,
                 totals=course["reflection_total"],

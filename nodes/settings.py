@@ -224,18 +224,26 @@ def checked_settings(kind: type[S], values: Mapping[str, Any]) -> S:
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        problems = "; ".join(dict.fromkeys(_problem(kind, e) for e in error.errors()[:5]))
+        problems = "; ".join(dict.fromkeys(problem_of(kind, e) for e in error.errors()[:5]))
         raise UserError(f"{problems}. See: moot settings GRAPH", kind="invalid_setting") from error
 
 
-def _problem(kind: type[Settings], error: Any) -> str:
-    """One of Pydantic's errors in a sentence."""
+def problem_of(kind: type[BaseModel], error: Any, called: str = "setting") -> str:
+    """One of Pydantic's errors in a sentence.
+
+    Args:
+        kind: what was checked.
+        error: one of ``ValidationError.errors()``.
+        called: what its fields are called.
+    """
     place = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "missing":
+        return f"{place}: this is missing"
     if error["type"] == "extra_forbidden" and len(error["loc"]) > 1:
         return f"{'.'.join(map(str, error['loc'][:-1]))}: there is no field {error['loc'][-1]!r}"
     if error["type"] == "extra_forbidden":
         known = ", ".join(sorted(kind.model_fields))
-        return f"There is no setting {place!r}; known are {known}"
+        return f"There is no {called} {place!r}; known are {known}"
     if error["type"] == "string_pattern_mismatch" and "model" in place:
         return f"{place.split('.constrained')[0]}: name a model as provider:name, not {json.dumps(error['input'])[:80]}"
     said = error["msg"].removeprefix("Value error, ").replace("Tuple", "The list").replace(" after validation", "")

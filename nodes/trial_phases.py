@@ -41,8 +41,11 @@ def negotiation_graph(kind: type[TrialSettings]) -> Graph:
         kind: the settings' class of the graph that it becomes a part of.
     """
 
-    def begin(state: TrialState, runtime: Runtime[Any]) -> list[Send | str]:
-        return ["premises", "stance_queries", to_seed("seed_retrieval", state, settings_of(runtime, kind))]
+    def begin(state: TrialState, runtime: Runtime[Any]) -> list[Send | str] | str:
+        settings = settings_of(runtime, kind)
+        if not settings.sources:
+            return "review_evidence"
+        return ["premises", "stance_queries", to_seed("seed_retrieval", state, settings)]
 
     def search(state: TrialState, runtime: Runtime[Any]) -> list[Send] | str:
         if state.get("error"):
@@ -69,7 +72,7 @@ def negotiation_graph(kind: type[TrialSettings]) -> Graph:
     graph.add_node("gather_challenges", gather_node())
     graph.add_node("weigh_exhibit", weigh_exhibit_node())
     graph.add_node("rule", rule_node())
-    graph.add_conditional_edges(START, begin, ["premises", "stance_queries", "seed_retrieval"])
+    graph.add_conditional_edges(START, begin, ["premises", "stance_queries", "seed_retrieval", "review_evidence"])
     graph.add_edge(["premises", "stance_queries", "seed_retrieval"], "gather_queries")
     graph.add_edge("gather_queries", "review_premises")
     graph.add_edge("review_premises", "review_queries")

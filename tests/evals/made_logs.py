@@ -6,7 +6,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from inspect_ai.log import EvalConfig, EvalDataset, EvalError, EvalLog, EvalSample, EvalSpec, write_eval_log
+from inspect_ai.log import (
+    EvalConfig,
+    EvalDataset,
+    EvalError,
+    EvalLog,
+    EvalPlan,
+    EvalPlanStep,
+    EvalSample,
+    EvalSpec,
+    write_eval_log,
+)
 from inspect_ai.scorer import Score
 from moot.nodes.debate import blank_document, usage
 from moot.nodes.settings import Settings
@@ -89,6 +99,10 @@ def write_log(
     task_id: str = "",
     failing: Sequence[str] = (),
     again: Documents | None = None,
+    items: str = "",
+    judge: str | None = None,
+    of_key: str | None = None,
+    ending: str = "eval",
     **facts: Any,
 ) -> Path:
     """Writes a log and gives its path.
@@ -106,6 +120,10 @@ def write_log(
         task_id: Inspect's.
         failing: ids of samples that failed though their debate was done.
         again: documents of a second epoch.
+        items: the digest of the items.
+        judge: the model that judged answers in words.
+        of_key: the key of the debate whose control the system is, as its solver was told.
+        ending: of the file: eval or json.
         facts: moot's metadata; by default ``benchmark`` is fever.
     """
     samples = [
@@ -127,13 +145,16 @@ def write_log(
         created=created,
         task="debate",
         task_id=task_id or name,
+        task_version=items or 0,
+        task_args={"data": "/somewhere/claims.jsonl", "judge": judge},
         model="none/none",
         dataset=EvalDataset(samples=len(ids), sample_ids=ids),
         config=EvalConfig(epochs=2 if again else 1),
         metadata={"moot": {"benchmark": "fever", **facts}},
     )
-    path = folder / f"{name}.eval"
-    write_eval_log(EvalLog(status=status, eval=spec, samples=samples), str(path))
+    path = folder / f"{name}.{ending}"
+    plan = EvalPlan(steps=[EvalPlanStep(solver="moot/control", params={"of": of_key})] if of_key else [])
+    write_eval_log(EvalLog(status=status, eval=spec, plan=plan, samples=samples), str(path))
     return path
 
 

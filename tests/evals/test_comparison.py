@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
+from statistics import stdev
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from moot.evals.comparison import Study, System, check_against, pairs_of, studies_of
 from moot.evals.derived import label_prior
+from moot.evals.estimates import mean_over_runs
 from moot.evals.item_scores import item_score
 from moot.evals.logs import Run, read_runs
+from moot.evals.measures import package
 from moot.evals.power import power
 from moot.evals.report_confidence import calibration_table, reliability_table
 from moot.evals.report_debates import consistency_table, evidence_table, rounds_table, stops_table, trials_table
@@ -21,7 +24,7 @@ from moot.evals.report_runs import errors_table, notes_of
 from moot.evals.report_scores import costs_table, front, seeds_table, strata_table, systems_table
 from moot.evals.report_tables import Nested, Table
 from moot.evals.report_tests import differences_table, policies_table
-from moot.evals.significance import Interval
+from moot.evals.significance import RESAMPLES, SEED, Interval
 from moot.retrievers.errors import UserError
 
 from tests.evals.made_logs import Documents, call, debate, failed, write_log
@@ -103,18 +106,79 @@ def test_scores_are_of_the_items_that_ended(compared: Study) -> None:
 
 
 def test_differences_are_of_common_items(compared: Study) -> None:
-    made = differences_table(compared)
-    rows = records(made)
-    own = rows["debate"]
+    own = records(differences_table(compared, "self_consistency"))["debate"]
     assert (own["against"], own["items"], own["missing"], own["elsewhere"]) == ("debate_own", 7, 1, 0)
     assert value(own["difference_accuracy"]) == pytest.approx(2 / 7)  # 6 - 4 of the seven, not 6/7 - 5/8
-    assert (own["only_first"], own["only_second"]) == (3, 1)  # 2, 5, 7; 8
+    assert (own["better"], own["worse"], own["test"]) == (3, 1, "McNemar, exact")  # 2, 5, 7; 8
     assert own["p"] == pytest.approx(0.625)  # two tails of at most 1 of 4 at 1/2: 2 x 5/16
-    assert list(rows) == ["debate"]  # the other one is the first, with which nothing is compared here
     assert own["p_holm"] == own["p"]
     assert own["detectable"] == "none"
-    [against] = differences_table(compared, "another").rows[:1]  # type: ignore[union-attr]
-    assert against[:2] == ("debate", "another")
+
+
+def test_holms_correction_is_over_all_tests(tmp_path: Path) -> None:
+    gold = {str(n): S for n in range(20)}
+    right, wrong = ({id: debate(said) for id in gold} for said in (S, R))
+    half = {id: right[id] if int(id) % 2 else wrong[id] for id in gold}
+    made = study(
+        tmp_path,
+        a=(right, {"gold": gold}),
+        b=(wrong, {"gold": gold, "control": "self_consistency", "of": "a"}),
+        c=(half, {"gold": gold, "control": "single_call", "of": "a"}),
+    )
+    rows = differences_table(made)
+    assert rows is not None
+    assert rows.column("against") == ["b", "c"]
+    assert rows.column("p") == [pytest.approx(2 / 2**20), pytest.approx(2 / 2**10)]
+    assert rows.column("p_holm") == [pytest.approx(2 * 2 / 2**20), pytest.approx(2 / 2**10)]
+
+
+def test_several_runs_are_tested_by_their_items_means(tmp_path: Path) -> None:
+    """Of ten items the debate is right on nine in both runs and on one in the first; its control on two, once run."""
+    gold = {str(n): S for n in range(10)}
+    first = {id: debate(S) for id in gold}
+    second = first | {"9": debate(R)}
+    control = {id: debate(S if id in "01" else R) for id in gold}
+    facts: dict[str, Any] = {"gold": gold}
+    made = study(
+        tmp_path,
+        a__1=(first, {**facts, "seed": 1}),
+        a__2=(second, {**facts, "seed": 2}),
+        b=(control | {"8": failed()}, {**facts, "control": "new kind", "of": "a"}),
+    )
+    [row] = records(differences_table(made)).values()
+    assert (row["against"], row["items"], row["missing"], row["better"], row["worse"]) == ("b", 9, 1, 7, 0)
+    assert value(row["difference_accuracy"]) == pytest.approx(6.5 / 9)
+    assert (row["test"], row["p"]) == ("sign flips, exact", pytest.approx(2 / 2**7))
+    # The t-test's power of nine differences: six of 1, one of 1/2, two of 0.
+    spread = stdev([1.0] * 6 + [0.5] + [0.0] * 2)
+    t_test = package("statsmodels.stats.power").TTestPower()
+    assert t_test.power(row["detectable"] / spread, nobs=9, alpha=0.05) == pytest.approx(0.8)
+
+
+def test_intervals_of_macro_f1_are_those_of_scikit_learn(compared: Study) -> None:
+    """The debate's item 6 is missing, and its 8 an abstention."""
+    kinds = [((GOLD[id],), (DEBATE[id]["answer"] or "",)) for id in GOLD if id != "6"]
+    right, said = [gold[0] for gold, _ in kinds], [given[0] for _, given in kinds]
+    draws = np.random.default_rng(SEED).integers(7, size=(RESAMPLES, 7))
+    counts = np.stack([np.bincount(draw, minlength=7) for draw in draws]).astype(float)
+    figures = mean_over_runs(kinds, "macro_f1")(counts)
+    f1 = package("sklearn.metrics").f1_score
+    for figure, weights in zip(figures[:100], counts, strict=False):
+        labels = sorted({label for label, weight in zip(right, weights, strict=True) if weight})
+        assert figure == pytest.approx(f1(right, said, labels=labels, average="macro", sample_weight=weights))
+    cell = records(systems_table(compared))["debate"]["macro_f1"]
+    assert (cell.low, cell.high) == pytest.approx(tuple(np.quantile(figures, [0.025, 0.975])))
+
+
+def test_figures_of_several_runs_are_means_of_what_each_has() -> None:
+    kinds = [((S,), (S, S)), ((R,), (S, None)), ((R,), (R, None))]
+    counts = np.array([[2.0, 1.0, 1.0], [0.0, 1.0, 1.0]])
+    first, alone = ((2 * 2 / 5) + 2 / 3) / 2, 2 / 3
+    assert mean_over_runs(kinds, "macro_f1")(counts) == pytest.approx([(first + 1) / 2, alone])
+    assert mean_over_runs(kinds, "balanced_accuracy")(counts) == pytest.approx([(3 / 4 + 1) / 2, 1 / 2])
+    scored = [((S,), (1.0, 1.0)), ((R,), (0.0, None)), ((R,), (1.0, None))]
+    assert mean_over_runs(scored, "accuracy")(counts) == pytest.approx([(3 / 4 + 1) / 2, 1 / 2])
+    assert np.isnan(mean_over_runs([((S,), (None,))], "accuracy")(np.array([[3.0]]))).all()
 
 
 def test_the_least_difference_that_can_be_shown(tmp_path: Path) -> None:
@@ -123,16 +187,25 @@ def test_the_least_difference_that_can_be_shown(tmp_path: Path) -> None:
     theirs = {id: debate(S if int(id) % 5 != 1 else R) for id in gold}
     made = study(tmp_path, a=(theirs, {"gold": gold}), b=(ours, {"gold": gold}))
     [row] = records(differences_table(made)).values()
-    assert (row["only_first"], row["only_second"]) == (12, 12)
+    assert (row["better"], row["worse"]) == (12, 12)
     assert power(0.5 + row["detectable"], 0.5, 60, discordant=24 / 60) == pytest.approx(0.8)
 
 
 def test_every_policy_stands_beside_the_others(compared: Study) -> None:
     row = records(policies_table(compared))["debate"]
-    assert (row["abstained"], row["errors"], row["coverage"]) == (1, 1, 6 / 7)
+    assert (row["abstained"], row["missing"], row["coverage"]) == (1, 1, 6 / 7)
+    assert (row["lowest"], row["highest"]) == (6 / 8, 7 / 8)  # item 6 wrong, or right
     shown = {key: row[f"accuracy_{key}"] for key in ("wrong", "left_out", "open_label", "burden_of_refutation")}
     assert shown == {"wrong": 6 / 7, "left_out": 1.0, "open_label": 1.0, "burden_of_refutation": 6 / 7}
     assert row["macro_f1_open_label"] == 1.0
+
+
+def test_what_missing_items_leave_open(tmp_path: Path) -> None:
+    """Of ten items one is right, one wrong, one abstains, one failed and six were not run."""
+    documents = {"1": debate(S), "2": debate(R), "3": debate(None), "4": failed()}
+    made = study(tmp_path, a=(documents, {"planned": list("1234567890")}))
+    row = records(policies_table(made))["a"]
+    assert (row["missing"], row["accuracy_wrong"], row["lowest"], row["highest"]) == (7, 1 / 3, 0.1, 0.8)
 
 
 def test_a_trial_without_a_verdict_is_an_abstention_before_its_own_policy(tmp_path: Path) -> None:
@@ -152,6 +225,17 @@ def test_costs(tmp_path: Path) -> None:
     assert (rows["debate"]["tokens"], rows["debate"]["errors"], rows["debate"]["priced"]) == (3000, 1, 7)
     assert rows["debate_own"]["relative"] == 0.5
     assert [row["front_cost"] for row in rows.values()] == ["yes", "yes"]
+
+
+def test_what_a_sample_without_a_document_took_is_unknown(tmp_path: Path) -> None:
+    """One that Inspect's time limit ended, say: its calls were made."""
+    made = study(tmp_path, a=({"1": debate(S), "2": None}, {}), b=({"1": debate(S), "2": failed()}, {}))
+    rows = records(costs_table(made))
+    assert (rows["a"]["cost"], rows["a"]["total"]) == (0.001, None)
+    assert rows["b"]["total"] == 0.002
+    assert [note for note in notes_of(made) if "document" in note] == [
+        "a: 1 samples left no result document: what they took is unknown, and so is what all samples took."
+    ]
 
 
 def test_an_unknown_cost_is_never_zero(tmp_path: Path) -> None:
@@ -209,6 +293,84 @@ def test_settings_that_differ_are_other_systems(tmp_path: Path) -> None:
     assert made.notes == ("a was run with different settings: a (2) is a system of its own.",)
 
 
+def test_the_plan_says_who_is_first_then_the_time(tmp_path: Path) -> None:
+    early, late = "2026-01-01T00:00:00+00:00", "2026-01-02T00:00:00+00:00"
+    made = study(
+        tmp_path,
+        a=(CONTROL, {"created": early}),
+        b=(CONTROL, {"created": late, "position": 1}),
+        c=(CONTROL, {"created": late, "position": 0}),
+        d=(CONTROL, {"created": early, "position": 0, "control": "retrieval none", "of": "c"}),
+        e=(CONTROL, {"created": late}),
+    )
+    assert [system.label for system in made.measured] == ["c", "d", "b", "a", "e"]
+    assert paired(made, None) == [("c", "d"), ("b", "c"), ("a", "c"), ("e", "c")]
+
+
+def test_controls_follow_the_debate_whose_budget_they_had(tmp_path: Path) -> None:
+    """Two debates of one name, as their settings were changed between runs, and a control that names neither."""
+    facts: dict[str, Any] = {"system": "debate", "graph": "tool_mad"}
+    own: dict[str, Any] = {"graph": "self_consistency", "control": "self_consistency", "of": "debate", "system": "own"}
+    made = study(
+        tmp_path,
+        a=(CONTROL, {**facts, "key": "one", "settings": {"k": 3}}),
+        b=(CONTROL, {**facts, "key": "two", "settings": {"k": 5}}),
+        c=(DEBATE, {**own, "key": "three", "of_key": "two"}),
+        d=(CONTROL, {**own, "key": "four", "of_key": "one"}),
+        e=(
+            CONTROL,
+            {**facts, "system": "variant", "key": "five", "settings": {"k": 9}, "control": "x", "of": "debate"},
+        ),
+    )
+    found = {system.label: (system.of, [run.file for run in system.runs]) for system in made.measured}
+    assert found == {
+        "debate": (None, ["a.eval"]),
+        "own": ("debate", ["d.eval"]),
+        "debate (2)": (None, ["b.eval"]),
+        "own (2)": ("debate (2)", ["c.eval"]),
+        "variant": (None, ["e.eval"]),
+    }
+    assert made.notes == (
+        "variant is a control of debate, but there are 2 systems of that name: it is shown as a system of its own.",
+        "debate was run with different settings: debate (2) is a system of its own.",
+    )
+
+
+def test_runs_of_a_system_that_was_renamed_are_its_runs(tmp_path: Path) -> None:
+    facts: dict[str, Any] = {"graph": "tool_mad", "settings": {"k": 3}}
+    created = "2026-01-02T00:00:00+00:00"
+    made = study(
+        tmp_path,
+        old=(CONTROL, {**facts, "key": "one", "seed": 1}),
+        new=(CONTROL, {**facts, "key": "two", "seed": 2, "created": created}),
+        own=(CONTROL, {"graph": "rag", "key": "three", "control": "single_call", "of": "old", "seed": 1}),
+        moved=(CONTROL, {**facts, "key": "four", "seed": 2, "system": "new"}),  # the same items from another file
+    )
+    assert [(s.label, s.of, [run.file for run in s.runs]) for s in made.measured] == [
+        ("new", None, ["old.eval", "new.eval"]),
+        ("own", "new", ["own.eval"]),
+    ]
+    assert made.notes == ("moved.eval (new): left out, as new.eval is of the same settings and items.",)
+
+
+def test_other_items_are_another_study(tmp_path: Path) -> None:
+    half = {id: GOLD[id] for id in "1234"}
+    fewer = {id: CONTROL[id] for id in half}
+    for name, documents, items, judge in (
+        ("a", CONTROL, "aa", None),
+        ("b", fewer, "bb", None),
+        ("c", CONTROL, "aa", "j"),
+    ):
+        write_log(tmp_path, name, documents, GOLD, system="s", key=name, items=items, judge=judge, **AT)
+    write_log(tmp_path, "d", CONTROL, GOLD, system="t", key="d", items="aa", **AT)
+    studies = studies_of(read_runs([tmp_path], lambda calls: 0.0)[0])
+    assert [(made.title, [system.label for system in made.measured]) for made in studies] == [
+        ("FEVER, openai:gpt-4o-mini, 8 items of claims.jsonl (aa)", ["s", "t"]),  # nobody judges labels
+        ("FEVER, openai:gpt-4o-mini, 4 items of claims.jsonl (bb)", ["s"]),
+    ]
+    assert "a study for each" in studies[0].notes[0]
+
+
 def test_no_system_is_lost_whatever_it_is_a_control_of(tmp_path: Path) -> None:
     of = {"a": "a", "b": "c", "c": "b", "d": "nobody", "e": "d", "f": "e"}
     systems: Systems = {name: (CONTROL, {"control": "x", "of": other}) for name, other in of.items()}
@@ -224,16 +386,30 @@ def paired(made: Study, against: str | None) -> list[tuple[str, str]]:
 
 
 def test_baselines(compared: Study) -> None:
-    own = ("debate", "debate_own")
-    assert paired(compared, None) == [own]
+    own, first = ("debate", "debate_own"), ("debate", "debate first-round majority")
+    assert paired(compared, None) == [own, first, ("debate", "another")]
     assert paired(compared, "self_consistency") == [own]
-    assert paired(compared, "first-round majority") == [("debate", "debate first-round majority")]
+    assert paired(compared, "first-round majority") == [first]
     assert len(paired(compared, "another")) == 5
-    assert paired(replace(compared, systems=compared.systems[:2]), None) == [("debate", "another")]
+    prior = paired(compared, "label prior")
+    assert prior == paired(compared, "label prior: REFUTES")
+    assert prior[0] == ("another", "label prior: REFUTES")
+    assert len(prior) == len(paired(compared, "always")) == 5
     with pytest.raises(UserError, match="There is no system or control 'debat'. Did you mean debate") as caught:
         check_against([compared], "debat")
     assert caught.value.kind == "invalid_setting"
     check_against([compared], "label prior")
+
+
+def test_one_constant_answer_is_one_line(tmp_path: Path) -> None:
+    no, yes = "NOT_SUPPORTED", "SUPPORTED"
+    facts: dict[str, Any] = {"benchmark": "hover", "gold": {"1": no, "2": no, "3": yes}}
+    made = study(tmp_path, a=({id: debate(no, task="hover") for id in "123"}, facts))
+    assert [system.label for system in made.systems] == ["a", "label prior: NOT_SUPPORTED"]
+    other = study(
+        tmp_path, a=({id: debate(no, task="hover") for id in "123"}, {**facts, "gold": {"1": no, "2": yes, "3": yes}})
+    )
+    assert [system.label for system in other.systems] == ["a", "label prior: SUPPORTED", "always NOT_SUPPORTED"]
 
 
 def test_the_prior_is_the_most_frequent_label() -> None:
@@ -373,7 +549,7 @@ def test_what_a_reader_is_told(tmp_path: Path) -> None:
         "b.eval: the benchmark's reader: 3 records have no gold answer.",
     ):
         assert part in said
-    [row] = records(differences_table(made)).values()
+    row = records(differences_table(made))["b"]
     assert (row["items"], row["elsewhere"]) == (3, 5)  # 2 has another right answer, 5 to 8 were not run
     table = errors_table(made)
     assert table is not None

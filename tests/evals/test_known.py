@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 from moot.evals.calibration import ks_stability
-from moot.evals.known import (
+from moot.evals.measures import package
+from moot.evals.metrics import accuracy, macro_f1, under_policies
+from moot.evals.significance import wilson
+
+from tests.conftest import SHARED
+from tests.evals.known import (
     LABELS,
     S1_ACCURACY,
     S1_INTERVALS,
@@ -21,11 +26,6 @@ from moot.evals.known import (
     checks,
     claims_of,
 )
-from moot.evals.measures import package
-from moot.evals.metrics import accuracy, macro_f1, under_policies
-from moot.evals.significance import wilson
-
-from tests.conftest import SHARED
 
 approx: Any = pytest.approx  # so that dataclasses may hold it
 TABLES = SHARED / "data" / "known" / "proclaim_recovered_tables.json"

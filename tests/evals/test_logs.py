@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inspect_ai.log import MetadataEdit, ProvenanceData, edit_eval_log, read_eval_log, write_eval_log
 from moot.evals.debate_measures import co2, cons
 from moot.evals.logs import Run, read_runs
 from moot.evals.metrics import citation_precision
 from moot.evals.observations import kept_of, round_answers
 from moot.evals.panel_measures import (
     cohen_kappas,
+    concession_rates,
     disagreement,
     novelty_by_round,
     reflection_trajectory,
@@ -93,7 +95,6 @@ def test_the_log_of_a_plain_evaluation(tmp_path: Path) -> None:
         ([("a", "error", 3, 3), ("b", "success", 3, 3)], "b"),
         ([("a", "success", 3, 3), ("b", "error", 3, 3)], "a"),  # a later try that failed supersedes nothing
         ([("a", "success", 3, 3), ("b", "success", 3, 3)], "b"),
-        ([("a", "success", 3, 3), ("b", "success", 1, 1)], "a"),  # a trial run does not replace the whole one
         ([("a", "error", 2, 3), ("b", "cancelled", 1, 3)], "a"),
         ([("a", "started", 1, 3), ("b", "error", 3, 3)], "b"),
     ],
@@ -110,6 +111,38 @@ def test_of_several_tries_one_counts(tmp_path: Path, tries: list[tuple[str, str,
     assert run.file == f"{kept}.eval"
     [other] = {name for name, *_ in tries} - {kept}
     assert notes == [f"{other}.eval: superseded by {kept}.eval; left out."]
+
+
+def test_the_same_key_is_the_same_system_and_other_items_are_not(tmp_path: Path) -> None:
+    one = {"1": debate("SUPPORTS")}
+    named: dict[str, Any] = {"system": "s", "settings": {"k": 5}}
+    for day, (name, items, facts) in enumerate(
+        [
+            ("old", "aaaa", {"key": "c.aaaa."}),
+            ("renamed", "aaaa", {"key": "c.aaaa.", "system": "t"}),
+            ("other", "bbbb", {"key": "c.bbbb."}),  # on other items, fewer or more
+            ("before", "aaaa", {}),  # of a version that had no keys
+            ("before_too", "bbbb", {}),
+        ],
+        1,
+    ):
+        created = f"2026-01-0{day}T00:00:00+00:00"
+        write_log(tmp_path, name, one, GOLD, items=items, created=created, **{**named, **facts})
+    runs, notes = read(tmp_path)
+    assert [run.file for run in runs] == ["before.eval", "before_too.eval", "other.eval", "renamed.eval"]
+    assert notes == ["old.eval: superseded by renamed.eval, where s is called t; left out."]
+    assert {(run.key, run.items, run.data) for run in runs if run.key} == {
+        *(("c.aaaa.", "aaaa", "claims.jsonl"), ("c.bbbb.", "bbbb", "claims.jsonl"))
+    }
+
+
+def test_a_log_whose_facts_were_edited(tmp_path: Path) -> None:
+    path = write_log(tmp_path, "log", {"1": debate("SUPPORTS")}, GOLD, system="s", position=2)
+    edit = MetadataEdit(metadata_set={"moot": {"benchmark": "fever", "system": "t", "position": 0}})
+    log = edit_eval_log(read_eval_log(str(path)), [edit], ProvenanceData(author="me"))
+    write_eval_log(log, str(path))
+    [run], _ = read(path)
+    assert (run.system, run.position) == ("t", 0)
 
 
 def test_another_seed_or_setting_is_no_retry(tmp_path: Path) -> None:
@@ -130,8 +163,12 @@ def test_what_does_not_count_is_said(tmp_path: Path) -> None:
     write_log(tmp_path, "other", {"1": debate("SUPPORTS")}, GOLD, benchmark="mine")
     write_log(tmp_path, "foreign", {"1": debate("SUPPORTS")}, GOLD, benchmark=None)
     (tmp_path / "cut.eval").write_bytes(good.read_bytes()[:900])
-    [run], notes = read(tmp_path, good, tmp_path / "cut.eval")  # each file once, wherever it was named
-    assert run.file == "good.eval"
+    plain = write_log(below, "2026-01-01T00-00-00_fever_x", {"1": debate("SUPPORTS")}, GOLD, ending="json")
+    for other in ("logs", "eval-set"):  # files beside logs
+        (below / f"{other}.json").write_text("{}")
+    [text, run], notes = read(tmp_path, good, tmp_path / "cut.eval")  # each file once, wherever it was named
+    assert (text.file, run.file) == (plain.name, "good.eval")
+    assert text.observations == run.observations
     assert sorted(notes) == [
         "cut.eval: it cannot be read as a log (EOCD not found); left out.",
         "foreign.eval: it is no log of moot's benchmarks; left out.",
@@ -192,6 +229,8 @@ async def test_what_is_kept_of_a_document_measures_the_same(
     kept = [kept_of(document) for document in whole]
     for measure in (cons, citation_precision, cohen_kappas, disagreement, novelty_by_round, role_play_consistency):
         assert measure(kept) == measure(whole)
+    assert concession_rates(kept) == concession_rates(whole)
+    assert (concession_rates(kept)["plaintiff"] is None) == (graph != "proclaim")
     assert co2(kept, [True] * 4) == co2(whole, [True] * 4)
     assert [reflection_trajectory(one) for one in kept] == [reflection_trajectory(one) for one in whole]
     assert len(json.dumps(kept)) < 0.2 * len(json.dumps(whole))

@@ -12,7 +12,6 @@ from moot.evals.panel_measures import (
     changes,
     cohen_kappa,
     cohen_kappas,
-    concession_rate,
     concession_rates,
     concessions,
     disagreement,
@@ -32,7 +31,7 @@ S, N, I = "SUPPORTED", "NOT SUPPORTED", "INCONCLUSIVE"  # noqa: E741
 
 
 def document(*turns: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return {"status": "done", "turns": list(turns), "debates": [], **more}
+    return {"status": "done", "turns": list(turns), "debates": [], "metrics": {}, **more}
 
 
 FAILED = document(status="failed")
@@ -267,6 +266,11 @@ YIELDING = "I concede that the second trial was small, but its effect held up."
 GOOD_POINT = "You make a good point about dosage."
 
 
+def concession_rate(texts: list[str]) -> float | None:
+    """That of one counsel's arguments."""
+    return concession_rates([document(*(argued(1, "primary", "plaintiff", text) for text in texts))])["plaintiff"]
+
+
 def test_concession_rate() -> None:
     assert concession_rate([YIELDING, GOOD_POINT]) == 100.0
     assert concession_rate([YIELDING]) == pytest.approx(1000 / 13)
@@ -287,6 +291,7 @@ def test_concession_rates_of_the_counsel() -> None:
     silent = document(argued(1, "primary", "plaintiff", None), status="failed")
     assert concession_rates([debate, silent, FAILED]) == {"plaintiff": 100.0, "defense": 0.0}
     assert concession_rates([silent]) == {"plaintiff": None, "defense": None}
+    assert concession_rates([]) == {"plaintiff": None, "defense": None}
 
 
 @given(st.lists(st.text() | st.sampled_from([YIELDING, GOOD_POINT, "I", "concede"])))

@@ -35,8 +35,7 @@ def test_a_plan_is_graphs_by_tasks_by_models_by_seeds(tmp_path: Path) -> None:
     assert first.settings == {"k": 5, "questions": 2, "max_rounds": 1, "model": "openai:a", "seed": 1}
     assert switched.settings == {"k": 5, "role_switch": False, "max_rounds": 2, "model": "openai:a", "seed": 1}
     assert (switched.system, switched.task.limit) == ("no switch", 100)
-    assert first.task.data is not None
-    assert first.task.data.is_absolute()
+    assert first.task.data == tmp_path / "data" / "fever.jsonl"
 
 
 def test_controls_follow_every_debate_and_nothing_else() -> None:
@@ -44,12 +43,24 @@ def test_controls_follow_every_debate_and_nothing_else() -> None:
     assert [cell.system for cell in found] == [
         *("tool_mad", "society_of_minds", "rag"),
         *("tool_mad retrieval once", "tool_mad retrieval none"),
-        *("tool_mad self consistency", "tool_mad single call", "tool_mad self correction"),
+        *("tool_mad self consistency", "tool_mad self correction", "tool_mad single call"),
+        *("tool_mad self consistency with evidence", "tool_mad self correction with evidence"),
         *("society_of_minds self consistency", "society_of_minds self correction"),
     ]
     single = next(cell for cell in found if cell.control == "single_call")
     assert (single.graph, single.settings, single.facts()["of"]) == ("rag", {"model": "openai:a"}, "tool_mad")
     assert {cell.of.system for cell in found if cell.of} == {"tool_mad", "society_of_minds"}
+    assert [cell.position for cell in found] == [0, 1, 2, *[0] * 7, 1, 1]
+    named = cells(graphs=["tool_mad"], models=["openai:a"], controls=["retrieval", "single_call"])
+    assert [cell.system for cell in named][1:] == [
+        "tool_mad retrieval once",
+        "tool_mad retrieval none",
+        "tool_mad single call",
+    ]
+    court = cells(graphs=["proclaim"], models=["openai:a"], controls=["retrieval"])
+    assert [cell.system for cell in court][1:] == ["proclaim retrieval once", "proclaim retrieval none"]
+    closed = cells(graphs=["tool_mad"], models=["openai:a"], settings={"retrieval": "none"}, controls=["single_call"])
+    assert len(closed) == 1
 
 
 def test_a_variant_that_the_plan_has_already_is_not_run_again() -> None:
@@ -62,7 +73,7 @@ def test_a_variant_that_the_plan_has_already_is_not_run_again() -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"graphs": []}, "graphs: "),
+        ({"graphs": []}, "graphs: The list should have at least 1 item, not 0"),
         ({"graphs": ["tool_made"]}, "Did you mean tool_mad"),
         ({"graphs": ["rag"], "tasks": ["fevr"]}, "Did you mean fever"),
         ({"graphs": ["rag"], "settings": {"kk": 1}}, "None of the graphs has a setting 'kk'"),
@@ -81,7 +92,8 @@ def test_a_variant_that_the_plan_has_already_is_not_run_again() -> None:
         ({"graphs": ["rag"], "models": ["gpt"]}, "models"),
         ({"graphs": ["rag"], "seeds": [1, 1]}, "more than once"),
         ({"graphs": ["rag"], "seeds": [-1]}, "seed"),
-        ({"graphs": ["rag"], "budget": 3}, "budget"),
+        ({"graphs": ["rag"], "budget": 3}, "There is no field 'budget'; known are controls, "),
+        ({"graphs": ["rag"], "controls": ["selfconsistency"]}, "self_consistency"),
         ({"graphs": "rag"}, "graphs"),
     ],
 )
@@ -91,7 +103,7 @@ def test_what_is_wrong_with_a_plan_is_said(fields: dict[str, Any], said: str) ->
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("graphs: [", "no YAML"), ("- a\n- b", "no plan"), ("graphs: [rag]", "tasks")]
+    ("text", "said"), [("graphs: [", "no YAML"), ("- a\n- b", "no plan"), ("graphs: [rag]", "tasks: this is missing")]
 )
 def test_a_file_that_holds_no_plan_is_refused(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "plan.yaml").write_text(text)

@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 import pytest
 from moot.evals import drawing
 from moot.evals.report import Report, as_document, compare, write_report
-from moot.evals.report_tables import Column, Nested, Table, as_csv, as_markdown, escaped, shown
+from moot.evals.report_tables import Cell, Column, Nested, Table, as_csv, as_markdown, escaped, shown
 from moot.evals.significance import Interval
 from moot.retrievers.errors import UserError
 from PIL import Image
@@ -36,6 +36,8 @@ def trial(answer: str, verdicts: str, confidence: float) -> dict[str, object]:
         {"round": 0, "phase": "panel", "agent": f"judge-{n}", "step": "judge", "verdict": names[said]}
         for n, said in enumerate(verdicts, 1)
     ]
+    argued = {"round": 1, "phase": "primary", "agent": "plaintiff", "step": "argue", "argument": "I concede that."}
+    turns.append(argued)
     reflection = {"plaintiff": [0.5, 0.7], "defense": [0.5, None]}
     paths = {"reflection": reflection, "reflection_total": [1.0, None], "novelty": [0.8, 0.3]}
     debates = [{"phase": phase, **COURT, **paths} for phase in ("primary", "switched")]
@@ -108,6 +110,9 @@ def test_the_document(report: Report) -> None:
     rows = {row["system"]: row for row in study["tables"]["systems"]["rows"]}
     assert rows["debate"]["accuracy"]["value"] == pytest.approx(6 / 7)
     assert study["tables"]["differences"]["rows"][0]["against"] == "debate self consistency"
+    [row] = study["tables"]["trials"]["rows"]
+    assert row["concessions_plaintiff"] == pytest.approx(1000 / 3)
+    assert "concessions_defense" not in row  # who never argued
 
 
 def test_a_folder_that_cannot_be_made_is_refused(report: Report, tmp_path: Path) -> None:
@@ -208,6 +213,19 @@ def test_pictures_read_on_white_and_on_black(written: Path) -> None:
     allowed = {drawing.INK.lower(), *(colour.lower() for colour in drawing.COLOURS)}
     for file in (written / "pictures").glob("*.svg"):
         assert {colour.lower() for colour in re.findall(r"#[0-9a-fA-F]{6}\b", file.read_text())} <= allowed
+
+
+def test_no_two_points_look_alike() -> None:
+    names: list[Cell] = []
+    for n in range(8):
+        names += [f"debate {n}", *(Nested(f"debate {n} control {k}") for k in range(6))]
+    rows = tuple((name,) for name in names)
+    looks = drawing.looks_of(Table("costs", "", "", (Column("system", "system"),), rows))
+    seen = [(look["marker"], look["color"], look["markerfacecolor"]) for look in looks]
+    assert len(set(seen)) == len(rows) == 56
+    first, second = looks[1:7], looks[8:14]  # a kind of control has one marker, and a system one colour
+    assert [look["marker"] for look in first] == [look["marker"] for look in second]
+    assert {look["color"] for look in first} == {looks[0]["color"]} != {look["color"] for look in second}
 
 
 def test_pictures_of_the_page_follow_its_colours(written: Path) -> None:

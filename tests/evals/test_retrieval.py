@@ -12,9 +12,20 @@ from typing import Any
 import pytest
 from moot.cli.evaluate import figure, short
 from moot.evals import measures
-from moot.evals.measures import Estimate, differences, interval, score_rankings
+from moot.evals.measures import differences, score_rankings
 from moot.evals.qrels import SCOPES, Row, Scope, read_rows
-from moot.evals.retrieval import SOURCES, Measured, check_sources, compare, corpus_name, estimates, measure, rivals
+from moot.evals.retrieval import (
+    SOURCES,
+    Estimate,
+    Measured,
+    check_sources,
+    compare,
+    corpus_name,
+    estimates,
+    interval,
+    measure,
+    rivals,
+)
 from moot.retrievers import UserError, known_corpora
 
 from tests.conftest import SHARED, StartStub
@@ -84,7 +95,8 @@ def test_an_interval_holds_its_mean_and_narrows_with_more_queries() -> None:
 
 @pytest.mark.parametrize("values", [[0.1] * 7, [0.0], [1.0, 1.0]])
 def test_equal_values_have_an_interval_of_one_point(values: list[float]) -> None:
-    assert interval(values) == (values[0], values[0], values[0])
+    found = interval(values)
+    assert found.low == found.value == found.high == pytest.approx(values[0])
 
 
 def test_a_mean_over_rows_weighs_rows_alike() -> None:

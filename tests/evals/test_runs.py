@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from moot.cli.main import app
 from moot.evals.benchmarks import BENCHMARKS
 from moot.evals.plan import make_plan
 from moot.evals.reference import facts_of, headers
-from moot.evals.runs import Limits, run_plan
+from moot.evals.runs import Limits, alone_in, run_plan
 from moot.evals.solver import DOCUMENT
 from moot.retrievers import index_passages
 from moot.retrievers.errors import UserError
@@ -106,18 +107,23 @@ def test_controls_have_the_debate_s_own_budget_rounds_and_evidence(start_stub: S
     (held,) = set(debates) - {lost}
     debate = debates[held]
     spent = debate["usage"]["prompt_tokens"] + debate["usage"]["completion_tokens"]
-    for name in ("self consistency", "single call", "self correction"):
+    named = [f"{name}{how}" for name in ("self consistency", "self correction") for how in ("", " with evidence")]
+    for name in ("single call", *named):
         log = found[f"tool_mad {name}"]
         assert failed[f"tool_mad {name}"] == [lost]
         assert "unknown_budget" in str(next(s.error for s in log.samples or [] if s.id == lost))
-    sampled = documents(found["tool_mad self consistency"])[held]
-    assert sampled["settings"]["budget"] == spent
-    assert sampled["stop_reason"] == "budget_exhausted"
+    evidence = [piece["text"] for piece in debate["evidence"]]
+    assert evidence
+    for name in named:
+        control = documents(found[f"tool_mad {name}"])[held]
+        assert [piece["text"] for piece in control["evidence"]] == (evidence if "with" in name else [])
+        if "consistency" in name:
+            assert (control["settings"]["budget"], control["stop_reason"]) == (spent, "budget_exhausted")
+        else:
+            assert (control["rounds"], len({turn["agent"] for turn in control["turns"]})) == (debate["rounds"], 1)
     single = documents(found["tool_mad single call"])[held]
-    assert [piece["text"] for piece in single["evidence"]] == [piece["text"] for piece in debate["evidence"]]
+    assert [piece["text"] for piece in single["evidence"]] == evidence
     assert (single["usage"]["calls"], single["corpora"]) == (1, [])
-    alone = documents(found["tool_mad self correction"])[held]
-    assert (alone["rounds"], len({turn["agent"] for turn in alone["turns"]})) == (debate["rounds"], 1)
     assert not documents(found["tool_mad retrieval none"])[held]["evidence"]
 
 
@@ -159,22 +165,29 @@ def command(tmp_path: Path, data: str) -> list[str]:
     return [sys.executable, "-c", "from moot.cli.main import run; run()", *flags]
 
 
-def killed(stub: StubEndpoint, line: list[str], calls: int) -> None:
-    """Runs a command and kills it when the endpoint has had so many calls."""
+def stopped(stub: StubEndpoint, line: list[str], calls: int, by: signal.Signals) -> int:
+    """Runs a command, stops it when the endpoint has had so many calls, and gives its exit code."""
     with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         while len(stub.calls()) < calls:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(0.02)
-        process.send_signal(signal.SIGKILL)
+        process.send_signal(by)
+        return process.wait()
 
 
-def test_a_killed_run_goes_on_where_it_was(start_stub: StartStub, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("by", "code"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)])
+def test_a_stopped_run_goes_on_where_it_was(
+    start_stub: StartStub, tmp_path: Path, by: signal.Signals, code: int
+) -> None:
     stub = start_stub(latency_ms=50)
     count = 24
     data = claims(tmp_path / "fever.jsonl", *["SUPPORTS"] * count)
     moment = random.Random(os.urandom(4)).randrange(2, count - AT_ONCE)
-    killed(stub, command(tmp_path, data), moment)
+    assert stopped(stub, command(tmp_path, data), moment, by) == code
+    before = len(stub.calls())
     done = subprocess.run([*command(tmp_path, data), "--json"], capture_output=True, text=True, check=True)
+    held = re.search(rf"(\d+) of {count} samples are in the logs", done.stderr)
+    assert len(stub.calls()) - before + (int(held[1]) if held else 0) == count
     (record,) = json.loads(done.stdout)["logs"]
     assert (record["status"], record["samples"], record["missing"]) == ("success", count, 0)
     asked = Counter(stub.prompts())
@@ -224,6 +237,42 @@ def test_what_is_reported_and_matched_is_of_the_same_items(start_stub: StartStub
     again = run(tmp_path, sample_seed=1, controls=True, **fields)
     assert documents(again["society_of_minds"]).keys() == documents(first).keys()
     assert documents(again["society_of_minds self consistency"]).keys() == documents(first).keys()
+
+
+def test_what_takes_longer_than_the_limit_is_missing_and_not_tried_again(start_stub: StartStub, tmp_path: Path) -> None:
+    stub = start_stub([{"match": "Claim B", "delay_ms": 60_000}])
+    line = command(tmp_path, claims(tmp_path / "fever.jsonl", "SUPPORTS", "SUPPORTS"))[3:]
+    for _ in range(2):
+        result = CliRunner().invoke(app, [*line, "--time-limit", "2", "--json"])
+        (record,) = json.loads(result.stdout)["logs"]
+        assert (result.exit_code, record["status"], record["samples"], record["missing"]) == (3, "success", 2, 1)
+    assert len(stub.calls()) <= 2
+
+
+def test_two_runs_do_not_write_to_one_folder(start_stub: StartStub, tmp_path: Path) -> None:
+    stub = start_stub()
+    data = claims(tmp_path / "fever.jsonl", "SUPPORTS")
+    with (
+        alone_in(tmp_path / "logs"),
+        pytest.raises(UserError, match="Another run writes to"),
+    ):
+        run(tmp_path, graphs=["standard_prompting"], tasks={"fever": data})
+    assert not stub.calls()
+
+
+def test_a_system_s_new_label_and_place_cost_nothing(start_stub: StartStub, tmp_path: Path) -> None:
+    start_stub()
+    data = claims(tmp_path / "fever.jsonl", "SUPPORTS")
+    fields: dict[str, Any] = {"tasks": {"fever": data}, "settings": {"max_rounds": 1}}
+    run(tmp_path, graphs=["society_of_minds"], **fields)
+    ran: list[EvalSample] = []
+    again = {"graph": "society_of_minds", "label": "all to all"}
+    found = run(tmp_path, ran, graphs=["standard_prompting", again], **fields)
+    assert (len(ran), {name: facts_of(log)["position"] for name, log in found.items()}) == (
+        1,
+        {"standard_prompting": 0, "all to all": 1},
+    )
+    assert len(found["all to all"].samples or []) == 1
 
 
 def test_a_judge_that_cannot_be_is_said_first_and_one_that_fails_costs_no_debate(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import astuple
+from functools import partial
 from math import comb, sqrt
 from typing import Any
 
@@ -11,12 +13,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moot.evals import measures
-from moot.evals.known import S1_ACCURACY, S1_ITEMS
 from moot.evals.measures import package
-from moot.evals.metrics import macro_f1
 from moot.evals.power import discordance, items_needed, minimum_detectable_effect, power, separation
-from moot.evals.significance import Interval, McNemar, bootstrap, holm, mcnemar, paired_bootstrap, wilson
+from moot.evals.significance import (
+    Interval,
+    PairedTest,
+    bootstrap,
+    holm,
+    mcnemar,
+    paired_bootstrap,
+    sign_flips,
+    stratified_bootstrap,
+    wilson,
+)
 from moot.retrievers import UserError
+
+from tests.evals.known import S1_ACCURACY, S1_ITEMS
 
 approx: Any = pytest.approx  # so that dataclasses may hold it
 SHARES = st.lists(st.one_of(st.none(), st.sampled_from([0.0, 0.25, 1.0])), max_size=12)
@@ -53,24 +65,19 @@ def test_bootstrap_is_scipys() -> None:
     assert bootstrap(values.tolist()) != bootstrap(values.tolist(), seed=1)
 
 
-def test_bootstrap_of_another_figure() -> None:
-    def f1(items: Any) -> float | None:
-        gold, outcomes = zip(*items, strict=True)
-        return macro_f1(gold, outcomes, ["a", "b"]).value
-
-    items = [("a", "a")] * 6 + [("b", "b")] * 3 + [("b", "a")] * 3
-    found = bootstrap(items, f1, resamples=300)
-    assert found.value == approx((12 / 15 + 6 / 9) / 2)
-    assert found.low is not None
-    assert found.high is not None
-    assert 0.3 < found.low < (12 / 15 + 6 / 9) / 2 < found.high <= 1
-
-
 def test_resamples_in_which_a_figure_is_undefined() -> None:
-    found = bootstrap([1, 2], lambda items: None if set(items) == {1} else 1.0, resamples=400)
+    found = bootstrap([1, 2], lambda drawn: np.where((drawn == 1).all(axis=1), np.nan, 1.0), resamples=400)
     assert (found.value, found.low, found.high) == (1.0, 1.0, 1.0)
     assert found.undefined == approx(100, abs=40)  # a quarter
-    assert bootstrap([1, 2], lambda items: None) == Interval(None, None, None, 2)
+    assert bootstrap([1, 2], lambda drawn: np.full(len(drawn), np.nan)) == Interval(None, None, None, 2)
+
+
+def test_bootstrap_of_several_samples() -> None:
+    one, both = bootstrap([0.0, 1.0] * 50), stratified_bootstrap([[0.0, 1.0] * 50, [1.0] * 9], missing=2)
+    assert (both.value, both.n, both.missing) == (0.75, 109, 2)
+    assert (both.low, both.high) == approx((0.5 + one.low / 2, 0.5 + one.high / 2), abs=0.03)  # type: ignore[operator]
+    assert stratified_bootstrap([[1.0], []]) == Interval(None, None, None, 1)
+    assert stratified_bootstrap([]) == Interval(None, None, None, 0)
 
 
 @given(SHARES)
@@ -85,7 +92,6 @@ def test_intervals_hold_the_mean(values: list[float | None]) -> None:
     assert found.low is not None
     assert found.high is not None
     assert min(known) <= found.low <= found.value <= found.high <= max(known)
-    assert bootstrap(values, lambda items: float(np.mean(items)), resamples=200) == found
 
 
 def test_paired_bootstrap() -> None:
@@ -93,10 +99,7 @@ def test_paired_bootstrap() -> None:
     found = paired_bootstrap(first, second)
     assert found.value == 0.25
     assert (found.low, found.n, found.missing) == (0.0, 4, 2)
-    again = paired_bootstrap(first, second, lambda items: sum(items) / len(items))
-    assert (again.value, again.low, again.high) == approx((found.value, found.low, found.high))
     assert paired_bootstrap(first, first) == Interval(0.0, 0.0, 0.0, 5, missing=1)  # item by item, it is the same
-    assert paired_bootstrap(first, second, lambda items: None).value is None
     with pytest.raises(ValueError, match="shorter"):
         paired_bootstrap([1.0], [])
 
@@ -152,7 +155,7 @@ def pairs(both: int, first: int, second: int, neither: int) -> tuple[list[bool |
 
 def test_mcnemar() -> None:
     exact = 2 * (comb(10, 0) + comb(10, 1) + comb(10, 2)) / 2**10
-    assert mcnemar(*pairs(5, 8, 2, 5)) == McNemar(8, 2, approx(exact), 20, missing=1)
+    assert mcnemar(*pairs(5, 8, 2, 5)) == PairedTest(8, 2, approx(exact), 20, 1, "McNemar, exact")
     # (|8 - 2| - 1)² / 10 = 2.5, whose chi-square tail at one degree of freedom is 0.1138
     assert mcnemar(*pairs(5, 8, 2, 5), exact=False).p == approx(0.11385, abs=1e-5)
     assert mcnemar(*pairs(5, 2, 8, 5)).p == approx(exact)
@@ -160,12 +163,35 @@ def test_mcnemar() -> None:
     assert mcnemar(*many).p == approx(mcnemar(*many, exact=False).p, rel=0.02)
 
 
-@pytest.mark.parametrize("exact", [True, False])
-def test_mcnemar_without_a_difference(exact: bool) -> None:
-    assert mcnemar([True, False], [True, False], exact=exact) == McNemar(0, 0, 1.0, 2, missing=0)
-    assert mcnemar([None], [True], exact=exact) == McNemar(0, 0, None, 0, missing=1)
-    assert mcnemar([], [], exact=exact).p is None
-    assert mcnemar([True, False], [False, True]).p == 1.0
+@pytest.mark.parametrize("test", [mcnemar, partial(mcnemar, exact=False), sign_flips])
+def test_tests_without_a_difference(test: Any) -> None:
+    def found(first: list[Any], second: list[Any]) -> tuple[Any, ...]:
+        return astuple(test(first, second))[:-1]
+
+    assert found([True, False], [True, False]) == (0, 0, 1.0, 2, 0)
+    assert found([None], [True]) == (0, 0, None, 0, 1)
+    assert test([], []).p is None
+    assert found([True], [False]) == (1, 0, approx(1.0), 1, 0)
+    with pytest.raises(ValueError, match="shorter"):
+        test([True], [])
+
+
+@pytest.mark.parametrize(("first", "second"), [(8, 2), (1, 9), (3, 3), (12, 0), (1, 0)])
+def test_flipping_the_signs_of_single_runs_is_mcnemars_test(first: int, second: int) -> None:
+    found, exact = sign_flips(*pairs(5, first, second, 5)), mcnemar(*pairs(5, first, second, 5))
+    assert found.p == approx(exact.p)
+    assert (found.better, found.worse, found.n, found.missing) == (first, second, exact.n, 1)
+    assert found.name == "sign flips, exact"
+
+
+def test_flipping_the_signs_of_means_over_runs() -> None:
+    # Sums of 1, 1/2 and -1/2 with any signs: 2, 1, 1, 0, 0, -1, -1, -2. Ours is 1, as far out as three of eight.
+    found = sign_flips([1.0, 1.0, 0.0, 0.5, None], [0.0, 0.5, 0.5, 0.5, 1.0])
+    assert found == PairedTest(2, 1, approx(2 * 3 / 8), 4, 1, "sign flips, exact")
+    many = sign_flips(*pairs(100, 46, 26, 50))  # more ways than are drawn: 2 ** 72
+    assert many.name == "sign flips, 9,999 drawn"
+    assert many.p == approx(mcnemar(*pairs(100, 46, 26, 50)).p, abs=0.01)
+    assert many == sign_flips(*pairs(100, 46, 26, 50))
 
 
 def test_holm() -> None:

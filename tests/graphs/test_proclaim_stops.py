@@ -455,6 +455,19 @@ async def test_without_progressive_retrieval_both_debates_have_three_rounds(star
     assert document["confidence_parts"]["winning_reflection"] == 0.5
 
 
+@pytest.mark.parametrize("given", [[], [{"title": "A page", "text": "It grows in the east."}]])
+async def test_without_sources_nothing_is_looked_for_and_what_is_given_is_weighed(
+    start_stub: StartStub, given: list[dict[str, str]]
+) -> None:
+    start_stub(otherwise())
+    document = await trial(given={"given": given}, sources=[])
+    assert (document["status"], document["rounds"], document["corpora"]) == ("done", 3, [])
+    assert [piece["text"] for piece in document["evidence"]] == [text["text"] for text in given]
+    steps = Counter(turn["step"] for turn in document["turns"])
+    assert steps["weigh"] == len(given)
+    assert not {"premises", "stance_queries", "retrieve_seed", "challenge", "discover", "close"} & steps.keys()
+
+
 WITHOUT_REFLECTION: dict[str, tuple[list[Rule], str, int]] = {
     "nothing": (both([0.5] * 4, [0.5] * 4), "max_rounds", 4),
     "critic": (criticises(*YES), "critic_resolved", 2),
@@ -650,7 +663,6 @@ async def test_judges_with_models_and_names_of_their_own(start_stub: StartStub) 
         ({"novelty_threshold": -0.1}, "novelty_threshold\n"),
         ({"admitted_above": 1.5}, "admitted_above\n"),
         ({"panel_tokens": 10}, "panel_tokens\n"),
-        ({"sources": []}, "sources\n"),
         ({"role_swich": False}, "role_swich"),
     ],
 )
