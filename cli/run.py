@@ -14,7 +14,7 @@ from moot.cli.tables import show
 from moot.evals.plan import Plan, make_plan, read_plan
 from moot.evals.reference import facts_of
 from moot.evals.runs import Limits, run_plan
-from moot.evals.solver import DOCUMENT
+from moot.evals.solver import document_in
 from moot.retrievers.errors import UserError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -124,7 +124,7 @@ class Left:
         """A sample has ended."""
         if sample.error:
             self.faults[fault_of(sample)] += 1
-        usage = (sample.store.get(DOCUMENT) or {}).get("usage") or {}
+        usage = (document_in(sample) or {}).get("usage") or {}
         self.tokens += usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
         self.ended += 1
         self.bars.update(self.bar, completed=self.ended, description=self.said())
@@ -142,7 +142,7 @@ class Left:
 
 def fault_of(sample: EvalSample) -> str:
     """Why a sample failed, in a line: of a debate the error of its document."""
-    error = (sample.store.get(DOCUMENT) or {}).get("error") or {}
+    error = (document_in(sample) or {}).get("error") or {}
     said = error.get("detail") or (sample.error.message if sample.error else "")
     return " ".join(str(said).split())[:300]
 

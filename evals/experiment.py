@@ -18,7 +18,7 @@ from inspect_ai.log import EvalLog, EvalSample, read_eval_log, read_eval_log_sam
 from langsmith.utils import LangSmithAuthError, LangSmithError
 from moot.evals.log_files import UNREADABLE
 from moot.evals.reference import facts_of
-from moot.evals.solver import DOCUMENT
+from moot.evals.solver import document_in
 from moot.nodes.anonymise import anonymised
 from moot.nodes.tracing import scores_of
 from moot.retrievers.errors import UserError, WorldError
@@ -58,7 +58,7 @@ def experiment_of(path: Path) -> dict[str, Any]:
 
 def row_of(sample: EvalSample, dataset: str, log: EvalLog) -> dict[str, Any]:
     """A sample as a row; items of one dataset have the same ids in every experiment."""
-    document = sample.store.get(DOCUMENT)
+    document = document_in(sample)
     begin = sample.started_at or log.eval.created
     row = {
         "row_id": str(uuid5(NAMESPACE_URL, f"{dataset}\x1f{sample.id}")),
@@ -80,7 +80,7 @@ def scores(sample: EvalSample) -> Iterator[tuple[str, float, str | None]]:
     for key, score in (sample.scores or {}).items():
         if isinstance(score.value, int | float) and isfinite(score.value):
             yield key, score.value, None
-    document: Mapping[str, Any] | None = sample.store.get(DOCUMENT)
+    document = document_in(sample)
     yield from scores_of(document) if document else ()
 
 

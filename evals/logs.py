@@ -172,7 +172,7 @@ def _observations(
 
 def _samples(header: Header) -> Iterator[tuple[Any, Any]]:
     """The samples that a log holds, in the order of its items, with their result documents; some at a time."""
-    from moot.evals.solver import DOCUMENT  # which needs Inspect
+    from moot.evals.solver import document_in  # which needs Inspect
 
     log, file = package("inspect_ai.log"), str(header.path)
     places = {str(id): place for place, id in enumerate(header.log.eval.dataset.sample_ids or ())}
@@ -180,7 +180,7 @@ def _samples(header: Header) -> Iterator[tuple[Any, Any]]:
     keys = sorted(((s.id, s.epoch) for s in held), key=lambda key: (places.get(str(key[0]), len(places)), key[1]))
     for start in range(0, len(keys), AT_ONCE):
         for sample in log.read_eval_log_samples_by_id(file, keys[start : start + AT_ONCE], exclude_fields=UNREAD):
-            yield sample, sample.store.get(DOCUMENT)
+            yield sample, document_in(sample)
 
 
 def _said(error: Exception) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from inspect_ai.log import EvalLog, list_eval_logs, read_eval_log, read_eval_log_sample_async
-from moot.evals.solver import DOCUMENT
+from moot.evals.solver import document_in
 from moot.retrievers.errors import UserError
 
 ORIGIN = ("id", "title", "text", "source", "url", "published")
@@ -48,7 +48,7 @@ class References:
             told = await read_eval_log_sample_async(self.location, sample, exclude_fields={"events", "attachments"})
         except IndexError:  # Inspect's word for a sample that a log does not hold
             return None
-        document = told.store.get(DOCUMENT)
+        document = document_in(told)
         return reference_of(document) if document and not told.error and document["status"] == "done" else None
 
 

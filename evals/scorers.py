@@ -14,7 +14,7 @@ from moot.evals import metrics
 from moot.evals.gold import gold_and_found
 from moot.evals.item_scores import item_score
 from moot.evals.outcomes import ABSTAINED, Document, outcome_of
-from moot.evals.solver import DOCUMENT
+from moot.evals.solver import document_in
 from moot.nodes.agree import same_meaning
 from moot.nodes.answers import same_answer
 from moot.nodes.models import open_chat_model
@@ -30,9 +30,9 @@ def measured(measure: Measure) -> Scorer:
     """A scorer of whatever a debate that ended comes to."""
 
     async def score(state: TaskState, target: Target) -> Score:
-        document = state.store.get(DOCUMENT)
+        document = document_in(state)
         outcome = outcome_of(document)
-        if outcome is None:
+        if document is None or outcome is None:
             return Score.unscored(reason="no_result", explanation="The debate did not end.")
         value = measure(outcome, state, list(target), document)
         try:

@@ -9,17 +9,20 @@ do not (`budget` and `max_cost` are settings of the graphs).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import date
 from typing import Any
 
+from inspect_ai.log import EvalSample
 from inspect_ai.model import ModelOutput
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from moot.graphs import DebateSystem, load_graph
 from moot.nodes.settings import EvidenceSettings, Settings, checked_settings
 
 DOCUMENT = "moot:document"
-"""Where a sample's store holds the result document."""
+"""Where a sample's store holds the result document, for `document_in`: as JSON in one string, as Inspect walks through
+an object at every step of a sample."""
 INPUTS = "moot"
 """What a sample's metadata say of the input of a debate: an object with ``task``, ``labels``, ``given`` (as
 `moot.nodes.ClaimInput`) and ``published_before``. Nothing else of them reaches it."""
@@ -66,7 +69,7 @@ def solving(hold: Debate) -> Solver:
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         options = [choice.value for choice in state.choices]
         document = await hold(question_of(state.input_text, options, state.metadata), state)
-        state.store.set(DOCUMENT, document)
+        state.store.set(DOCUMENT, json.dumps(document, ensure_ascii=False))
         if document["status"] != "done":
             raise DebateFailed(f"{document['error']['kind']}: {document['error']['detail']}")
         state.output = ModelOutput.from_content(document["graph"], document["answer"] or "")
@@ -79,6 +82,19 @@ async def document_of(system: DebateSystem, question: Question, settings: Settin
     """The result document of a debate, as it also comes from the API."""
     document: dict[str, Any] = await system.graph.ainvoke(dict(question), context=settings)
     return document
+
+
+def document_in(sample: EvalSample | TaskState) -> dict[str, Any] | None:
+    """The result document of the debate on a sample; None where it left none.
+
+    Args:
+        sample: of a log, or as scorers have it.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    held = sample.store.get(DOCUMENT)
+    return None if held is None else json.loads(held)
 
 
 def question_of(claim: str, options: Sequence[str] | None, metadata: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -133,7 +134,7 @@ def write_log(
             input=f"claim {id}",
             target=gold[id] if isinstance(gold[id], str) else list(gold[id]),
             metadata={"task": "fever", "stratum": (strata or {}).get(id, "")},
-            store={} if document is None else {"moot:document": dict(document)},
+            store={} if document is None else {"moot:document": json.dumps(document)},
             scores={key: Score(value=value) for key, value in (scores or {}).get(id, {}).items()},
             error=None if document and document["status"] == "done" and id not in failing else failure(document),
         )

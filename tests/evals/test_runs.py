@@ -21,7 +21,7 @@ from moot.evals.benchmarks import BENCHMARKS
 from moot.evals.plan import make_plan
 from moot.evals.reference import facts_of, headers
 from moot.evals.runs import Limits, alone_in, run_plan
-from moot.evals.solver import DOCUMENT
+from moot.evals.solver import document_in
 from moot.retrievers import index_passages
 from moot.retrievers.errors import UserError
 from moot.retrievers.files import Passage
@@ -49,7 +49,7 @@ def mean(log: EvalLog, scorer: str = "accuracy") -> float:
 
 
 def documents(log: EvalLog) -> dict[str, dict[str, Any]]:
-    return {str(s.id): s.store[DOCUMENT] for s in log.samples or [] if DOCUMENT in s.store}
+    return {str(s.id): held for s in log.samples or [] if (held := document_in(s)) is not None}
 
 
 @needs_visible

@@ -15,7 +15,7 @@ from inspect_ai.scorer import match
 from moot.evals import scorers
 from moot.evals.benchmarks import BENCHMARKS
 from moot.evals.gold import gold_and_found
-from moot.evals.solver import DOCUMENT, debate
+from moot.evals.solver import debate, document_in
 from moot.evals.tasks import benchmark_task
 from moot.retrievers.errors import UserError
 
@@ -33,6 +33,12 @@ def evaluated(task: Task | str, tmp_path: Path, **options: Any) -> EvalLog:
 def samples_of(log: EvalLog) -> list[EvalSample]:
     assert log.samples is not None
     return log.samples
+
+
+def said(sample: EvalSample) -> dict[str, Any]:
+    document = document_in(sample)
+    assert document is not None
+    return document
 
 
 def figure(log: EvalLog, scorer: str, metric: str = "mean") -> float:
@@ -62,7 +68,7 @@ def test_anybody_s_task_takes_a_debate_as_its_solver(start_stub: StartStub, tmp_
         scorer=match(),
     )
     (sample,) = samples_of(evaluated(task, tmp_path))
-    document = sample.store[DOCUMENT]
+    document = said(sample)
     assert sample.output.completion == document["answer"] == "REFUTES"
     assert sample.scores is not None
     assert sample.scores["match"].value == "C"
@@ -100,7 +106,7 @@ def test_a_failed_sample_is_missing_and_an_abstention_is_not_right(start_stub: S
     failed = {sample.id: sample.error for sample in samples_of(log) if sample.error}
     assert list(failed) == ["1"]
     assert "bad_request" in str(failed["1"])
-    assert next(s for s in samples_of(log) if s.id == "1").store[DOCUMENT]["status"] == "failed"
+    assert said(next(s for s in samples_of(log) if s.id == "1"))["status"] == "failed"
     assert figure(log, "accuracy") == pytest.approx(1 / 3)
     assert figure(log, "accuracy", "balanced_accuracy") == pytest.approx((1 / 2 + 0) / 2)
     assert figure(log, "accuracy", "macro_f1") == pytest.approx((2 / 3 + 0) / 2)
@@ -159,7 +165,7 @@ def test_evidence_of_the_claim_s_own_day_is_left_out_unless_a_day_is_set(start_s
     for set_day, expected in ((None, "2020-10-25"), ("2019-01-01", "2019-01-01")):
         solver = debate("rag", sources=["bm25"], **OURS, **({"published_before": set_day} if set_day else {}))
         log = evaluated(Task(dataset=dataset, solver=solver, scorer=scorers.accuracy()), tmp_path)
-        assert samples_of(log)[0].store[DOCUMENT]["settings"]["published_before"] == expected
+        assert said(samples_of(log)[0])["settings"]["published_before"] == expected
 
 
 def test_gold_evidence_is_found_by_what_the_benchmark_names() -> None:
@@ -202,6 +208,6 @@ def test_a_seed_gives_every_role_its_own(tmp_path: Path) -> None:
     for seed in (1, 1, 2):
         task = Task(dataset=[Sample(input="A claim.", target="SUPPORTS")], scorer=scorers.accuracy())
         log = evaluated(task, tmp_path, solver=debate("multi_agent_voting", seed=seed, model="fake:1"))
-        runs.append([role["reported"] for role in samples_of(log)[0].store[DOCUMENT]["models"].values()])
+        runs.append([role["reported"] for role in said(samples_of(log)[0])["models"].values()])
     assert len({name for names in runs[0] for name in names}) == 3
     assert runs[0] == runs[1] != runs[2]
