@@ -159,7 +159,7 @@ def record_of(log: EvalLog) -> dict[str, Any]:
         "samples": total,
         "missing": total - sum(not (sample.error or sample.limit) for sample in summaries),
         "scores": {name: None if value != value else value for name, value in figures.items()},
-        "log": log.location,
+        "log": log.location.removeprefix("file://"),
     }
 
 

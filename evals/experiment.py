@@ -38,7 +38,7 @@ def experiment_of(path: Path) -> dict[str, Any]:
         log = read_eval_log(str(path), header_only=True)
         facts = facts_of(log)
         dataset = " ".join(str(part) for part in ("moot", facts.get("benchmark"), log.eval.task_version) if part)
-        samples = read_eval_log_samples(str(path), all_samples_required=False, exclude_fields={"events", "messages"})
+        samples = read_eval_log_samples(str(path), all_samples_required=False, exclude_fields={"messages"})
         rows = [row_of(sample, dataset, log) for sample in samples]
     except UNREADABLE as error:
         raise UserError(f"{path} cannot be read as a log of an evaluation ({error}).", kind="invalid_file") from error

@@ -171,16 +171,24 @@ def _observations(
 
 
 def _samples(header: Header) -> Iterator[tuple[Any, Any]]:
-    """The samples that a log holds, in the order of its items, with their result documents; some at a time."""
+    """The samples that a log holds, in the order of its items, with their result documents; some at a time.
+
+    Those without a document are read once more, with their events: recovered ones have it there.
+    """
     from moot.evals.solver import document_in  # which needs Inspect
 
     log, file = package("inspect_ai.log"), str(header.path)
     places = {str(id): place for place, id in enumerate(header.log.eval.dataset.sample_ids or ())}
-    held = log.read_eval_log_sample_summaries(file) if places else []
-    keys = sorted(((s.id, s.epoch) for s in held), key=lambda key: (places.get(str(key[0]), len(places)), key[1]))
+    there = log.read_eval_log_sample_summaries(file) if places else []
+    keys = sorted(((s.id, s.epoch) for s in there), key=lambda key: (places.get(str(key[0]), len(places)), key[1]))
     for start in range(0, len(keys), AT_ONCE):
-        for sample in log.read_eval_log_samples_by_id(file, keys[start : start + AT_ONCE], exclude_fields=UNREAD):
-            yield sample, document_in(sample)
+        samples = log.read_eval_log_samples_by_id(file, keys[start : start + AT_ONCE], exclude_fields=UNREAD)
+        held = [(sample, document_in(sample)) for sample in samples]
+        bare = [(sample.id, sample.epoch) for sample, document in held if document is None]
+        whole = log.read_eval_log_samples_by_id(file, bare, exclude_fields={"messages"}) if bare else []
+        told = {(sample.id, sample.epoch): document_in(sample) for sample in whole}
+        for sample, document in held:
+            yield sample, document or told[sample.id, sample.epoch]
 
 
 def _said(error: Exception) -> str:

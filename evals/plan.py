@@ -159,7 +159,11 @@ def make_plan(given: Mapping[str, Any], where: str = "", folder: Path | None = N
     try:
         return Plan.model_validate(given, context=folder)
     except ValidationError as error:
-        said = dict.fromkeys(problem_of(Plan, e, "field") for e in error.errors()[:5])
+        wrong = error.errors()
+        within = {e["loc"][0] for e in wrong if len(e["loc"]) > 1}
+        # Pydantic also calls a list too short whose items are wrong
+        wrong = [e for e in wrong if e["type"] != "too_short" or e["loc"][0] not in within]
+        said = dict.fromkeys(problem_of(Plan, e, "field") for e in wrong[:5])
         raise UserError(f"{where}{'; '.join(said)}", kind="invalid_setting") from error
 
 

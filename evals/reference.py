@@ -49,6 +49,8 @@ class References:
         except IndexError:  # Inspect's word for a sample that a log does not hold
             return None
         document = document_in(told)
+        if document is None:  # a sample that was recovered after a kill has it in its events
+            document = document_in(await read_eval_log_sample_async(self.location, sample))
         return reference_of(document) if document and not told.error and document["status"] == "done" else None
 
 

@@ -111,13 +111,18 @@ def _of_items(study: Study) -> Iterator[str]:
 
 def _of_runs(study: Study) -> Iterator[str]:
     """Runs that are not whole, what their logs say, and costs that are not known."""
-    for run in _runs(study):
+    runs = _runs(study)
+    said: dict[str, list[str]] = {}
+    for run in runs:
         if run.status != "success":
             yield f"{run.file} ({run.system}): Inspect's status is {run.status}."
         if run.planned > len(run.observations):
             left = run.planned - len(run.observations)
             yield f"{run.file} ({run.system}): {left} of {run.planned} items were not run."
-        yield from (f"{run.file}: {note}." for note in run.notes)
+        for note in run.notes:
+            said.setdefault(note, []).append(run.file)
+    for note, files in said.items():
+        yield f"{'all logs' if 1 < len(files) == len(runs) else ', '.join(files)}: {note}."
     if unpriced := unpriced_models(study):
         yield f"No price is known for {', '.join(unpriced)}: what they cost is unknown, and never zero; see --prices."
     for system in study.measured:

@@ -26,8 +26,13 @@ Measure = Callable[[str, TaskState, Sequence[str], Document], Awaitable[float | 
 """How right an outcome is: of the outcome, the sample, its right answers and the document; None where undefined."""
 
 
-def measured(measure: Measure) -> Scorer:
-    """A scorer of whatever a debate that ended comes to."""
+def measured(measure: Measure, *, of_answers: bool = True) -> Scorer:
+    """A scorer of whatever a debate that ended comes to.
+
+    Args:
+        measure: how right it is.
+        of_answers: whether scores say what was answered, and why. Inspect keeps all scores in memory until the end.
+    """
 
     async def score(state: TaskState, target: Target) -> Score:
         document = document_in(state)
@@ -41,6 +46,8 @@ def measured(measure: Measure) -> Scorer:
             return Score.unscored(reason="grader_failed", explanation=error.detail)
         if value is None:
             return Score.unscored(reason="undefined", explanation="This measure says nothing of this sample.")
+        if not of_answers:
+            return Score(value=value)
         facts = {"outcome": outcome, "gold": list(target), "stop_reason": document["stop_reason"]}
         return Score(value=value, answer=outcome or "(abstained)", explanation=why(document), metadata=facts)
 
@@ -145,7 +152,9 @@ def judged(model: str) -> Scorer:
 @scorer(metrics=[mean(), stderr()], name="citation_precision")
 def citation_precision() -> Scorer:
     """The share of citations whose quotes stand in the evidence; unscored where nothing is cited."""
-    return measured(lambda outcome, state, gold, document: metrics.citation_precision([document]).value)
+    return measured(
+        lambda outcome, state, gold, document: metrics.citation_precision([document]).value, of_answers=False
+    )
 
 
 @scorer(metrics=[mean(), stderr()], name="gold_recall")
@@ -159,4 +168,4 @@ def gold_recall() -> Scorer:
             return None
         return metrics.gold_recall([sets[0]], [sets[1]]).value
 
-    return measured(value)
+    return measured(value, of_answers=False)

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import date
 from typing import Any
 
+from inspect_ai.event import StoreEvent
 from inspect_ai.log import EvalSample
 from inspect_ai.model import ModelOutput
 from inspect_ai.solver import Generate, Solver, TaskState, solver
@@ -88,13 +89,23 @@ def document_in(sample: EvalSample | TaskState) -> dict[str, Any] | None:
     """The result document of the debate on a sample; None where it left none.
 
     Args:
-        sample: of a log, or as scorers have it.
+        sample: of a log, or as scorers have it. One that Inspect recovered after a kill has an empty store: it must
+            have been read with its events and attachments, which hold the document too.
 
     Raises:
         ValueError: it is damaged.
     """
     held = sample.store.get(DOCUMENT)
+    if held is None and isinstance(sample, EvalSample):
+        held = _recorded(sample)
     return None if held is None else json.loads(held)
+
+
+def _recorded(sample: EvalSample) -> str | None:
+    """The document as the events of a sample tell it."""
+    changes = [change for event in sample.events if isinstance(event, StoreEvent) for change in event.changes]
+    held = [str(change.value) for change in changes if change.path == f"/{DOCUMENT}"]
+    return sample.attachments.get(held[-1].removeprefix("attachment://"), held[-1]) if held else None
 
 
 def question_of(claim: str, options: Sequence[str] | None, metadata: Mapping[str, Any] | None) -> dict[str, Any]:

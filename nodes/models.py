@@ -78,7 +78,7 @@ async def open_chat_model(
         max_tokens = max_tokens or 512
     else:
         endpoint = find_endpoint(provider)
-    http = await http_client(timeout, endpoint.base_url)
+    http = await http_client(timeout, endpoint.base_url, name)
 
     def make() -> ChatModel:
         limits: dict[str, Any] = {"max_tokens": max_tokens} if max_tokens else {}

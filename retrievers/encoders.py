@@ -432,7 +432,7 @@ class EndpointEncoder(Remembering):
 
 async def _open_endpoint_encoder(provider: str, model: str, limits: Limits) -> EndpointEncoder:
     endpoint = find_endpoint(provider)
-    http = await http_client(limits.timeout, endpoint.base_url)
+    http = await http_client(limits.timeout, endpoint.base_url, f"{provider}:{model}")
 
     def make() -> EndpointEncoder:
         imported("openai.resources")  # else on first use, and not one thread at a time

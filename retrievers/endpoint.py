@@ -377,8 +377,10 @@ def make_client(kind: Any, base_url: str, **options: Any) -> Any:
         ) from error
 
 
-async def http_client(timeout: float, base_url: str) -> Any:
-    """The running loop's HTTP client for OpenAI-compatible endpoints; ``timeout`` in seconds.
+async def http_client(timeout: float, base_url: str, model: str) -> Any:
+    """The running loop's HTTP client for a model of an OpenAI-compatible endpoint; ``timeout`` in seconds.
+
+    Each model has connections of its own: at every request a client looks through all that are idle.
 
     Raises:
         UserError: as `make_client`.
@@ -387,7 +389,7 @@ async def http_client(timeout: float, base_url: str) -> Any:
     def make() -> Any:
         return make_client(imported("openai").DefaultAsyncHttpxClient, base_url, timeout=timeout)
 
-    return await made_in_thread(("http", timeout, is_loopback(base_url)), make)
+    return await made_in_thread(("http", timeout, is_loopback(base_url), model), make)
 
 
 async def close_clients() -> None:

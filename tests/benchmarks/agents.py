@@ -75,7 +75,7 @@ async def measure(name: str, runs: int, latency: float, embedder: str = "openai:
 
 async def client_alone(at_once: int, latency: float) -> None:
     """What the chat model's client takes for five such rounds of calls, with no debate around it."""
-    chat = (await open_chat_model(model(1))).chat
+    chat = (await open_chat_model("openai:stub-alone")).chat
     prompt = "a word " * 300  # about as long as a debate's
     for _ in range(2):  # the first time loads what is loaded once
         started = time.perf_counter()

@@ -1,8 +1,9 @@
 """What Inspect's orchestration costs beyond the same debates called directly, and whether memory grows with samples.
 
 Runs Tool-MAD on the scripted endpoint, one consensus a debate, so many samples at once: first with asyncio alone, then
-as `moot eval run` does, each in a process of its own, in turn. Prints the wall time of both, their ratio, and the
-process's largest memory after a quarter of the samples and after all.
+as `moot eval run` does, each in a process of its own, in turn; both look for cyclic garbage as often as the command
+line does. Prints the wall time of both, their ratio, and the process's largest memory after a quarter of the samples
+and after all.
 
     python -m tests.benchmarks.evaluation [--samples 1000] [--at-once 64] [--latency-ms 50] [--runs 1]
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import json
 import resource
 import statistics
@@ -22,6 +24,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from moot.cli.main import COLLECTED_EVERY
 
 from tests.benchmarks.endpoint import scripted
 from tests.benchmarks.latency import MODELS, RULES
@@ -133,6 +137,7 @@ if __name__ == "__main__":
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--way", choices=("directly", "by_inspect"))
     given = parser.parse_args()
+    gc.set_threshold(COLLECTED_EVERY)
     if given.way == "directly":
         asyncio.run(directly(given.samples, given.at_once))
     elif given.way:

@@ -549,6 +549,9 @@ def test_what_a_reader_is_told(tmp_path: Path) -> None:
         "b.eval: the benchmark's reader: 3 records have no gold answer.",
     ):
         assert part in said
+    every = {"notes": ["3 records have no gold answer"]}
+    together = notes_of(study(tmp_path / "alike", a=(DEBATE, every), b=(DEBATE, every)))
+    assert "all logs: the benchmark's reader: 3 records have no gold answer." in together
     row = records(differences_table(made))["b"]
     assert (row["items"], row["elsewhere"]) == (3, 5)  # 2 has another right answer, 5 to 8 were not run
     table = errors_table(made)

@@ -95,6 +95,11 @@ def test_a_variant_that_the_plan_has_already_is_not_run_again() -> None:
         ({"graphs": ["rag"], "budget": 3}, "There is no field 'budget'; known are controls, "),
         ({"graphs": ["rag"], "controls": ["selfconsistency"]}, "self_consistency"),
         ({"graphs": "rag"}, "graphs"),
+        (
+            {"graphs": ["rag"], "tasks": ["fevr"]},
+            r"^(?!.*The list should have)tasks\.0\.name: there is no benchmark 'fevr'",
+        ),
+        ({"graphs": []}, "graphs: The list should have at least 1 item"),
     ],
 )
 def test_what_is_wrong_with_a_plan_is_said(fields: dict[str, Any], said: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
@@ -18,8 +19,10 @@ import pytest
 from inspect_ai.log import EvalLog, EvalSample, read_eval_log, recoverable_eval_logs
 from moot.cli.main import app
 from moot.evals.benchmarks import BENCHMARKS
+from moot.evals.experiment import experiment_of
+from moot.evals.logs import read_runs
 from moot.evals.plan import make_plan
-from moot.evals.reference import facts_of, headers
+from moot.evals.reference import References, facts_of, headers
 from moot.evals.runs import Limits, alone_in, run_plan
 from moot.evals.solver import document_in
 from moot.retrievers import index_passages
@@ -184,17 +187,25 @@ def test_a_stopped_run_goes_on_where_it_was(
     data = claims(tmp_path / "fever.jsonl", *["SUPPORTS"] * count)
     moment = random.Random(os.urandom(4)).randrange(2, count - AT_ONCE)
     assert stopped(stub, command(tmp_path, data), moment, by) == code
-    before = len(stub.calls())
-    done = subprocess.run([*command(tmp_path, data), "--json"], capture_output=True, text=True, check=True)
+    again = os.environ | {"OPENAI_BASE_URL": stub.url.replace("/v1", "/again/v1")}
+    line = [*command(tmp_path, data), "--json"]
+    done = subprocess.run(line, env=again, capture_output=True, text=True, check=True)
     held = re.search(rf"(\d+) of {count} samples are in the logs", done.stderr)
-    assert len(stub.calls()) - before + (int(held[1]) if held else 0) == count
+    assert sum(call["tag"] == "again" for call in stub.calls()) + (int(held[1]) if held else 0) == count
     (record,) = json.loads(done.stdout)["logs"]
     assert (record["status"], record["samples"], record["missing"]) == ("success", count, 0)
     asked = Counter(stub.prompts())
     assert len(asked) == count
     assert sum(asked.values()) - count <= AT_ONCE, f"killed after {moment} calls"
+    assert Path(record["log"]).is_file()
     whole = read_eval_log(record["log"])
     assert len({sample.id for sample in whole.samples or []}) == len(whole.samples or []) == count
+    assert len(documents(whole)) == count  # recovered samples too
+    (compared,), _ = read_runs([Path(record["log"])], lambda calls: 0.0)
+    assert [seen.error for seen in compared.observations] == [None] * count
+    debates = References(str(tmp_path / "logs"), compared.key or "")
+    assert all(asyncio.run(debates.of(sample.id)) for sample in whole.samples or [])
+    assert all(row["actual_outputs"]["answer"] for row in experiment_of(Path(record["log"]))["results"])
     assert not [log for log in recoverable_eval_logs(str(tmp_path / "logs")) if log.log.name == record["log"]]
 
 
