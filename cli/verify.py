@@ -19,7 +19,7 @@ from moot.nodes.courtroom import TrialSettings
 from moot.nodes.debate import closing
 from moot.nodes.debaters import DebaterSettings
 from moot.nodes.settings import Settings
-from moot.nodes.state import folded
+from moot.nodes.state import folded, place_of
 from moot.retrievers.endpoint import close_clients
 from moot.retrievers.errors import USER_KINDS
 from rich.console import Console
@@ -120,15 +120,16 @@ class Running:
                 self._known(chunk)
             elif mode == "updates" and INTERRUPT not in chunk:
                 for node, written in chunk.items():
-                    self.inner = [*without_steps(self.inner, (*place, node)), (place, written or {})]
+                    self.inner = [*without_steps(self.inner, (*place, node), written or {}), (place, written or {})]
                     self.update(written or {})
             elif mode == "updates" and not place:
                 self.waits |= {wait.id: wait.value for wait in chunk[INTERRUPT]}
 
     def _known(self, values: dict[str, Any]) -> None:
-        """A step of the debate is over; what was written within it is in its state now."""
+        """A step of the debate is over, or waits; what was handed on is in its state now."""
         if INTERRUPT not in values and values != self.state:
-            self.state, self.inner = values, []
+            self.state = values
+            self.inner = [(place, written) for place, written in self.inner if place and self.waits]
 
     def _unfinished(self) -> dict[str, Any]:
         state = self.state
@@ -140,21 +141,35 @@ class Running:
         return {key: state[key] for key in self.graph.output_schema.__annotations__}
 
 
-def without_steps(
-    written: list[tuple[tuple[str, ...], dict[str, Any]]], graph: tuple[str, ...]
-) -> list[tuple[tuple[str, ...], dict[str, Any]]]:
-    """What was written, without what the steps of this graph wrote: it hands that on when it ends.
+Written = tuple[tuple[str, ...], dict[str, Any]]
+"""Something that was written, after its place: graphs within graphs, as ``name:run``."""
+
+
+def without_steps(written: list[Written], graph: tuple[str, ...], handed: Mapping[str, Any]) -> list[Written]:
+    """What was written, without what the steps of a graph wrote that has ended: it hands all that on.
+
+    Of several runs of the graph at the same time those go on that wrote something which was not handed on.
 
     Args:
-        written: each with the place where it was written: graphs within graphs, as ``name:run``.
+        written: by steps of the debate.
         graph: the place of a node that may be a graph; its last part is its name alone.
+        handed: what the node wrote when it ended.
     """
     depth = len(graph)
-    return [
-        (place, of)
+    turns = {place_of(turn) for turn in handed.get("turns") or ()}
+    calls = handed.get("calls") or ()
+
+    def run_of(place: tuple[str, ...]) -> tuple[str, ...] | None:
+        within = len(place) >= depth and (*place[: depth - 1], place[depth - 1].partition(":")[0]) == graph
+        return place[:depth] if within else None
+
+    under_way = {
+        run_of(place)
         for place, of in written
-        if len(place) < depth or (*place[: depth - 1], place[depth - 1].partition(":")[0]) != graph
-    ]
+        if any(place_of(turn) not in turns for turn in of.get("turns") or ())
+        or any(call not in calls for call in of.get("calls") or ())
+    }
+    return [(place, of) for place, of in written if run_of(place) is None or run_of(place) in under_way]
 
 
 def exit_code(document: dict[str, Any]) -> int:

@@ -1,4 +1,4 @@
-"""What the site's build does beside MkDocs: README's sections on its pages, links that hold there, pictures offline."""
+"""What the site's build does beside MkDocs: README and files on its pages, links that hold there, pictures offline."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 from mkdocs.utils import get_relative_url
 
-README = Path(__file__).parents[1] / "README.md"
-INCLUDED = re.compile(r"^<!-- README: (.+) -->$", re.M)
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+SECTION = re.compile(r"^<!-- README: (.+) -->$", re.M)
+FILE = re.compile(r"^<!-- FILE: (.+\.py) -->$", re.M)
 DRAWS = "assets/javascripts/mermaid.min.js"
 MERMAID = Path(mermaidx.__file__).parent / "assets" / "mermaid.js"
 """Mermaid's own release, as that package carries it: nothing is fetched, neither here nor by a reader's browser."""
@@ -32,8 +34,9 @@ def on_files(files: Any, *, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """README's sections take the place of their names; drawings have the theme's colours, which suit the dark too."""
-    text = INCLUDED.sub(lambda found: section(found[1]), markdown)
+    """README's sections and files take the place of their names; drawings have the theme's colours, in the dark too."""
+    text = SECTION.sub(lambda found: section(found[1]), markdown)
+    text = FILE.sub(lambda found: f"```python\n{(ROOT / found[1]).read_text(encoding='utf-8')}```", text)
     up = "../" * page.file.src_uri.count("/")
     for there, here in LINKS.items():
         text = re.sub(rf"\]\({there}\)", f"]({up}{here})", text)

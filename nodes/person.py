@@ -17,6 +17,8 @@ from moot.nodes.person_replies import REPLIES, Added, PersonReply, check_person_
 from moot.nodes.run import Node, Run
 from moot.nodes.settings import Moment, asks
 from moot.nodes.state import PERSON, DebaterState, DebateState, TrialState, Turn
+from moot.nodes.trace import graph_run
+from moot.nodes.tracing import know_prices
 from moot.nodes.verdict import verdict_turns
 from moot.retrievers import Evidence
 from moot.retrievers.errors import UserError
@@ -68,6 +70,7 @@ def person_node(moment: Moment, *, phase: str | None = None) -> Node:
         turn = review_turn(state, moment, phase)
         about = about_it(state, moment, turn)
         reply = await replied(moment, about, proposed)
+        await know_prices(graph_run())
         said, written = take(state, reply, proposed)
         turns, evidence = written.get("turns", []), [*before.get("evidence", []), *written.get("evidence", [])]
         return {"turns": [*turns, turn | said | {"about": about}]} | ({"evidence": evidence} if evidence else {})

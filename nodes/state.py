@@ -241,6 +241,11 @@ class Usage(TypedDict):
     uncounted: int
 
 
+def place_of(turn: Turn) -> tuple[Any, ...]:
+    """What tells a turn from every other of its debate."""
+    return (turn["round"], turn["phase"], turn["agent"], turn["step"], turn.get("number"))
+
+
 def merge_turns(old: list[Turn] | None, new: list[Turn] | None) -> list[Turn]:
     """Turns in the order of their rounds; several writes to one turn are one turn, its scores joined.
 
@@ -252,7 +257,7 @@ def merge_turns(old: list[Turn] | None, new: list[Turn] | None) -> list[Turn]:
         return []
     merged: dict[tuple[Any, ...], Turn] = {}
     for turn in [*(old or ()), *new]:
-        key = (turn["round"], turn["phase"], turn["agent"], turn["step"], turn.get("number"))
+        key = place_of(turn)
         known = merged.get(key)
         if known is None:
             merged[key] = turn

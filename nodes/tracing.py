@@ -7,9 +7,11 @@ Tracing is switched on by LangSmith's own variables (``LANGSMITH_TRACING``, ``LA
 from __future__ import annotations
 
 import asyncio
+import atexit
 import hashlib
 import json
 import logging
+import os
 import threading
 import time
 import warnings
@@ -22,7 +24,7 @@ from uuid import UUID
 import langsmith
 from langgraph.graph.state import CompiledStateGraph
 from langsmith import RunTree, run_trees
-from langsmith.utils import LangSmithError, LangSmithWarning, tracing_is_enabled
+from langsmith.utils import LangSmithError, LangSmithWarning, get_env_var, tracing_is_enabled
 from moot.nodes.anonymise import anonymised
 from moot.nodes.prices import Price, costs_of, price_of, read_prices
 from moot.nodes.trace import graph_run, note
@@ -35,6 +37,18 @@ ELSEWHERE = ("name", "tags", "events", "extra", "serialized")
 SCALES = {"consistency": 10}
 """Parts of a confidence that are scores of the debate, and the most that they can be."""
 
+IN_TIME = {"LANGSMITH_USE_DAEMON": "true", "LANGSMITH_DISABLE_RUN_COMPRESSION": "true"}
+"""Without these LangSmith's client sends from threads that the end of the process waits for, however long it takes."""
+PATIENCE = 1.0
+"""Seconds that the end of a process waits for what is still to be sent."""
+
+
+def send_in_time() -> None:
+    """LangSmith's clients that are made from now on hold no process up at its end, unless the environment says so."""
+    for name, value in IN_TIME.items():
+        os.environ.setdefault(name, value)
+    get_env_var.cache_clear()  # type: ignore[attr-defined]
+
 
 class Client(langsmith.Client):
     """LangSmith's client, for runs without keys and with the costs of `prices`."""
@@ -42,7 +56,10 @@ class Client(langsmith.Client):
     def __init__(self) -> None:
         self.prices: Mapping[str, Price] = {}
         self._keys = held_keys()
+        send_in_time()
         super().__init__(anonymizer=self._clean)
+        atexit.unregister(end)
+        atexit.register(end)
 
     def _clean(self, value: Any) -> Any:
         return anonymised(value, self._keys)
@@ -128,7 +145,16 @@ async def describe(document: Mapping[str, Any]) -> None:
     if (run := graph_run()) is None:
         return
     note(run, facts_of(document))
-    if isinstance(run.client, Client):
+    await know_prices(run)
+
+
+async def know_prices(run: RunTree | None) -> None:
+    """The calls of a run and of those beside it will have costs, in the process that a debate is resumed in, too.
+
+    Raises:
+        UserError: the file of prices cannot be read.
+    """
+    if run is not None and isinstance(run.client, Client):
         run.client.prices = await asyncio.to_thread(read_prices)
 
 
@@ -197,3 +223,9 @@ def finish(seconds: float) -> bool:
         return True
     client.flush(timeout=max(0, deadline - time.monotonic()))
     return not client.tracing_queue.unfinished_tasks
+
+
+def end() -> None:
+    """At the end of a process what is traced is sent; a LangSmith that does not answer delays it by `PATIENCE`."""
+    if not finish(PATIENCE):
+        log.error("moot: not all of the trace has reached LangSmith.")

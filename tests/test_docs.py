@@ -1,16 +1,21 @@
-"""docs/graphs.md is what its command prints."""
+"""docs/graphs.md is what its command prints, and the site's pages hold what they take over."""
 
 from __future__ import annotations
 
 import os
+import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 from moot.cli.drawings import drawings_page
 from moot.graphs import DESCRIPTIONS
 
-PAGE = Path(__file__).parents[1] / "docs" / "graphs.md"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGE = DOCS / "graphs.md"
 STALE = "docs/graphs.md is not what `moot graphs --drawings` prints: run `make docs`"
 
 
@@ -28,3 +33,18 @@ def test_the_command_prints_the_same_in_every_process() -> None:
     hashing = {"PYTHONHASHSEED": "7"}  # another order of sets than in the process of this test
     done = subprocess.run(command, capture_output=True, timeout=120, check=True, env=os.environ | hashing)
     assert done.stdout.decode("utf-8") == PAGE.read_text(encoding="utf-8"), STALE
+
+
+def test_the_site_holds_what_its_pages_name() -> None:
+    hooks = runpy.run_path(str(DOCS / "hooks.py"))
+    pages = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for path in DOCS.rglob("*.md")}
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    left_out = {"Two commands", "A debate", "In your own graph", "The house"}
+    taken = re.findall(r"^<!-- README: (.+) -->$", "\n".join(pages.values()), re.M)
+    assert {*taken, *left_out} == set(re.findall(r"^## (.+)$", readme, re.M))
+    site = "\n".join(
+        hooks["on_page_markdown"](text, page=SimpleNamespace(file=SimpleNamespace(src_uri=path)))
+        for path, text in pages.items()
+    )
+    for example in (ROOT / "examples").glob("*.py"):
+        assert f"```python\n{example.read_text(encoding='utf-8')}```\n" in site, example

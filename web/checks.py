@@ -24,6 +24,10 @@ WITHOUT_THREAD = ("/runs", "/runs/wait", "/runs/stream", "/runs/batch")
 """Where runs begin that have nothing to go on from."""
 
 
+EMPTY: dict[str, Any] = {"values": {}, "next": [], "tasks": []}
+"""The state of a thread that nothing has been asked on."""
+ON_THREAD = re.compile(r"^/threads/([^/]+)/(?:runs|commands)\b")
+"""Where runs go on with what a thread holds."""
 ASKING = re.compile(r"^/assistants|^(/threads/[^/]+)?/(runs|commands)\b")
 """Where graphs are asked, and assistants made."""
 
@@ -32,13 +36,14 @@ async def check(body: Any, path: str) -> None:
     """Checks what a request's body asks for: one run or several, a schedule, an assistant.
 
     Raises:
-        UserError: an unknown setting, a value out of its range, an input that is no object.
+        UserError: an unknown setting, a value out of its range, an input that is no object, nothing to go on with.
     """
     for one in body if isinstance(body, list) else [body]:
         asked = one.get("params", one) if isinstance(one, dict) else None
         if isinstance(asked, dict):
             check_input(asked, path)
             await check_settings(asked, path)
+            await check_thread(asked, path)
 
 
 def check_input(asked: Mapping[str, Any], path: str) -> None:
@@ -51,6 +56,42 @@ def check_input(asked: Mapping[str, Any], path: str) -> None:
     begins = path in WITHOUT_THREAD and not asked.get("command")
     if "assistant_id" in asked and not isinstance(given, dict) and (begins or given is not None):
         raise UserError('The input is an object: {"claim": "The claim to check."}', kind="invalid_claim")
+
+
+async def check_thread(asked: Mapping[str, Any], path: str) -> None:
+    """Refuses a run without input that has nothing to go on with: an empty thread, a reply that nobody waits for.
+
+    Raises:
+        UserError: it is one.
+    """
+    command, found = asked.get("command"), ON_THREAD.match(path)
+    reply = command.get("resume") if isinstance(command, dict) else None
+    goes_on = "assistant_id" in asked and asked.get("input") is None and (reply is not None or not command)
+    past = asked.get("checkpoint") or asked.get("checkpoint_id")
+    if not goes_on or past or not (found or path in WITHOUT_THREAD):
+        return
+    state = await state_of(found[1], asked) if found else EMPTY
+    if state is None:
+        return
+    waits = [wait["id"] for task in state["tasks"] for wait in task["interrupts"]]
+    if reply is not None and not state["next"]:
+        raise UserError("Nobody waits for a reply on this thread.", kind="invalid_reply")
+    if not state["next"] and not state["values"]:
+        raise UserError('The thread is empty: a run begins with an input, {"claim": "..."}.', kind="invalid_claim")
+    if reply is not None and len(waits) > 1 and not (isinstance(reply, dict) and reply and set(reply) <= set(waits)):
+        shape = ", ".join(f'"{wait}": REPLY' for wait in waits)
+        detail = f'Several replies are waited for: {{"resume": {{{shape}}}}}, or some of them.'
+        raise UserError(detail, kind="invalid_reply")
+
+
+async def state_of(thread: str, asked: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What a run goes on with; None where that is not known yet, or where the server will say that there is nothing."""
+    threads = get_client(url=None, api_key=None).threads
+    try:
+        busy = (await threads.get(thread))["status"] == "busy"
+        return None if busy else dict(await threads.get_state(thread))
+    except APIError:
+        return EMPTY if asked.get("if_not_exists") == "create" else None
 
 
 async def check_settings(asked: Mapping[str, Any], path: str) -> None:

@@ -6,6 +6,7 @@ all, with the user's keys behind it.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Collection
@@ -15,7 +16,11 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+log = logging.getLogger(__name__)
+
 HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::\d+)?", re.IGNORECASE)
+PRIVATE = b"access-control-request-private-network"
+"""What browsers ask of this machine for a public website. LangGraph's server allows it, Starlette beneath does not."""
 PAGES = ("/moot", "/docs")
 """What a link on another website may lead to."""
 
@@ -84,7 +89,9 @@ class Guard:
         method = scope.get("method", "GET")
         fault = refusal(Headers(scope=scope), method, scope["path"], self.hosts, self.origins)
         if not fault:
+            scope["headers"] = [(name, value) for name, value in scope["headers"] if name != PRIVATE]
             return await self.app(scope, receive, send)
+        log.warning("%s %r was refused: %r", method, scope["path"], fault)  # a browser shows a website none of it
         if scope["type"] == "websocket":
             return await send({"type": "websocket.close", "code": 1008, "reason": fault})
         return await JSONResponse({"detail": fault}, 403)(scope, receive, send)

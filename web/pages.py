@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import asdict
+from functools import cache
 from importlib.resources import files
 from typing import Any
 from uuid import UUID
@@ -12,7 +13,10 @@ from uuid import UUID
 from langgraph_sdk import get_client
 from langgraph_sdk.errors import APIError, NotFoundError
 from moot.graphs import DESCRIPTIONS, load_graph
+from moot.graphs.presets import PRESETS
 from moot.nodes.debate import closing
+from moot.nodes.given import LONGEST_GIVEN
+from moot.nodes.person_replies import check_person_reply
 from moot.nodes.prices import read_prices
 from moot.nodes.state import StepUpdate, VerdictOutput, folded
 from moot.nodes.task import TASKS
@@ -21,7 +25,7 @@ from moot.retrievers.corpus import known_corpora
 from moot.retrievers.errors import MootError, UserError
 from moot.retrievers.search import ABOUT
 from moot.web import debates
-from moot.web.report import report, transcript_of
+from moot.web.report import fitting, marks_of, recorded, report
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
@@ -98,24 +102,30 @@ async def to_page(request: Request) -> Response:
 
 
 async def choices(request: Request) -> Any:
-    """What there is to choose from: graphs with their settings, models, sources, corpora and tasks."""
+    """What there is to choose from: graphs with their settings, presets, models, sources, corpora and tasks."""
     return await run_in_threadpool(_choices)
 
 
 def _choices() -> dict[str, Any]:
+    corpora = known_corpora()
+    searched = [f"{kind}:{corpus}" for kind in ("hybrid", "chroma", "bm25") for corpus in corpora]
+    return {
+        **_fixed_choices(),
+        "models": ["embedded", *read_prices()],
+        "sources": [*(kind for kind in ABOUT if kind != "langchain"), "web", *searched],
+        "corpora": corpora,
+    }
+
+
+@cache
+def _fixed_choices() -> dict[str, Any]:
+    """What is the same as long as this process lives."""
     graphs = [
         {"name": name, "about": about, "settings": load_graph(name).settings.model_json_schema()}
         for name, about in DESCRIPTIONS.items()
     ]
-    corpora = known_corpora()
-    searched = [f"{kind}:{corpus}" for kind in ("hybrid", "chroma", "bm25") for corpus in corpora]
-    return {
-        "graphs": graphs,
-        "models": ["embedded", *read_prices()],
-        "sources": [*(kind for kind in ABOUT if kind != "langchain"), "web", *searched],
-        "corpora": corpora,
-        "tasks": {name: known.about for name, known in TASKS.items()},
-    }
+    presets = [{"name": name, **asdict(preset)} for name, preset in PRESETS.items()]
+    return {"graphs": graphs, "presets": presets, "tasks": {name: known.about for name, known in TASKS.items()}}
 
 
 async def listed(request: Request) -> Any:
@@ -167,9 +177,12 @@ async def thread_document(thread: str) -> dict[str, Any]:
 
 
 def within(state: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """What steps of a debate that are graphs themselves had written when they were stopped."""
+    """What steps of a debate that are graphs themselves had written when they were stopped.
+
+    Steps that had ended handed it on: the state has it.
+    """
     for task in state.get("tasks") or []:
-        inner = task.get("state") or {}
+        inner = (task.get("state") or {}) if task.get("result") is None else {}
         yield from within(inner)
         if inner.get("values"):
             yield inner["values"]
@@ -185,6 +198,29 @@ def _import(content: bytes) -> str:
     document = debates.imported(content)
     report(document, "md")  # what cannot be told is not kept
     return debates.save(document)
+
+
+async def added(request: Request) -> Any:
+    """Texts as the evidence that they are when a person adds them to a debate; the request's body is their list."""
+    texts = _json(await _body(request, 8 * LONGEST_GIVEN))
+    return await run_in_threadpool(_added, texts)
+
+
+def _added(texts: Any) -> Any:
+    reply: Any = check_person_reply("evidence", {"add": texts}, {"evidence": []})
+    return reply.pieces(0)
+
+
+def _json(content: bytes) -> Any:
+    """What a request's body holds.
+
+    Raises:
+        UserError: it is no JSON.
+    """
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"This is no valid JSON ({str(error)[:200]}).", kind="bad_request") from error
 
 
 async def _body(request: Request, most: int) -> bytes:
@@ -205,17 +241,40 @@ async def _body(request: Request, most: int) -> bytes:
 
 
 async def opened(request: Request) -> Any:
-    """A debate's document, and what is said of its end."""
+    """A debate's document, and what is said of it."""
     return await run_in_threadpool(_opened, request.path_params["id"])
 
 
 def _opened(id: str) -> dict[str, Any]:
     document = debates.load(id)
     try:
-        lines = [asdict(line) for line in transcript_of(document)[1].lines]
+        said = said_of(document, over=True)
     except UserError as error:  # of another version: the page shows what it holds
-        return {"document": document, "end": {"fault": error.detail}}
-    return {"document": document, "end": {"lines": lines, "citations": verdict_citations(document)}}
+        said = {"fault": error.detail}
+    return {"document": document, "said": said}
+
+
+def said_of(document: debates.Document, *, over: bool) -> dict[str, Any]:
+    """A debate in words: sections, what is to be known of evidence, and where it is over its end, with its citations.
+
+    Raises:
+        UserError: as of `recorded`.
+    """
+    sections = [asdict(section) for section in recorded(document, over=over)]
+    with fitting():
+        end = {"lines": sections.pop()["lines"], "citations": verdict_citations(document)} if over else None
+        marks = {piece["id"]: marks_of(piece) for piece in document["evidence"]}
+    return {"sections": sections, "end": end, "marks": marks}
+
+
+async def said(request: Request) -> Any:
+    """A debate that goes on in words; the request's body is as much of its document as there is."""
+    content = await _body(request, debates.LARGEST)
+    return await run_in_threadpool(_said, content)
+
+
+def _said(content: bytes) -> dict[str, Any]:
+    return said_of(_json(content), over=False)
 
 
 async def deleted(request: Request) -> Any:
@@ -254,6 +313,8 @@ ROUTES: list[Route] = [
     route("/moot/api/debates", listed),
     route("/moot/api/debates", kept, "POST"),
     route("/moot/api/debates/import", imported, "POST"),
+    route("/moot/api/said", said, "POST"),
+    route("/moot/api/added", added, "POST"),
     route("/moot/api/debates/{id}", opened),
     route("/moot/api/debates/{id}", deleted, "DELETE"),
     route("/moot/api/debates/{id}/{kind}", downloaded),

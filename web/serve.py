@@ -96,12 +96,16 @@ def check_free(host: str, port: int) -> None:
 
 def prepare(host: str, *, studio: bool) -> None:
     """Sets up this process: who may ask the server, no calls home, and paths that hold in another folder."""
+    from moot.nodes.tracing import send_in_time  # not at the top: what is refused before is refused at once
+
+    send_in_time()  # LangGraph's server has clients of its own
     hosts = {*listed("MOOT_ALLOWED_HOSTS"), *({host} if host not in ANYWHERE else ())}
     origins = {*listed("MOOT_ALLOWED_ORIGINS"), *({STUDIO} if studio else ())}
     os.environ |= {"MOOT_ALLOWED_HOSTS": ",".join(hosts), "MOOT_ALLOWED_ORIGINS": ",".join(origins)}
     os.environ |= {name: str(Path(os.environ[name]).absolute()) for name in PATHS if os.environ.get(name)}
     os.environ["LANGGRAPH_NO_VERSION_CHECK"] = "true"
-    os.environ.setdefault("LOG_LEVEL", "ERROR")
+    if os.environ.setdefault("LOG_LEVEL", "ERROR").upper() != "DEBUG":
+        logging.disable(logging.DEBUG)  # libraries that set a level of their own
     logging.getLogger("langgraph_api.cli").setLevel(logging.WARNING)  # it would announce itself beside us
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that the folder goes, as with Ctrl-C
 

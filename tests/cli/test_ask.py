@@ -35,6 +35,21 @@ def test_who_says_no_more_leaves_the_debate_interrupted() -> None:
     assert document["evidence"]
 
 
+def test_what_the_one_who_waits_had_done_is_kept_beside_what_another_one_ended() -> None:
+    debaters = '[{"name":"news","retriever":"bm25:demo-news"},{"name":"plain"}]'
+    command = [*COMMAND, "--graph", "tool_mad", "--model", "fake:1", "--set", f"debaters={debaters}"]
+    command += ["--ask", "evidence", "--json"]
+    done = subprocess.run(command, input="", capture_output=True, text=True, timeout=120, check=False)
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["status"]) == (130, "interrupted"), done.stderr
+    steps = {(turn["agent"], turn["step"]) for turn in document["turns"]}
+    assert {("news", "respond"), ("plain", "respond")} <= steps
+    assert document["evidence"]
+    calls = [(call["agent"], call["node"], call["seconds"]) for call in document["calls"]]
+    assert len(calls) == len(set(calls)) == document["usage"]["calls"]
+    assert {agent for agent, _, _ in calls} == {"news", "plain"}
+
+
 def test_a_moment_that_the_graph_has_not_is_refused() -> None:
     command = [*COMMAND, "--graph", "rag", "--ask", "verdict"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)

@@ -1,4 +1,4 @@
-"""Traces of the command line: sent before it ends, and given up in time where LangSmith does not answer."""
+"""Traces at the end of a process: sent before it ends, and given up in time where LangSmith does not answer."""
 
 from __future__ import annotations
 
@@ -18,13 +18,19 @@ from tests.collector import collecting
 from tests.conftest import free_port
 
 MOST = 2.0
-"""Seconds by which a LangSmith that does not answer may delay the end of a command."""
-COMMAND = ["verify", "Bees fly.", "--graph", "society_of_minds", "--model", "fake:1", "--json"]
+"""Seconds by which a LangSmith that does not answer may delay the end of a process."""
+COMMAND = ["-c", "from moot.cli.main import run; run()", "verify", "Bees fly.", "--graph", "society_of_minds"]
+COMMAND += ["--model", "fake:1", "--json"]
+PROGRAM = """
+import asyncio, json
+from moot.graphs.society_of_minds import graph
+print(json.dumps(asyncio.run(graph.ainvoke({"claim": "Bees fly."}, context={"model": "fake:1"})), indent=2), flush=True)
+"""
 
 
-def moot(**environment: str) -> tuple[dict[str, Any], str, float]:
+def moot(arguments: list[str], **environment: str) -> tuple[dict[str, Any], str, float]:
     """The document of a debate, what was said beside it, and the seconds from the one to the end of the process."""
-    command = [sys.executable, "-c", "from moot.cli.main import run; run()", *COMMAND]
+    command = [sys.executable, *arguments]
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, env=os.environ | environment, text=True, **streams) as process:  # type: ignore[call-overload]
         lines: list[str] = []
@@ -59,18 +65,20 @@ def closed() -> Iterator[str]:
 
 def test_a_trace_is_sent_before_the_command_ends() -> None:
     with collecting() as collector:
-        document, said, _ = moot(**collector.environment)
+        document, said, _ = moot(COMMAND, **collector.environment)
     assert said == ""
     calls = [run for run in collector.runs.values() if run["run_type"] == "llm"]
     assert len(calls) == len(document["calls"]) == 6
     assert all(run["end_time"] for run in collector.runs.values())
 
 
+@pytest.mark.parametrize("arguments", [COMMAND, ["-c", PROGRAM]], ids=["command", "program"])
 @pytest.mark.parametrize("dead", [closed, silent, mute])
-def test_a_dead_langsmith_holds_nothing_up(dead: Any) -> None:
-    plain, _, usual = moot()
+def test_a_dead_langsmith_holds_nothing_up(dead: Any, arguments: list[str]) -> None:
+    plain, _, usual = moot(arguments)
     with collecting() as collector, dead() as address:
-        document, said, delay = moot(**collector.environment | {"LANGSMITH_ENDPOINT": address})
-    assert said == "moot: not all of the trace has reached LangSmith.\n"
+        document, said, delay = moot(arguments, **collector.environment | {"LANGSMITH_ENDPOINT": address})
+    assert said.endswith("moot: not all of the trace has reached LangSmith.\n")
+    assert arguments != COMMAND or said.count("\n") == 1
     assert delay < usual + MOST
     assert document["turns"] == plain["turns"]

@@ -15,6 +15,8 @@ import langsmith
 import pytest
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 from langsmith import utils
 from moot.graphs import load_graph
 from moot.nodes import tracing
@@ -37,6 +39,7 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
     with collecting() as running:
         for name, value in running.environment.items():
             monkeypatch.setenv(name, value)
+        monkeypatch.setenv("LANGSMITH_DISABLE_RUN_COMPRESSION", "false")  # as other clients send
         forget_client()
         yield running
         finish(LONG)
@@ -164,6 +167,26 @@ async def test_costs_are_where_prices_are_known(
             usage = metadata(run)["usage_metadata"]
             known = with_costs(usage, {"input": 2.0, "output": 10.0})
             assert usage.get("total_cost") == (known["total_cost"] if metadata(run)["agent"] == "agent-1" else None)
+
+
+async def test_calls_of_a_debate_that_another_process_goes_on_with_have_costs(
+    start_stub: StartStub, collector: Collector, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    prices = tmp_path / "prices.jsonl"
+    prices.write_text(json.dumps({"model": "openai:stub", "input": 2.0, "output": 10.0}))
+    monkeypatch.setenv("MOOT_PRICES", str(prices))
+    start_stub([{"fields": {"citations": []}}])
+    graph: Any = load_graph("rag").graph.builder.compile(checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "1"}}
+    context = {"model": "openai:stub", "attempts": 1, "sources": [LIBRARY], "ask_person": ["evidence"]}
+    await graph.ainvoke({"claim": CLAIM}, config, context=context)
+    assert finish(LONG)
+    forget_client()  # all that the other process would not have
+    tracing.guard_traces()
+    await graph.ainvoke(Command(resume=True), config)
+    assert finish(LONG)
+    [call] = (run for run in collector.runs.values() if run["run_type"] == "llm")
+    assert metadata(call)["usage_metadata"]["total_cost"] > 0
 
 
 def test_costs_by_hand() -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from markdown_it import MarkdownIt
+from moot.graphs.presets import PRESETS
 from moot.web import debates
-from moot.web.report import report
+from moot.web.report import recorded, report
 
 from tests.web.conftest import MARKUP, Served, Wire
 from tests.web.documents import CLAIM, PAYLOADS, a_debate, full_of, with_evidence
@@ -24,17 +27,37 @@ SLOW = QUICK | {"model": "openai:slow", "max_rounds": 2, "scoring": "consensus_o
 OUTSIDE = """() => [...document.querySelectorAll('a[href]')].map((a) => a.getAttribute('href'))
     .filter((href) => !/^(https?:|#|\\/moot)/.test(href))"""
 FOREIGN = "document.querySelectorAll('body :is(script, img, iframe, object, video, audio, style, math)').length"
+FOCUSED = """() => {
+    const { activeElement: of } = document;
+    return (of.labels?.[0] ?? of).innerText.trim();
+}"""
 UNNAMED = """() => [...document.querySelectorAll('input, select, textarea')]
     .filter((one) => !one.labels.length && !one.getAttribute('aria-label')).map((one) => one.id)"""
 
 
-async def start(page: Page, claim: str, settings: dict[str, Any], server: str = "") -> None:
+async def start(page: Page, claim: str, settings: dict[str, Any], server: str = "", graph: str = "tool_mad") -> None:
     """Fills in the form and begins."""
     await page.goto(f"{server}/moot")
     await page.get_by_label("Claim or question").fill(claim)
+    await page.get_by_label("Graph", exact=True).select_option(graph)
     await page.get_by_text("More settings").click()
     await page.get_by_label("Settings as JSON").fill(json.dumps(settings))
     await page.get_by_role("button", name="Start the debate").click()
+
+
+async def reach(page: Page, name: str) -> None:
+    """Goes to the next control of a name, with the keyboard."""
+    for _ in range(100):
+        await page.keyboard.press("Tab")
+        if str(await page.evaluate(FOCUSED)).startswith(name):
+            return
+    raise AssertionError(f"no {name!r} is reached")
+
+
+def kept(served: Served, page: Page) -> dict[str, Any]:
+    """The document of the debate that a page shows, as it is on the disk."""
+    document: dict[str, Any] = json.loads((served.home / "debates" / f"{page.url.rpartition('/')[2]}.json").read_text())
+    return document
 
 
 async def seen(page: Page, folder: Path, name: str) -> None:
@@ -59,6 +82,10 @@ async def test_a_debate_from_the_form_to_the_file(page: Page, served: Served, tm
     assert page.url.endswith(f"/moot/debates/{file.stem}")
     assert json.loads(file.read_text())["claim"] == CLAIM + MARKUP
     assert await page.evaluate(FOREIGN) == 0
+    shown = await page.locator("main").inner_text()
+    for line in [line for section in recorded(kept(served, page)) for line in section.lines]:
+        if not re.match("cites|finds|scores", line.what):  # which the page shows with more, and with links
+            assert " ".join(line.text.split()) in " ".join(shown.split()), line
 
     await page.get_by_role("link", name="Past debates").click()
     await page.locator(".list a").first.click()
@@ -69,25 +96,146 @@ async def test_a_debate_from_the_form_to_the_file(page: Page, served: Served, tm
     assert "<h2>Verdict</h2>" in (await (await downloading.value).path()).read_text()
 
 
-async def test_a_person_is_asked(page: Page, tmp_path: Path) -> None:
-    asked = {"ask_person": ["queries", "evidence", "verdict"], "max_rounds": 1, "scoring": "all_rounds"}
+async def test_a_person_is_asked(page: Page, served: Served, tmp_path: Path) -> None:
+    asked = {"ask_person": ["queries", "evidence"], "max_rounds": 1, "scoring": "all_rounds"}
     await start(page, CLAIM, MODELS | asked)
     await page.get_by_label("Query of rag").wait_for()
     await seen(page, tmp_path, "asked")
-    await page.reload()  # a link to the run leads back to what is asked
+    await page.get_by_role("link", name="Past debates").click()  # whoever went away finds the way back
+    await page.get_by_role("region", name="Under way").get_by_role("link", name=CLAIM, exact=True).click()
     await page.get_by_label("Query of rag").fill("What do monotremes lay?")
     await page.get_by_role("button", name="Send").click()
-    await page.get_by_label("Add a text").last.wait_for()
-    await seen(page, tmp_path, "asked-evidence")
+    await page.get_by_label("Strike").last.wait_for()
+    await page.reload()  # a link to the debate leads back to what is asked
     await page.get_by_label("Strike").first.check()
+    await page.get_by_role("button", name="Add a text").first.click()
+    await page.get_by_label("Title").fill("A note")
+    await page.get_by_label("Text", exact=True).fill("Monotremes lay leathery eggs.")
+    await seen(page, tmp_path, "asked-evidence")
     await page.get_by_role("button", name="Send").click()
-    await page.get_by_label("Your question").wait_for()
-    await page.get_by_role("button", name="Accept everything").click()
     await page.get_by_role("heading", name="Verdict: SUPPORTS").wait_for()
     await seen(page, tmp_path, "answered")
     said = await page.locator(".speaker", has=page.get_by_role("heading", name="person")).first.inner_text()
     assert "for rag: What do monotremes lay?" in said
     assert "strikes" in said
+    assert await page.locator(".card", has_text="added by a person").locator(".title").all_inner_texts() == ["A note"]
+    [added] = [piece for piece in kept(served, page)["evidence"] if piece["title"] == "A note"]
+    assert added["text"] == "Monotremes lay leathery eggs."
+
+
+TRIAL = {
+    "model": "openai:stub-trial",
+    "embedder": "openai:stub-embedding",
+    "max_rounds": 1,
+    "sources": ["bm25"],
+    "judges": 1,
+    "progressive_retrieval": False,
+}
+ASKED: dict[str, tuple[str, dict[str, Any], str, str, str, dict[str, Any]]] = {
+    "premises": ("proclaim", TRIAL, "Premises", "It is a monotreme.", "premise", {"premises": ["It is a monotreme."]}),
+    "remark": (
+        *("tool_mad", MODELS | {"max_rounds": 2, "scoring": "all_rounds"}, "Your remark", "Mind the echidnas."),
+        *("remarks", {"remark": "Mind the echidnas."}),
+    ),
+    "verdict": (
+        *("tool_mad", MODELS | {"max_rounds": 1, "scoring": "all_rounds"}, "Your question", "What of echidnas?"),
+        *("questions", {"question": "What of echidnas?"}),
+    ),
+}
+"""By moment: where it is, with which settings; the field, what is typed; what is said of it, what is in the turn."""
+
+
+@pytest.mark.parametrize("moment", ASKED)
+async def test_a_person_answers_by_keyboard(page: Page, served: Served, tmp_path: Path, moment: str) -> None:
+    graph, settings, field, typed, what, written = ASKED[moment]
+    await start(page, CLAIM, settings | {"ask_person": [moment]}, graph=graph)
+    await page.locator("h2:focus", has_text="The debate waits for your answer").wait_for()
+    await seen(page, tmp_path, f"{moment}-asked")
+    await reach(page, field)
+    await page.keyboard.press("Control+A")
+    await page.keyboard.type(typed)
+    await reach(page, "Send")
+    await page.keyboard.press("Enter")
+    if moment == "verdict":  # which is decided anew, and shown again
+        await page.locator("textarea:focus", has_text=typed).wait_for(state="detached")
+        await page.locator("h2:focus", has_text="The debate waits for your answer").wait_for()
+        await reach(page, "Accept everything")
+        await page.keyboard.press("Enter")
+    await page.get_by_role("heading", name="Verdict: ").wait_for()
+    await seen(page, tmp_path, f"{moment}-answered")
+    turn = next(turn for turn in kept(served, page)["turns"] if turn["agent"] == "person")
+    assert written.items() <= turn.items()
+    card = page.locator(".speaker", has=page.get_by_role("heading", name="person")).first
+    assert f"{what}\n{typed}" in (await card.inner_text()).replace("the verdict: ", "")
+    for kind in ("md", "html"):
+        text = await (await page.request.get(f"/moot/api/debates/{page.url.rpartition('/')[2]}/{kind}")).text()
+        assert re.search(rf"person.*{what}.*{typed[:-1]}", text.replace("\\", "")), kind
+
+
+async def test_evidence_of_ones_own_and_another_branch(page: Page, served: Served, tmp_path: Path) -> None:
+    await page.goto("/moot")
+    await page.get_by_text("Evidence of your own").click()
+    files: list[Any] = [
+        {"name": "eggs.txt", "mimeType": "text/plain", "buffer": "Ei 🥚.".encode()},
+        {"name": "more.jsonl", "mimeType": "", "buffer": b'{"text": "Milk.", "title": "Milk", "id": "own-1"}\n'},
+        {"name": "bad.jsonl", "mimeType": "", "buffer": b'{"text": "x"}\n{"title": "x"}'},
+        {"name": "bad.txt", "mimeType": "text/plain", "buffer": b"\xff"},
+    ]
+    await page.get_by_label("choose files").set_input_files(files)
+    await page.get_by_text("bad.jsonl: Line 2: no object with a `text`.").wait_for()
+    await page.get_by_text("bad.txt: Not UTF-8 text.").wait_for()
+    await page.get_by_role("button", name="Add a text").click()
+    await page.keyboard.type("Fur")  # the new text's title has the focus
+    await page.get_by_label("Claim or question").fill(CLAIM)
+    await page.get_by_text("More settings").click()
+    await page.get_by_label("Settings as JSON").fill(json.dumps(MODELS | {"max_rounds": 1, "scoring": "all_rounds"}))
+    await page.get_by_role("button", name="Start the debate").click()
+    await page.get_by_text("Text 3: it has a title, but holds nothing.").wait_for()
+    await page.get_by_role("button", name="Remove").last.click()
+    await seen(page, tmp_path, "given")
+    await page.get_by_role("button", name="Start the debate").click()
+    await page.get_by_role("heading", name="Verdict: SUPPORTS").wait_for()
+    given = page.locator(".card", has_text="given with the claim").locator(".title")
+    assert await given.all_inner_texts() == ["eggs", "Milk"]
+    [milk] = [piece for piece in kept(served, page)["evidence"] if piece["id"] == "own-1"]
+    assert (milk["text"], milk["title"]) == ("Milk.", "Milk")
+
+    first = page.url
+    await page.get_by_role("button", name="Go back, with other evidence").click()
+    await page.get_by_label("Take again what comes from this step on").select_option(label="judge (after round 1)")
+    await page.get_by_label("Strike Milk").check()
+    await seen(page, tmp_path, "branch")
+    await page.get_by_role("button", name="Debate on from there").click()
+    await page.wait_for_url(lambda url: "/debates/" in url and url != first)
+    document = kept(served, page)
+    assert [piece["id"] for piece in document["evidence"] if piece.get("struck")] == ["own-1"]
+    assert [turn["struck"] for turn in document["turns"] if turn["agent"] == "person"] == [["own-1"]]
+    assert len([turn for turn in document["turns"] if turn["step"] == "judge"]) == 1
+    await page.get_by_role("button", name="Back to the form").click()
+    assert await page.get_by_label("Claim or question").input_value() == CLAIM  # nothing has to be typed again
+
+
+async def test_presets_fill_in_the_form(page: Page) -> None:
+    sent: list[Mapping[str, Any]] = []
+
+    async def refuse(route: Any) -> None:
+        sent.append(route.request.post_data_json)
+        await route.fulfill(status=422, json={"detail": f"request {len(sent)}"})
+
+    await page.route("**/runs/stream", refuse)
+    await page.goto("/moot")
+    await page.get_by_label("Claim or question").fill(CLAIM)
+    for number, (name, preset) in enumerate(PRESETS.items(), 1):
+        await page.get_by_label("Preset").select_option(name)
+        await page.get_by_text(preset.about).wait_for()
+        await page.get_by_role("button", name="Start the debate").click()
+        await page.get_by_text(f"request {number}").wait_for()
+        wanted = {key: value for key, value in preset.settings.items() if key != "debaters"}
+        context = dict(sent[-1]["context"])
+        chosen = [(one["name"], one["retriever"]) for one in context.pop("debaters", [])]
+        assert chosen == [(one["name"], one["retriever"]) for one in preset.settings.get("debaters", [])]
+        assert (sent[-1]["assistant_id"], context) == (preset.graph, wanted)
+        assert sent[-1]["input"].get("task") == preset.task
 
 
 async def test_a_lost_connection_comes_back(page: Page, wire: Wire, tmp_path: Path) -> None:

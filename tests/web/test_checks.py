@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from moot.prompts import shipped
@@ -41,6 +42,41 @@ def test_several_runs_and_runs_on_threads(server: Server) -> None:
 def test_a_run_without_input(server: Server) -> None:
     status, answer = server.refused("/runs/wait", RUN | {"input": None})
     assert (status, answer["detail"]) == (422, 'The input is an object: {"claim": "The claim to check."}')
+
+
+def test_a_run_that_has_nothing_to_go_on_with(server: Server) -> None:
+    thread = server.json("/threads", {})["thread_id"]
+    begun, resumed = {"assistant_id": "rag"}, {"assistant_id": "rag", "command": {"resume": True}}
+    for path in (f"/threads/{thread}/runs/wait", f"/threads/{thread}/runs/stream", f"/threads/{thread}/runs"):
+        for run, said in ((begun, "The thread is empty"), (resumed, "Nobody waits for a reply")):
+            status, answer = server.refused(path, run)
+            assert (status, answer["detail"].startswith(said)) == (422, True)
+    unknown = f"/threads/{uuid4()}/runs/wait"
+    assert server.refused("/runs/wait", resumed)[0] == 422
+    assert server.refused(unknown, begun | {"if_not_exists": "create"})[0] == 422
+    assert server.refused(unknown, begun)[0] == 404
+
+
+def test_a_reply_says_whose_question_it_answers_where_several_wait(server: Server) -> None:
+    debaters = [{"name": name, "retriever": "bm25"} for name in ("one", "two")]
+    context = FEW | {"debaters": debaters, "max_rounds": 1, "ask_person": ["queries"]}
+    thread = server.json("/threads", {})["thread_id"]
+    path = f"/threads/{thread}/runs/wait"
+    asked = server.json(path, RUN | {"assistant_id": "tool_mad", "context": context})["__interrupt__"]
+    first, second = (wait["id"] for wait in asked)
+    copy = server.json(f"/threads/{thread}/copy", {})["thread_id"]
+    for reply in (True, {"accept": True}, {}, {first: True, "third": True}):
+        for one in (path, f"/threads/{copy}/runs/wait"):
+            status, answer = server.refused(one, {"assistant_id": "tool_mad", "command": {"resume": reply}})
+            assert (status, answer["kind"]) == (422, "invalid_reply")
+            assert f'"{first}": REPLY' in answer["detail"]
+    [left] = server.json(path, {"assistant_id": "tool_mad", "command": {"resume": {first: True}}})["__interrupt__"]
+    assert left["id"] == second
+    document = server.json(path, {"assistant_id": "tool_mad", "command": {"resume": {second: True}}})
+    assert (document["status"], {turn["agent"] for turn in document["turns"]}) == (
+        "done",
+        {"one", "two", "person", "judge"},
+    )
 
 
 def test_settings_of_assistants_and_of_runs_over_them(server: Server) -> None:

@@ -1,80 +1,129 @@
-"""No request makes a server fault: our routes, and our checks before the server's, fuzzed on a real server."""
+"""No request makes a server fault: a real server is fuzzed from an OpenAPI description of what is ours on it."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from moot.graphs import DESCRIPTIONS
+import schemathesis
+from hypothesis import HealthCheck, settings
+from moot.graphs import DESCRIPTIONS, load_graph
+from moot.nodes.state import VerdictOutput
 from moot.web.pages import ROUTES
+from pydantic import TypeAdapter
 
-from tests.serving import Server
+from tests.conftest import running_stub
+from tests.serving import Server, langgraph_dev
 
-TEXT = st.text(st.characters(exclude_categories=()), max_size=20)  # half characters among them
-SCALAR = st.none() | st.booleans() | st.integers() | st.floats() | TEXT
-ANY = st.recursive(SCALAR, lambda of: st.lists(of, max_size=3) | st.dictionaries(TEXT, of, max_size=3), max_leaves=8)
-GRAPHS = st.sampled_from([*DESCRIPTIONS, "01a200c3-1f9c-7796-acfd-edbddb149c86", "../info", 5, None])
-SETTINGS = ANY | st.dictionaries(st.sampled_from(["model", "models", "k", "agents", "attempts", "answer_prompt"]), ANY)
-RUN = st.fixed_dictionaries(
-    {"assistant_id": GRAPHS, "input": st.none() | st.text(max_size=5) | st.lists(SCALAR)},
-    optional={"context": SETTINGS, "config": ANY | st.fixed_dictionaries({"configurable": SETTINGS})},
+Schema = dict[str, Any]
+PARTS: dict[str, Schema] = {}
+"""Schemas that others refer to."""
+
+
+def part(schema: Schema) -> Schema:
+    """A schema whose definitions have become parts of the description, with few items, so that some can be made."""
+    PARTS.update({name: few(of) for name, of in schema.pop("$defs", {}).items()})
+    small: Schema = few(schema)
+    return small
+
+
+def few(schema: Any) -> Any:
+    """A schema of small values of another."""
+    if isinstance(schema, list):
+        return [few(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    most: Schema = {"maxItems": 2} if schema.get("type") == "array" else {}
+    if schema.get("type") == "object":
+        most = {"additionalProperties": False} if "properties" in schema else {"maxProperties": 2}
+    return {key: few(of) for key, of in schema.items()} | most
+
+
+def fields(required: list[str], **properties: Schema) -> Schema:
+    """The schema of an object."""
+    return {"type": "object", "properties": properties, "required": required}
+
+
+REF = "#/components/schemas/{model}"
+DOCUMENT = part(TypeAdapter(VerdictOutput).json_schema(ref_template=REF))
+DOCUMENT["properties"] |= {
+    "graph": {"enum": list(DESCRIPTIONS)},
+    "settings": {"const": {}},
+    "started_at": {"const": "2026-01-01T00:00:00.000+00:00"},
+}  # so that there are documents that are taken
+SETTINGS = {"anyOf": [part(load_graph("tool_mad").settings.model_json_schema(ref_template=REF)), {}]}
+GRAPH = {"anyOf": [{"enum": list(DESCRIPTIONS)}, {"type": "string", "format": "uuid"}, {"type": "string"}]}
+RUN = fields(
+    ["assistant_id", "input"],
+    assistant_id=GRAPH,
+    input={"type": ["null", "string", "array", "number"]},  # a run that is never taken
+    context=SETTINGS,
+    config={"anyOf": [fields([], configurable=SETTINGS), {}]},
 )
-"""A run that is never taken: its input is no object."""
-COMMAND = st.fixed_dictionaries({"id": SCALAR, "method": st.just("run.start") | SCALAR, "params": RUN | ANY})
-NO_JSON = st.binary(max_size=20) | st.just(b"[" * 100_000)
-IDS = st.text(min_size=1, max_size=30) | st.sampled_from(["..", ".", "a/b", "%2e%2e", "json", "x" * 300, "\0"])
-ALL = [(method, route.path) for route in ROUTES for method in sorted((route.methods or set()) - {"HEAD"})]
-OURS = [(method, path) for method, path in ALL if method != "GET" or "{" in path or path == "/moot/api/debates"]
-"""Those that read anything of a request."""
+START = {"const": "run.start"}
+COMMAND = fields(["id", "method", "params"], id={"type": "integer"}, method=START, params={"anyOf": [RUN, {}]})
+ASSISTANT = fields(["graph_id", "context"], graph_id=GRAPH, context=SETTINGS, name={"type": "string"})
+THREAD = fields(["thread_id"], thread_id={"type": "string", "format": "uuid"})
+BODIES = {"/moot/api/debates": THREAD, "/moot/api/debates/import": DOCUMENT, "/moot/api/said": DOCUMENT}
+"""What our routes are sent."""
 CHECKED = {
     "/runs/wait": RUN,
-    "/runs/batch": st.lists(RUN | ANY, max_size=3),
+    "/runs/batch": {"type": "array", "items": {"anyOf": [RUN, {}]}, "maxItems": 3},
     "/threads/{id}/runs/wait": RUN,
     "/threads/{id}/commands": COMMAND,
-    "/assistants": st.fixed_dictionaries({"graph_id": GRAPHS, "context": SETTINGS, "name": st.just("fuzzed")}),
+    "/assistants": ASSISTANT,
 }
-fuzzed = settings(
-    max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+"""What the server is asked, and we check before."""
+
+
+def operation(path: str, body: Schema | None) -> Schema:
+    """One way to ask for a path."""
+    named = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        for name in re.findall(r"{(\w+)}", path)
+    ]
+    asked: Schema = {"parameters": [*named, {"name": "page", "in": "query", "schema": {"type": ["string", "integer"]}}]}
+    if body is not None:
+        asked["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+    return asked | {"responses": {"default": {"description": "An answer."}}}
+
+
+def described() -> Schema:
+    """The OpenAPI description: our routes, and those of the server whose requests we check."""
+    paths: dict[str, Schema] = {path: {"post": operation(path, body)} for path, body in CHECKED.items()}
+    for route in ROUTES:
+        for method in (route.methods or set()) - {"HEAD"}:
+            body = BODIES.get(route.path, {}) if method == "POST" else None
+            paths.setdefault(route.path, {})[method.lower()] = operation(route.path, body)
+    about = {"title": "moot", "version": "1"}
+    return {"openapi": "3.1.0", "info": about, "paths": paths, "components": {"schemas": PARTS}}
 
 
 @pytest.fixture(scope="module")
-def http(server: Server) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=server.url, timeout=60) as client:
-        yield client
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server of this file's own: what is taken of what is sent stays there."""
+    folder = tmp_path_factory.mktemp("fuzzed")
+    with running_stub(folder / "stub") as stub:
+        yield from langgraph_dev(folder / "server", stub)
 
 
-def filled(path: str, name: str) -> str:
-    """A path with a name in the place of its parameters."""
-    return re.sub(r"{\w+}", lambda _: quote(name, safe="", errors="replace"), path)
+API = schemathesis.openapi.from_dict(described())
+API.config.phases.coverage.enabled = False  # it takes half a minute before the first test
 
 
-@pytest.mark.parametrize(("method", "path"), OURS)
-@fuzzed
-@given(
-    name=IDS,
-    query=st.text(max_size=20),
-    body=st.binary(max_size=60) | ANY.map(lambda value: json.dumps(value).encode()),
-)
-def test_our_routes(http: httpx.Client, method: str, path: str, name: str, query: str, body: bytes) -> None:
-    asked: dict[str, Any] = {"params": {"page": query.encode(errors="replace")}}
-    answer = http.request(method, filled(path, name), **asked, content=body if method == "POST" else None)
+@pytest.mark.filterwarnings("ignore:Overriding standard format")
+@API.parametrize()
+@settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+def test_no_request_makes_a_server_fault(case: schemathesis.Case, server: Server) -> None:
+    answer = case.call(base_url=server.url, timeout=60)
     assert answer.status_code < 500, answer.text
 
 
-@pytest.mark.parametrize("path", CHECKED)
-@fuzzed
-@given(data=st.data(), name=IDS)
-def test_what_is_checked_before_the_server_takes_it(
-    http: httpx.Client, path: str, data: st.DataObject, name: str
-) -> None:
-    body = data.draw(CHECKED[path].map(lambda value: json.dumps(value).encode()) | NO_JSON)
-    answer = http.post(filled(path, name), content=body, headers={"content-type": "application/json"})
-    assert answer.status_code < 500, answer.text
+@pytest.mark.parametrize("path", ["/runs/wait", "/threads/1/commands", "/assistants", "/moot/api/debates/import"])
+@pytest.mark.parametrize("body", [b"", b"\xff", b"[" * 100_000, b'{"assistant_id": "\\ud800", "input": NaN}', b"1e999"])
+def test_what_is_no_json_of_any_schema(server: Server, path: str, body: bytes) -> None:
+    answer = httpx.post(server.url + path, content=body, headers={"content-type": "application/json"})
+    assert 400 <= answer.status_code < 500, answer.text

@@ -108,6 +108,11 @@ def test_every_route_of_a_server_refuses_other_websites(server: Server, method: 
         assert "evil.example" in said["detail"]
 
 
+def test_who_starts_the_server_reads_what_would_let_studio_in(server: Server) -> None:
+    server.refused("/info", headers={"origin": STUDIO, "sec-fetch-site": "cross-site"})
+    assert f"name {STUDIO} in MOOT_ALLOWED_ORIGINS" in server.log()
+
+
 def test_a_socket_that_another_website_opens_is_refused(server: Server) -> None:
     place = urlsplit(server.url)
     lines = ["GET /threads/1/stream HTTP/1.1", f"Host: {place.netloc}", "Upgrade: websocket", "Connection: Upgrade"]

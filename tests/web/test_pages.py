@@ -59,6 +59,39 @@ def test_what_there_is_to_choose(client: TestClient) -> None:
     assert {"web", "wikipedia", "hybrid:demo-news"} <= set(found["sources"])
 
 
+def test_what_never_changes_is_worked_out_once(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = client.get("/moot/api/choices").json()
+    monkeypatch.delattr(pages, "load_graph")
+    assert client.get("/moot/api/choices").json()["graphs"] == first["graphs"]
+
+
+async def test_a_debate_that_goes_on_is_told_in_the_same_words(client: TestClient) -> None:
+    document = await a_debate()
+    id = debates.save(document)
+    told = client.get(f"/moot/api/debates/{id}").json()["said"]
+    document["evidence"] = [{**piece, "text": ""} for piece in document["evidence"]]
+    document |= {"status": "interrupted", "messages": [None], "calls": []}
+    goes_on = client.post("/moot/api/said", json=document).json()
+    assert goes_on == told | {"end": None}
+    answer = next(line for line in goes_on["sections"][1]["lines"] if line["what"] == "answers")
+    assert document["turns"][answer["turn"]]["rationale"] in answer["text"]
+    early = {**document, "turns": [], "evidence": [], "votes": [], "rounds": 0, "stop_reason": None}
+    assert [section["lines"] for section in client.post("/moot/api/said", json=early).json()["sections"]][1:] == []
+
+
+@pytest.mark.parametrize("body", ["", "[" * 4000, "[]", "1", "{}", '{"graph": [], "settings": {}}'])
+def test_what_is_no_debate_is_not_told(client: TestClient, body: str) -> None:
+    assert client.post("/moot/api/said", content=body).status_code == 422
+    assert client.post("/moot/api/added", content=body).status_code == 422
+
+
+def test_texts_that_a_person_adds_are_evidence(client: TestClient) -> None:
+    [piece] = client.post("/moot/api/added", json=[{"text": "Eggs.", "title": "A note"}]).json()
+    assert (piece["title"], piece["retrievals"][0]["agent"]) == ("A note", "person")
+    refused = client.post("/moot/api/added", json=[{"text": "\u200b"}])
+    assert (refused.status_code, refused.json()["kind"]) == (422, "invalid_given")
+
+
 async def test_a_debate_is_taken_in_shown_downloaded_and_deleted(client: TestClient) -> None:
     document = await a_debate()
     sent = json.dumps(document).encode()
@@ -66,7 +99,7 @@ async def test_a_debate_is_taken_in_shown_downloaded_and_deleted(client: TestCli
     assert client.get("/moot/api/debates").json()["debates"][0]["id"] == id
     shown = client.get(f"/moot/api/debates/{id}").json()
     assert shown["document"] == document
-    assert shown["end"]["lines"][0]["text"].startswith("Verdict: ")
+    assert shown["said"]["end"]["lines"][0]["text"].startswith("Verdict: ")
     for kind in ("json", "md", "html"):
         answer = client.get(f"/moot/api/debates/{id}/{kind}")
         assert answer.headers["content-disposition"] == f'attachment; filename="moot-{id}.{kind}"'
@@ -80,7 +113,7 @@ async def test_a_debate_of_another_version_is_shown_but_not_reported(client: Tes
     document = await a_debate()
     document["settings"]["colour"] = "red"
     id = debates.save(document)
-    assert "no setting 'colour'" in client.get(f"/moot/api/debates/{id}").json()["end"]["fault"]
+    assert "no setting 'colour'" in client.get(f"/moot/api/debates/{id}").json()["said"]["fault"]
     refused = client.get(f"/moot/api/debates/{id}/html")
     assert (refused.status_code, refused.json()["kind"]) == (422, "invalid_setting")
 

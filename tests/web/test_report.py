@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 from markdown_it import MarkdownIt
 from moot.retrievers.errors import UserError
-from moot.web.report import escaped, marked, report, transcript_of, web_address
+from moot.web.report import escaped, marked, marks_of, recorded, report, transcript_of, web_address
 
 from tests.web.documents import PAYLOADS, SETTINGS, a_debate, full_of, with_evidence
 
@@ -34,8 +34,54 @@ async def test_every_kind_of_debate_is_told(graph: str) -> None:
     said = [line.text for section in told for line in section.lines]
     spoken = [t.get("rationale") or t.get("argument") for t in document["turns"]]
     assert all(any(words in text for text in said) for words in spoken if words)
+    queries = {t["query"] for t in document["turns"] if t.get("query") and "pool" not in t} - {document["claim"]}
+    assert all(any(query in text for text in said) for query in queries)
     for kind in ("md", "html"):
         assert document["claim"] in report(document, kind)
+
+
+@pytest.mark.parametrize("graph", SETTINGS)
+async def test_lines_are_about_turns(graph: str) -> None:
+    document = await a_debate(graph)
+    lines = [line for section in recorded(document) for line in section.lines]
+    about = {line.turn for line in lines if line.turn is not None}
+    spoken = {place for place, turn in enumerate(document["turns"]) if turn.get("rationale") or turn.get("argument")}
+    assert spoken <= about
+    for line in lines:
+        turn = document["turns"][line.turn] if line.turn is not None else None
+        assert turn is None or line.who in (turn["agent"], turn.get("side"), "")
+    assert [s.graph for s in recorded(document) if s.graph is not None] == [e["round"] for e in document["graphs"]]
+
+
+async def test_a_trial_begins_with_what_was_found_and_admitted() -> None:
+    told = recorded(await a_debate("proclaim"))
+    said = [(line.who, line.what) for line in next(s for s in told if s.heading.startswith("Negotiation")).lines]
+    order = [said.index(one) for one in (("miner", "premise 1"), ("retrieval", "finds"), ("arbiter", "admits"))]
+    assert order == sorted(order)
+    assert said.count(("arbiter", "admits")) == 1
+
+
+async def test_the_last_round_is_counted_before_the_verdict_and_after_it_a_person_accepts() -> None:
+    document = await a_debate()
+    key = {"round": 1, "phase": "primary", "agent": "person", "step": "review_verdict", "about": "The draft."}
+    document["turns"] += [{**key, "number": 1, "question": "Why?"}, {**key, "number": 2, "question": None}]
+    lines = recorded(document)[-2].lines
+    found = [next(i for i, line in enumerate(lines) if words in f"{line.what} {line.text}") for words in PLACES]
+    assert found == sorted(found)
+
+
+PLACES = ("Round 1: ", "questions the verdict: Why?", "decides", "accepts verdict")
+
+
+async def test_what_is_to_be_known_of_evidence_is_in_the_report() -> None:
+    document = await a_debate()
+    given, other = document["evidence"][:2]
+    given["retrievals"][0] |= {"retriever": "given", "agent": "given"}
+    other |= {"struck": True}
+    assert [marks_of(piece) for piece in (given, other)] == [["given with the claim"], ["struck by a person"]]
+    for kind in ("md", "html"):
+        assert report(document, kind).count(", given with the claim") == 1
+        assert report(document, kind).count(", struck by a person") == 1
 
 
 async def test_quotes_are_marked_in_their_text() -> None:

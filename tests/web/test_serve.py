@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import socket
@@ -48,20 +49,25 @@ def outside() -> Iterator[Outside]:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory, outside: Outside) -> Iterator[Server]:
-    """The server, started where somebody has planted pickles."""
+    """The server, started where somebody has planted pickles, and where LangSmith never answers."""
     folder = tmp_path_factory.mktemp("serve")
     plant(folder)
     (folder / "tmp").mkdir()
     port = free_port()
     environment = {"HTTPS_PROXY": outside.url, "HTTP_PROXY": outside.url, "NO_PROXY": "127.0.0.1"}
     command = ["-c", "from moot.cli.main import run; run()", "serve", "--studio", "--port", str(port)]
-    with running_stub(folder / "stub", [{"model": "stub-slow", "delay_ms": 600_000}]) as stub:
+    slow = {"model": "stub-slow", "delay_ms": 600_000}
+    with running_stub(folder / "stub", [slow]) as stub, socket.create_server(("127.0.0.1", 0), backlog=100) as silent:
+        environment |= dict.fromkeys(("LANGSMITH_TRACING", "LANGCHAIN_TRACING_V2"), "true")
+        environment |= {"LANGSMITH_ENDPOINT": f"http://127.0.0.1:{silent.getsockname()[1]}"}
         yield from running(command, folder, port, stub, TMPDIR=str(folder / "tmp"), **environment)
 
 
 def test_it_serves_from_a_folder_of_its_own(served: Server, outside: Outside) -> None:
-    run = {"assistant_id": "standard_prompting", "input": {"claim": CLAIM}, "context": {"model": "openai:stub"}}
+    context = {"model": "openai:stub", "sources": ["bm25"]}
+    run = {"assistant_id": "rag", "input": {"claim": CLAIM}, "context": context}
     assert served.json("/runs/wait", run)["status"] == "done"
+    assert "debug" not in served.log()
     assert len(served.json("/assistants/search", {"limit": 100})) == 19
     assert not (served.folder / "unpickled").exists()
     [own] = (served.folder / "tmp").glob("moot-*")
@@ -75,6 +81,10 @@ def test_studio_is_answered_where_the_user_says_so_and_no_other_website(served: 
     request = urllib.request.Request(f"{served.url}/info", headers={"origin": STUDIO, "sec-fetch-site": "cross-site"})
     with urllib.request.urlopen(request) as reply:
         assert reply.headers["access-control-allow-origin"] == "*"
+    asks = {"origin": STUDIO, "access-control-request-method": "POST", "access-control-request-private-network": "true"}
+    preflight = urllib.request.Request(f"{served.url}/runs/stream", headers=asks, method="OPTIONS")
+    with urllib.request.urlopen(preflight) as reply:
+        assert reply.headers["access-control-allow-private-network"] == "true"
     assert served.refused("/info", headers={"origin": "https://evil.example"})[0] == 403
 
 
@@ -107,12 +117,15 @@ def test_who_may_ask_and_what_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path:
         "LANGGRAPH_NO_VERSION_CHECK",
         "LOG_LEVEL",
         "MOOT_PRICES",
+        "LANGSMITH_USE_DAEMON",
+        "LANGSMITH_DISABLE_RUN_COMPRESSION",
     ):
         monkeypatch.setenv(name, "")
     monkeypatch.setenv("MOOT_HOME", "home")
     handler = signal.getsignal(signal.SIGTERM)
     prepare("192.168.1.7", studio=False)
     signal.signal(signal.SIGTERM, handler)
+    logging.disable(logging.NOTSET)
     assert (os.environ["MOOT_HOME"], os.environ["MOOT_ALLOWED_HOSTS"]) == (str(tmp_path / "home"), "192.168.1.7")
     assert "Whoever reaches this machine" in announcement("http://192.168.1.7:2024", "192.168.1.7")
     assert "Studio: with --studio" in announcement("http://127.0.0.1:2024", "127.0.0.1")

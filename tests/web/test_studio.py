@@ -34,6 +34,8 @@ def test_every_form_says_what_its_fields_mean(server: Server, assistants: dict[s
     assert asked["task"]["examples"] == list(TASKS)
     assert asked["messages"]["langgraph_type"] == "messages"
     assert "openai:gpt-4o-mini" in settings["model"]["examples"]
+    for of in (settings["sources"]["items"], settings["fallback"]["items"]) if "sources" in settings else ():
+        assert {"chroma", "bm25", "hybrid", "web", "wikipedia"} <= set(of["examples"])
     for field, of in settings.items():
         assert "default" in of, field
         assert is_bounded(of, schemas["context_schema"].get("$defs", {})), field

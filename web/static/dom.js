@@ -47,6 +47,11 @@ export function marked(text, spans) {
   return [...parts, points.slice(at).join("")];
 }
 
+/** A figure; what is not known is said to be unknown. */
+export function figure(value, digits = 2) {
+  return typeof value === "number" ? value.toFixed(digits) : "unknown";
+}
+
 const CHILDREN = new WeakMap();
 
 /**

@@ -1,10 +1,9 @@
 // Who hears whom in a round: a drawing for the eye, and the same as a table.
 
-import { h, svg } from "./dom.js";
-import { figure } from "./wording.js";
+import { figure, h, svg } from "./dom.js";
 
 const SIZE = 300;
-const RADIUS = 105;
+const RADIUS = 125;
 const DOT = 17;
 
 /** The debating graph of a round ({round, weights: {reader: {source: weight}}, kept: {reader: [source]}}). */
@@ -31,7 +30,7 @@ function picture(entry, names) {
     const [x, y] = place.get(name);
     return svg("g", {}, svg("circle", { cx: x, cy: y, r: DOT }), svg("text", { x, y: y + 5, "text-anchor": "middle" }, String(i + 1)));
   });
-  const head = svg("marker", { id: `head-${entry.round}`, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, markerUnits: "userSpaceOnUse", orient: "auto" }, svg("path", { d: "M0 0L8 4L0 8z" }));
+  const head = svg("marker", { id: `head-${entry.round}`, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 11, markerHeight: 11, markerUnits: "userSpaceOnUse", orient: "auto" }, svg("path", { d: "M0 0L8 4L0 8z" }));
   const label = `Kept edges, from who is heard to who hears: ${names.map((r) => `${r} hears ${entry.kept[r].join(", ") || "nobody"}`).join("; ")}.`;
   const legend = h("ol", { class: "names" }, names.map((name) => h("li", {}, name)));
   return h("div", { class: "picture" }, svg("svg", { viewBox: `0 0 ${SIZE} ${SIZE}`, role: "img", "aria-label": label }, svg("defs", {}, head), edges.filter(Boolean), dots), legend);

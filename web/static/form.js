@@ -2,6 +2,7 @@
 
 import { ask } from "./api.js";
 import { announce, fault, h } from "./dom.js";
+import { Texts } from "./given.js";
 import { begin } from "./live.js";
 
 const COMMON = ["model", "debaters", "sources", "corpus", "max_rounds", "rounds", "ask_person"];
@@ -11,25 +12,30 @@ const HINTS = { model: "models", sources: "sources", corpus: "corpora" };
 export async function newDebate(main) {
   const choices = await ask("/moot/api/choices");
   document.title = "New debate - moot";
-  main.replaceChildren(h("h1", {}, "New debate"), new Form(choices, main).node);
+  new Form(choices, main).show();
 }
 
 class Form {
   constructor(choices, main) {
     Object.assign(this, { choices, main });
     this.claim = h("textarea", { id: "claim", rows: 3, required: true, maxlength: 4000, dir: "auto" });
+    this.preset = h("select", { id: "preset", "aria-describedby": "preset-about", onchange: () => this.fill() }, h("option", { value: "" }, "none: the defaults"), choices.presets.map(({ name }) => h("option", { value: name }, name)));
+    this.presetAbout = h("p", { class: "quiet", id: "preset-about" });
     this.graph = h("select", { id: "graph", onchange: () => this.choose() }, choices.graphs.map(({ name }) => h("option", { value: name }, name)));
     this.about = h("p", { class: "quiet", id: "graph-about" });
     this.graph.setAttribute("aria-describedby", "graph-about");
     this.task = h("select", { id: "task" }, h("option", { value: "" }, "by default"), Object.entries(choices.tasks).map(([name, about]) => h("option", { value: name }, `${name} - ${about}`)));
     this.labels = h("textarea", { id: "labels", rows: 3 });
     this.options = h("textarea", { id: "options", rows: 3 });
+    this.given = new Texts();
+    this.fields = [];
     this.common = h("div", { class: "fields" });
     this.others = h("div", { class: "fields" });
     this.more = h("textarea", { id: "more", rows: 3, placeholder: '{"models": {"judge": "openai:gpt-5-mini"}}', spellcheck: "false" });
     this.problem = h("div", {});
     this.button = h("button", { type: "submit" }, "Start the debate");
     this.node = this.#built();
+    this.node.addEventListener("invalid", ({ target }) => target.closest("details")?.setAttribute("open", ""), true); // else nobody sees why
     this.choose();
   }
 
@@ -39,9 +45,9 @@ class Form {
       "form",
       { onsubmit: (event) => this.send(event) },
       labelled("Claim or question", this.claim),
-      labelled("Graph", this.graph),
-      this.about,
+      h("div", { class: "fields" }, h("div", {}, labelled("Preset", this.preset), this.presetAbout), h("div", {}, labelled("Graph", this.graph), this.about)),
       this.common,
+      h("details", {}, h("summary", {}, "Evidence of your own: texts that everybody who answers is shown"), this.given.node),
       h("details", {}, h("summary", {}, "Answers: task, labels, options"), h("div", { class: "fields" }, labelled("Task", this.task), labelled("Labels of your own (one a line)", this.labels), labelled("Options to choose from (one a line)", this.options))),
       h("details", {}, h("summary", {}, "More settings"), this.others, labelled("Settings as JSON; they have the last word", this.more)),
       this.problem,
@@ -50,14 +56,37 @@ class Form {
     );
   }
 
-  /** Shows the settings of the chosen graph. */
+  /** Shows the form, with what was typed into it. */
+  show() {
+    document.title = "New debate - moot";
+    this.problem.replaceChildren();
+    this.button.disabled = false;
+    this.main.replaceChildren(h("h1", {}, "New debate"), this.node);
+  }
+
+  /** Shows the settings of the chosen graph; what was typed into fields that it has, too, stays. */
   choose() {
     const { about, settings } = this.choices.graphs.find(({ name }) => name === this.graph.value);
     this.about.textContent = about;
-    const fields = Object.entries(settings.properties).map(([name, schema]) => fieldOf(name, resolved(schema, settings)));
-    this.fields = fields;
-    this.common.replaceChildren(...COMMON.flatMap((name) => fields.filter((one) => one.name === name)).map((one) => one.node));
-    this.others.replaceChildren(...fields.filter((one) => !COMMON.includes(one.name)).map((one) => one.node));
+    this.fields = Object.entries(settings.properties).map(([name, schema]) => {
+      const known = resolved(schema, settings);
+      const same = this.fields.find((one) => one.name === name && one.kind === JSON.stringify(known));
+      return same ?? { ...fieldOf(name, known), kind: JSON.stringify(known) };
+    });
+    this.common.replaceChildren(...COMMON.flatMap((name) => this.fields.filter((one) => one.name === name)).map((one) => one.node));
+    this.others.replaceChildren(...this.fields.filter((one) => !COMMON.includes(one.name)).map((one) => one.node));
+  }
+
+  /** Fills in what the chosen preset sets, in place of what was there. */
+  fill() {
+    const preset = this.choices.presets.find(({ name }) => name === this.preset.value) ?? { about: "", graph: this.graph.value, settings: {} };
+    this.graph.value = preset.graph;
+    this.task.value = preset.task ?? "";
+    this.fields = [];
+    this.choose();
+    for (const [name, value] of Object.entries(preset.settings)) this.fields.find((one) => one.name === name).write(value);
+    const set = Object.keys(preset.settings).map((name) => name.replaceAll("_", " "));
+    this.presetAbout.textContent = set.length ? `${preset.about} It fills in: ${[...set, ...(preset.task ? ["task"] : [])].join(", ")}.` : "";
   }
 
   async send(event) {
@@ -65,7 +94,7 @@ class Form {
     this.button.disabled = true;
     try {
       announce("The debate begins.");
-      await begin(this.main, this.graph.value, this.#input(), this.#context());
+      await begin(this.main, this.graph.value, this.#input(), this.#context(), () => this.show());
     } catch (error) {
       this.problem.replaceChildren(fault(error.message));
       this.button.disabled = false;
@@ -79,6 +108,8 @@ class Form {
       const lines = linesOf(this[name].value);
       if (lines.length) input[name] = lines;
     }
+    const given = this.given.read();
+    if (given.length) input.given = given;
     return input;
   }
 
@@ -120,34 +151,35 @@ function sourcesOf(name, debaters) {
     if (inputs.every((input) => !input.value.trim())) return undefined;
     return debaters.map((one, i) => ({ ...one, retriever: inputs[i].value.trim() || one.retriever }));
   };
-  return { name, read, node: h("div", { class: "fields" }, debaters.map((one, i) => labelled(`Source of ${one.name}`, inputs[i]))) };
+  const write = (of) => of.forEach(({ name: whose, retriever }) => (inputs[debaters.findIndex((one) => one.name === whose)].value = retriever));
+  return { name, read, write, node: h("div", { class: "fields" }, debaters.map((one, i) => labelled(`Source of ${one.name}`, inputs[i]))) };
 }
 
-/** A field for a setting. What is left empty is not sent, so that the default holds. */
+/** A field for a setting: {name, read, write, node}. What is left empty is not sent, so that the default holds. */
 function fieldOf(name, schema) {
   if (name === "debaters" && schema.default?.some?.((one) => one.retriever)) return sourcesOf(name, schema.default);
   const id = `setting-${name}`;
   const shown = schema.default === undefined || schema.default === null ? "" : typeof schema.default === "string" ? schema.default : JSON.stringify(schema.default);
-  const { input, read } = inputOf(name, id, schema, shown.slice(0, 200));
+  const { input, read, write = (value) => (input.value = typeof value === "string" ? value : JSON.stringify(value)) } = inputOf(name, id, schema, shown.slice(0, 200));
   if (schema.description && input.id) input.setAttribute("aria-describedby", `${id}-hint`);
-  return { name, read, node: labelled(name.replaceAll("_", " "), input, schema.description) };
+  return { name, read, write, node: labelled(name.replaceAll("_", " "), input, schema.description) };
 }
 
 /** Boxes to tick. */
-function severalOf(id, choices) {
+function severalOf(name, id, choices) {
   const boxes = choices.map((one) => [one, h("input", { type: "checkbox", id: `${id}-${one}` })]);
-  const input = h("div", { role: "group", "aria-label": "Moments", class: "boxes" }, boxes.map(([one, box]) => h("label", { for: box.id }, box, ` ${one}`)));
+  const input = h("div", { role: "group", "aria-label": name.replaceAll("_", " "), class: "boxes" }, boxes.map(([one, box]) => h("label", { for: box.id }, box, ` ${one}`)));
   const read = () => (boxes.some(([, box]) => box.checked) ? boxes.filter(([, box]) => box.checked).map(([one]) => one) : undefined);
-  return { input, read };
+  return { input, read, write: (value) => boxes.forEach(([one, box]) => (box.checked = value.includes(one))) };
 }
 
 function inputOf(name, id, schema, shown) {
   const choices = schema.enum ?? (schema.type === "boolean" ? [true, false] : null);
   if (choices) {
     const input = h("select", { id }, h("option", { value: "" }, `by default (${shown})`), choices.map((one, i) => h("option", { value: i + 1 }, String(one))));
-    return { input, read: () => (input.value ? choices[Number(input.value) - 1] : undefined) };
+    return { input, read: () => (input.value ? choices[Number(input.value) - 1] : undefined), write: (value) => (input.value = choices.indexOf(value) + 1) };
   }
-  if (schema.type === "array" && schema.items?.enum) return severalOf(id, schema.items.enum);
+  if (schema.type === "array" && schema.items?.enum) return severalOf(name, id, schema.items.enum);
   if (schema.langgraph_type === "prompt") {
     const input = h("textarea", { id, rows: 4, dir: "auto" });
     input.value = schema.default;

@@ -1,6 +1,7 @@
 // A run that is watched: begun, joined again after a lost connection, stopped, answered when it asks.
 
 import { ask, events } from "./api.js";
+import { branching } from "./branch.js";
 import { announce, fault, h } from "./dom.js";
 import { fold } from "./fold.js";
 import { question } from "./question.js";
@@ -9,44 +10,57 @@ import { DebateView } from "./view.js";
 
 const STREAM = { stream_mode: ["updates", "custom"], stream_subgraphs: true, stream_resumable: true, on_disconnect: "continue", multitask_strategy: "reject" };
 const WAITS = [500, 1000, 2000, 4000, 8000];
+const rest = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
-/** Begins a debate on a thread of its own. Errors of the request itself are thrown; later ones are shown. */
-export async function begin(main, graph, input, context) {
+/** Begins a debate on a thread of its own. Errors of the request itself are thrown; later ones are shown. `back` leads to where it was asked for. */
+export async function begin(main, graph, input, context, back) {
   const { thread_id: thread } = await ask("/threads", { body: {} });
   const body = { ...STREAM, assistant_id: graph, input, context };
   const first = events(`/threads/${thread}/runs/stream`, { body });
   const { value } = await first.next(); // a refusal comes before anything is shown
-  const live = new Live(main, { thread, run: value.place?.split("/").pop(), graph, context });
+  const live = new Live(main, { thread, run: value.place?.split("/").pop(), graph, context, back });
   live.debate.claim = input.claim;
   return live.follow(first);
 }
 
-/** Watches a run that is there already, from its first event on. */
-export async function watch(main, { thread, run }) {
+/** Watches a thread's last run, from its first event on. */
+export async function watch(main, thread) {
   const place = `/threads/${encodeURIComponent(thread)}`;
-  const [{ values }, known] = await Promise.all([ask(`${place}/state`), ask(`${place}/runs/${encodeURIComponent(run)}`)]);
-  const live = new Live(main, { thread, run, graph: known.assistant_id });
+  const [{ values }, [last]] = await Promise.all([ask(`${place}/state`), ask(`${place}/runs?limit=1`)]).catch(explained);
+  if (!last) throw new Error("Nothing has run on this thread.");
+  const live = new Live(main, { thread, run: last.run_id, graph: last.assistant_id });
   fold(live.debate, values ?? {});
   return live.follow(null);
 }
 
+function explained(error) {
+  if (error.status !== 404) throw error;
+  throw new Error("The server does not hold this debate: debates that go on last as long as the server runs. Those that are over are among the past debates.");
+}
+
 class Live {
-  constructor(main, { thread, run, graph, context }) {
-    Object.assign(this, { thread, run, graph, context });
+  constructor(main, { thread, run, graph, context, back }) {
+    Object.assign(this, { thread, run, graph, context, back });
     this.debate = {};
     this.view = new DebateView(main);
     this.spent = { calls: 0, tokens: 0 };
-    this.at = "";
-    this.last = "0";
+    this.working = new Map();
+    this.begun = new Set();
     this.place();
   }
 
-  /** The address under which this run can be watched again. */
+  /** The address under which this debate can be watched again. */
   place() {
-    history.replaceState(null, "", `/moot?thread=${this.thread}&run=${this.run ?? ""}`);
-    this.state = h("p", { class: "state" }, "The debate begins.");
+    history.replaceState(null, "", `/moot?thread=${this.thread}`);
+    document.querySelector("nav [aria-current]")?.removeAttribute("aria-current");
+    this.last = "0";
+    this.working.clear();
+    this.state = h("span", {}, "The debate begins.");
+    this.clock = h("span", { class: "quiet", "aria-hidden": "true" });
     this.stop = h("button", { type: "button", onclick: () => this.cancel() }, "Stop");
-    this.view.bar.replaceChildren(this.stop, this.state);
+    this.view.bar.replaceChildren(this.stop, h("p", { class: "state" }, this.state, " ", this.clock));
+    clearInterval(this.ticking);
+    this.ticking = setInterval(() => this.tick(), 1000);
     this.show();
   }
 
@@ -60,18 +74,18 @@ class Live {
       try {
         stream ??= events(`${this.path}/stream?stream_mode=updates&stream_mode=custom`, { last: this.last });
         for await (const event of stream) {
+          if (failures) this.say("Connected again.");
           failures = 0;
           this.take(event);
         }
-        if (await this.isOver()) break;
+        if (await this.isOver()) return this.end(await ask(`/threads/${this.thread}/state`));
       } catch (error) {
         if (error.status) return this.fail(error); // the server answered, and refused
         this.say(`${error.message} Trying again.`);
-        await new Promise((resolve) => setTimeout(resolve, WAITS[Math.min(failures++, WAITS.length - 1)]));
+        await rest(WAITS[Math.min(failures++, WAITS.length - 1)]);
       }
       stream = null;
     }
-    return this.end();
   }
 
   async isOver() {
@@ -91,23 +105,52 @@ class Live {
     this.show();
   }
 
-  progress({ event, node, agent, round, calls, tokens }) {
-    if (event === "step") {
-      this.spent.calls += calls ?? 0;
-      this.spent.tokens += tokens ?? 0;
-    }
-    const who = agent ? `${agent}: ` : "";
-    const step = node === "open" ? "opening sources and models" : String(node).replaceAll("_", " ");
-    this.state.textContent = `Round ${round}, ${who}${step} · ${this.spent.calls} calls, ${this.spent.tokens} tokens`;
-    if (this.at !== `${round}`) announce(`Round ${round} begins.`);
-    this.at = `${round}`;
+  /** Who is at work where, and what it took so far. */
+  progress({ event, node, agent, round, phase, calls, tokens }) {
+    const place = [phase !== "primary" && phase, round > 0 && `round ${round}`].filter(Boolean).join(", ");
+    const when = place.charAt(0).toUpperCase() + place.slice(1);
+    const step = JSON.stringify([node, agent, place]);
+    if (event === "begin") this.working.set(step, { when, who: `${agent ? `${agent}: ` : ""}${node === "open" ? "opening sources and models" : String(node).replaceAll("_", " ")}` });
+    else this.working.delete(step);
+    this.spent.calls += calls ?? 0;
+    this.spent.tokens += tokens ?? 0;
+    const now = [...Map.groupBy(this.working.values(), (one) => one.when)].map(([at, all]) => {
+      const some = all.slice(0, 4).map(({ who }) => who);
+      return `${at}${at && " - "}${some.join(", ")}${all.length > 4 ? `, ${all.length - 4} more` : ""}`;
+    });
+    this.state.textContent = [...now, `${this.spent.calls} calls, ${this.spent.tokens} tokens`].join(" · ");
+    if (round > 0 && !this.begun.has(when)) announce(`${when} begins.`);
+    this.begun.add(when);
   }
 
+  tick() {
+    const began = Date.parse(this.debate.started_at);
+    if (began) this.clock.textContent = `${Math.max(0, Math.round((Date.now() - began) / 1000))} s`;
+  }
+
+  /** Shows what there is, in the server's words; at most one request for these at a time. */
   show() {
-    this.due ??= setTimeout(() => {
+    this.changed = true;
+    this.due ??= setTimeout(async () => {
+      this.changed = false;
+      const debate = { settings: this.context ?? {}, ...this.debate };
+      document.title = `${debate.claim || "A debate"} - moot`;
+      const said = await this.said(debate);
+      if (!this.over && said) this.view.show(debate, said);
       this.due = null;
-      if (!this.over) this.view.show({ settings: this.context ?? {}, ...this.debate });
+      if (this.changed && !this.over) this.show();
     }, 100);
+  }
+
+  /** What is said of the debate so far; null where the connection is lost, and so nothing new is known. */
+  async said(debate) {
+    if (!debate.graph) return { sections: [] }; // nothing was written yet
+    const evidence = (debate.evidence ?? []).map(({ text, summary_of, ...piece }) => piece);
+    try {
+      return await ask("/moot/api/said", { body: { ...debate, evidence, calls: [] } });
+    } catch (error) {
+      return error.status ? { fault: error.message } : null;
+    }
   }
 
   say(text) {
@@ -129,40 +172,68 @@ class Live {
   }
 
   /** The run is over: it asks something, or the debate is. */
-  async end() {
-    const { values, tasks } = await ask(`/threads/${this.thread}/state`);
+  async end({ values, tasks }) {
     const asked = (tasks ?? []).flatMap((task) => task.interrupts ?? []);
     fold(this.debate, values ?? {}); // what steps within the debate have said is not among its values yet
     if (!asked.length || this.stopped) return this.finish();
     this.show();
+    clearInterval(this.ticking);
     this.asking = true;
     this.say("The debate waits for your answer.");
     this.view.slot.replaceChildren(question(asked, (resume) => this.resume(resume)));
-    this.view.slot.querySelector("h2")?.focus();
+    this.view.slot.querySelector("h2").focus();
   }
 
-  async resume(resume) {
-    const body = { ...STREAM, assistant_id: this.graph, command: { resume }, context: this.context ?? this.debate.settings };
+  resume(resume) {
+    return this.#on({ command: { resume } });
+  }
+
+  /** Another run on the thread. */
+  async #on(asked) {
+    const body = { ...STREAM, ...asked, assistant_id: this.graph, context: this.context ?? this.debate.settings };
     const stream = events(`/threads/${this.thread}/runs/stream`, { body });
     const { value } = await stream.next();
-    this.asking = false;
+    this.asking = this.stopped = this.over = false;
     this.view.slot.replaceChildren();
     this.run = value.place?.split("/").pop();
     this.place();
     return this.follow(stream);
   }
 
+  /** Offers to take the debate up again from an earlier step on. */
+  async #branch() {
+    const form = await branching(this.thread, (checkpoint, values) => {
+      this.debate = {};
+      fold(this.debate, values);
+      return this.#on({ checkpoint });
+    }).catch((error) => fault(error.message));
+    this.view.slot.replaceChildren(form);
+    form.querySelector("h2")?.focus();
+  }
+
   async finish() {
+    clearInterval(this.ticking);
     try {
+      while ((await ask(`/threads/${this.thread}`)).status === "busy") await rest(500); // a run that was stopped still ends
       await keep(this.view, this.thread);
       this.over = true;
       this.view.slot.replaceChildren(this.error ? fault(this.error) : "");
+      if (this.view.debate.evidence.length) this.view.bar.append(h("button", { type: "button", onclick: () => this.#branch() }, "Go back, with other evidence"));
     } catch (error) {
       this.fail(error);
     }
+    if (this.back) this.view.bar.append(h("button", { type: "button", onclick: () => this.#again() }, "Back to the form"));
+  }
+
+  /** The form, as it was filled in. */
+  #again() {
+    history.replaceState(null, "", "/moot");
+    this.back();
   }
 
   fail(error) {
+    clearInterval(this.ticking);
+    this.over = true;
     this.view.bar.replaceChildren();
     this.view.slot.replaceChildren(fault(this.error ? `${this.error} (${error.message})` : error.message));
   }

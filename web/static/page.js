@@ -12,12 +12,12 @@ const asked = new URLSearchParams(location.search);
 async function start() {
   if (section === "debates" && id) return pastDebate(main, id);
   if (section === "debates") return pastDebates(main, Number(asked.get("page") ?? 1));
-  if (asked.has("thread")) return watch(main, { thread: asked.get("thread"), run: asked.get("run") });
+  if (asked.has("thread")) return watch(main, asked.get("thread"));
   return newDebate(main);
 }
 
 for (const anchor of document.querySelectorAll("nav a")) {
-  if (anchor.pathname === location.pathname) anchor.setAttribute("aria-current", "page");
+  if (anchor.pathname === location.pathname && !asked.has("thread")) anchor.setAttribute("aria-current", "page");
 }
 // A link to a piece of evidence unfolds its card.
 addEventListener("hashchange", unfold);

@@ -1,6 +1,7 @@
 // What a debate asks a person: what it is about to go on with, to be accepted, changed or answered.
 
 import { fault, h, link } from "./dom.js";
+import { Texts } from "./given.js";
 
 /** A form for what is asked (LangGraph's interrupts); `answer` is given what the debate is resumed with. */
 export function question(asked, answer) {
@@ -55,13 +56,14 @@ function premises(proposed) {
   return { node: of.node, read: () => (lines().join("\n") === given.join("\n") ? null : { premises: lines() }) };
 }
 
-function evidence(proposed) {
+/** Pieces to strike, and texts to add. */
+export function evidence(proposed) {
   const boxes = (proposed.evidence ?? []).map((piece) => [piece.id, h("input", { type: "checkbox", id: newId() }), piece]);
   const rows = boxes.map(([, box, piece]) =>
     h("li", {}, h("label", { for: box.id }, box, ` Strike ${piece.title || piece.source}`), h("details", {}, h("summary", {}, "Text"), piece.url && h("p", {}, link(piece.url)), h("blockquote", { dir: "auto" }, piece.text))),
   );
-  const more = area("Add a text", "");
-  const read = () => ({ strike: boxes.filter(([, box]) => box.checked).map(([id]) => id), add: more.area.value.trim() ? [{ text: more.area.value }] : [] });
+  const more = new Texts();
+  const read = () => ({ strike: boxes.filter(([, box]) => box.checked).map(([id]) => id), add: more.read() });
   return { node: [h("ul", { class: "list" }, rows), more.node], read };
 }
 

@@ -1,17 +1,14 @@
 // A debate, live or past: what it comes to, its rounds with the debaters side by side, the evidence, what it cost.
+//
+// What is said of it comes from the server, in the words of the command line: sections of lines {who, what, text, tone,
+// turn}. Here they are put in their places, with citations, scores and drawings.
 
-import { h, link, marked, sync } from "./dom.js";
+import { figure, h, link, marked, sync } from "./dom.js";
 import { graphOf } from "./drawing.js";
 import { keyOf } from "./fold.js";
-import { COURT_STOPS, STOPS, cardId, figure, linesOf, named, speakerOf } from "./wording.js";
 
 const METRICS = ["faithfulness", "answer_relevance", "consistency"];
-const COURT = {
-  negotiation: () => "Negotiation of the evidence",
-  primary: (round) => `Primary debate, round ${round}`,
-  switched: (round) => `Switched debate, round ${round} (the counsel have changed sides)`,
-  panel: () => "Panel",
-};
+const SCORES = /^scores r\d+$/;
 
 /** Shows a debate in an element; it may be shown again as it grows. */
 export class DebateView {
@@ -31,41 +28,19 @@ export class DebateView {
     root.replaceChildren(this.title, this.about, this.bar, this.slot, this.verdict, this.warnings, this.rounds, evidence, this.costs);
   }
 
-  /** `end` is what the server says of a debate that is over: its lines, the verdict's citations. */
-  show(debate, end = null) {
-    this.debate = debate;
+  /** `said` is what the server says of it: sections, and of a debate that is over its end; or a fault. */
+  show(debate, said = null) {
+    Object.assign(this, { debate, said });
     this.pieces = new Map((debate.evidence ?? []).map((piece) => [piece.id, piece]));
     this.title.textContent = debate.claim || "(no claim)";
-    const answers = debate.task ? (debate.task.labels?.length ? debate.task.labels.join(", ") : String(debate.task.kind).replaceAll("_", " ")) : "";
-    this.about.textContent = [debate.graph, answers && `answers: ${answers}`, debate.started_at && new Date(debate.started_at).toLocaleString()].filter(Boolean).join(" · ");
-    sync(this.verdict, end || debate.error ? [{ key: "end", state: [end, debate.error], make: () => verdictOf(debate, end, this.pieces) }] : []);
+    const opening = said?.sections?.[0]?.lines.filter((one) => !one.who).map((one) => one.text) ?? [];
+    this.about.textContent = [...(opening.length ? opening : [debate.graph]), debate.started_at && new Date(debate.started_at).toLocaleString()].filter(Boolean).join(" · ");
+    const over = said?.end || said?.fault || debate.error;
+    sync(this.verdict, over ? [{ key: "end", state: [said, debate.error], make: () => verdictOf(debate, said, this.pieces) }] : []);
     sync(this.warnings, warningsOf(debate));
-    sync(this.rounds, this.#rounds());
+    sync(this.rounds, said?.fault ? wordless(debate) : sectionsOf(debate, said?.sections ?? [], this.pieces));
     this.#evidence();
-    sync(this.costs, [{ key: "costs", state: [debate.usage, debate.models, debate.settings, debate.corpora], make: () => costsOf(debate) }]);
-  }
-
-  #rounds() {
-    const { debate } = this;
-    const groups = new Map();
-    const group = (phase, round) => {
-      const key = `${phase}|${phase === "negotiation" || phase === "panel" ? 0 : round}`;
-      if (!groups.has(key)) groups.set(key, { key, phase, round, turns: [], graphs: [], stop: null });
-      return groups.get(key);
-    };
-    for (const turn of debate.turns ?? []) group(turn.phase, turn.round).turns.push(turn);
-    for (const entry of debate.graphs ?? []) group("primary", entry.round).graphs.push(entry);
-    for (const entry of debate.debates ?? []) group(entry.phase, entry.rounds).stop = entry;
-    const order = Object.keys(COURT);
-    return [...groups.values()]
-      .sort((a, b) => order.indexOf(a.phase) - order.indexOf(b.phase) || a.round - b.round)
-      .map((one) => this.#round(one));
-  }
-
-  #round(group) {
-    const { debate, pieces } = this;
-    const shown = group.turns.map((turn) => [turn, (turn.evidence_ids ?? []).filter((id) => pieces.has(id)).length]);
-    return { key: group.key, state: [shown, group.graphs, group.stop], make: () => roundOf(group, debate, pieces) };
+    sync(this.costs, [{ key: "costs", state: [said?.end, debate.settings], make: () => costsOf(debate, said?.end) }]);
   }
 
   #evidence() {
@@ -74,81 +49,115 @@ export class DebateView {
     const quoted = quotesOf(this.debate?.turns ?? []);
     const kept = pieces.filter((piece) => !wanted || `${piece.title}\n${piece.text}\n${piece.source}`.toLowerCase().includes(wanted));
     this.count.textContent = wanted ? `Evidence (${kept.length} of ${pieces.length})` : `Evidence (${pieces.length})`;
+    this.found.parentElement.hidden = !pieces.length;
     this.filter.parentElement.hidden = pieces.length < 10;
-    sync(this.found, kept.map((piece) => ({ key: piece.id, state: [piece, quoted.get(piece.id)], make: () => cardOf(piece, quoted.get(piece.id) ?? []) })));
+    this.found.classList.toggle("many", pieces.length > 100);
+    const marks = (piece) => this.said?.marks?.[piece.id] ?? [];
+    sync(this.found, kept.map((piece) => ({ key: piece.id, state: [piece, quoted.get(piece.id), marks(piece)], make: () => cardOf(piece, quoted.get(piece.id) ?? [], marks(piece)) })));
   }
 }
 
 // --- rounds ----------------------------------------------------------------------------------------------------------
 
-function inCourt(debate) {
-  return debate.settings?.switched_rounds !== undefined;
-}
-
-function headingOf(group, debate) {
-  if (inCourt(debate)) return (COURT[group.phase] ?? (() => group.phase))(group.round);
-  if (group.turns.length && group.turns.every((turn) => turn.step === "retrieve")) return "Retrieval";
-  const rounds = debate.settings?.max_rounds !== undefined || debate.settings?.rounds !== undefined;
-  if (!rounds) return "Answers";
-  return group.round === 0 ? "First answers (round 0)" : `Round ${group.round}`;
-}
-
 /** Who stands side by side; others come below. */
-function debatersOf(debate) {
-  if (inCourt(debate)) return new Set(["plaintiff", "defense"]);
-  const declared = debate.settings?.debaters ?? debate.settings?.agents;
-  return new Set(Array.isArray(declared) ? declared.map((one) => one.name) : []);
+function debatersOf({ settings = {} }) {
+  if (settings.switched_rounds !== undefined) return ["plaintiff", "defense"];
+  const declared = settings.debaters ?? settings.agents;
+  return Array.isArray(declared) ? declared.map((one) => one.name) : [];
 }
 
-function roundOf(group, debate, pieces) {
-  const id = `round-${group.phase}-${group.round}`;
-  const speakers = new Map();
-  const debaters = debatersOf(debate);
-  for (const turn of group.turns) {
-    const bench = debaters.size > 0 && !debaters.has(speakerOf(turn));
-    const key = JSON.stringify([bench, speakerOf(turn)]);
-    if (!speakers.has(key)) speakers.set(key, { name: speakerOf(turn), bench, turns: [] });
-    speakers.get(key).turns.push(turn);
+function sectionsOf(debate, [opening, ...rounds], pieces) {
+  const before = opening && { ...opening, heading: rounds.length ? "Before the first round" : "Answers", lines: opening.lines.filter((one) => one.who) };
+  const told = before?.lines.length ? [before, ...rounds] : rounds;
+  return told.map((section) => {
+    const turns = section.lines.map((line) => debate.turns?.[line.turn]).map((turn) => [turn?.scores, turn?.citations]);
+    const known = section.lines.map((line) => linked(line.text, pieces).length);
+    return { key: section.heading, state: [section, turns, known], make: () => sectionOf(section, debate, pieces) };
+  });
+}
+
+function sectionOf(section, debate, pieces) {
+  const id = `round-${section.heading.replace(/\W+/g, "-")}`;
+  const graph = section.graph === null ? null : (debate.graphs ?? []).find(({ round }) => round === section.graph);
+  const shown = (line) => line.what === "cites" || (graph && line.what === "hears" && line.turn === null); // with more, elsewhere
+  const lines = section.lines.filter((line) => !shown(line));
+  const speakers = Map.groupBy(lines.filter((line) => line.who), (line) => line.who);
+  const card = (name) => speakerCard(name, speakers.get(name), debate, pieces);
+  const debaters = debatersOf(debate).filter((name) => speakers.has(name));
+  const shares = []; // cards beside each other, and notes, as they come
+  for (const { who, text } of lines) {
+    if (!who) shares.push(h("p", { class: "note", dir: "auto" }, linked(text, pieces)));
+    else if (speakers.has(who)) {
+      const side = debaters.includes(who);
+      if (side || shares.at(-1)?.dataset.side !== "others") shares.push(h("div", { class: "columns", "data-side": side ? "debaters" : "others" }));
+      const names = side ? debaters : [who];
+      shares.at(-1).append(...names.map(card));
+      names.forEach((name) => speakers.delete(name));
+    }
   }
-  const place = (name) => [...debaters].indexOf(name);
-  const all = [...speakers.values()].sort((a, b) => (a.bench || b.bench ? 0 : place(a.name) - place(b.name)));
-  const cards = (bench) => all.filter((one) => one.bench === bench).map((one) => speakerCard(one, debate, pieces));
-  const stop = group.stop && h("p", { class: "note" }, `The ${group.phase} debate stops after ${group.stop.rounds} ${group.stop.rounds === 1 ? "round" : "rounds"}: ${COURT_STOPS[group.stop.stop_reason] ?? group.stop.stop_reason}.`);
-  return h(
-    "section",
-    { class: "round", "aria-labelledby": id },
-    h("h2", { id }, headingOf(group, debate)),
-    group.graphs.map(graphOf),
-    h("div", { class: "columns" }, cards(false)),
-    h("div", { class: "columns" }, cards(true)),
-    stop,
-  );
+  return h("section", { class: "round", "aria-labelledby": id }, h("h2", { id }, section.heading), graph && graphOf(graph), shares);
 }
 
-function speakerCard({ name, turns }, debate, pieces) {
-  return h("article", { class: "speaker" }, h("h3", {}, name), turns.map((turn) => turnOf(turn, debate, pieces)));
+function speakerCard(name, lines, debate, pieces) {
+  const turns = Map.groupBy(lines, (line) => line.turn);
+  return h("article", { class: "speaker" }, h("h3", {}, name), [...turns].map(([place, said]) => turnOf(debate.turns[place], said, pieces)));
 }
 
-function turnOf(turn, debate, pieces) {
-  const lines = linesOf(turn, pieces).map(({ what, text, tone }) => h("div", { class: tone || null }, h("dt", {}, what), h("dd", { dir: "auto" }, text)));
-  return h("div", { class: "turn", "data-turn": keyOf(turn) }, h("dl", {}, lines), scoresOf(turn, debate), citationsOf(turn.citations ?? [], pieces));
+function turnOf(turn, lines, pieces) {
+  const rows = [];
+  for (const line of lines.filter((one) => !SCORES.test(one.what))) {
+    const said = h("dd", { dir: "auto" }, textOf(line, turn, pieces));
+    const last = rows.at(-1);
+    if (last?.what === line.what && last.tone === line.tone) last.said.push(said);
+    else rows.push({ ...line, said: [said] });
+  }
+  const told = rows.map(({ what, tone, said }) => h("div", { class: tone || null }, h("dt", {}, what), said));
+  const scores = lines.filter((one) => SCORES.test(one.what)).map((one) => scoresOf(one, turn));
+  return h("div", { class: "turn", "data-turn": turn && keyOf(turn) }, h("dl", {}, told), scores, citationsOf(turn?.citations ?? [], pieces));
 }
 
-function scoresOf(turn, debate) {
+/** A line's text, its answer set off. */
+function textOf({ text }, turn, pieces) {
+  const answer = turn?.answer ?? turn?.verdict;
+  if (!answer || !text.startsWith(answer)) return linked(text, pieces);
+  return [h("strong", {}, answer), linked(text.slice(answer.length), pieces)];
+}
+
+/** A text in which a piece's id in brackets, with its title before it, is a link to its card. */
+function linked(text, pieces) {
+  const parts = [];
+  let at = 0;
+  for (const { 0: whole, 1: id, index } of text.matchAll(/\[([^[\]\s]{1,64})\]/g)) {
+    const piece = pieces.get(id);
+    if (!piece) continue;
+    const before = text.slice(at, index);
+    const source = ` (${piece.source})`;
+    const named = piece.title || piece.source;
+    const end = [`${named}${source} `, `${named} `].find((one) => before.endsWith(one)) ?? "";
+    parts.push(before.slice(0, before.length - end.length), h("a", { href: `#${cardId(id)}` }, end ? named : id), end.length > named.length + 1 ? source : "");
+    at = index + whole.length;
+  }
+  return [...parts, text.slice(at)];
+}
+
+/** The scores of an answer; where a score has a threshold, the line says which side of it it is on. */
+function scoresOf({ text }, turn) {
   const given = METRICS.filter((metric) => turn.scores?.[metric] !== undefined);
-  if (!given.length) return null;
-  return h("ul", { class: "scores" }, given.map((metric) => scoreOf(metric, turn, debate.settings ?? {})));
+  const parts = text.split("; ").map((part, i) => {
+    const [tone, mark] = part.includes(" >= ") ? ["good", "✓ "] : part.includes(" < ") ? ["low", "✗ "] : [null, ""];
+    const value = turn.scores?.[given[i]];
+    return h("li", { class: tone }, `${mark}${part} `, typeof value === "number" && h("meter", { min: 0, max: 1, value, "aria-label": given[i].replaceAll("_", " ") }));
+  });
+  return h("ul", { class: "scores" }, parts);
 }
 
-function scoreOf(metric, turn, settings) {
-  const value = turn.scores[metric];
-  const threshold = settings[`${metric}_threshold`];
-  const name = metric.replaceAll("_", " ");
-  if (typeof value !== "number") return h("li", { class: "bad" }, `${name} unknown${threshold === undefined ? "" : ` (needs ${figure(threshold)})`}`);
-  const gauge = h("meter", { min: 0, max: 1, value, "aria-label": name });
-  if (threshold === undefined) return h("li", {}, `${name} ${figure(value)} `, gauge);
-  const reached = value >= threshold;
-  return h("li", { class: reached ? "good" : "low" }, `${reached ? "✓" : "✗"} ${name} ${figure(value)} ${reached ? "≥" : "<"} ${figure(threshold)} `, gauge);
+/** The turns of a debate that this version has no words for: what stands in them. */
+function wordless(debate) {
+  return (debate.turns ?? []).map((turn, i) => {
+    const held = Object.entries(turn).filter(([, value]) => typeof value === "string" || typeof value === "number");
+    const make = () => h("div", { class: "columns" }, h("article", { class: "speaker" }, h("dl", {}, held.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", { dir: "auto" }, String(value)))))));
+    return { key: i, state: held, make };
+  });
 }
 
 function citationsOf(citations, pieces) {
@@ -163,8 +172,13 @@ function citationOf(citation, pieces) {
     : citation.verified
       ? ["good", `✓ found word for word${known?.summary_of === undefined ? "" : " in a summary"}`]
       : ["low", `✗ not found in the ${known?.summary_of === undefined ? "text" : "summary"}`];
-  const where = citation.fabricated ? h("code", {}, String(citation.evidence_id).slice(0, 80)) : named(citation.evidence_id, pieces);
+  const where = known && !citation.fabricated ? h("a", { href: `#${cardId(known.id)}` }, known.title || known.source) : h("code", {}, String(citation.evidence_id).slice(0, 80));
   return h("li", { class: tone }, h("span", { class: "mark" }, `${said}: `), h("q", { dir: "auto" }, citation.quote), " in ", where);
+}
+
+/** The id of a piece's card on the page. */
+function cardId(id) {
+  return `evidence-${encodeURIComponent(id)}`;
 }
 
 // --- evidence --------------------------------------------------------------------------------------------------------
@@ -181,39 +195,36 @@ function quotesOf(turns) {
   return quoted;
 }
 
-function cardOf(piece, quotes) {
-  const facts = [piece.struck && "struck by a person", piece.source, piece.published, piece.status, piece.weight !== undefined && `weight ${figure(piece.weight)}`, piece.truncated && "cut to length", piece.summary_of !== undefined && "a model's summary"];
+function cardOf(piece, quotes, marks) {
+  const weight = piece.weight !== undefined && `weight ${figure(piece.weight)} (relevance ${figure(piece.relevance)} × credibility ${figure(piece.credibility)})`;
+  const searched = piece.retrievals.filter((one) => one.retriever !== "given");
+  const facts = [(searched.length > 0 || piece.source !== "given") && piece.source, piece.published, piece.status, weight];
   const by = [...new Set(quotes.map(([, , agent]) => agent))];
-  const queries = [...new Set(piece.retrievals.map((one) => `${one.agent ?? "?"} (${one.retriever}): ${one.query || "given with the claim"}`))];
+  const queries = [...new Set(searched.map((one) => `${one.agent ?? "?"} (${one.retriever}): ${one.query || "the claim"}`))];
   return h(
     "details",
     { class: piece.struck ? "card struck" : "card", id: cardId(piece.id) },
-    h("summary", {}, h("span", { class: "title", dir: "auto" }, piece.title || piece.source), " ", h("span", { class: "quiet" }, facts.filter(Boolean).join(" · ")), by.length ? h("span", { class: "mark good" }, ` ✓ quoted by ${by.join(", ")}`) : null),
+    h("summary", {}, h("span", { class: "title", dir: "auto" }, piece.title || piece.source), " ", marks.map((mark) => [h("span", { class: "badge" }, mark), " "]), h("span", { class: "quiet" }, facts.filter(Boolean).join(" · ")), by.length ? h("span", { class: "mark good" }, ` ✓ quoted by ${by.join(", ")}`) : null),
     piece.url && h("p", {}, link(piece.url)),
     h("blockquote", { dir: "auto" }, marked(piece.text, quotes)),
     piece.summary_of !== undefined && h("details", {}, h("summary", {}, "What was summarised"), h("blockquote", { dir: "auto" }, piece.summary_of)),
-    h("p", { class: "quiet" }, `Found by ${queries.join("; ")}`, ` [${piece.id}]`),
+    h("p", { class: "quiet" }, queries.length > 0 && `Found by ${queries.join("; ")} `, `[${piece.id}]`),
   );
 }
 
 // --- the end ---------------------------------------------------------------------------------------------------------
 
-function verdictOf(debate, end, pieces) {
-  const heading = (text) => h("h2", { id: "verdict" }, text);
-  if (debate.error) {
-    return h("section", { class: "verdict failed", "aria-labelledby": "verdict" }, heading("No verdict"), h("p", { role: "alert" }, debate.error.detail), h("p", { class: "quiet" }, `${debate.error.kind}, at ${debate.error.where}`));
-  }
-  if (end.fault) return h("section", { class: "verdict failed" }, heading(debate.answer ?? "No verdict"), h("p", {}, end.fault));
-  const [first, ...lines] = end.lines;
-  const said = lines.filter((line) => line.what !== "cites" && !["yellow", "dim"].includes(line.tone)); // said elsewhere on the page
-  const stop = STOPS[debate.stop_reason];
-  return h(
-    "section",
-    { class: debate.status === "done" ? "verdict" : "verdict failed", "aria-labelledby": "verdict" },
-    heading(first.text),
-    stop && h("p", { class: "note" }, stop),
-    h("dl", {}, said.map((line) => h("div", { class: line.tone || null }, line.who || line.what ? h("dt", {}, `${line.who} ${line.what}`) : null, h("dd", { dir: "auto" }, line.text)))),
-    end.citations.length ? [h("h3", {}, "It rests on"), citationsOf(end.citations, pieces)] : debate.status === "done" && h("p", {}, "It cites nothing."),
+function verdictOf(debate, said, pieces) {
+  const section = (kind, heading, ...more) => h("section", { class: kind, "aria-labelledby": "verdict" }, h("h2", { id: "verdict" }, heading), more);
+  if (debate.error) return section("verdict failed", "No verdict", h("p", { role: "alert" }, debate.error.detail), h("p", { class: "quiet" }, `${debate.error.kind}, at ${debate.error.where}`));
+  if (said.fault) return section("verdict failed", debate.answer ?? "No verdict", h("p", {}, said.fault));
+  const [first, ...lines] = said.end.lines;
+  const shown = lines.filter((line) => line.what !== "cites" && !["yellow", "dim"].includes(line.tone)); // these are elsewhere
+  return section(
+    debate.status === "done" ? "verdict" : "verdict failed",
+    first.text,
+    h("dl", {}, shown.map((line) => h("div", { class: line.tone || null }, line.who || line.what ? h("dt", {}, `${line.who} ${line.what}`) : null, h("dd", { dir: "auto" }, linked(line.text, pieces))))),
+    said.end.citations.length ? [h("h3", {}, "It rests on"), citationsOf(said.end.citations, pieces)] : debate.status === "done" && h("p", {}, "It cites nothing."),
   );
 }
 
@@ -231,17 +242,7 @@ function warningsOf(debate) {
   return [{ key: "warnings", state: warnings, make }];
 }
 
-function costsOf(debate) {
-  const { usage } = debate;
-  const models = [...new Set(Object.values(debate.models ?? {}).map((of) => of.model))].join(", ");
-  const read = (debate.corpora ?? []).map((one) => `${one.agent} read ${one.retriever}${one.failed ? " (failed)" : ""}`);
-  const facts = [
-    usage?.calls > 0 && `${usage.prompt_tokens} + ${usage.completion_tokens} tokens in ${usage.calls} calls`,
-    usage?.uncounted ? `${usage.uncounted} calls uncounted` : "",
-    debate.seconds ? `${figure(debate.seconds, 1)} s` : "",
-    debate.stop_reason && `stop reason: ${debate.stop_reason}`,
-    models,
-    read.join("; "),
-  ];
-  return h("section", { "aria-labelledby": "about" }, h("h2", { id: "about" }, "About this debate"), h("p", {}, facts.filter(Boolean).join(" · ")), h("details", {}, h("summary", {}, "Settings"), h("pre", { tabindex: 0 }, JSON.stringify(debate.settings ?? {}, null, 2))));
+function costsOf(debate, end) {
+  const spent = end?.lines.filter((line) => line.tone === "dim").map((line) => h("p", {}, line.text));
+  return h("section", { "aria-labelledby": "about" }, h("h2", { id: "about" }, "About this debate"), spent, h("details", {}, h("summary", {}, "Settings"), h("pre", { tabindex: 0 }, JSON.stringify(debate.settings ?? {}, null, 2))));
 }

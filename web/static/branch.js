@@ -1,0 +1,48 @@
+// A debate that is over, from an earlier step on with other evidence: another branch of its thread's history.
+
+import { ask } from "./api.js";
+import { fault, h } from "./dom.js";
+import { evidence } from "./question.js";
+
+/** A form for it; `go` is given the new branch's checkpoint and its values. */
+export async function branching(thread, go) {
+  const history = await ask(`/threads/${thread}/history`, { body: { limit: 100 } });
+  const steps = history.filter(({ next, values }) => next.length && !next.includes("close") && values.evidence?.length);
+  if (!steps.length) return fault("This debate has no step that could be taken again with other evidence.");
+  const named = ({ next, values }) => `${[...new Set(next)].join(", ").replaceAll("_", " ")}${values.rounds ? ` (after round ${values.rounds})` : ""}`;
+  const step = h("select", { id: "step", onchange: () => choose() }, steps.map((one, i) => h("option", { value: i }, named(one))));
+  const pieces = h("div", {});
+  const problem = h("div", {});
+  const button = h("button", { type: "submit" }, "Debate on from there");
+  let reply;
+  const choose = () => {
+    const { node, read } = evidence({ evidence: steps[step.value].values.evidence.filter((piece) => !piece.struck) });
+    reply = read;
+    pieces.replaceChildren(...node);
+  };
+  const send = async (event) => {
+    event.preventDefault();
+    button.disabled = true;
+    try {
+      await go(...(await branched(thread, steps[step.value], reply())));
+    } catch (error) {
+      problem.replaceChildren(fault(error.message));
+      button.disabled = false;
+    }
+  };
+  choose();
+  return h("form", { class: "question", "aria-labelledby": "branch", onsubmit: send }, h("h2", { id: "branch", tabindex: -1 }, "Go back, with other evidence"), h("div", { class: "field" }, h("label", { for: "step" }, "Take again what comes from this step on"), step), pieces, problem, h("div", { class: "bar" }, button));
+}
+
+/** What a person changes is a turn, as where a debate asks for it. */
+async function branched(thread, { values, checkpoint }, { strike, add }) {
+  if (!strike.length && !add.length) throw new Error("Strike a piece, or add a text.");
+  const added = add.length ? await ask("/moot/api/added", { body: add }) : [];
+  const struck = values.evidence.map((piece) => (strike.includes(piece.id) ? { ...piece, struck: true } : piece));
+  const { round, phase } = values.turns.at(-1) ?? { round: 0, phase: "primary" };
+  const number = values.turns.filter((turn) => turn.step === "review_evidence").length + 1;
+  const turn = { round, phase, agent: "person", step: "review_evidence", number, role: "person", side: null, query: null, evidence_ids: values.evidence.map(({ id }) => id), scores: {}, about: "Another branch.", struck: strike, added: added.map(({ id }) => id) };
+  const changed = { evidence: [null, ...struck, ...added], turns: [turn] };
+  const made = await ask(`/threads/${thread}/state`, { body: { checkpoint, values: changed } });
+  return [made.checkpoint, { ...values, ...changed, turns: [...values.turns, turn] }];
+}
