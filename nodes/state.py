@@ -402,7 +402,7 @@ class VerdictOutput(TypedDict):
     calls: Annotated[list[Call], Field(description="Every exchange with a model.")]
     usage: Annotated[dict[str, Any], Field(description="Calls and tokens, in all and by role.")]
     depth: Annotated[int, Field(description="The longest chain of calls in which each waited for the last.")]
-    seconds: Annotated[float, Field(description="How long the debate took.")]
+    seconds: Annotated[float, Field(description="How long the debate took, a person's replies included.")]
     settings: Annotated[
         dict[str, Any],
         Field(description="Those that held, the defaults included; of the prompts those alone that were edited."),

@@ -38,7 +38,10 @@ SCALES = {"consistency": 10}
 """Parts of a confidence that are scores of the debate, and the most that they can be."""
 
 IN_TIME = {"LANGSMITH_USE_DAEMON": "true", "LANGSMITH_DISABLE_RUN_COMPRESSION": "true"}
-"""Without these LangSmith's client sends from threads that the end of the process waits for, however long it takes."""
+"""Without these LangSmith's client sends from threads that the end of the process waits for, however long it takes.
+
+``langgraph.json`` sets them for ``langgraph dev``, whose own clients are made before any graph is loaded.
+"""
 PATIENCE = 1.0
 """Seconds that the end of a process waits for what is still to be sent."""
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import signal
 from contextlib import contextmanager
 from pathlib import Path
 
+from moot.nodes.tracing import IN_TIME
+
+from tests.cli.test_traces import silent
 from tests.collector import collecting
 from tests.conftest import CLAIM, MODELS, running_stub, says
-from tests.serving import langgraph_dev
+from tests.serving import ROOT, langgraph_dev
 
 KEY = "canary/of+the-server-1234567890"
 
@@ -32,3 +37,14 @@ def test_the_server_sends_traces_without_keys(tmp_path: Path) -> None:
     assert sorted(calls) == sorted(
         f"{agent}: {node}, round 1" for agent in ("rag", "search") for node in ("formulate_query", "respond")
     )
+
+
+def test_a_langsmith_that_never_answers_does_not_keep_the_server_from_ending(tmp_path: Path) -> None:
+    assert json.loads((ROOT / "langgraph.json").read_text())["env"] == IN_TIME
+    with running_stub(tmp_path / "stub", []) as stub, silent() as address:
+        environment = {"LANGSMITH_TRACING": "true", "LANGSMITH_API_KEY": KEY, "LANGSMITH_ENDPOINT": address}
+        with contextmanager(langgraph_dev)(tmp_path / "server", stub, **environment) as server:
+            run = {"assistant_id": "standard_prompting", "input": {"claim": CLAIM}, "context": {"model": "fake:1"}}
+            assert server.json("/runs/wait", run)["status"] == "done"
+            server.process.send_signal(signal.SIGINT)
+            server.process.wait(30)
