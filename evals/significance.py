@@ -126,32 +126,6 @@ def stratified_bootstrap(
     return Interval(value, low, high, n, missing, resamples - len(defined))
 
 
-def paired_bootstrap(
-    first: Sequence[float | None],
-    second: Sequence[float | None],
-    *,
-    confidence: float = CONFIDENCE,
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
-) -> Interval:
-    """The mean of the first system's items less that of the second's, with its `bootstrap` interval.
-
-    The same items are drawn for both.
-
-    Args:
-        first: one system's items.
-        second: the other's.
-        confidence: as for `bootstrap`.
-        resamples: as for `bootstrap`.
-        seed: as for `bootstrap`.
-
-    Raises:
-        ValueError: as `bootstrap`, or lists of different lengths.
-    """
-    apart = [None if a is None or b is None else a - b for a, b in zip(first, second, strict=True)]
-    return bootstrap(apart, confidence=confidence, resamples=resamples, seed=seed)
-
-
 def wilson(correct: Sequence[bool | None], confidence: float = CONFIDENCE) -> Interval:
     """A share with its Wilson score interval (Wilson 1927), by statsmodels; fit for few items and shares near 0 or 1.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import astuple
 from functools import partial
 from math import comb, sqrt
@@ -13,7 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moot.evals import measures
+from moot.evals.comparison import System
+from moot.evals.estimates import difference
 from moot.evals.measures import package
+from moot.evals.observations import Observation
 from moot.evals.power import discordance, items_needed, minimum_detectable_effect, power, separation
 from moot.evals.significance import (
     Interval,
@@ -21,7 +25,6 @@ from moot.evals.significance import (
     bootstrap,
     holm,
     mcnemar,
-    paired_bootstrap,
     sign_flips,
     stratified_bootstrap,
     wilson,
@@ -94,20 +97,28 @@ def test_intervals_hold_the_mean(values: list[float | None]) -> None:
     assert min(known) <= found.low <= found.value <= found.high <= max(known)
 
 
+def apart(*systems: Sequence[float | None]) -> Interval:
+    """The difference of two systems' scores, item by item."""
+    items = [
+        {str(i): Observation(str(i), ("x",), outcome="x", scores={"accuracy": one}) for i, one in enumerate(scores)}
+        for scores in systems
+    ]
+    first, second = (System("", (of_one,)) for of_one in items)
+    return difference(first, second, "accuracy", list(items[0]))
+
+
 def test_paired_bootstrap() -> None:
     first, second = [1.0, 1.0, 0.0, 1.0, None, 1.0], [0.0, 1.0, 0.0, 1.0, 1.0, None]
-    found = paired_bootstrap(first, second)
+    found = apart(first, second)
     assert found.value == 0.25
     assert (found.low, found.n, found.missing) == (0.0, 4, 2)
-    assert paired_bootstrap(first, first) == Interval(0.0, 0.0, 0.0, 5, missing=1)  # item by item, it is the same
-    with pytest.raises(ValueError, match="shorter"):
-        paired_bootstrap([1.0], [])
+    assert apart(first, first) == Interval(0.0, 0.0, 0.0, 5, missing=1)  # item by item, it is the same
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=12))
 def test_a_difference_turned_round(items: list[tuple[float, float]]) -> None:
     first, second = [a for a, _ in items], [b for _, b in items]
-    one, other = paired_bootstrap(first, second, resamples=100), paired_bootstrap(second, first, resamples=100)
+    one, other = apart(first, second), apart(second, first)
     assert one.value is not None
     assert one.low is not None
     assert one.high is not None

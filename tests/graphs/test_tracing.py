@@ -154,12 +154,16 @@ async def test_every_call_is_a_run_that_says_whose_it_is(
     assert "zstd" in collector.encodings
 
 
+def priced(monkeypatch: pytest.MonkeyPatch, folder: Path, model: str) -> None:
+    """Lets one model have a price."""
+    (folder / "prices.jsonl").write_text(json.dumps({"model": model, "input": 2.0, "output": 10.0}))
+    monkeypatch.setenv("MOOT_PRICES", str(folder / "prices.jsonl"))
+
+
 async def test_costs_are_where_prices_are_known(
     start_stub: StartStub, collector: Collector, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    prices = tmp_path / "prices.jsonl"
-    prices.write_text(json.dumps({"model": "openai:stub-agent-1", "input": 2.0, "output": 10.0}))
-    monkeypatch.setenv("MOOT_PRICES", str(prices))
+    priced(monkeypatch, tmp_path, "openai:stub-agent-1")
     start_stub([{"fields": {"citations": []}}])
     await debate("multi_agent_voting", models={f"agent-{i}": f"openai:stub-agent-{i}" for i in (1, 2, 3)})
     for run in collector.runs.values():
@@ -172,9 +176,7 @@ async def test_costs_are_where_prices_are_known(
 async def test_calls_of_a_debate_that_another_process_goes_on_with_have_costs(
     start_stub: StartStub, collector: Collector, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    prices = tmp_path / "prices.jsonl"
-    prices.write_text(json.dumps({"model": "openai:stub", "input": 2.0, "output": 10.0}))
-    monkeypatch.setenv("MOOT_PRICES", str(prices))
+    priced(monkeypatch, tmp_path, "openai:stub")
     start_stub([{"fields": {"citations": []}}])
     graph: Any = load_graph("rag").graph.builder.compile(checkpointer=InMemorySaver())
     config = {"configurable": {"thread_id": "1"}}
