@@ -8,8 +8,8 @@ from typing import Any
 
 from moot.cli.options import read_given
 from moot.cli.screen import Screen, titled
-from moot.nodes.settings import Moment
-from moot.retrievers.errors import UserError
+from moot.core.errors import UserError
+from moot.nodes.runtime.settings import Moment
 from moot.retrievers.evidence import clean
 from rich.console import Console
 from rich.text import Text

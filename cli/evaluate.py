@@ -14,12 +14,12 @@ from typing import Any
 from moot.cli.index import progress_bars
 from moot.cli.output import check_writable, give
 from moot.cli.tables import show
-from moot.evals.measures import MEASURES, K
-from moot.evals.qrels import Row, Scope, read_rows
-from moot.evals.retrieval import SOURCES, Difference, Measured, check_sources, compare, estimates, measure
-from moot.evals.significance import CONFIDENCE, RESAMPLES, SEED
+from moot.core.endpoint import close_clients
+from moot.evals.benchmarks.qrels import Row, Scope, read_rows
+from moot.evals.benchmarks.retrieval import SOURCES, Difference, Measured, check_sources, compare, estimates, measure
+from moot.evals.stats.measures import MEASURES, K
+from moot.evals.stats.significance import CONFIDENCE, RESAMPLES, SEED
 from moot.retrievers import DEFAULT_ENCODER
-from moot.retrievers.endpoint import close_clients
 from rich.console import Console
 from rich.progress import TaskID
 from rich.table import Table

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from moot.core.endpoint import close_clients
 from moot.retrievers import DEFAULT_ENCODER, index_passages, read_passages
-from moot.retrievers.endpoint import close_clients
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

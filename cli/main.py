@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 if TYPE_CHECKING:
-    from moot.retrievers.errors import MootError
+    from moot.core.errors import MootError
 
 app = typer.Typer(
     help="Check claims by letting language models argue over evidence.",
@@ -30,7 +30,7 @@ app.add_typer(evaluations, name="eval")
 
 def run() -> None:
     """The entry point: errors of ours become one sentence and an exit code, 2 for the user's and 3 for the world's."""
-    from moot.retrievers.errors import MootError
+    from moot.core.errors import MootError
 
     logging.getLogger("langsmith").setLevel(logging.ERROR)  # what it says of each failure we say once, at the end
     gc.set_threshold(COLLECTED_EVERY)
@@ -177,7 +177,7 @@ def eval_retrieval(
 ) -> None:
     """Measure sources on queries whose passages are known: recall@3, recall@10, nDCG@10 and MRR@10."""
     from moot.cli.evaluate import Options, evaluate_retrieval
-    from moot.evals.qrels import SCOPES
+    from moot.evals.benchmarks.qrels import SCOPES
 
     scopes = SCOPES if union is None else SCOPES[1:] if union else SCOPES[:1]
     options = Options(data, split, qrels or [], source or [], scopes, embedder, against)
@@ -226,7 +226,7 @@ def eval_run(
     """Measure debate systems on benchmarks. Interrupted or killed, the same command goes on where it was."""
     from moot.cli.options import parse_pairs
     from moot.cli.run import evaluate, plan_of
-    from moot.evals.runs import Limits
+    from moot.evals.runs.run import Limits
 
     several = {"models": tuple(model or ()), "seeds": tuple(seed or ()), "limit": limit, "sample_seed": sample_seed}
     wanted = plan_of(
@@ -321,7 +321,7 @@ def schema() -> None:
 
 def result_schema() -> dict[str, Any]:
     """The JSON Schema of the result document."""
-    from moot.nodes.state import VerdictOutput
+    from moot.nodes.runtime.state import VerdictOutput
     from pydantic import TypeAdapter
 
     return TypeAdapter(VerdictOutput).json_schema()

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from moot.nodes.settings import Settings, checked_settings
-from moot.retrievers.errors import UserError
+from moot.core.errors import UserError
+from moot.nodes.runtime.settings import Settings, checked_settings
 from moot.retrievers.files import READERS
 
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from moot.retrievers.errors import UserError
+from moot.core.errors import UserError
 
 
 def check_writable(file: Path) -> None:

@@ -11,11 +11,11 @@ from typing import Any
 from inspect_ai.log import EvalLog, EvalSample, read_eval_log_sample_summaries
 from moot.cli.output import give
 from moot.cli.tables import show
-from moot.evals.plan import Plan, make_plan, read_plan
-from moot.evals.reference import facts_of
-from moot.evals.runs import Limits, run_plan
-from moot.evals.solver import document_in
-from moot.retrievers.errors import UserError
+from moot.core.errors import UserError
+from moot.evals.runs.plan import Plan, make_plan, read_plan
+from moot.evals.runs.reference import facts_of
+from moot.evals.runs.run import Limits, run_plan
+from moot.evals.runs.solver import document_in
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table

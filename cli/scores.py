@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from moot.cli.show import Transcript, key_of
-from moot.nodes.agree import METRICS, agreed_answer, answers_of
-from moot.nodes.budget import is_bounded
-from moot.nodes.debaters import rests_on_evidence
-from moot.nodes.state import Turn
+from moot.nodes.runtime.budget import is_bounded
+from moot.nodes.runtime.state import Turn
+from moot.nodes.speakers.debaters import rests_on_evidence
+from moot.nodes.steps.compare import METRICS, agreed_answer, answers_of
 
 
 class ScoredTranscript(Transcript):

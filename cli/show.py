@@ -11,10 +11,10 @@ from typing import Any
 
 from moot.cli.screen import Screen, counted, has_rounds, numbered, titled
 from moot.cli.verdict import show_end
-from moot.nodes.settings import Settings
-from moot.nodes.state import PERSON, Turn, Vote, merge_turns
-from moot.nodes.talk import POOL
-from moot.nodes.task import full_answer
+from moot.nodes.runtime.settings import Settings
+from moot.nodes.runtime.state import PERSON, Turn, Vote, merge_turns
+from moot.nodes.speakers.pool import POOL
+from moot.nodes.texts.task import full_answer
 from rich.console import Console
 
 FIELDS = (

@@ -7,8 +7,8 @@ from typing import Any
 
 from moot.graphs import DESCRIPTIONS
 from moot.graphs.presets import PRESETS
-from moot.nodes.settings import Settings
-from moot.nodes.task import TASKS
+from moot.nodes.runtime.settings import Settings
+from moot.nodes.texts.task import TASKS
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -41,7 +41,7 @@ def tasks_table() -> Table:
 
 def benchmarks_table() -> Table:
     """Every benchmark: what it is measured by, its licence, and where its files are."""
-    from moot.evals.benchmarks import BENCHMARKS
+    from moot.evals.benchmarks.catalogue import BENCHMARKS
 
     table = Table(
         "benchmark", "measures", "licence", "from", "files, the first that is there", box=None, padding=(0, 2, 0, 0)

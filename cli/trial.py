@@ -15,10 +15,10 @@ from moot.cli.panel import show_panel
 from moot.cli.screen import counted, titled
 from moot.cli.show import Transcript, pieces_of, reasoned
 from moot.cli.verdict import show_end
-from moot.nodes.confidence import QUALITIES
-from moot.nodes.settings import Settings
-from moot.nodes.state import PERSON, Turn
-from moot.nodes.trial import SIDES, kept_out
+from moot.nodes.runtime.settings import Settings
+from moot.nodes.runtime.state import PERSON, Turn
+from moot.nodes.trial.confidence import QUALITIES
+from moot.nodes.trial.counsel import SIDES, kept_out
 from moot.retrievers import Evidence
 from rich.console import Console
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from moot.cli.screen import Screen, counted, has_rounds, list_of, numbered
-from moot.nodes.task import full_answer
-from moot.nodes.verdict import verdict_citations, verdict_turns
+from moot.nodes.texts.task import full_answer
+from moot.nodes.texts.verdict import verdict_citations, verdict_turns
 
 ShowVerdict = Callable[[Screen, Mapping[str, Any]], None]
 MOST_REASONS = 5

@@ -14,14 +14,14 @@ from moot.cli.output import check_writable, give
 from moot.cli.scores import ScoredTranscript
 from moot.cli.show import Transcript
 from moot.cli.trial import TrialTranscript
+from moot.core.endpoint import close_clients
+from moot.core.errors import USER_KINDS
 from moot.graphs import DebateSystem
-from moot.nodes.courtroom import TrialSettings
-from moot.nodes.debate import closing
-from moot.nodes.debaters import DebaterSettings
-from moot.nodes.settings import Settings
-from moot.nodes.state import folded, place_of
-from moot.retrievers.endpoint import close_clients
-from moot.retrievers.errors import USER_KINDS
+from moot.nodes.runtime.opening import closing
+from moot.nodes.runtime.settings import Settings
+from moot.nodes.runtime.state import folded, place_of
+from moot.nodes.speakers.debaters import DebaterSettings
+from moot.nodes.trial.courtroom import TrialSettings
 from rich.console import Console
 
 INTERRUPT = "__interrupt__"

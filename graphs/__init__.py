@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from moot.retrievers.errors import UserError
+from moot.core.errors import UserError
 
 DESCRIPTIONS = {
     "tool_mad": "Tool-MAD: debaters with different retrieval tools rewrite their queries every round; faithfulness "

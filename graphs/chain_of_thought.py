@@ -7,13 +7,13 @@ its answer is the verdict
 from __future__ import annotations
 
 from langgraph.graph import END, START
-from moot.nodes.debate import close_node, open_node
-from moot.nodes.demonstrations import shown_demonstrations
-from moot.nodes.respond import respond_node
-from moot.nodes.run import DebateGraph
-from moot.nodes.single import SingleAgentSettings, single_needs, to_agent
-from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
-from moot.nodes.vote import conclude_node
+from moot.nodes.runtime.node import DebateGraph
+from moot.nodes.runtime.opening import close_node, open_node
+from moot.nodes.runtime.state import ClaimInput, DebateState, VerdictOutput
+from moot.nodes.speakers.single import SingleAgentSettings, single_needs, to_agent
+from moot.nodes.steps.respond import respond_node
+from moot.nodes.steps.vote import conclude_node
+from moot.nodes.texts.demonstrations import shown_demonstrations
 
 builder = DebateGraph(SingleAgentSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
 builder.add_node("open", open_node("chain_of_thought", single_needs))

@@ -14,15 +14,15 @@ from typing import Any, ClassVar
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 from langgraph.types import Send
-from moot.nodes.agents import RoundsSettings, agent_node, agents_needs, everyone, last_round, to_agents
-from moot.nodes.agree import compare_node
-from moot.nodes.budget import no_round_left, rounds_or_budget
-from moot.nodes.debate import close_node, open_node
-from moot.nodes.person import person_node, remark_first
-from moot.nodes.run import DebateGraph, settings_of
-from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
-from moot.nodes.summarise import summaries_of, summary_node, to_summariser
-from moot.nodes.vote import conclude_node
+from moot.nodes.runtime.budget import no_round_left, rounds_or_budget
+from moot.nodes.runtime.node import DebateGraph, settings_of
+from moot.nodes.runtime.opening import close_node, open_node
+from moot.nodes.runtime.state import ClaimInput, DebateState, VerdictOutput
+from moot.nodes.speakers.agents import RoundsSettings, agent_node, agents_needs, everyone, last_round, to_agents
+from moot.nodes.steps.compare import compare_node
+from moot.nodes.steps.person import person_node, remark_first
+from moot.nodes.steps.summarise import summaries_of, summary_node, to_summariser
+from moot.nodes.steps.vote import conclude_node
 from pydantic import Field
 
 

@@ -15,16 +15,16 @@ from typing import Any
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 from langgraph.types import Send
-from moot.nodes.agents import Agents, agent_node, agents_needs, everyone, so_many, to_agents
-from moot.nodes.agree import agreed_answer, compare_node
-from moot.nodes.budget import no_round_left
-from moot.nodes.debate import Needs, close_node, open_node
-from moot.nodes.person import person_node, remark_first
-from moot.nodes.review import review_node, score_answer, to_reviewers
-from moot.nodes.run import DebateGraph, settings_of
-from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
-from moot.nodes.vote import consensus_or_rounds, vote_node
-from moot.nodes.weigh import WeighingSettings, graph_report, weigh_node
+from moot.nodes.cortex.weigh import WeighingSettings, graph_report, weigh_node
+from moot.nodes.runtime.budget import no_round_left
+from moot.nodes.runtime.node import DebateGraph, settings_of
+from moot.nodes.runtime.opening import Needs, close_node, open_node
+from moot.nodes.runtime.state import ClaimInput, DebateState, VerdictOutput
+from moot.nodes.speakers.agents import Agents, agent_node, agents_needs, everyone, so_many, to_agents
+from moot.nodes.steps.compare import agreed_answer, compare_node
+from moot.nodes.steps.person import person_node, remark_first
+from moot.nodes.steps.review import review_node, score_answer, to_reviewers
+from moot.nodes.steps.vote import consensus_or_rounds, vote_node
 from pydantic import Field
 
 # --- settings -------------------------------------------------------------------------------------------------------

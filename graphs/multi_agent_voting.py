@@ -11,11 +11,11 @@ from typing import Any
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 from langgraph.types import Send
-from moot.nodes.agents import AgentsSettings, agent_node, agents_needs, everyone, to_agents
-from moot.nodes.debate import close_node, open_node
-from moot.nodes.run import DebateGraph, settings_of
-from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
-from moot.nodes.vote import conclude_node
+from moot.nodes.runtime.node import DebateGraph, settings_of
+from moot.nodes.runtime.opening import close_node, open_node
+from moot.nodes.runtime.state import ClaimInput, DebateState, VerdictOutput
+from moot.nodes.speakers.agents import AgentsSettings, agent_node, agents_needs, everyone, to_agents
+from moot.nodes.steps.vote import conclude_node
 
 
 def begin(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:

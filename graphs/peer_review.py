@@ -15,17 +15,17 @@ from typing import Any, Literal
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 from langgraph.types import Send
-from moot.nodes.agents import AgentsSettings, agent_node, agents_needs, gather_node, nobody, to_agents
-from moot.nodes.agree import compare_node
-from moot.nodes.budget import BudgetSettings, no_round_left, rounds_or_budget
-from moot.nodes.debate import close_node, open_node
-from moot.nodes.person import person_node, remark_first
-from moot.nodes.review import review_node, reviews_of, to_reviewers
-from moot.nodes.run import DebateGraph, settings_of
-from moot.nodes.settings import ask_person
-from moot.nodes.show import show_heard
-from moot.nodes.state import ClaimInput, DebaterState, DebateState, VerdictOutput
-from moot.nodes.vote import conclude_node
+from moot.nodes.runtime.budget import BudgetSettings, no_round_left, rounds_or_budget
+from moot.nodes.runtime.node import DebateGraph, settings_of
+from moot.nodes.runtime.opening import close_node, open_node
+from moot.nodes.runtime.settings import ask_person
+from moot.nodes.runtime.state import ClaimInput, DebaterState, DebateState, VerdictOutput
+from moot.nodes.speakers.agents import AgentsSettings, agent_node, agents_needs, gather_node, nobody, to_agents
+from moot.nodes.steps.compare import compare_node
+from moot.nodes.steps.person import person_node, remark_first
+from moot.nodes.steps.review import review_node, reviews_of, to_reviewers
+from moot.nodes.steps.vote import conclude_node
+from moot.nodes.texts.show import show_heard
 from pydantic import Field
 
 

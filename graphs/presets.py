@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from moot.core.errors import UserError
 from moot.graphs import suggest
-from moot.nodes.models import EMBEDDED
-from moot.retrievers.errors import UserError
+from moot.nodes.models.chat_models import EMBEDDED
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,13 @@ from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Send
-from moot.nodes.agents import gather_node
-from moot.nodes.courtroom import (
+from moot.nodes.runtime.node import DebateGraph, settings_of
+from moot.nodes.runtime.opening import close_node, open_node
+from moot.nodes.runtime.state import ClaimInput, DebateState, TrialState, TrialUpdate, VerdictOutput
+from moot.nodes.speakers.agents import gather_node
+from moot.nodes.steps.person import person_node, question_or, remark_first
+from moot.nodes.trial.counsel import said_in, this_round
+from moot.nodes.trial.courtroom import (
     TrialSettings,
     close_round_node,
     to_argument,
@@ -33,16 +38,11 @@ from moot.nodes.courtroom import (
     to_reflection,
     trial_needs,
 )
-from moot.nodes.critique import court_node, critique_node, reflect_node
-from moot.nodes.debate import close_node, open_node
-from moot.nodes.discovery import admit_node, still_searching, to_discovery
-from moot.nodes.hearing import argue_node
-from moot.nodes.panel import decide_node, fits
-from moot.nodes.person import person_node, question_or, remark_first
-from moot.nodes.run import DebateGraph, settings_of
-from moot.nodes.state import ClaimInput, DebateState, TrialState, TrialUpdate, VerdictOutput
-from moot.nodes.trial import said_in, this_round
-from moot.nodes.trial_phases import discovery_graph, expert_graph, negotiation_graph, panel_graph
+from moot.nodes.trial.critique import court_node, critique_node, reflect_node
+from moot.nodes.trial.discovery import admit_node, still_searching, to_discovery
+from moot.nodes.trial.hearing import argue_node
+from moot.nodes.trial.panel import decide_node, fits
+from moot.nodes.trial.phases import discovery_graph, expert_graph, negotiation_graph, panel_graph
 
 
 class ProclaimSettings(TrialSettings):

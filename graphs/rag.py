@@ -14,16 +14,16 @@ from typing import Any, Literal
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 from langgraph.types import Send
-from moot.nodes.debate import close_node, open_node
-from moot.nodes.person import person_node
-from moot.nodes.respond import respond_node
-from moot.nodes.retrieve import retrieve_node
-from moot.nodes.run import DebateGraph, settings_of
-from moot.nodes.settings import SOURCES, PoolSettings, Source, ask_person
-from moot.nodes.single import AGENT, SingleReaderSettings, single_needs, to_agent
-from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
-from moot.nodes.talk import to_pool
-from moot.nodes.vote import conclude_node
+from moot.nodes.runtime.node import DebateGraph, settings_of
+from moot.nodes.runtime.opening import close_node, open_node
+from moot.nodes.runtime.settings import SOURCES, PoolSettings, Source, ask_person
+from moot.nodes.runtime.state import ClaimInput, DebateState, VerdictOutput
+from moot.nodes.speakers.pool import to_pool
+from moot.nodes.speakers.single import AGENT, SingleReaderSettings, single_needs, to_agent
+from moot.nodes.steps.person import person_node
+from moot.nodes.steps.respond import respond_node
+from moot.nodes.steps.retrieve import retrieve_node
+from moot.nodes.steps.vote import conclude_node
 from pydantic import Field
 
 

@@ -11,15 +11,15 @@ The loop is LangChain's own agent. Every tool call is a turn, what it finds is e
 from __future__ import annotations
 
 from langgraph.graph import END, START
-from moot.nodes.budget import BudgetSettings
-from moot.nodes.debate import close_node, open_node
-from moot.nodes.respond import respond_node
-from moot.nodes.run import DebateGraph
-from moot.nodes.settings import SOURCES, Source
-from moot.nodes.single import SingleReaderSettings, single_needs
-from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
-from moot.nodes.tool_agent import AGENT_PROMPTS, show_steps, to_answer, to_tool_agent, tool_agent
-from moot.nodes.vote import conclude_node
+from moot.nodes.react.tool_agent import AGENT_PROMPTS, show_steps, to_answer, to_tool_agent, tool_agent
+from moot.nodes.runtime.budget import BudgetSettings
+from moot.nodes.runtime.node import DebateGraph
+from moot.nodes.runtime.opening import close_node, open_node
+from moot.nodes.runtime.settings import SOURCES, Source
+from moot.nodes.runtime.state import ClaimInput, DebateState, VerdictOutput
+from moot.nodes.speakers.single import SingleReaderSettings, single_needs
+from moot.nodes.steps.respond import respond_node
+from moot.nodes.steps.vote import conclude_node
 from pydantic import Field
 
 # --- settings -------------------------------------------------------------------------------------------------------

@@ -14,15 +14,15 @@ from typing import Any, Literal
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 from langgraph.types import Send
-from moot.nodes.agents import RoundsSettings, agent_node, agents_needs, everyone, to_agents
-from moot.nodes.agree import agreed_answer, compare_node
-from moot.nodes.budget import no_round_left
-from moot.nodes.debate import close_node, open_node
-from moot.nodes.person import person_node, remark_first
-from moot.nodes.run import DebateGraph, settings_of
-from moot.nodes.show import show_groups
-from moot.nodes.state import ClaimInput, DebaterState, DebateState, VerdictOutput
-from moot.nodes.vote import confidence_weight, consensus_or_rounds, vote_node
+from moot.nodes.runtime.budget import no_round_left
+from moot.nodes.runtime.node import DebateGraph, settings_of
+from moot.nodes.runtime.opening import close_node, open_node
+from moot.nodes.runtime.state import ClaimInput, DebaterState, DebateState, VerdictOutput
+from moot.nodes.speakers.agents import RoundsSettings, agent_node, agents_needs, everyone, to_agents
+from moot.nodes.steps.compare import agreed_answer, compare_node
+from moot.nodes.steps.person import person_node, remark_first
+from moot.nodes.steps.vote import confidence_weight, consensus_or_rounds, vote_node
+from moot.nodes.texts.show import show_groups
 from pydantic import Field
 
 

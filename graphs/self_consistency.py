@@ -12,17 +12,17 @@ from typing import Any
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 from langgraph.types import Send
-from moot.nodes.agents import gather_node
-from moot.nodes.agree import answers_of
-from moot.nodes.debate import close_node, open_node
-from moot.nodes.demonstrations import shown_demonstrations
-from moot.nodes.respond import respond_node
-from moot.nodes.run import DebateGraph, settings_of
-from moot.nodes.single import AGENT, SingleAgentSettings, single_needs
-from moot.nodes.speaker import tokens_of
-from moot.nodes.speakers import hand_over, new_turn
-from moot.nodes.state import ClaimInput, DebateState, StopReason, VerdictOutput
-from moot.nodes.vote import conclude_node
+from moot.nodes.models.speaker import tokens_of
+from moot.nodes.runtime.node import DebateGraph, settings_of
+from moot.nodes.runtime.opening import close_node, open_node
+from moot.nodes.runtime.state import ClaimInput, DebateState, StopReason, VerdictOutput
+from moot.nodes.speakers.agents import gather_node
+from moot.nodes.speakers.hand_over import hand_over, new_turn
+from moot.nodes.speakers.single import AGENT, SingleAgentSettings, single_needs
+from moot.nodes.steps.compare import answers_of
+from moot.nodes.steps.respond import respond_node
+from moot.nodes.steps.vote import conclude_node
+from moot.nodes.texts.demonstrations import shown_demonstrations
 from pydantic import Field
 
 

@@ -11,14 +11,14 @@ With one agent it is self-correction: nobody is heard, and every round the agent
 from __future__ import annotations
 
 from langgraph.graph import END, START
-from moot.nodes.agents import Agents, RoundsSettings, agent_node, agents_needs, everyone, rounds, so_many
-from moot.nodes.agree import compare_node
-from moot.nodes.budget import rounds_or_budget
-from moot.nodes.debate import close_node, open_node
-from moot.nodes.person import person_node, remark_first
-from moot.nodes.run import DebateGraph
-from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
-from moot.nodes.vote import conclude_node
+from moot.nodes.runtime.budget import rounds_or_budget
+from moot.nodes.runtime.node import DebateGraph
+from moot.nodes.runtime.opening import close_node, open_node
+from moot.nodes.runtime.state import ClaimInput, DebateState, VerdictOutput
+from moot.nodes.speakers.agents import Agents, RoundsSettings, agent_node, agents_needs, everyone, rounds, so_many
+from moot.nodes.steps.compare import compare_node
+from moot.nodes.steps.person import person_node, remark_first
+from moot.nodes.steps.vote import conclude_node
 from pydantic import Field
 
 

@@ -14,17 +14,17 @@ from typing import Any
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 from langgraph.types import Send
-from moot.nodes.agree import compare_node
-from moot.nodes.budget import no_round_left
-from moot.nodes.debate import close_node, open_node
-from moot.nodes.judge import judge_node
-from moot.nodes.person import person_node, question_or, remark_first
-from moot.nodes.respond import respond_node
-from moot.nodes.retrieve import retrieve_node
-from moot.nodes.run import DebateGraph, settings_of
-from moot.nodes.settings import SOURCES, Source
-from moot.nodes.state import ClaimInput, DebateState, VerdictOutput
-from moot.nodes.talk import PoolDebateSettings, pool_needs, round_is_over, talk, to_pool
+from moot.nodes.runtime.budget import no_round_left
+from moot.nodes.runtime.node import DebateGraph, settings_of
+from moot.nodes.runtime.opening import close_node, open_node
+from moot.nodes.runtime.settings import SOURCES, Source
+from moot.nodes.runtime.state import ClaimInput, DebateState, VerdictOutput
+from moot.nodes.speakers.pool import PoolDebateSettings, pool_needs, round_is_over, talk, to_pool
+from moot.nodes.steps.compare import compare_node
+from moot.nodes.steps.judge import judge_node
+from moot.nodes.steps.person import person_node, question_or, remark_first
+from moot.nodes.steps.respond import respond_node
+from moot.nodes.steps.retrieve import retrieve_node
 from pydantic import Field
 
 

@@ -15,18 +15,18 @@ from typing import Annotated, Any, Literal
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 from langgraph.types import Send
-from moot.nodes.agree import answers_of, compare_node
-from moot.nodes.budget import BudgetSettings, no_round_left
-from moot.nodes.debate import Needs, close_node, open_node
-from moot.nodes.judge import judge_node
-from moot.nodes.moderate import moderate_node
-from moot.nodes.person import person_node, question_or, remark_first
-from moot.nodes.respond import respond_node
-from moot.nodes.run import DebateGraph, settings_of
-from moot.nodes.settings import Settings, ask_person
-from moot.nodes.speakers import SHARED_ROLES, Agent, called, needs_for
-from moot.nodes.state import ClaimInput, DebaterState, DebateState, VerdictOutput
-from moot.nodes.talk import talk
+from moot.nodes.runtime.budget import BudgetSettings, no_round_left
+from moot.nodes.runtime.node import DebateGraph, settings_of
+from moot.nodes.runtime.opening import Needs, close_node, open_node
+from moot.nodes.runtime.settings import Settings, ask_person
+from moot.nodes.runtime.state import ClaimInput, DebaterState, DebateState, VerdictOutput
+from moot.nodes.speakers.hand_over import SHARED_ROLES, Agent, called, needs_for
+from moot.nodes.speakers.pool import talk
+from moot.nodes.steps.compare import answers_of, compare_node
+from moot.nodes.steps.judge import judge_node
+from moot.nodes.steps.moderate import moderate_node
+from moot.nodes.steps.person import person_node, question_or, remark_first
+from moot.nodes.steps.respond import respond_node
 from pydantic import Field
 
 SIDES = ("affirmative", "negative")

@@ -19,10 +19,11 @@ from typing import Any, Literal
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 from langgraph.types import Send
-from moot.nodes.agree import agree_node, agreed_answer, answers_of, average_scores_node, compare_node
-from moot.nodes.budget import no_round_left
-from moot.nodes.debate import Needs, close_node, open_node
-from moot.nodes.debaters import (
+from moot.nodes.runtime.budget import no_round_left
+from moot.nodes.runtime.node import DebateGraph, settings_of
+from moot.nodes.runtime.opening import Needs, close_node, open_node
+from moot.nodes.runtime.state import ClaimInput, DebateState, ScoreState, StepUpdate, VerdictOutput
+from moot.nodes.speakers.debaters import (
     DebaterSettings,
     debater_graph,
     needs_of,
@@ -30,11 +31,10 @@ from moot.nodes.debaters import (
     to_debaters,
     unscored_answers,
 )
-from moot.nodes.judge import judge_node
-from moot.nodes.person import person_node, question_or, remark_first
-from moot.nodes.run import DebateGraph, settings_of
-from moot.nodes.score import answer_relevance_node, faithfulness_node, passes
-from moot.nodes.state import ClaimInput, DebateState, ScoreState, StepUpdate, VerdictOutput
+from moot.nodes.steps.compare import agree_node, agreed_answer, answers_of, average_scores_node, compare_node
+from moot.nodes.steps.judge import judge_node
+from moot.nodes.steps.person import person_node, question_or, remark_first
+from moot.nodes.steps.score import answer_relevance_node, faithfulness_node, passes
 from pydantic import Field
 
 # --- settings -------------------------------------------------------------------------------------------------------

@@ -17,15 +17,15 @@ from typing import Any, Literal
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 from langgraph.types import Send
-from moot.nodes.agree import agree_node, agreed_answer, average_scores_node, compare_node
-from moot.nodes.budget import no_round_left
-from moot.nodes.debate import close_node, open_node
-from moot.nodes.debaters import DebaterSettings, debater_graph, needs_of, to_debaters, unscored_answers
-from moot.nodes.judge import judge_node
-from moot.nodes.person import person_node, question_or, remark_first
-from moot.nodes.run import DebateGraph, settings_of
-from moot.nodes.score import consistency_node, similarity_node
-from moot.nodes.state import ClaimInput, DebateState, ScoreState, StepUpdate, VerdictOutput
+from moot.nodes.runtime.budget import no_round_left
+from moot.nodes.runtime.node import DebateGraph, settings_of
+from moot.nodes.runtime.opening import close_node, open_node
+from moot.nodes.runtime.state import ClaimInput, DebateState, ScoreState, StepUpdate, VerdictOutput
+from moot.nodes.speakers.debaters import DebaterSettings, debater_graph, needs_of, to_debaters, unscored_answers
+from moot.nodes.steps.compare import agree_node, agreed_answer, average_scores_node, compare_node
+from moot.nodes.steps.judge import judge_node
+from moot.nodes.steps.person import person_node, question_or, remark_first
+from moot.nodes.steps.score import consistency_node, similarity_node
 from pydantic import Field
 
 

@@ -4,139 +4,18 @@ Functions take a LangChain chat model (or a `Speaker`); node factories read and 
 docstrings name, and take their settings from the run's context or from ``.having(Settings(...))``.
 """
 
-from moot.nodes.admissibility import admissibility, ruling
-from moot.nodes.agents import (
-    Agents,
-    AgentsSettings,
-    RoundsSettings,
-    agent_node,
-    agents_needs,
-    everyone,
-    gather_node,
-    groups_of,
-    last_round,
-    neighbours,
-    nobody,
-    rounds,
-    same_group,
-    so_many,
-    to_agents,
-)
-from moot.nodes.agree import (
-    Comparison,
-    agree_node,
-    agreed_answer,
-    answers_of,
-    average_scores,
-    average_scores_node,
-    compare_node,
-    group_answers,
-    same_meaning,
-)
-from moot.nodes.answers import read_answer, same_answer
-from moot.nodes.budget import BudgetSettings, no_round_left, rounds_or_budget
-from moot.nodes.confidence import PanelVerdict, Verdict, base_confidence, final_confidence, panel_verdict
-from moot.nodes.courtroom import (
-    TrialSettings,
-    close_round_node,
-    to_argument,
-    to_debates,
-    to_experts,
-    to_reflection,
-    trial_needs,
-)
-from moot.nodes.critique import close_or_go_on, court_node, critique, critique_node, reflect, reflect_node
-from moot.nodes.debate import Needs, close_node, open_node
-from moot.nodes.debaters import (
-    Debater,
-    DebaterSettings,
-    debater_graph,
-    needs_of,
-    rests_on_evidence,
-    to_debaters,
-    unscored_answers,
-)
-from moot.nodes.debating_graph import History, Round, first_history, next_round
-from moot.nodes.demonstrations import demonstrations
-from moot.nodes.discovery import (
-    admit_node,
-    discovery_query_node,
-    gap_node,
-    query_for,
-    refine_node,
-    refine_query,
-    state_gap,
-    still_searching,
-    to_discovery,
-)
-from moot.nodes.fake import FakeChatModel
-from moot.nodes.given import GivenText, check_given
-from moot.nodes.hearing import (
-    argue,
-    argue_node,
-    give_testimony,
-    request_expert,
-    request_expert_node,
-    rule_on_expert,
-    rule_on_expert_node,
-    testify_node,
-)
-from moot.nodes.judge import judge, judge_node
-from moot.nodes.model_sizes import Size, size_of
-from moot.nodes.models import ChatModel, ModelChoice, open_chat_model
-from moot.nodes.moderate import moderate, moderate_node
-from moot.nodes.negotiation import (
-    challenge,
-    challenge_node,
-    disclose_node,
-    mine_premises,
-    premises_node,
-    rule_node,
-    stance_queries,
-    stance_queries_node,
-    weigh_evidence,
-    weigh_exhibit_node,
-)
-from moot.nodes.novelty import RetrievalEnd, novelty, redundant_share, retrieval_end
-from moot.nodes.panel import (
-    analyse_consistency,
-    analyse_node,
-    compile_record_node,
-    decide_node,
-    fits,
-    judge_record,
-    judge_record_node,
-    to_judges,
-    verdict_labels,
-)
-from moot.nodes.person import person_node, question_or, remark_first
-from moot.nodes.prices import Price, cost_of, read_prices
-from moot.nodes.query import formulate_query, query_node
-from moot.nodes.quotes import check_citations, find_quote
-from moot.nodes.replies import AgreeReply, AnswerReply, FinalReply, ModeratorReply, QueryReply, ReviewReply, ScoreReply
-from moot.nodes.respond import respond, respond_node
-from moot.nodes.retrieve import find_keywords, retrieve, retrieve_node, summarise_evidence
-from moot.nodes.review import review, review_node, reviews_of, score_answer, to_reviewers
-from moot.nodes.run import DebateGraph, Node, Run, graph_node, settings_of
-from moot.nodes.score import (
-    AnswerRelevance,
-    Faithfulness,
-    answer_relevance,
-    answer_relevance_node,
-    answer_relevance_score,
-    consistency_node,
-    faithfulness,
-    faithfulness_node,
-    faithfulness_score,
-    passes,
-    similarity_node,
-)
-from moot.nodes.select import Selection, select_evidence, select_node, valid_numbers
-from moot.nodes.settings import EvidenceSettings, PoolSettings, Settings, SourcesSettings
-from moot.nodes.single import SingleAgentSettings, SingleReaderSettings, single_needs, to_agent
-from moot.nodes.speaker import Ledger, Speaker
-from moot.nodes.speakers import Agent, hand_over, needs_for, new_turn
-from moot.nodes.state import (
+from moot.nodes.cortex.debating_graph import History, Round, first_history, next_round
+from moot.nodes.cortex.weigh import WeighingSettings, weigh_node
+from moot.nodes.models.chat_models import ChatModel, ModelChoice, open_chat_model
+from moot.nodes.models.fake import FakeChatModel
+from moot.nodes.models.prices import Price, cost_of, read_prices
+from moot.nodes.models.sizes import Size, size_of
+from moot.nodes.models.speaker import Ledger, Speaker
+from moot.nodes.runtime.budget import BudgetSettings, no_round_left, rounds_or_budget
+from moot.nodes.runtime.node import DebateGraph, Node, Run, graph_node, settings_of
+from moot.nodes.runtime.opening import Needs, close_node, open_node
+from moot.nodes.runtime.settings import EvidenceSettings, PoolSettings, Settings, SourcesSettings
+from moot.nodes.runtime.state import (
     Call,
     Citation,
     ClaimInput,
@@ -157,8 +36,69 @@ from moot.nodes.state import (
     Warned,
     merge_turns,
 )
-from moot.nodes.stopping import reflection_score, why_stop
-from moot.nodes.summarise import (
+from moot.nodes.runtime.tracing import guard_traces
+from moot.nodes.speakers.agents import (
+    Agents,
+    AgentsSettings,
+    RoundsSettings,
+    agent_node,
+    agents_needs,
+    everyone,
+    gather_node,
+    groups_of,
+    last_round,
+    neighbours,
+    nobody,
+    rounds,
+    same_group,
+    so_many,
+    to_agents,
+)
+from moot.nodes.speakers.debaters import (
+    Debater,
+    DebaterSettings,
+    debater_graph,
+    needs_of,
+    rests_on_evidence,
+    to_debaters,
+    unscored_answers,
+)
+from moot.nodes.speakers.hand_over import Agent, hand_over, needs_for, new_turn
+from moot.nodes.speakers.pool import PoolDebateSettings, pool_needs, round_is_over, talk, to_pool
+from moot.nodes.speakers.single import SingleAgentSettings, SingleReaderSettings, single_needs, to_agent
+from moot.nodes.steps.compare import (
+    Comparison,
+    agree_node,
+    agreed_answer,
+    answers_of,
+    average_scores,
+    average_scores_node,
+    compare_node,
+    group_answers,
+    same_meaning,
+)
+from moot.nodes.steps.judge import judge, judge_node
+from moot.nodes.steps.moderate import moderate, moderate_node
+from moot.nodes.steps.person import person_node, question_or, remark_first
+from moot.nodes.steps.query import formulate_query, query_node
+from moot.nodes.steps.respond import respond, respond_node
+from moot.nodes.steps.retrieve import find_keywords, retrieve, retrieve_node, summarise_evidence
+from moot.nodes.steps.review import review, review_node, reviews_of, score_answer, to_reviewers
+from moot.nodes.steps.score import (
+    AnswerRelevance,
+    Faithfulness,
+    answer_relevance,
+    answer_relevance_node,
+    answer_relevance_score,
+    consistency_node,
+    faithfulness,
+    faithfulness_node,
+    faithfulness_score,
+    passes,
+    similarity_node,
+)
+from moot.nodes.steps.select import Selection, select_evidence, select_node, valid_numbers
+from moot.nodes.steps.summarise import (
     agreed_in,
     agreement_node,
     all_agree,
@@ -169,11 +109,81 @@ from moot.nodes.summarise import (
     summary_node,
     to_summariser,
 )
-from moot.nodes.talk import PoolDebateSettings, pool_needs, round_is_over, talk, to_pool
-from moot.nodes.task import make_task
-from moot.nodes.tracing import guard_traces
-from moot.nodes.trial_phases import discovery_graph, expert_graph, negotiation_graph, panel_graph
-from moot.nodes.trial_replies import (
+from moot.nodes.steps.vote import conclude_node, confidence_weight, consensus_or_rounds, majority, vote_node
+from moot.nodes.texts.answers import read_answer, same_answer
+from moot.nodes.texts.demonstrations import demonstrations
+from moot.nodes.texts.given import GivenText, check_given
+from moot.nodes.texts.quotes import check_citations, find_quote
+from moot.nodes.texts.replies import (
+    AgreeReply,
+    AnswerReply,
+    FinalReply,
+    ModeratorReply,
+    QueryReply,
+    ReviewReply,
+    ScoreReply,
+)
+from moot.nodes.texts.task import make_task
+from moot.nodes.texts.verdict import verdict_citations
+from moot.nodes.trial.admissibility import admissibility, ruling
+from moot.nodes.trial.confidence import PanelVerdict, Verdict, base_confidence, final_confidence, panel_verdict
+from moot.nodes.trial.courtroom import (
+    TrialSettings,
+    close_round_node,
+    to_argument,
+    to_debates,
+    to_experts,
+    to_reflection,
+    trial_needs,
+)
+from moot.nodes.trial.critique import close_or_go_on, court_node, critique, critique_node, reflect, reflect_node
+from moot.nodes.trial.discovery import (
+    admit_node,
+    discovery_query_node,
+    gap_node,
+    query_for,
+    refine_node,
+    refine_query,
+    state_gap,
+    still_searching,
+    to_discovery,
+)
+from moot.nodes.trial.hearing import (
+    argue,
+    argue_node,
+    give_testimony,
+    request_expert,
+    request_expert_node,
+    rule_on_expert,
+    rule_on_expert_node,
+    testify_node,
+)
+from moot.nodes.trial.negotiation import (
+    challenge,
+    challenge_node,
+    disclose_node,
+    mine_premises,
+    premises_node,
+    rule_node,
+    stance_queries,
+    stance_queries_node,
+    weigh_evidence,
+    weigh_exhibit_node,
+)
+from moot.nodes.trial.novelty import RetrievalEnd, novelty, redundant_share, retrieval_end
+from moot.nodes.trial.panel import (
+    analyse_consistency,
+    analyse_node,
+    compile_record_node,
+    decide_node,
+    fits,
+    judge_record,
+    judge_record_node,
+    to_judges,
+    verdict_labels,
+)
+from moot.nodes.trial.phases import discovery_graph, expert_graph, negotiation_graph, panel_graph
+from moot.nodes.trial.replies import (
     AdmissibilityReply,
     ArgumentReply,
     ChallengesReply,
@@ -189,9 +199,7 @@ from moot.nodes.trial_replies import (
     StanceQueriesReply,
     TestimonyReply,
 )
-from moot.nodes.verdict import verdict_citations
-from moot.nodes.vote import conclude_node, confidence_weight, consensus_or_rounds, majority, vote_node
-from moot.nodes.weigh import WeighingSettings, weigh_node
+from moot.nodes.trial.stopping import reflection_score, why_stop
 
 __all__ = [
     "AdmissibilityReply",

@@ -1,8 +1,8 @@
 """Sources of evidence behind one protocol, text encoders, and corpora on disk."""
 
+from moot.core.errors import MootError, ReplyError, UserError, WorldError
 from moot.retrievers.corpus import DEMO_CORPORA, index_passages, known_corpora
 from moot.retrievers.encoders import DEFAULT_ENCODER, Encoder, open_encoder, vectors_of
-from moot.retrievers.errors import MootError, ReplyError, UserError, WorldError
 from moot.retrievers.evidence import Evidence, Retrieval, Retriever, make_evidence, merge_evidence
 from moot.retrievers.files import Passage, read_passages
 from moot.retrievers.gather import Finding, search_all

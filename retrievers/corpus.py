@@ -12,11 +12,11 @@ from importlib import resources
 from itertools import chain
 from typing import Any
 
+from moot.core.errors import UserError, WorldError
+from moot.core.lazy import imported
 from moot.retrievers.encoders import DEFAULT_ENCODER, Encoder, Vector, open_encoder
-from moot.retrievers.errors import UserError, WorldError
 from moot.retrievers.evidence import clean, encoded_text
 from moot.retrievers.files import Passage, parse_passage
-from moot.retrievers.lazy import imported
 from moot.retrievers.stores import FolderStore, Manifest, ServerStore, corpora_folder, open_store
 
 DEMO_CORPORA = {"demo-encyclopaedia": "encyclopaedia.jsonl", "demo-news": "news.jsonl"}

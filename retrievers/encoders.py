@@ -17,7 +17,7 @@ from pathlib import Path
 from queue import Empty, PriorityQueue
 from typing import Any, Protocol
 
-from moot.retrievers.endpoint import (
+from moot.core.endpoint import (
     DEFAULT_LIMITS,
     Limits,
     explain,
@@ -27,9 +27,9 @@ from moot.retrievers.endpoint import (
     made_in_thread,
     with_retries,
 )
-from moot.retrievers.errors import UserError, WorldError
+from moot.core.errors import UserError, WorldError
+from moot.core.lazy import imported
 from moot.retrievers.evidence import Evidence, encoded_text
-from moot.retrievers.lazy import imported
 
 logger = logging.getLogger(__name__)
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from moot.retrievers.errors import UserError
+from moot.core.errors import UserError
+from moot.core.lazy import imported
 from moot.retrievers.evidence import clean
-from moot.retrievers.lazy import imported
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 LONGEST_PARAGRAPH = 1200

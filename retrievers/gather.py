@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from moot.retrievers.errors import MootError, UserError
+from moot.core.errors import MootError, UserError
 from moot.retrievers.evidence import Evidence, Retriever
 from moot.retrievers.normalise import Rules, normalise
 from moot.retrievers.search import ONLINE

@@ -16,10 +16,11 @@ from datetime import date
 from operator import attrgetter
 from typing import Any
 
-from moot.retrievers.endpoint import DEFAULT_LIMITS, Limits
-from moot.retrievers.errors import UserError, WorldError, redact
+from moot.core.endpoint import DEFAULT_LIMITS, Limits
+from moot.core.errors import UserError, WorldError
+from moot.core.lazy import imported
+from moot.core.redaction import redact
 from moot.retrievers.evidence import Evidence, clean, make_evidence, merge_evidence
-from moot.retrievers.lazy import imported
 
 SEARCHES = ("asimilarity_search_with_relevance_scores", "asimilarity_search_with_score")
 """Searches of a vector store, the better known first; many stores have not implemented the first."""

@@ -7,6 +7,9 @@ import os
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from moot.core.endpoint import DEFAULT_LIMITS, Limits, made_in_thread, made_once, once_per_loop
+from moot.core.errors import UserError
+from moot.core.lazy import imported
 from moot.retrievers.corpus import (
     Corpus,
     all_passages,
@@ -17,11 +20,8 @@ from moot.retrievers.corpus import (
     open_corpus,
 )
 from moot.retrievers.encoders import CrossScorer, Encoder, Vector, open_cross_encoder, open_encoder, unit
-from moot.retrievers.endpoint import DEFAULT_LIMITS, Limits, made_in_thread, made_once, once_per_loop
-from moot.retrievers.errors import UserError
 from moot.retrievers.evidence import Evidence, clean, encoded_text, make_evidence
 from moot.retrievers.files import Passage
-from moot.retrievers.lazy import imported
 
 T = TypeVar("T")
 

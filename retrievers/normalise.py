@@ -16,8 +16,8 @@ from functools import lru_cache
 from itertools import chain, zip_longest
 from urllib.parse import urlsplit
 
+from moot.core.lazy import imported
 from moot.retrievers.evidence import Evidence, Origin, evidence_id
-from moot.retrievers.lazy import imported
 
 TOKEN = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]|\w{1,4}|[^\w\s]")
 """About what models count as a token: up to four letters or digits, a sign, or a Chinese, Japanese or Korean one."""

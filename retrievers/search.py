@@ -19,10 +19,10 @@ and ``hybrid``, news and notices for the others.
 
 from __future__ import annotations
 
+from moot.core.endpoint import DEFAULT_LIMITS, Limits
+from moot.core.errors import UserError
 from moot.retrievers.arxiv import ArxivRetriever
 from moot.retrievers.encoders import DEFAULT_ENCODER
-from moot.retrievers.endpoint import DEFAULT_LIMITS, Limits
-from moot.retrievers.errors import UserError
 from moot.retrievers.evidence import Retriever
 from moot.retrievers.langchain_source import open_langchain
 from moot.retrievers.local import open_bm25, open_chroma, open_hybrid

@@ -18,9 +18,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from moot.retrievers.endpoint import Endpoint, check_address, make_client
-from moot.retrievers.errors import MootError, UserError, WorldError
-from moot.retrievers.lazy import imported
+from moot.core.endpoint import Endpoint, check_address, make_client
+from moot.core.errors import MootError, UserError, WorldError
+from moot.core.lazy import imported
 from pydantic import TypeAdapter
 
 TIMEOUT = 60.0

@@ -8,9 +8,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from moot.core.errors import UserError, WorldError
+from moot.core.lazy import imported
 from moot.retrievers.encoders import check_hub, loading
-from moot.retrievers.errors import UserError, WorldError
-from moot.retrievers.lazy import imported
 
 
 class Summariser:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from moot.retrievers.endpoint import made_in_thread
-from moot.retrievers.lazy import imported
+from moot.core.endpoint import made_in_thread
+from moot.core.lazy import imported
 from moot.retrievers.web import Found, Source, WebRetriever, answered, open_client
 from pydantic import BaseModel, FiniteFloat
 

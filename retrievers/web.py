@@ -13,7 +13,7 @@ from importlib.metadata import version
 from typing import Any, Literal, TypeVar
 from xml.etree import ElementTree
 
-from moot.retrievers.endpoint import (
+from moot.core.endpoint import (
     DEFAULT_LIMITS,
     Limits,
     check_address,
@@ -23,9 +23,10 @@ from moot.retrievers.endpoint import (
     retry_after_seconds,
     with_retries,
 )
-from moot.retrievers.errors import MootError, UserError, WorldError, redact
+from moot.core.errors import MootError, UserError, WorldError
+from moot.core.lazy import imported
+from moot.core.redaction import redact
 from moot.retrievers.evidence import Evidence, clean, make_evidence
-from moot.retrievers.lazy import imported
 from pydantic import ValidationError
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from moot.retrievers.endpoint import close_clients
+from moot.core.endpoint import close_clients
 
 if TYPE_CHECKING:
     from tests.serving import Server

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("cli", "embedded", "evals", "graphs", "nodes", "prompts", "retrievers", "web")
+FOLDERS = ("cli", "core", "embedded", "evals", "graphs", "nodes", "prompts", "retrievers", "web")
 
 IMPORT_ALL = """
 import importlib, sys
@@ -19,7 +19,7 @@ for name in {modules!r}:
     importlib.import_module(name)
 from moot.prompts import load
 from moot.retrievers.corpus import DEMO_CORPORA, demo_passages
-from moot.nodes.prices import read_prices
+from moot.nodes.models.prices import read_prices
 assert load("tool_mad/judge") and read_prices() and all(demo_passages(name) for name in DEMO_CORPORA)
 from moot.web.pages import STATIC
 from moot.web.report import _templates

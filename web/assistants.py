@@ -9,8 +9,8 @@ import httpx
 from langgraph_sdk import get_sync_client
 from langgraph_sdk.client import SyncLangGraphClient
 from langgraph_sdk.errors import LangGraphError
+from moot.core.errors import WorldError
 from moot.graphs.presets import PRESETS, Preset
-from moot.retrievers.errors import WorldError
 
 OURS = UUID("6f0c2b1e-2a63-4d0e-9d0b-7c1f5b7a4e19")
 """The name space of our assistants' ids, so that the same command finds them again."""

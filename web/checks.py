@@ -12,9 +12,9 @@ from typing import Any
 
 from langgraph_sdk import get_client
 from langgraph_sdk.errors import APIError
+from moot.core.errors import UserError
 from moot.graphs import DESCRIPTIONS, load_graph
-from moot.nodes.settings import checked_settings
-from moot.retrievers.errors import UserError
+from moot.nodes.runtime.settings import checked_settings
 from moot.web.guard import is_own
 from starlette.requests import Request
 from starlette.responses import JSONResponse

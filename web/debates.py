@@ -12,11 +12,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from moot.core.errors import UserError
 from moot.graphs import load_graph
-from moot.nodes.quotes import find_quote
-from moot.nodes.settings import checked_settings
-from moot.nodes.state import VerdictOutput
-from moot.retrievers.errors import UserError
+from moot.nodes.runtime.settings import checked_settings
+from moot.nodes.runtime.state import VerdictOutput
+from moot.nodes.texts.quotes import find_quote
 from moot.retrievers.stores import corpora_folder
 from pydantic import TypeAdapter, ValidationError
 

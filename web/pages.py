@@ -12,17 +12,17 @@ from uuid import UUID
 
 from langgraph_sdk import get_client
 from langgraph_sdk.errors import APIError, NotFoundError
+from moot.core.errors import MootError, UserError
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.graphs.presets import PRESETS
-from moot.nodes.debate import closing
-from moot.nodes.given import LONGEST_GIVEN
-from moot.nodes.person_replies import check_person_reply
-from moot.nodes.prices import read_prices
-from moot.nodes.state import StepUpdate, VerdictOutput, folded
-from moot.nodes.task import TASKS
-from moot.nodes.verdict import verdict_citations
+from moot.nodes.models.prices import read_prices
+from moot.nodes.runtime.opening import closing
+from moot.nodes.runtime.state import StepUpdate, VerdictOutput, folded
+from moot.nodes.steps.person_replies import check_person_reply
+from moot.nodes.texts.given import LONGEST_GIVEN
+from moot.nodes.texts.task import TASKS
+from moot.nodes.texts.verdict import verdict_citations
 from moot.retrievers.corpus import known_corpora
-from moot.retrievers.errors import MootError, UserError
 from moot.retrievers.search import ABOUT
 from moot.web import debates
 from moot.web.report import fitting, marks_of, recorded, report

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from moot.cli.show import DECIDING, Transcript
 from moot.cli.verify import TRANSCRIPTS
-from moot.nodes.state import PERSON, Turn
+from moot.nodes.runtime.state import PERSON, Turn
 from moot.retrievers.evidence import GIVEN, clean, given_in
 from moot.web.debates import Document, settings_of, unfit
 from rich.console import Console

@@ -16,9 +16,9 @@ import webbrowser
 from pathlib import Path
 from typing import Any
 
+from moot.core.errors import UserError
+from moot.core.lazy import imported
 from moot.graphs import DESCRIPTIONS
-from moot.retrievers.errors import UserError
-from moot.retrievers.lazy import imported
 from moot.web.guard import is_known, listed
 
 STUDIO = "https://smith.langchain.com"
@@ -96,7 +96,7 @@ def check_free(host: str, port: int) -> None:
 
 def prepare(host: str, *, studio: bool) -> None:
     """Sets up this process: who may ask the server, no calls home, and paths that hold in another folder."""
-    from moot.nodes.tracing import send_in_time  # not at the top: what is refused before is refused at once
+    from moot.nodes.runtime.tracing import send_in_time  # not at the top: what is refused before is refused at once
 
     send_in_time()  # LangGraph's server has clients of its own
     hosts = {*listed("MOOT_ALLOWED_HOSTS"), *({host} if host not in ANYWHERE else ())}

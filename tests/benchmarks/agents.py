@@ -17,10 +17,10 @@ import statistics
 import time
 from typing import Any
 
-from moot.evals.debate_measures import context_tokens
+from moot.evals.stats.debate_measures import context_tokens
 from moot.graphs import load_graph
-from moot.nodes.models import open_chat_model
-from moot.nodes.score import average
+from moot.nodes.models.chat_models import open_chat_model
+from moot.nodes.steps.score import average
 
 from tests.benchmarks.endpoint import scripted
 

@@ -69,7 +69,7 @@ def timed(samples: int) -> Iterator[Memory]:
 
 
 async def directly(samples: int, at_once: int) -> None:
-    from moot.evals.solver import document_of
+    from moot.evals.runs.solver import document_of
     from moot.graphs import load_graph
 
     system = load_graph("tool_mad")
@@ -88,8 +88,8 @@ async def directly(samples: int, at_once: int) -> None:
 
 
 def by_inspect(samples: int, at_once: int) -> None:
-    from moot.evals.plan import make_plan
-    from moot.evals.runs import Limits, run_plan
+    from moot.evals.runs.plan import make_plan
+    from moot.evals.runs.run import Limits, run_plan
 
     with tempfile.TemporaryDirectory() as folder:
 

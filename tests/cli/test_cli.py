@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from moot.cli.main import result_schema
 from moot.cli.options import parse_settings, read_given
+from moot.core.errors import UserError
 from moot.graphs.tool_mad import ToolMadSettings
-from moot.retrievers.errors import UserError
 from pydantic import BaseModel, TypeAdapter
 
 from tests.conftest import MODELS, StartStub, says, supports
@@ -56,7 +56,7 @@ def test_json_is_the_document_and_nothing_else(start_stub: StartStub, tmp_path: 
     document = json.loads(done.stdout)
     assert document == json.loads(out.read_text())
     assert (done.returncode, document["status"], document["answer"]) == (0, "done", "SUPPORTS")
-    from moot.nodes.state import VerdictOutput
+    from moot.nodes.runtime.state import VerdictOutput
 
     TypeAdapter(VerdictOutput).validate_python(document, strict=True)
     assert set(result_schema()["properties"]) == set(document)

@@ -17,8 +17,8 @@ from moot.graphs.cortex_debate import CortexSettings
 from moot.graphs.madke import MadkeSettings
 from moot.graphs.react import ReactSettings
 from moot.graphs.reconcile import ReconcileSettings
-from moot.nodes.debate import blank_document
-from moot.nodes.settings import Settings
+from moot.nodes.runtime.opening import blank_document
+from moot.nodes.runtime.settings import Settings
 from rich.console import Console
 
 from tests.conftest import StartStub, says, supports

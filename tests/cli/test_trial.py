@@ -21,11 +21,11 @@ from moot.cli.tables import settings_table
 from moot.cli.trial import TrialTranscript
 from moot.cli.verdict import show_end
 from moot.cli.verify import debate, run_debate
+from moot.core.errors import UserError
 from moot.graphs import load_graph
 from moot.graphs.proclaim import ProclaimSettings
-from moot.nodes.debate import blank_document
-from moot.nodes.task import make_task
-from moot.retrievers.errors import UserError
+from moot.nodes.runtime.opening import blank_document
+from moot.nodes.texts.task import make_task
 from moot.retrievers.evidence import evidence_id
 from rich.console import Console
 

@@ -19,10 +19,10 @@ from inspect_ai.log import (
     write_eval_log,
 )
 from inspect_ai.scorer import Score
-from moot.nodes.debate import blank_document, usage
-from moot.nodes.settings import Settings
-from moot.nodes.state import Call
-from moot.nodes.task import make_task
+from moot.nodes.runtime.opening import blank_document, usage
+from moot.nodes.runtime.settings import Settings
+from moot.nodes.runtime.state import Call
+from moot.nodes.texts.task import make_task
 
 LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
 
@@ -33,7 +33,7 @@ def debate(answer: str | None, *rounds: Sequence[str | None], task: str = "fever
     Args:
         answer: the verdict; None where it abstained.
         rounds: what each speaker answered, round by round.
-        task: a key of `moot.nodes.task.TASKS`.
+        task: a key of `moot.nodes.texts.task.TASKS`.
         more: other fields.
     """
     turns = [

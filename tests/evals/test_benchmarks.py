@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.evals import records_files, records_hub
-from moot.evals.benchmarks import BENCHMARKS, Item, Reading, read_benchmark
-from moot.evals.records import Broken, Record, page_title
-from moot.evals.records_answers import boxed, without_csv_quotes
-from moot.nodes.answers import read_answer
-from moot.nodes.task import TASKS, make_task
-from moot.retrievers.errors import UserError
+from moot.core.errors import UserError
+from moot.evals.benchmarks import records_files, records_hub
+from moot.evals.benchmarks.catalogue import BENCHMARKS, Item, Reading, read_benchmark
+from moot.evals.benchmarks.records import Broken, Record, page_title
+from moot.evals.benchmarks.records_answers import boxed, without_csv_quotes
+from moot.nodes.texts.answers import read_answer
+from moot.nodes.texts.task import TASKS, make_task
 
 from tests.conftest import SHARED
 

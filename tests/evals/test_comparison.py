@@ -11,21 +11,21 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.evals.comparison import Study, System, check_against, pairs_of, studies_of
-from moot.evals.derived import label_prior
-from moot.evals.estimates import mean_over_runs
-from moot.evals.item_scores import item_score
-from moot.evals.logs import Run, read_runs
-from moot.evals.measures import package
-from moot.evals.power import power
-from moot.evals.report_confidence import calibration_table, reliability_table
-from moot.evals.report_debates import consistency_table, evidence_table, rounds_table, stops_table, trials_table
-from moot.evals.report_runs import errors_table, notes_of
-from moot.evals.report_scores import costs_table, front, seeds_table, strata_table, systems_table
-from moot.evals.report_tables import Nested, Table
-from moot.evals.report_tests import differences_table, policies_table
-from moot.evals.significance import RESAMPLES, SEED, Interval
-from moot.retrievers.errors import UserError
+from moot.core.errors import UserError
+from moot.evals.report.comparison import Study, System, check_against, pairs_of, studies_of
+from moot.evals.report.confidence import calibration_table, reliability_table
+from moot.evals.report.debates import consistency_table, evidence_table, rounds_table, stops_table, trials_table
+from moot.evals.report.runs import errors_table, notes_of
+from moot.evals.report.scores import costs_table, front, seeds_table, strata_table, systems_table
+from moot.evals.report.tables import Nested, Table
+from moot.evals.report.tests import differences_table, policies_table
+from moot.evals.runs.logs import Run, read_runs
+from moot.evals.stats.derived import label_prior
+from moot.evals.stats.estimates import mean_over_runs
+from moot.evals.stats.item_scores import item_score
+from moot.evals.stats.measures import package
+from moot.evals.stats.power import power
+from moot.evals.stats.significance import RESAMPLES, SEED, Interval
 
 from tests.evals.made_logs import Documents, call, debate, failed, write_log
 

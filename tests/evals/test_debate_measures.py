@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from moot.evals.debate_measures import (
+from moot.evals.stats.debate_measures import (
     average_debates,
     co2,
     collisions,
@@ -17,7 +17,7 @@ from moot.evals.debate_measures import (
     kept_edges,
     viewpoint_collisions,
 )
-from moot.nodes.task import make_task
+from moot.nodes.texts.task import make_task
 
 ANSWERS: list[dict[str, str | None]] = [
     {"a": "A", "b": "B", "c": "B"},

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 from inspect_ai.log import MetadataEdit, ProvenanceData, edit_eval_log, read_eval_log, write_eval_log
-from moot.evals.debate_measures import co2, cons
-from moot.evals.logs import Run, read_runs
-from moot.evals.metrics import citation_precision
-from moot.evals.observations import kept_of, round_answers
-from moot.evals.panel_measures import (
+from moot.core.errors import UserError
+from moot.evals.runs.logs import Run, read_runs
+from moot.evals.stats.debate_measures import co2, cons
+from moot.evals.stats.metrics import citation_precision
+from moot.evals.stats.observations import kept_of, round_answers
+from moot.evals.stats.panel_measures import (
     cohen_kappas,
     concession_rates,
     disagreement,
@@ -23,8 +24,7 @@ from moot.evals.panel_measures import (
     role_play_consistency,
 )
 from moot.graphs import load_graph
-from moot.nodes.prices import cost_of
-from moot.retrievers.errors import UserError
+from moot.nodes.models.prices import cost_of
 
 from tests.conftest import StartStub
 from tests.evals.made_logs import call, debate, failed, write_log

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moot.evals.measures import package
-from moot.evals.metrics import (
+from moot.evals.stats.measures import package
+from moot.evals.stats.metrics import (
     YES_NO,
     accuracy,
     balanced_accuracy,
@@ -29,11 +29,11 @@ from moot.evals.metrics import (
     token_f1,
     under_policies,
 )
-from moot.evals.outcomes import ABSTAINED, Score, majority_of_runs, mean_score, oracle_of_runs, outcome_of
+from moot.evals.stats.outcomes import ABSTAINED, Score, majority_of_runs, mean_score, oracle_of_runs, outcome_of
 from moot.graphs.standard_prompting import graph
-from moot.nodes.answers import same_answer
-from moot.nodes.single import SingleAgentSettings
-from moot.nodes.task import make_task
+from moot.nodes.speakers.single import SingleAgentSettings
+from moot.nodes.texts.answers import same_answer
+from moot.nodes.texts.task import make_task
 
 from tests.conftest import SHARED
 

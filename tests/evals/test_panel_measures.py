@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moot.evals import measures
-from moot.evals.panel_measures import (
+from moot.evals.stats import measures
+from moot.evals.stats.panel_measures import (
     changes,
     cohen_kappa,
     cohen_kappas,

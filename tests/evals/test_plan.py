@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.evals.plan import Cell, cells_of, make_plan, read_plan
-from moot.retrievers.errors import UserError
+from moot.core.errors import UserError
+from moot.evals.runs.plan import Cell, cells_of, make_plan, read_plan
 
 TASK = {"name": "fever", "data": "fever.jsonl"}
 

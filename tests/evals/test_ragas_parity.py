@@ -22,19 +22,19 @@ from typing import Any
 import openai
 import pytest
 from langgraph.runtime import Runtime
-from moot.evals.ragas_adapter import ragas_answer_relevance, ragas_faithfulness
+from moot.evals.report.ragas_adapter import ragas_answer_relevance, ragas_faithfulness
 from moot.graphs.tool_mad import ToolMadSettings
-from moot.nodes.models import open_chat_model
-from moot.nodes.run import Node
-from moot.nodes.score import (
+from moot.nodes.models.chat_models import open_chat_model
+from moot.nodes.models.speaker import Speaker
+from moot.nodes.runtime.node import Node
+from moot.nodes.steps.score import (
     answer_relevance,
     answer_relevance_node,
     faithfulness,
     faithfulness_node,
     faithfulness_score,
 )
-from moot.nodes.speaker import Speaker
-from moot.nodes.task import make_task
+from moot.nodes.texts.task import make_task
 from moot.retrievers import Evidence, ReplyError, UserError, make_evidence, open_encoder
 
 from tests.conftest import StartStub

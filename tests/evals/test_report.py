@@ -15,11 +15,11 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from moot.evals import drawing
-from moot.evals.report import Report, as_document, compare, write_report
-from moot.evals.report_tables import Cell, Column, Nested, Table, as_csv, as_markdown, escaped, shown
-from moot.evals.significance import Interval
-from moot.retrievers.errors import UserError
+from moot.core.errors import UserError
+from moot.evals.report import drawing
+from moot.evals.report.tables import Cell, Column, Nested, Table, as_csv, as_markdown, escaped, shown
+from moot.evals.report.write import Report, as_document, compare, write_report
+from moot.evals.stats.significance import Interval
 from PIL import Image
 
 from tests.evals.made_logs import debate, failed, write_log

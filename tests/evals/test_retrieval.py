@@ -11,10 +11,8 @@ from typing import Any
 
 import pytest
 from moot.cli.evaluate import figure, short
-from moot.evals import measures
-from moot.evals.measures import differences, score_rankings
-from moot.evals.qrels import SCOPES, Row, Scope, read_rows
-from moot.evals.retrieval import (
+from moot.evals.benchmarks.qrels import SCOPES, Row, Scope, read_rows
+from moot.evals.benchmarks.retrieval import (
     SOURCES,
     Estimate,
     Measured,
@@ -26,6 +24,8 @@ from moot.evals.retrieval import (
     measure,
     rivals,
 )
+from moot.evals.stats import measures
+from moot.evals.stats.measures import differences, score_rankings
 from moot.retrievers import UserError, known_corpora
 
 from tests.conftest import SHARED, StartStub

@@ -18,15 +18,15 @@ from typing import Any
 import pytest
 from inspect_ai.log import EvalLog, EvalSample, read_eval_log, recoverable_eval_logs
 from moot.cli.main import app
-from moot.evals.benchmarks import BENCHMARKS
-from moot.evals.experiment import experiment_of
-from moot.evals.logs import read_runs
-from moot.evals.plan import make_plan
-from moot.evals.reference import References, facts_of, headers
-from moot.evals.runs import Limits, alone_in, run_plan
-from moot.evals.solver import document_in
+from moot.core.errors import UserError
+from moot.evals.benchmarks.catalogue import BENCHMARKS
+from moot.evals.runs.experiment import experiment_of
+from moot.evals.runs.logs import read_runs
+from moot.evals.runs.plan import make_plan
+from moot.evals.runs.reference import References, facts_of, headers
+from moot.evals.runs.run import Limits, alone_in, run_plan
+from moot.evals.runs.solver import document_in
 from moot.retrievers import index_passages
-from moot.retrievers.errors import UserError
 from moot.retrievers.files import Passage
 from typer.testing import CliRunner
 

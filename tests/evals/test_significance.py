@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moot.evals import measures
-from moot.evals.comparison import System
-from moot.evals.estimates import difference
-from moot.evals.measures import package
-from moot.evals.observations import Observation
-from moot.evals.power import discordance, items_needed, minimum_detectable_effect, power, separation
-from moot.evals.significance import (
+from moot.evals.report.comparison import System
+from moot.evals.stats import measures
+from moot.evals.stats.estimates import difference
+from moot.evals.stats.measures import package
+from moot.evals.stats.observations import Observation
+from moot.evals.stats.power import discordance, items_needed, minimum_detectable_effect, power, separation
+from moot.evals.stats.significance import (
     Interval,
     PairedTest,
     bootstrap,

@@ -12,12 +12,12 @@ from inspect_ai import Task, eval
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.scorer import match
-from moot.evals import scorers
-from moot.evals.benchmarks import BENCHMARKS
-from moot.evals.gold import gold_and_found
-from moot.evals.solver import debate, document_in
-from moot.evals.tasks import benchmark_task
-from moot.retrievers.errors import UserError
+from moot.core.errors import UserError
+from moot.evals.benchmarks.catalogue import BENCHMARKS
+from moot.evals.benchmarks.gold import gold_and_found
+from moot.evals.runs import scorers
+from moot.evals.runs.solver import debate, document_in
+from moot.evals.runs.tasks import benchmark_task
 
 from tests.conftest import StartStub
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from moot.graphs import load_graph
-from moot.nodes.run import Run
-from moot.nodes.speaker import Ledger
+from moot.nodes.models.speaker import Ledger
+from moot.nodes.runtime.node import Run
 
 from tests.conftest import StartStub, free_port
 

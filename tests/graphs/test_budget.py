@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
+from moot.core.errors import UserError
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.graphs.society_of_minds import SocietySettings, builder
-from moot.nodes.budget import is_spent, share
-from moot.nodes.prices import Price, cost_of
-from moot.nodes.settings import checked_settings
-from moot.nodes.speaker import tokens_of
-from moot.retrievers.errors import UserError
+from moot.nodes.models.prices import Price, cost_of
+from moot.nodes.models.speaker import tokens_of
+from moot.nodes.runtime.budget import is_spent, share
+from moot.nodes.runtime.settings import checked_settings
 
 from tests.conftest import StartStub, StubEndpoint
 from tests.graphs.scripted_agents import CLAIM, Rule, answers, debate, outline, rule

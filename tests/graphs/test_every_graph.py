@@ -11,8 +11,8 @@ import jsonschema
 import pytest
 from moot.cli.main import result_schema
 from moot.graphs import DESCRIPTIONS, load_graph
-from moot.nodes.answers import read_answer
-from moot.nodes.state import StopReason
+from moot.nodes.runtime.state import StopReason
+from moot.nodes.texts.answers import read_answer
 
 from tests.conftest import StartStub, free_port
 

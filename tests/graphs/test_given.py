@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
+from moot.core.errors import UserError
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.graphs.standard_prompting import builder
-from moot.nodes.given import LONGEST_GIVEN, MOST_GIVEN, check_given
-from moot.retrievers.errors import UserError
+from moot.nodes.texts.given import LONGEST_GIVEN, MOST_GIVEN, check_given
 from moot.retrievers.evidence import evidence_id
 
 from tests.conftest import StartStub, free_port

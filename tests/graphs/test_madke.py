@@ -6,11 +6,11 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from moot.evals.debate_measures import consistent
+from moot.evals.stats.debate_measures import consistent
 from moot.graphs.madke import MadkeSettings, graph
-from moot.nodes.run import Run
-from moot.nodes.speaker import Ledger
-from moot.nodes.speakers import declared
+from moot.nodes.models.speaker import Ledger
+from moot.nodes.runtime.node import Run
+from moot.nodes.speakers.hand_over import declared
 
 from tests.conftest import StartStub, StubEndpoint, free_port
 

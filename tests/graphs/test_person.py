@@ -8,9 +8,9 @@ from typing import Any, get_args
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
+from moot.core.errors import UserError
 from moot.graphs import DESCRIPTIONS, load_graph
-from moot.nodes.person_replies import check_person_reply
-from moot.retrievers.errors import UserError
+from moot.nodes.steps.person_replies import check_person_reply
 from moot.retrievers.evidence import evidence_id
 
 from tests.conftest import StartStub, StubEndpoint

@@ -10,7 +10,7 @@ from aiohttp import web
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.graphs.presets import PRESETS, load_preset
 from moot.graphs.tool_mad import graph
-from moot.nodes.task import TASKS
+from moot.nodes.texts.task import TASKS
 from moot.retrievers import Passage, UserError, index_passages
 
 from tests.conftest import StartStub

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from moot.core.endpoint import close_clients
 from moot.graphs.proclaim import ProclaimSettings, graph
 from moot.retrievers import open_retriever
-from moot.retrievers.endpoint import close_clients
 
 from tests.conftest import StartStub, StubEndpoint
 from tests.graphs.scripted_agents import CLAIM, Rule, rule, voted

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from moot.graphs.proclaim import ProclaimSettings, graph
-from moot.nodes.record import record_of
+from moot.nodes.trial.record import record_of
 from moot.retrievers import open_encoder
 from pydantic import ValidationError
 

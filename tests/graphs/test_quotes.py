@@ -10,8 +10,8 @@ from moot.cli.show import Transcript
 from moot.graphs.tool_mad import ToolMadSettings, graph
 from moot.graphs.tool_mad_consistency import ConsistencySettings
 from moot.graphs.tool_mad_consistency import graph as consistency_graph
-from moot.nodes.quotes import text_hash
-from moot.nodes.verdict import verdict_citations
+from moot.nodes.texts.quotes import text_hash
+from moot.nodes.texts.verdict import verdict_citations
 from moot.retrievers import Evidence, open_retriever
 from rich.console import Console
 

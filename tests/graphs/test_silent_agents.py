@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from moot.graphs.society_of_minds import SocietySettings
-from moot.nodes.run import Run
-from moot.nodes.speaker import Ledger
-from moot.nodes.speakers import declared
+from moot.nodes.models.speaker import Ledger
+from moot.nodes.runtime.node import Run
+from moot.nodes.speakers.hand_over import declared
 
 from tests.conftest import StartStub
 from tests.graphs.scripted_agents import (

@@ -19,8 +19,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from langsmith import utils
 from moot.graphs import load_graph
-from moot.nodes import tracing
-from moot.nodes.tracing import finish, scores_of, with_costs
+from moot.nodes.runtime import tracing
+from moot.nodes.runtime.tracing import finish, scores_of, with_costs
 
 from tests.collector import PROJECT, Collector, collecting
 from tests.conftest import MODELS, StartStub, says, supports

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 
 import pytest
+from moot.core.endpoint import Limits
 from moot.retrievers import open_retriever
-from moot.retrievers.endpoint import Limits
 from moot.retrievers.search import ONLINE, WEB
 
 from tests.conftest import LIVE

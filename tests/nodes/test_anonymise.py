@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.nodes.anonymise import HIDDEN, anonymised
+from moot.core.redaction import HIDDEN, anonymised
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),

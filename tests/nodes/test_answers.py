@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from moot.nodes.answers import normal_expression, normal_text, read_answer, read_number, same_answer, show_number
-from moot.nodes.state import Task
-from moot.nodes.task import TASKS, make_task
+from moot.nodes.runtime.state import Task
+from moot.nodes.texts.answers import normal_expression, normal_text, read_answer, read_number, same_answer, show_number
+from moot.nodes.texts.task import TASKS, make_task
 
 OPTIONS = ["Aspirin", "A loop diuretic", "Vitamin B", "Not enough information", "B"]
 

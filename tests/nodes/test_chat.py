@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage, convert_to_messages
 from langgraph.checkpoint.memory import InMemorySaver
+from moot.core.errors import UserError
 from moot.graphs.standard_prompting import builder
-from moot.nodes.chat import merge_messages, plain, question_of, read_messages
-from moot.retrievers.errors import UserError
+from moot.nodes.texts.chat import merge_messages, plain, question_of, read_messages
 
 HISTORY = [
     HumanMessage("Hello."),

@@ -6,11 +6,11 @@ import re
 from typing import Any
 
 import pytest
-from moot.nodes.answers import read_answer
-from moot.nodes.demonstrations import demonstrations
-from moot.nodes.state import Task
-from moot.nodes.task import TASKS, make_task
-from moot.retrievers.errors import UserError
+from moot.core.errors import UserError
+from moot.nodes.runtime.state import Task
+from moot.nodes.texts.answers import read_answer
+from moot.nodes.texts.demonstrations import demonstrations
+from moot.nodes.texts.task import TASKS, make_task
 
 OPTIONS = ["iron", "gold", "tin", "lead"]
 CHOICES = [name for name, known in TASKS.items() if known.kind == "choice"]

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
+from moot.core.errors import UserError
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.graphs.society_of_minds import builder as society_of_minds
-from moot.nodes.edited import with_prompts
-from moot.nodes.settings import Settings, checked_settings
+from moot.nodes.runtime.prompt_settings import with_prompts
+from moot.nodes.runtime.settings import Settings, checked_settings
 from moot.prompts import check_edited, edited, load, shipped
-from moot.retrievers.errors import UserError
 
 from tests.conftest import StartStub
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.nodes.agree import agreed_answer, answers_of, average_scores, group_answers
-from moot.nodes.score import answer_relevance_score, average, faithfulness_score, passes
-from moot.nodes.state import Turn, Vote
-from moot.nodes.task import make_task
+from moot.nodes.runtime.state import Turn, Vote
+from moot.nodes.steps.compare import agreed_answer, answers_of, average_scores, group_answers
+from moot.nodes.steps.score import answer_relevance_score, average, faithfulness_score, passes
+from moot.nodes.texts.task import make_task
 
 THRESHOLDS = {"faithfulness": 0.7, "answer_relevance": 0.8}
 

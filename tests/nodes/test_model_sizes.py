@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.nodes.model_sizes import Size, by_name, entries, entry_of, folded, size_of
-from moot.nodes.models import EMBEDDED
-from moot.nodes.trust import credibilities
+from moot.nodes.cortex.trust import credibilities
+from moot.nodes.models.chat_models import EMBEDDED
+from moot.nodes.models.sizes import Size, by_name, entries, entry_of, folded, size_of
 
 FIELDS = {"family", "names", "parameters", "tokens", "source"}
-LINES = (Path(__file__).parents[2] / "nodes" / "model_sizes.jsonl").read_text(encoding="utf-8").splitlines()
+LINES = (Path(__file__).parents[2] / "nodes" / "models" / "model_sizes.jsonl").read_text(encoding="utf-8").splitlines()
 
 
 @pytest.mark.parametrize("line", LINES)

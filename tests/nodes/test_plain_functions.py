@@ -12,24 +12,24 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.messages import BaseMessage
 from langgraph.graph import END, START, StateGraph
+from moot.core.errors import ReplyError, UserError
 from moot.graphs import standard_prompting
 from moot.nodes import SingleAgentSettings, compile_record_node, graph_node
-from moot.nodes.fake import FakeChatModel
-from moot.nodes.judge import judge
-from moot.nodes.query import formulate_query, query_node
-from moot.nodes.replies import QueryReply, reply_schema
-from moot.nodes.respond import respond
-from moot.nodes.score import (
+from moot.nodes.models.fake import FakeChatModel
+from moot.nodes.runtime.settings import Settings
+from moot.nodes.runtime.state import Turn, merge_turns
+from moot.nodes.steps.judge import judge
+from moot.nodes.steps.query import formulate_query, query_node
+from moot.nodes.steps.respond import respond
+from moot.nodes.steps.score import (
     answer_relevance,
     answer_relevance_score,
     faithfulness,
     faithfulness_node,
 )
-from moot.nodes.settings import Settings
-from moot.nodes.state import Turn, merge_turns
-from moot.nodes.task import make_task
+from moot.nodes.texts.replies import QueryReply, reply_schema
+from moot.nodes.texts.task import make_task
 from moot.retrievers import Evidence, make_evidence
-from moot.retrievers.errors import ReplyError, UserError
 from pydantic import Field
 from typing_extensions import TypedDict
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.nodes.prices import cost_of, price_of, read_prices
-from moot.retrievers.errors import UserError
+from moot.core.errors import UserError
+from moot.nodes.models.prices import cost_of, price_of, read_prices
 
-TABLE = (Path(__file__).parents[2] / "nodes" / "prices.jsonl").read_text(encoding="utf-8").splitlines()
+TABLE = (Path(__file__).parents[2] / "nodes" / "models" / "prices.jsonl").read_text(encoding="utf-8").splitlines()
 MINI, FULL, FAKE = "openai:gpt-4o-mini", "openai:gpt-4o", "fake:1"
 
 

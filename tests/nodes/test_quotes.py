@@ -10,9 +10,9 @@ from collections.abc import Callable
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from moot.nodes.quotes import _folded, check_citations, count_citations, find_quote, fold, without_quote
-from moot.nodes.replies import Quote
-from moot.nodes.state import Turn
+from moot.nodes.runtime.state import Turn
+from moot.nodes.texts.quotes import _folded, check_citations, count_citations, find_quote, fold, without_quote
+from moot.nodes.texts.replies import Quote
 from moot.retrievers import Evidence
 from moot.retrievers.evidence import make_evidence
 

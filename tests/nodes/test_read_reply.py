@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
-from moot.nodes.replies import (
+from moot.nodes.models.speaker import find_objects, read_reply
+from moot.nodes.texts.replies import (
     QueryReply,
     Reply,
     StatementsReply,
@@ -18,8 +19,7 @@ from moot.nodes.replies import (
     questions_reply,
     verdicts_reply,
 )
-from moot.nodes.speaker import find_objects, read_reply
-from moot.nodes.task import make_task
+from moot.nodes.texts.task import make_task
 
 ANSWER = answer_reply(make_task())
 VALID: dict[str, Any] = {

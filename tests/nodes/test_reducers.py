@@ -6,8 +6,8 @@ from typing import Any, cast
 
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.nodes.state import PHASES, Reading, Turn, deepest, first_error, joined, merge_readings, merge_turns
-from moot.retrievers.errors import ErrorRecord
+from moot.core.errors import ErrorRecord
+from moot.nodes.runtime.state import PHASES, Reading, Turn, deepest, first_error, joined, merge_readings, merge_turns
 from moot.retrievers.evidence import merge_evidence
 
 KEYS = ("round", "phase", "agent", "step")

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage
-from moot.nodes.answers import fold, read_answer, read_number, spellings
-from moot.nodes.replies import answer_reply
-from moot.nodes.speaker import read_reply
-from moot.nodes.state import Task
-from moot.nodes.task import make_task
+from moot.nodes.models.speaker import read_reply
+from moot.nodes.runtime.state import Task
+from moot.nodes.texts.answers import fold, read_answer, read_number, spellings
+from moot.nodes.texts.replies import answer_reply
+from moot.nodes.texts.task import make_task
 
 TASKS = {
     "fever": make_task("fever"),

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage
-from moot.nodes.replies import reply_schema, select_reply
-from moot.nodes.select import Selection, select_evidence, valid_numbers
-from moot.nodes.speaker import read_reply
-from moot.nodes.task import make_task
+from moot.core.errors import ReplyError
+from moot.nodes.models.speaker import read_reply
+from moot.nodes.steps.select import Selection, select_evidence, valid_numbers
+from moot.nodes.texts.replies import reply_schema, select_reply
+from moot.nodes.texts.task import make_task
 from moot.retrievers import Evidence
-from moot.retrievers.errors import ReplyError
 
 CLAIM = "The bridge is closed."
 FRAGMENTS = [*"[]{}<>-,.:\"' ", "0", "2", "14", "[3]", "no item helps", "not found", "item", '{"selected": ']

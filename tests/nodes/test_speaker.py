@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage, SystemMessage
-from moot.nodes.models import StructuredOutput, open_chat_model
-from moot.nodes.replies import AnswerReply, QueryReply, Reply, answer_reply, reply_schema
-from moot.nodes.speaker import Ledger, Speaker
-from moot.nodes.task import make_task
-from moot.retrievers.endpoint import Limits, close_clients
-from moot.retrievers.errors import MootError, ReplyError, UserError, WorldError
+from moot.core.endpoint import Limits, close_clients
+from moot.core.errors import MootError, ReplyError, UserError, WorldError
+from moot.nodes.models.chat_models import StructuredOutput, open_chat_model
+from moot.nodes.models.speaker import Ledger, Speaker
+from moot.nodes.texts.replies import AnswerReply, QueryReply, Reply, answer_reply, reply_schema
+from moot.nodes.texts.task import make_task
 
 from tests.conftest import StartStub, free_port
 
@@ -308,10 +308,10 @@ def test_one_event_loop_after_another(start_stub: StartStub) -> None:
 
 FORGETFUL = """
 import asyncio
-from moot.retrievers.endpoint import Limits
-from moot.nodes.models import StructuredOutput, open_chat_model
-from moot.nodes.replies import QueryReply
-from moot.nodes.speaker import Speaker
+from moot.core.endpoint import Limits
+from moot.nodes.models.chat_models import StructuredOutput, open_chat_model
+from moot.nodes.texts.replies import QueryReply
+from moot.nodes.models.speaker import Speaker
 
 async def once():
     speaker = Speaker("rag", await open_chat_model("openai:stub-a"), limits=Limits(attempts=1))

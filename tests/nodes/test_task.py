@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from moot.nodes.answers import read_label
-from moot.nodes.task import LONGEST_CLAIM, check_claim, describe, make_task, wording
-from moot.retrievers.errors import UserError
+from moot.core.errors import UserError
+from moot.nodes.texts.answers import read_label
+from moot.nodes.texts.task import LONGEST_CLAIM, check_claim, describe, make_task, wording
 
 FEVER = ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]
 

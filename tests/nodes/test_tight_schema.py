@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
-from moot.nodes.models import ChatModel, open_chat_model
-from moot.nodes.replies import (
+from moot.nodes.models.chat_models import ChatModel, open_chat_model
+from moot.nodes.models.speaker import Speaker
+from moot.nodes.texts.replies import (
     QueryReply,
     Reply,
     ReviewReply,
@@ -21,8 +22,7 @@ from moot.nodes.replies import (
     tight_schema,
     verdicts_reply,
 )
-from moot.nodes.speaker import Speaker
-from moot.nodes.task import make_task
+from moot.nodes.texts.task import make_task
 
 from tests.conftest import StartStub
 

@@ -9,12 +9,12 @@ from typing import Any, cast, get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.nodes.admissibility import admissibility, ranked, ruling
-from moot.nodes.courtroom import course_of
-from moot.nodes.novelty import novelties, novelty, redundant_share, relevance_gain, retrieval_end
-from moot.nodes.record import exhibits, fitting
-from moot.nodes.state import Turn
-from moot.nodes.stopping import is_exhausted, is_plateau, reflection_score, reflection_total, why_stop
+from moot.nodes.runtime.state import Turn
+from moot.nodes.trial.admissibility import admissibility, ranked, ruling
+from moot.nodes.trial.courtroom import course_of
+from moot.nodes.trial.novelty import novelties, novelty, redundant_share, relevance_gain, retrieval_end
+from moot.nodes.trial.record import exhibits, fitting
+from moot.nodes.trial.stopping import is_exhausted, is_plateau, reflection_score, reflection_total, why_stop
 from moot.retrievers import Evidence, make_evidence, merge_evidence
 from moot.retrievers.evidence import Standing
 

@@ -10,7 +10,10 @@ from typing import Any, cast
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from moot.nodes.confidence import (
+from moot.core.errors import UserError
+from moot.nodes.runtime.state import DebateState, Task, Turn
+from moot.nodes.texts.task import FALSE, OPEN, TASKS, TRUE, make_task
+from moot.nodes.trial.confidence import (
     QUALITIES,
     VERDICTS,
     PanelVerdict,
@@ -24,10 +27,8 @@ from moot.nodes.confidence import (
     reflection_adjustment,
     role_switch_adjustment,
 )
-from moot.nodes.panel import answer_for, confidence_of, panel_report, verdict_labels
-from moot.nodes.state import DebateState, Task, Turn
-from moot.nodes.task import FALSE, OPEN, TASKS, TRUE, make_task
-from moot.nodes.trial_replies import (
+from moot.nodes.trial.panel import answer_for, confidence_of, panel_report, verdict_labels
+from moot.nodes.trial.replies import (
     AdmissibilityReply,
     ConsistencyReply,
     CritiqueReply,
@@ -35,7 +36,6 @@ from moot.nodes.trial_replies import (
     PremisesReply,
     ReflectionReply,
 )
-from moot.retrievers.errors import UserError
 from pydantic import ValidationError
 
 SUP, NOT, INC = VERDICTS

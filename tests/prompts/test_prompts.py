@@ -14,34 +14,34 @@ from typing import Any, TypeVar, cast
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moot.nodes.agree import same_meaning
-from moot.nodes.critique import close_or_go_on, critique, reflect
-from moot.nodes.demonstrations import demonstrations
-from moot.nodes.discovery import query_for, refine_query, state_gap
-from moot.nodes.fake import FakeChatModel, draw
-from moot.nodes.hearing import argue, give_testimony, request_expert, rule_on_expert
-from moot.nodes.judge import judge
-from moot.nodes.models import ChatModel
-from moot.nodes.moderate import moderate
-from moot.nodes.negotiation import challenge, mine_premises, stance_queries, weigh_evidence
-from moot.nodes.panel import analyse_consistency, judge_record
-from moot.nodes.query import formulate_query
-from moot.nodes.replies import Reply, StatementsReply, reply_schema
-from moot.nodes.respond import respond
-from moot.nodes.retrieve import find_keywords, summarise_evidence
-from moot.nodes.review import review, score_answer
-from moot.nodes.score import answer_relevance, faithfulness
-from moot.nodes.select import select_evidence
-from moot.nodes.show import show_claim, show_given, show_groups, show_heard
-from moot.nodes.speaker import Speaker
-from moot.nodes.state import Citation, Turn
-from moot.nodes.summarise import all_agree, sum_up, sum_up_round
-from moot.nodes.task import make_task, wording
-from moot.nodes.tool_agent import show_steps
-from moot.nodes.trial import statements
+from moot.core.endpoint import Endpoint
+from moot.nodes.models.chat_models import ChatModel
+from moot.nodes.models.fake import FakeChatModel, draw
+from moot.nodes.models.speaker import Speaker
+from moot.nodes.react.tool_agent import show_steps
+from moot.nodes.runtime.state import Citation, Turn
+from moot.nodes.steps.compare import same_meaning
+from moot.nodes.steps.judge import judge
+from moot.nodes.steps.moderate import moderate
+from moot.nodes.steps.query import formulate_query
+from moot.nodes.steps.respond import respond
+from moot.nodes.steps.retrieve import find_keywords, summarise_evidence
+from moot.nodes.steps.review import review, score_answer
+from moot.nodes.steps.score import answer_relevance, faithfulness
+from moot.nodes.steps.select import select_evidence
+from moot.nodes.steps.summarise import all_agree, sum_up, sum_up_round
+from moot.nodes.texts.demonstrations import demonstrations
+from moot.nodes.texts.replies import Reply, StatementsReply, reply_schema
+from moot.nodes.texts.show import show_claim, show_given, show_groups, show_heard
+from moot.nodes.texts.task import make_task, wording
+from moot.nodes.trial.counsel import statements
+from moot.nodes.trial.critique import close_or_go_on, critique, reflect
+from moot.nodes.trial.discovery import query_for, refine_query, state_gap
+from moot.nodes.trial.hearing import argue, give_testimony, request_expert, rule_on_expert
+from moot.nodes.trial.negotiation import challenge, mine_premises, stance_queries, weigh_evidence
+from moot.nodes.trial.panel import analyse_consistency, judge_record
 from moot.prompts import as_data, fill, load, placeholders
 from moot.retrievers import Evidence
-from moot.retrievers.endpoint import Endpoint
 
 R = TypeVar("R", bound=Reply)
 PLAIN = "An ordinary text."

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from moot.core.lazy import imported
 from moot.retrievers import (
     DEMO_CORPORA,
     MootError,
@@ -25,7 +26,6 @@ from moot.retrievers import (
     vectors_of,
 )
 from moot.retrievers.corpus import all_passages, corpus_state, read_manifest
-from moot.retrievers.lazy import imported
 from moot.retrievers.stores import server_api
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 

@@ -300,7 +300,7 @@ def test_paths_that_are_no_ids_are_refused(name: bytes, tmp_path: Path) -> None:
 OPEN = """
 import asyncio, contextlib
 from moot.retrievers import MootError, Passage, index_passages, open_encoder, open_retriever
-from moot.retrievers.endpoint import Limits, close_clients
+from moot.core.endpoint import Limits, close_clients
 try:
     from blockbuster import blockbuster_ctx as strict
 except ImportError:  # it comes with the LangGraph server

@@ -12,10 +12,10 @@ import pytest
 from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
+from moot.core.endpoint import LONGEST_WAIT, Limits, limiter, made_once, retry_after_seconds, with_retries
+from moot.core.redaction import redact
 from moot.retrievers import MootError, UserError, WorldError, open_encoder
 from moot.retrievers.encoders import unit
-from moot.retrievers.endpoint import LONGEST_WAIT, Limits, limiter, made_once, retry_after_seconds, with_retries
-from moot.retrievers.errors import redact
 
 from .conftest import Answer, Serve, Server
 

@@ -14,8 +14,8 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.vectorstores import InMemoryVectorStore
+from moot.core.endpoint import Limits
 from moot.retrievers import Rules, UserError, WorldError, from_documents, open_retriever, search_all
-from moot.retrievers.endpoint import Limits
 
 KEY = "key-0123456789"
 OWN = """

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from moot.core.endpoint import Limits
 from moot.retrievers import MootError, UserError, WorldError, open_retriever
-from moot.retrievers.endpoint import Limits
 
 from .conftest import Serve
 from .vendors import FOUND, KEY, OTHER_KEY, VENDORS, StartVendor, Vendor, starter

@@ -7,8 +7,8 @@ import itertools
 from typing import Any
 
 from moot.graphs import load_graph
-from moot.nodes.quotes import check_citations
-from moot.nodes.replies import Quote
+from moot.nodes.texts.quotes import check_citations
+from moot.nodes.texts.replies import Quote
 from moot.retrievers.evidence import Evidence, make_evidence
 
 Document = dict[str, Any]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.retrievers.errors import UserError
+from moot.core.errors import UserError
 from moot.web import debates
 
 from tests.web.documents import Document, a_debate, with_evidence

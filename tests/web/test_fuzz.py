@@ -11,7 +11,7 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
 from moot.graphs import DESCRIPTIONS, load_graph
-from moot.nodes.state import VerdictOutput
+from moot.nodes.runtime.state import VerdictOutput
 from moot.web.pages import ROUTES
 from pydantic import TypeAdapter
 

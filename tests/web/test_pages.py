@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from moot.graphs import DESCRIPTIONS
-from moot.nodes.state import VerdictOutput
+from moot.nodes.runtime.state import VerdictOutput
 from moot.web import debates, pages
 from starlette.applications import Starlette
 from starlette.testclient import TestClient

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 from markdown_it import MarkdownIt
-from moot.retrievers.errors import UserError
+from moot.core.errors import UserError
 from moot.web.report import escaped, marked, marks_of, recorded, report, transcript_of, web_address
 
 from tests.web.documents import PAYLOADS, SETTINGS, a_debate, full_of, with_evidence

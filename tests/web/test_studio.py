@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from moot.graphs import DESCRIPTIONS
-from moot.nodes.task import TASKS
+from moot.nodes.texts.task import TASKS
 from moot.prompts import shipped
 
 from tests.conftest import CLAIM

@@ -1,0 +1,128 @@
+"""What can go wrong, as one tree.
+
+MootError
+    UserError    the caller can mend it: a setting, a key, a model's or a corpus's name (exit code 2)
+    WorldError   the world has to: an endpoint, a network, a quota (exit code 3)
+        ReplyError   a model answered, but with nothing that can be used
+
+Every error says what happened, why, and what to do, in one text that can be shown as it stands.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from moot.core.redaction import redact
+from typing_extensions import TypedDict
+
+USER_KINDS = frozenset(
+    {
+        "authentication",
+        "bad_request",
+        "corpus_mismatch",
+        "damaged_corpus",
+        "empty_corpus",
+        "invalid_claim",
+        "invalid_corpus",
+        "invalid_environment",
+        "invalid_file",
+        "invalid_given",
+        "invalid_reply",
+        "invalid_setting",
+        "invalid_task",
+        "missing_file",
+        "missing_key",
+        "missing_package",
+        "missing_settings",
+        "missing_state",
+        "no_checkpointer",
+        "quota",
+        "too_long",
+        "unfinished_corpus",
+        "unfit_task",
+        "unknown_corpus",
+        "unknown_encoder",
+        "unknown_graph",
+        "unknown_model",
+        "unknown_preset",
+        "unknown_provider",
+        "unknown_retriever",
+    }
+)
+"""Kinds of errors that the caller can mend; a stored error tells the two sides apart by its kind."""
+
+Outcome = Literal["unparsed", "refused", "cut", "empty", "unquoted"]
+
+
+class ErrorRecord(TypedDict):
+    """An error in the result document: ``retryable`` says whether trying again can help."""
+
+    kind: str
+    where: str
+    detail: str
+    retryable: bool
+
+
+class MootError(Exception):
+    """The root of the tree.
+
+    Args:
+        detail: what happened, why, and what to do.
+        kind: a short stable name, e.g. ``missing_key``.
+        retryable: whether the same call may succeed later.
+        retry_after: seconds that the other side asked us to wait, where it did.
+    """
+
+    exit_code = 3
+
+    def __init__(self, detail: str, *, kind: str, retryable: bool = False, retry_after: float | None = None) -> None:
+        super().__init__(redact(detail))
+        self.kind = kind
+        self.retryable = retryable
+        self.retry_after = retry_after
+        self.where = ""
+        self.attempts = 1
+
+    @property
+    def detail(self) -> str:
+        """The error's text."""
+        return str(self)
+
+    def record(self, where: str) -> ErrorRecord:
+        """The error as the result document stores it."""
+        return {"kind": self.kind, "where": self.where or where, "detail": self.detail, "retryable": self.retryable}
+
+
+class UserError(MootError):
+    """Something that the caller can mend; its kind is one of `USER_KINDS`."""
+
+    exit_code = 2
+
+    def __init__(self, detail: str, *, kind: str) -> None:
+        if kind not in USER_KINDS:
+            raise ValueError(f"{kind!r} is not listed among the kinds of users' errors")
+        super().__init__(detail, kind=kind)
+
+
+class WorldError(MootError):
+    """Something outside: an endpoint, a network, a quota."""
+
+
+class ReplyError(WorldError):
+    """A model answered twice without an answer that can be used; ``kind`` is the last reply's outcome."""
+
+    def __init__(self, detail: str, outcome: Outcome) -> None:
+        super().__init__(detail, kind=outcome, retryable=True)
+
+
+def error_of(record: ErrorRecord) -> MootError:
+    """The error that a result document stores."""
+    kind, detail = record["kind"], record["detail"]
+    if kind in USER_KINDS:
+        error: MootError = UserError(detail, kind=kind)
+    elif kind in get_args(Outcome):
+        error = ReplyError(detail, kind)  # type: ignore[arg-type]
+    else:
+        error = WorldError(detail, kind=kind, retryable=record["retryable"])
+    error.where = record["where"]
+    return error

@@ -1,0 +1,121 @@
+"""Keeps keys out of what is shown, stored or sent: errors, documents, traces.
+
+What is hidden: the values of keys that the environment holds, wherever they stand; what a field holds whose name says
+that it is a secret (``api_key``, ``authorization``); and in any text what looks like a key, a value given to such a
+name, or a user in an address. LangSmith's own rules are not used: one of them takes quadratic time, which a document
+that somebody else wrote can turn into hours.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from datetime import date
+from functools import lru_cache
+from numbers import Number
+from typing import Any
+from urllib.parse import quote, quote_plus, unquote
+from uuid import UUID
+
+KEY_NAMES = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
+"""How variables that hold keys end."""
+PASSWORD = re.compile(r"://[^:/@\s]*:([^/\s]+)@")
+"""A user's password in an address."""
+
+Keys = tuple[tuple[str, str], ...]
+"""Texts that are not to be shown, each with what is shown instead."""
+
+
+def held_keys() -> Keys:
+    """The keys that the environment holds, in all forms in which addresses write them, by their names; longest first.
+
+    A user's password in an address (``OPENAI_BASE_URL``, a proxy's) is one, too.
+    """
+    named = {value.strip(): name for name, value in os.environ.items() if name.endswith(KEY_NAMES)}
+    for name, value in os.environ.items():
+        if user := PASSWORD.search(value):
+            named[unquote(user[1])] = name
+    forms = {form: n for v, n in named.items() if len(v) >= 8 for form in (v, quote(v, safe=""), quote_plus(v))}
+    return tuple((form, f"[{forms[form]}]") for form in sorted(forms, key=len, reverse=True))  # one may begin another
+
+
+def redact(text: str, keys: Keys | None = None) -> str:
+    """The text without the value of any key that the environment holds (endpoints like to echo them).
+
+    Args:
+        text: what may hold keys.
+        keys: as `held_keys` gives them, where many texts are looked through.
+    """
+    for value, shown in held_keys() if keys is None else keys:
+        text = text.replace(value, shown)
+    return text
+
+
+# --- traces -----------------------------------------------------------------------------------------------------------
+
+HIDDEN = "[hidden]"
+
+SECRET_NAME = re.compile(
+    r"(?:(?:[-_]|api)key|token|secret|passw(?:or)?d|authorization|cookie|credentials?)$", re.IGNORECASE
+)
+"""Names of fields whose texts are secrets."""
+SECRETS = (
+    re.compile(r"()\b(?:(?:sk|pk|rk|tvly|glpat|xox[abps])[-_]|lsv2_|ls__|hf_|gh[opsu]_|github_pat_)[\w-]{16,}"),
+    re.compile(r"()\b(?:AKIA[0-9A-Z]{16}|AIza[\w-]{35})"),
+    re.compile(r"(\bbearer\s{1,9})(?=\S{0,200}\d)[\w.~+/=-]{16,}", re.IGNORECASE),
+    re.compile(
+        r"((?<![a-z0-9])(?:(?:api|access|secret|private)[-_]?key|token|secret|password|passwd|authorization)[\"']?"
+        r"\s{0,9}[=:]\s{0,9}[\"']?(?:(?:basic|bearer|token)\s{1,9})?)[^\s\"'&,;]{6,}",
+        re.IGNORECASE,
+    ),
+    re.compile(r"(://)[^\s/]+(?=@)"),
+)
+"""What looks like a secret in a text, after what may stay of it. Each takes time in proportion to the text."""
+
+PLAIN = (Number, date, UUID, type(None))
+SHORTEST = 8
+"""Characters of the shortest text that is looked at."""
+
+
+def anonymised(value: Any, keys: Keys | None = None) -> Any:
+    """A copy of plain data in which nothing is a key any more; of other objects what `repr` says.
+
+    Args:
+        value: what is sent.
+        keys: as `held_keys` gives them, by default the environment's of this moment.
+    """
+    return _without(value, held_keys() if keys is None else keys, secret=False)
+
+
+def _without(value: Any, keys: Keys, *, secret: bool) -> Any:
+    if isinstance(value, str):
+        return HIDDEN if secret and value else _text(value, keys)
+    if isinstance(value, PLAIN):
+        return value
+    if isinstance(value, Mapping):
+        return {
+            _text(str(name), keys): _without(of, keys, secret=secret or _is_secret(str(name)))
+            for name, of in value.items()
+        }
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_without(of, keys, secret=secret) for of in value]
+    return _without(repr(value), keys, secret=secret)
+
+
+def _text(text: str, keys: Keys) -> str:
+    return text if len(text) < SHORTEST else _looked_through(text, keys)
+
+
+@lru_cache(maxsize=1000)
+def _is_secret(name: str) -> bool:
+    return bool(SECRET_NAME.search(name))
+
+
+@lru_cache(maxsize=1000)
+def _looked_through(text: str, keys: Keys) -> str:
+    """Kept, as the runs of one debate hold the same texts many times."""
+    text = redact(text, keys)
+    for secret in SECRETS:
+        text = secret.sub(rf"\g<1>{HIDDEN}", text)
+    return text

@@ -1,0 +1,354 @@
+"""The benchmarks of the sources: where each is published, under which licence, and how its records become items.
+
+``read_benchmark("fever", Path("paper_dev.jsonl"))`` gives the items of a file, a folder, or the Hub. Whatever is
+broken is said before anything is run; whatever is left out is counted and said.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from moot.core.errors import UserError
+from moot.evals.benchmarks import records_answers as answers
+from moot.evals.benchmarks import records_choice as choices
+from moot.evals.benchmarks import records_claims as claims
+from moot.evals.benchmarks.records import Item, Reading, Record
+from moot.evals.benchmarks.records_files import MOST_RECORDS, Expand, invalid, read_file
+from moot.evals.benchmarks.records_hub import Hub, NotThere, read_hub
+from moot.evals.benchmarks.records_items import read_items
+from moot.graphs import suggest
+
+__all__ = ["BENCHMARKS", "Benchmark", "Item", "Reading", "read_benchmark"]
+
+LABELS = ("accuracy", "macro_f1")
+SHORT = ("exact_match", "token_f1", "judged")
+"""``judged``: whether a model takes the answer for the same as a gold one."""
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A benchmark, and how its records are read."""
+
+    name: str
+    title: str
+    task: str
+    """A key of `moot.nodes.texts.task.TASKS`."""
+    licence: str
+    source: str
+    """Where its files are published."""
+    files: tuple[str, ...]
+    """What is looked for in a folder, the first that is there; a pattern finds all that it fits."""
+    read: Callable[[Record], Item]
+    metrics: tuple[str, ...]
+    hub: Hub | None = None
+    together: bool = False
+    """Whether all of ``files`` that are there are read, not only the first."""
+    columns: tuple[str, ...] = ()
+    """Of a CSV file without a header."""
+    expand: Expand | None = None
+    """Where an object of a file holds several records."""
+
+
+def read_benchmark(
+    name: str, path: Path | None = None, *, limit: int | None = None, seed: int | None = None
+) -> Reading:
+    """The items of a benchmark, with notes about records that are left out and claims that come twice.
+
+    Args:
+        name: a key of `BENCHMARKS`.
+        path: a file in the published format (.jsonl, .json, .csv, .parquet), or a folder that holds one; None for the
+            Hub, where it has the benchmark.
+        limit: how many items at most. Notes are about all of them.
+        seed: draws them at random: a larger ``limit`` then holds what a smaller one does. None: in the file's order.
+
+    Raises:
+        UserError: an unknown name, nothing to read there (with where to get it, and its licence), a file or record
+            that is broken (with its place), or none that can be measured.
+    """
+    benchmark = BENCHMARKS.get(name)
+    if benchmark is None:
+        raise UserError(f"There is no benchmark {name!r}. {suggest(name, BENCHMARKS)}", kind="invalid_setting")
+    if limit is not None and limit < 1:
+        raise UserError(f"A limit of {limit} items leaves none.", kind="invalid_setting")
+    records = _from_hub(benchmark) if path is None else _from_path(benchmark, path)
+    reading = read_items(records, benchmark.read, benchmark.task, benchmark.title)
+    if not reading.items:
+        raise invalid(str(path or benchmark.hub), "; ".join(("no record that can be measured", *reading.notes)) + ".")
+    items = list(reading.items)
+    if seed is not None:
+        random.Random(seed).shuffle(items)
+    return Reading(tuple(items[:limit]), reading.notes)
+
+
+def _from_hub(benchmark: Benchmark) -> list[Record]:
+    if benchmark.hub is None:
+        raise _missing(benchmark, "it is not read from the Hub")
+    try:
+        return read_hub(benchmark.hub)
+    except NotThere as error:
+        raise _missing(benchmark, f"{benchmark.hub}: {error}") from error
+
+
+def _from_path(benchmark: Benchmark, path: Path) -> list[Record]:
+    if path.is_file():
+        return read_file(path, path.name, columns=benchmark.columns, expand=benchmark.expand)
+    if not path.is_dir():
+        raise _missing(benchmark, f"there is no file or folder {path}")
+    found: dict[Path, None] = {}
+    for pattern in benchmark.files:
+        if benchmark.together or not found:
+            found |= dict.fromkeys(sorted(file for file in path.glob(pattern) if _is_data(file)))
+    if not found:
+        raise _missing(benchmark, f"the folder {path} holds none of its files")
+    records: list[Record] = []
+    for file in found:
+        name = file.relative_to(path).as_posix()
+        records += read_file(file, name, columns=benchmark.columns, expand=benchmark.expand)
+        if len(records) > MOST_RECORDS:
+            raise invalid(str(path), f"more than {MOST_RECORDS:,} records.")
+    return records
+
+
+def _is_data(file: Path) -> bool:
+    return file.is_file() and not file.name.endswith(".ids.json")
+
+
+def _missing(benchmark: Benchmark, problem: str) -> UserError:
+    return UserError(
+        f"{benchmark.title}: {problem}. Download it from {benchmark.source} (licence: {benchmark.licence}), and give a "
+        f"file, or a folder with {'these' if benchmark.together else 'one of these'}: {', '.join(benchmark.files)}.",
+        kind="missing_file",
+    )
+
+
+_ALL = [
+    # --- claims
+    Benchmark(
+        *("fever", "FEVER", "fever", "CC BY-SA 3.0", "https://fever.ai/dataset/fever.html"),
+        ("fever.jsonl", "paper_dev.jsonl", "shared_task_dev.jsonl"),
+        claims.fever,
+        (*LABELS, "fever_score"),
+        Hub("fever/fever", "v1.0", "labelled_dev", converted=True, gather=claims.fever_rows),
+    ),
+    Benchmark(
+        *(
+            "fever_symmetric",
+            "FEVER-Symmetric",
+            "fever",
+            "CC BY-SA 3.0",
+            "https://github.com/TalSchuster/FeverSymmetric",
+        ),
+        ("fever_symmetric.jsonl", "symmetric_v0.2/fever_symmetric_test.jsonl", "fever_symmetric_test.jsonl"),
+        claims.fever_symmetric,
+        LABELS,
+    ),
+    Benchmark(
+        *("feverous", "FEVEROUS", "feverous", "CC BY-SA 3.0", "https://fever.ai/dataset/feverous.html"),
+        ("feverous.jsonl", "feverous_dev_challenges.jsonl", "dev.json"),
+        claims.feverous,
+        (*LABELS, "fever_score"),
+        Hub("fever/feverous", "default", "validation", converted=True),
+    ),
+    Benchmark(
+        *("faviq", "FaVIQ", "faviq", "none seen with the data", "https://github.com/faviq/faviq"),
+        ("faviq.jsonl", "test.jsonl", "dev.jsonl"),
+        claims.faviq,
+        LABELS,
+    ),
+    Benchmark(
+        *("averitec", "AVeriTeC", "averitec", "CC BY-NC 4.0: not for commercial use"),
+        "https://github.com/MichSchli/AVeriTeC",
+        ("averitec.jsonl", "dev.json", "data/dev.json"),
+        claims.averitec,
+        LABELS,
+    ),
+    Benchmark(
+        *("hover", "HoVer", "hover", "MIT; text of Wikipedia CC BY-SA 4.0", "https://github.com/hover-nlp/hover"),
+        ("hover.jsonl", "hover_dev_release_v1.1.json", "data/hover/hover_dev_release_v1.1.json"),
+        claims.hover,
+        LABELS,
+        Hub("hover-nlp/hover", "default", "validation", converted=True),
+    ),
+    Benchmark(
+        *("scifact", "SciFact", "scifact", "claims CC BY 4.0, abstracts ODC-By 1.0"),
+        "https://github.com/allenai/scifact",
+        ("scifact.jsonl", "claims_dev.jsonl", "data/claims_dev.jsonl"),
+        claims.scifact,
+        LABELS,
+        Hub("allenai/scifact", "claims", "validation", converted=True, gather=claims.scifact_rows),
+    ),
+    *(
+        Benchmark(
+            *(f"check_covid{end}", f"Check-COVID{about}", f"check_covid{end}"),
+            "MIT; abstracts of CORD-19 under their publishers' terms",
+            "https://github.com/posuer/Check-COVID",
+            ("check_covid.jsonl", "covidCheck_test_*.json", "test/covidCheck_test_*.json", "covidCheck_test.json"),
+            claims.two_labels(claims.check_covid, "check_covid_binary") if end else claims.check_covid,
+            (*LABELS, "balanced_accuracy"),
+        )
+        for end, about in {"": "", "_binary": " (two labels)"}.items()
+    ),
+    *(
+        Benchmark(
+            *(f"healthver{end}", f"HealthVer{about}", f"healthver{end}", "none stated"),
+            "https://github.com/sarrouti/HealthVer",
+            ("healthver.csv", "healthver_test.csv", "data/healthver_test.csv"),
+            claims.two_labels(claims.healthver, "healthver_binary") if end else claims.healthver,
+            (*LABELS, "balanced_accuracy"),
+        )
+        for end, about in {"": "", "_binary": " (two labels)"}.items()
+    ),
+    Benchmark(
+        *("pubmedqa", "PubMedQA", "pubmedqa", "MIT; abstracts under their publishers' terms"),
+        "https://github.com/pubmedqa/pubmedqa",
+        ("pubmedqa.json", "test_set.json", "ori_pqal.json", "data/ori_pqal.json"),
+        claims.pubmedqa,
+        LABELS,
+        Hub("qiaojin/PubMedQA", "pqa_labeled", "train"),
+    ),
+    # --- multiple choice
+    Benchmark(
+        *("medqa_4opt", "MedQA (4 options)", "medqa", "MIT", "https://github.com/jind11/MedQA"),
+        ("medqa_4opt.jsonl", "phrases_no_exclude_test.jsonl", "questions/US/4_options/phrases_no_exclude_test.jsonl"),
+        choices.medqa(4),
+        ("accuracy",),
+        Hub("GBaker/MedQA-USMLE-4-options", "default", "test"),
+    ),
+    Benchmark(
+        *("medqa_5opt", "MedQA (5 options)", "medqa", "MIT", "https://github.com/jind11/MedQA"),
+        ("medqa_5opt.jsonl", "questions/US/test.jsonl", "test.jsonl"),
+        choices.medqa(5),
+        ("accuracy",),
+        Hub("bigbio/med_qa", "med_qa_en_source", "test", converted=True),
+    ),
+    Benchmark(
+        *("medmcqa", "MedMCQA", "medmcqa", "MIT", "https://github.com/medmcqa/medmcqa"),
+        ("medmcqa.jsonl", "dev.json", "data/dev.json"),
+        choices.medmcqa,
+        ("accuracy",),
+        Hub("openlifescienceai/medmcqa", "default", "validation"),
+    ),
+    Benchmark(
+        *("mmlu", "MMLU", "mmlu", "MIT", "https://github.com/hendrycks/test"),
+        ("mmlu.csv", "*_test.csv", "test/*_test.csv", "data/test/*_test.csv"),
+        choices.mmlu,
+        ("accuracy",),
+        Hub("cais/mmlu", "all", "test"),
+        columns=choices.MMLU_COLUMNS,
+    ),
+    Benchmark(
+        *("mmlu_med", "MMLU-Med", "mmlu", "MIT", "https://github.com/hendrycks/test"),
+        ("mmlu_med.csv", *(f"{folder}{name}_test.csv" for folder in ("", "test/") for name in choices.MEDICAL)),
+        choices.mmlu_med,
+        ("accuracy",),
+        Hub("cais/mmlu", "all", "test"),
+        together=True,
+        columns=choices.MMLU_COLUMNS,
+    ),
+    Benchmark(
+        *("mmlu_pro", "MMLU-Pro", "mmlu_pro", "MIT", "https://huggingface.co/datasets/TIGER-Lab/MMLU-Pro"),
+        ("mmlu_pro.jsonl", "test-*.parquet", "data/test-*.parquet"),
+        choices.mmlu_pro,
+        ("accuracy",),
+        Hub("TIGER-Lab/MMLU-Pro", "default", "test"),
+    ),
+    Benchmark(
+        *("gpqa", "GPQA (Diamond)", "gpqa"),
+        "CC BY 4.0; its authors ask that no example be shown in plain text online",
+        "https://github.com/idavidrein/gpqa",
+        ("gpqa_diamond.csv", "dataset/gpqa_diamond.csv", "gpqa.csv"),
+        choices.gpqa,
+        ("accuracy",),
+        Hub("Idavidrein/gpqa", "gpqa_diamond", "train"),
+    ),
+    Benchmark(
+        *("arc_challenge", "ARC-Challenge", "arc_challenge", "CC BY-SA 4.0", "https://allenai.org/data/arc"),
+        ("arc_challenge.jsonl", "ARC-Challenge-Test.jsonl", "ARC-Challenge/ARC-Challenge-Test.jsonl"),
+        choices.arc,
+        ("accuracy",),
+        Hub("allenai/ai2_arc", "ARC-Challenge", "test"),
+    ),
+    # --- short answers
+    Benchmark(
+        *("triviaqa", "TriviaQA", "triviaqa", "Apache-2.0", "https://nlp.cs.washington.edu/triviaqa"),
+        ("triviaqa.jsonl", "unfiltered-web-dev.json", "wikipedia-dev.json", "qa/wikipedia-dev.json"),
+        answers.triviaqa,
+        SHORT,
+        Hub("mandarjoshi/trivia_qa", "unfiltered.nocontext", "validation"),
+    ),
+    Benchmark(
+        *("nq_open", "NQ-open", "nq_open", "CC BY-SA 3.0"),
+        "https://github.com/google-research-datasets/natural-questions",
+        ("nq_open.jsonl", "NQ-open.dev.jsonl", "nq_open/NQ-open.dev.jsonl"),
+        answers.nq_open,
+        SHORT,
+        Hub("google-research-datasets/nq_open", "nq_open", "validation"),
+    ),
+    Benchmark(
+        *("hotpotqa", "HotpotQA", "hotpotqa", "CC BY-SA 4.0", "https://hotpotqa.github.io"),
+        ("hotpotqa.jsonl", "hotpot_dev_fullwiki_v1.json", "hotpot_dev_v1_simplified.json"),
+        answers.hotpotqa,
+        SHORT,
+        Hub("hotpotqa/hotpot_qa", "fullwiki", "validation"),
+    ),
+    Benchmark(
+        *("hotpotqa_distractor", "HotpotQA (distractor setting)", "hotpotqa", "CC BY-SA 4.0"),
+        "https://hotpotqa.github.io",
+        ("hotpotqa_distractor.jsonl", "hotpot_dev_distractor_v1.json"),
+        answers.hotpotqa_distractor,
+        SHORT,
+        Hub("hotpotqa/hotpot_qa", "distractor", "validation"),
+    ),
+    Benchmark(
+        *("2wikimultihopqa", "2WikiMultiHopQA", "2wikimultihopqa", "Apache-2.0; text of Wikipedia CC BY-SA"),
+        "https://github.com/Alab-NII/2wikimultihop",
+        ("2wikimultihopqa.jsonl", "dev.json", "data/dev.json"),
+        answers.with_paragraphs,
+        SHORT,
+        Hub("framolfese/2WikiMultihopQA", "default", "validation"),
+    ),
+    Benchmark(
+        *("squad", "SQuAD 1.1", "squad", "CC BY-SA 4.0", "https://rajpurkar.github.io/SQuAD-explorer"),
+        ("squad_v1.1.json", "dev-v1.1.json"),
+        answers.squad,
+        SHORT,
+        Hub("rajpurkar/squad", "plain_text", "validation"),
+        expand=answers.squad_questions,
+    ),
+    Benchmark(
+        *("longbench", "LongBench (question answering)", "longbench"),
+        "MIT; each subset keeps its own",
+        "https://huggingface.co/datasets/zai-org/LongBench/resolve/main/data.zip",
+        tuple(f"{folder}{name}.jsonl" for folder in ("", "data/") for name in answers.LONGBENCH),
+        answers.longbench,
+        SHORT,
+        together=True,
+    ),
+    # --- numbers and expressions
+    Benchmark(
+        *("gsm8k", "GSM8K", "gsm8k", "MIT", "https://github.com/openai/grade-school-math"),
+        ("gsm8k.jsonl", "test.jsonl", "grade_school_math/data/test.jsonl"),
+        answers.gsm8k,
+        ("numeric_match",),
+        Hub("openai/gsm8k", "main", "test"),
+    ),
+    Benchmark(
+        *("gsm_ic", "GSM-IC", "gsm_ic", "none stated", "https://github.com/google-research-datasets/GSM-IC"),
+        ("gsm_ic.json", "GSM-IC_2step.json", "GSM-IC_mstep.json"),
+        answers.gsm_ic,
+        ("numeric_match",),
+        together=True,
+    ),
+    Benchmark(
+        *("math", "MATH", "math", "MIT; a takedown of its copy on the Hub was reported"),
+        "https://github.com/hendrycks/math",
+        ("math.jsonl", "test/*/*.json", "MATH/test/*/*.json", "test.jsonl"),
+        answers.math,
+        ("exact_match", "judged"),
+    ),
+]
+BENCHMARKS: dict[str, Benchmark] = {benchmark.name: benchmark for benchmark in _ALL}
+"""Every benchmark by name."""

@@ -1,0 +1,113 @@
+"""Items from records: what each must hold, and what has to be said about those that do not."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from moot.core.errors import UserError
+from moot.evals.benchmarks.records import Broken, Item, Reading, Record, Skipped
+from moot.evals.benchmarks.records_files import invalid
+from moot.nodes.texts.answers import LONGEST_ANSWER, read_answer
+from moot.nodes.texts.task import LONGEST_CLAIM, LONGEST_OPTION, check_claim, make_task
+
+SHOWN = 3
+"""Places that a note names."""
+
+
+def read_items(records: Sequence[Record], convert: Callable[[Record], Item], task: str, title: str) -> Reading:
+    """All records as items, with notes on those that are left out, and on what comes twice.
+
+    Args:
+        records: in order.
+        convert: makes an item of a record.
+        task: the name of moot's task.
+        title: what the records are of, for errors.
+
+    Raises:
+        UserError: a broken record (with its place), or two different ones with one id.
+    """
+    items: dict[str, Item] = {}
+    left_out: dict[str, list[str]] = defaultdict(list)
+    lost = 0
+    sizes = Counter(record.file for record in records)
+    for record in records:
+        try:
+            found = convert(record)
+            item = checked(found, task)
+        except Broken as error:
+            raise invalid(record.where, f"{error}. It is read as a record of {title}.") from error
+        except Skipped as reason:
+            left_out[str(reason)].append(record.where)
+            continue
+        lost += len(found.gold) - len(item.gold)
+        item = replace(item, id=record.id or item.id or _place(record, sizes), source=record.where)
+        other = items.setdefault(item.id, item)
+        if other is not item and replace(item, source=other.source) != other:
+            raise invalid(record.where, f"the id {item.id[:80]!r} is that of another record too ({other.source}).")
+        if other is not item:
+            left_out["the same record again"].append(record.where)
+    notes = [
+        f"{len(places)} of {len(records)} records left out: {reason} "
+        f"({'; '.join(places[:SHOWN])}{'; ...' if len(places) > SHOWN else ''})"
+        for reason, places in left_out.items()
+    ]
+    if lost:
+        notes.append(
+            f"{lost} accepted answers left out: repeated, or nothing that is read as an answer, such as a flag or more "
+            f"than {LONGEST_ANSWER} characters"
+        )
+    found_items = tuple(items.values())
+    return Reading(found_items, (*notes, *_twice(found_items), *_undated(found_items)))
+
+
+def _place(record: Record, sizes: Mapping[str, int]) -> str:
+    """What stands in for an id: the place in the file, and the file where there are several."""
+    if len(sizes) == 1:
+        return str(record.index)
+    return record.file if sizes[record.file] == 1 else f"{record.file}:{record.index}"
+
+
+def checked(item: Item, name: str) -> Item:
+    """An item that moot takes, with its gold answers as moot reads them.
+
+    Raises:
+        Skipped: too long for moot, or no gold answer that can be read.
+        Broken: no claim.
+    """
+    if len(item.claim) > LONGEST_CLAIM:
+        raise Skipped(f"a claim of more than {LONGEST_CLAIM:,} characters, which moot does not take")
+    if any(len(option) > LONGEST_OPTION for option in item.options):
+        raise Skipped(f"an option of more than {LONGEST_OPTION:,} characters, which moot does not take")
+    try:
+        claim = check_claim(item.claim)
+        task = make_task(name, options=item.options or None, claim=claim)
+    except UserError as error:
+        raise Broken(error.detail.rstrip(".")) from error
+    gold = tuple(dict.fromkeys(filter(None, (read_answer(task, answer) for answer in item.gold))))
+    if not gold:
+        raise Skipped(f"no gold answer that is read as one of the task {name}")
+    return replace(item, claim=claim, gold=gold)
+
+
+def _twice(items: Sequence[Item]) -> list[str]:
+    asked: dict[tuple[str, tuple[str, ...]], list[Item]] = defaultdict(list)
+    for item in items:
+        asked[item.claim, item.options].append(item)
+    several = [found for found in asked.values() if len(found) > 1]
+    repeated = sum(len(found) - len({(item.gold, item.given) for item in found}) for found in several)
+    differing = [found for found in several if len({item.gold for item in found}) > 1]
+    notes = [f"{repeated} items repeat another one's question and answer under another id"] if repeated else []
+    if differing:
+        given = all(item.given for found in differing for item in found)
+        why = "each for another text that is given with it" if given else "no system can get both right"
+        notes.append(f"{len(differing)} questions come with different answers: {why}")
+    return notes
+
+
+def _undated(items: Sequence[Item]) -> list[str]:
+    missing = sum(item.published_before is None for item in items)
+    if missing in (0, len(items)):
+        return []
+    return [f"{missing} of {len(items)} items have no day: nothing keeps later evidence from them"]

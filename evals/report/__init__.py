@@ -1,0 +1,1 @@
+"""Comparisons and the reports that show them."""

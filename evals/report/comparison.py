@@ -1,0 +1,285 @@
+"""Systems that were measured on one benchmark with one model, and who is compared with whom.
+
+Lines of a comparison are all of one kind (`System`): a debate system, a control that was measured beside it, or a
+control that is derived without any call. Each holds what its items came to, run by run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from moot.core.errors import UserError
+from moot.evals.benchmarks.catalogue import Benchmark
+from moot.evals.runs.logs import Run
+from moot.evals.stats.derived import first_round_majority, label_prior, policy_labels, went_on
+from moot.evals.stats.item_scores import COMPUTED
+from moot.evals.stats.observations import Observation, computed_scores
+from moot.graphs import suggest
+from moot.nodes.texts.task import TASKS
+
+SECOND = {"accuracy": "macro_f1", "exact_match": "token_f1"}
+"""What is compared beside a benchmark's first measure, where the benchmark has it."""
+FIRST_ROUND, PRIOR, NOTHING_SETTLED = "first-round majority", "label prior", "always"
+
+Items = Mapping[str, Observation]
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """A line of the comparison.
+
+    Attributes:
+        label: its name, of which there is one in a study.
+        items: for each run what every item came to, by the item's id.
+        runs: the logs, in the same order; none for a control that is derived.
+        control: what kind of control it is; None for a system of its own.
+        of: the label of the system whose control it is.
+    """
+
+    label: str
+    items: tuple[Items, ...]
+    runs: tuple[Run, ...] = ()
+    control: str | None = None
+    of: str | None = None
+
+    @cached_property
+    def observations(self) -> list[Observation]:
+        """Of all runs."""
+        return [seen for items in self.items for seen in items.values()]
+
+    @cached_property
+    def answered(self) -> list[Observation]:
+        """Those whose item is not missing."""
+        return [seen for seen in self.observations if seen.outcome is not None]
+
+    @property
+    def errors(self) -> int:
+        """Items that failed."""
+        return len(self.observations) - len(self.answered)
+
+    @property
+    def not_run(self) -> int:
+        """Items that no sample is of, as a run was stopped."""
+        return sum(run.planned - len(run.observations) for run in self.runs)
+
+    @cached_property
+    def gold(self) -> dict[str, tuple[str, ...]]:
+        """Each item's right answers."""
+        return {id: seen.gold for items in reversed(self.items) for id, seen in items.items()}
+
+
+@dataclass(frozen=True)
+class Study:
+    """A benchmark with a model, and the systems in the order in which they are shown: each before its controls."""
+
+    benchmark: Benchmark
+    model: str | None
+    systems: tuple[System, ...]
+    notes: tuple[str, ...] = ()
+    data: str = ""
+    """What it was measured on, where other studies have the same benchmark and model."""
+
+    @property
+    def title(self) -> str:
+        """What it is called."""
+        named = f"{self.benchmark.title}, {self.model or 'several models'}"
+        return f"{named}, {self.data}" if self.data else named
+
+    @property
+    def headline(self) -> str:
+        """The measure that systems are ranked and tested by; it is right or wrong of each item."""
+        return next(name for name in self.benchmark.metrics if name in COMPUTED)
+
+    @property
+    def second(self) -> str | None:
+        """What is compared beside it."""
+        name = SECOND.get(self.headline)
+        return name if name in self.benchmark.metrics else None
+
+    @property
+    def measured(self) -> list[System]:
+        """The systems that have logs."""
+        return [system for system in self.systems if system.runs]
+
+
+# --- studies ----------------------------------------------------------------------------------------------------------
+
+Group = list[Run]
+"""Runs that differ in nothing but their seed."""
+
+
+def studies_of(runs: Sequence[Run]) -> list[Study]:
+    """One study for each benchmark and model, in the order of their plans, and of time.
+
+    Where a system was run on several sets of items of a benchmark, or its answers judged by several models, there is a
+    study for each of these.
+    """
+    together: dict[tuple[str, str | None], list[Run]] = defaultdict(list)
+    for run in sorted(runs, key=lambda run: (run.position is None, run.position or 0, run.created)):
+        together[run.benchmark.name, run.model].append(run)
+    return [study for several in together.values() for study in _studies(several)]
+
+
+def _studies(runs: Sequence[Run]) -> list[Study]:
+    apart: dict[tuple[str, str | None], list[Run]] = defaultdict(list)
+    for run in runs:
+        apart[_data(run)].append(run)
+    roots, controls, _ = _grouped(runs)
+    if all(len(set(map(_data, group))) == 1 for group in (*roots, *(group for group, _ in controls))):
+        return [_study(runs)]
+    return [_study(several, _named(several[0])) for several in apart.values()]
+
+
+def _data(run: Run) -> tuple[str, str | None]:
+    """What a run's scores are of: its items, and who judges answers in words."""
+    return run.items, run.judge if "judged" in run.benchmark.metrics else None
+
+
+def _named(run: Run) -> str:
+    _, judge = _data(run)
+    judged = f", judged by {judge}" if judge else ""
+    place = f"of {run.data}" if run.data else "from the Hub"
+    return f"{run.planned:,} items {place} ({run.items[:8] or 'no digest'}){judged}"
+
+
+def _study(runs: Sequence[Run], data: str = "") -> Study:
+    benchmark, names = runs[0].benchmark, Counter[str]()
+    roots, controls, notes = _grouped(runs)
+    if data:
+        notes.append("A system was run on several sets of these items, or judged by several models: a study for each.")
+    systems: list[System] = []
+    for root in roots:
+        system = _system(root, names, notes)
+        own = [_system(group, names, notes, system.label) for group, of in controls if of is root]
+        systems += [system, *sorted(own, key=lambda control: control.label), *_first_round(system, benchmark)]
+    constants = _constant(systems, benchmark)
+    return Study(benchmark, runs[0].model, (*systems, *constants), tuple(dict.fromkeys(notes)), data)
+
+
+def _grouped(runs: Sequence[Run]) -> tuple[list[Group], list[tuple[Group, Group]], list[str]]:
+    """Systems of their own, controls with the system of each, and notes about controls of which that is not known."""
+    roots: dict[str, Group] = defaultdict(list)
+    for run in (run for run in runs if run.of is None):
+        roots[_alike(run)].append(run)
+    by_key = {run.key: group for group in roots.values() for run in group if run.key}
+    labelled: dict[str, list[Group]] = defaultdict(list)
+    for group in roots.values():
+        for label in {run.system for run in group}:
+            labelled[label].append(group)
+    controls: dict[tuple[str, int], tuple[Group, Group]] = {}
+    notes = []
+    for run in (run for run in runs if run.of is not None):
+        named = labelled.get(str(run.of), [])
+        of = by_key.get(run.of_key or "") or (named[0] if len(named) == 1 else None)
+        if of is not None:
+            controls.setdefault((_alike(run), id(of)), ([], of))[0].append(run)
+            continue
+        roots[_alike(run)].append(run)
+        known = f"there are {len(named)} systems of that name" if named else "there is no log of it"
+        notes.append(f"{run.system} is a control of {run.of}, but {known}: it is shown as a system of its own.")
+    return list(roots.values()), list(controls.values()), notes
+
+
+def _alike(run: Run) -> str:
+    """What the runs of a system have in common; where a log names its graph, the label may differ."""
+    settings = {key: value for key, value in run.settings.items() if key != "seed"}
+    return json.dumps([run.graph or run.system, run.control, settings], sort_keys=True, default=str)
+
+
+def _system(group: Group, names: Counter[str], notes: list[str], of: str | None = None) -> System:
+    """A system under its newest label; labels that several share are numbered.
+
+    Of logs that differ only in where the same items were read from, the newest counts, of those that succeeded if any.
+    """
+    newest: dict[Any, Run] = {}
+    for run in sorted(group, key=lambda run: (run.status == "success", run.created)):
+        which = run.seed if run.key else run.file  # where nothing tells retries from runs, all are runs
+        if other := newest.get(which):
+            notes.append(f"{other.file} ({other.system}): left out, as {run.file} is of the same settings and items.")
+        newest[which] = run
+    runs = sorted(newest.values(), key=lambda run: (run.seed is None, run.seed or 0, run.created))
+    label = max(runs, key=lambda run: run.created).system
+    names[label] += 1
+    if names[label] > 1:
+        numbered = f"{label} ({names[label]})"
+        if of is None:
+            notes.append(f"{label} was run with different settings: {numbered} is a system of its own.")
+        label = numbered
+    items = tuple({seen.id: seen for seen in run.observations} for run in runs)
+    return System(label, items, tuple(runs), runs[0].control, of)
+
+
+def _first_round(system: System, benchmark: Benchmark) -> list[System]:
+    """What a debate's first round would have said, where that is another thing than its end."""
+    if not went_on(system.observations):
+        return []
+    items = tuple(
+        {id: answering(seen, first_round_majority(seen), benchmark) for id, seen in one.items()} for one in system.items
+    )
+    return [System(f"{system.label} {FIRST_ROUND}", items, (), FIRST_ROUND, system.label)]
+
+
+def _constant(systems: Sequence[System], benchmark: Benchmark) -> list[System]:
+    """What always one label comes to: the one that is right most often, and the one for open cases if it is another."""
+    if TASKS[benchmark.task].kind not in ("labels", "choice"):
+        return []
+    first = {id: seen for system in reversed(systems) for one in system.items for id, seen in one.items()}
+    prior, (open_label, _) = label_prior([seen.gold[0] for seen in first.values()]), policy_labels(benchmark.task)
+    given = [(PRIOR, f"{PRIOR}: {prior}", prior)]
+    if open_label and open_label != prior:
+        given.append((NOTHING_SETTLED, f"{NOTHING_SETTLED} {open_label}", open_label))
+    return [
+        System(name, ({id: answering(seen, label, benchmark) for id, seen in first.items()},), (), kind)
+        for kind, name, label in given
+    ]
+
+
+def answering(seen: Observation, outcome: str | None, benchmark: Benchmark) -> Observation:
+    """An item with another outcome, and nothing else of what it came to."""
+    scores = computed_scores(benchmark, outcome, seen.gold)
+    error = "missing" if outcome is None else None
+    return Observation(seen.id, seen.gold, seen.stratum, outcome, outcome, scores, error=error)
+
+
+# --- who is compared with whom ----------------------------------------------------------------------------------------
+
+
+def common_items(first: System, second: System) -> list[str]:
+    """The items that both were measured on, with the same right answers."""
+    return [id for id, gold in first.gold.items() if second.gold.get(id) == gold]
+
+
+def pairs_of(study: Study, against: str | None) -> list[tuple[System, System]]:
+    """Which systems are compared, each with its baseline; none where the study has no such baseline.
+
+    Args:
+        study: with all systems.
+        against: a system's label, or a kind of control: each system is compared with its own of that kind, or all with
+            the one that is nobody's own. By default each system is compared with all its controls, and with the first
+            system.
+    """
+    systems = study.systems
+    named = [s for s in systems if s.label == against]
+    named = named or [s for s in systems if s.control == against and s.of is None and not s.runs]
+    if against is not None and named:
+        return [(system, named[0]) for system in systems if system is not named[0]]
+    by_label = {system.label: system for system in systems}
+    own = [(by_label[s.of], s) for s in systems if s.of is not None and against in (None, s.control)]
+    first, *others = [system for system in study.measured if system.of is None]
+    return own if against is not None else [*own, *((other, first) for other in others)]
+
+
+def check_against(studies: Sequence[Study], against: str | None) -> None:
+    """Refuses a baseline that no study has.
+
+    Raises:
+        UserError: there is none of that name.
+    """
+    known = dict.fromkeys(name for study in studies for s in study.systems for name in (s.label, s.control) if name)
+    if against is not None and against not in known:
+        raise UserError(f"There is no system or control {against!r}. {suggest(against, known)}", kind="invalid_setting")

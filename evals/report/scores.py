@@ -1,0 +1,209 @@
+"""Tables of how good systems are, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import stdev, variance
+from typing import NamedTuple
+
+from moot.evals.report.comparison import Study, System
+from moot.evals.report.tables import Cell, Column, Nested, Table, columns, table
+from moot.evals.stats.estimates import estimate, mean_of, over_items, run_means
+from moot.evals.stats.item_scores import item_score
+from moot.evals.stats.observations import Observation
+from moot.evals.stats.outcomes import ABSTAINED, Score, majority_of_runs, mean_score, oracle_of_runs
+from moot.evals.stats.significance import RESAMPLES, wilson
+from moot.nodes.steps.score import average
+from moot.nodes.texts.answers import same_answer
+from moot.nodes.texts.task import TASKS, make_task
+
+SYSTEM = Column("system", "system")
+TITLES = {
+    "accuracy": "accuracy",
+    "exact_match": "exact match",
+    "numeric_match": "numeric match",
+    "macro_f1": "macro-F1",
+    "balanced_accuracy": "balanced accuracy",
+    "token_f1": "token F1",
+    "judged": "judged right",
+    "fever_score": "FEVER score",
+    "citation_precision": "citation precision",
+    "gold_recall": "gold recall",
+}
+"""How measures are called."""
+FIGURES = ("calls", "depth", "rounds", "seconds")
+"""Figures of a result document that are averaged."""
+
+
+def name_of(system: System) -> Cell:
+    """The cell that names a row; controls stand below their system."""
+    return Nested(system.label) if system.of else system.label
+
+
+def right(seen: Observation, study: Study) -> bool | None:
+    """Whether one item is right by the study's first measure; None where it is missing."""
+    value = seen.scores.get(study.headline)
+    return None if value is None else value == 1
+
+
+# --- the systems ------------------------------------------------------------------------------------------------------
+
+
+def systems_table(study: Study) -> Table | None:
+    """Every system with its scores, and beside them how many items they are not of."""
+    first, *others = [name for name in study.benchmark.metrics if name in TITLES]
+    heads = [SYSTEM, Column("of", "control of"), *columns("count", runs="", items="", errors="", not_run="")]
+    heads += [*columns("count", abstained=""), Column(first, TITLES[first], "share")]
+    heads += columns("share", wilson="Wilson's interval", **{name: TITLES[name] for name in others})
+    return table(
+        "systems",
+        "Systems",
+        "Items are those with an outcome, in all runs together; errors are missing data and count in no score. "
+        "Abstentions are not right; see the policies. In brackets: 95% percentile bootstrap intervals over items "
+        f"({RESAMPLES:,} resamples; of several runs: of the mean of their scores), and Wilson's of a single run, which "
+        "is the better one for few items and for shares near 0 or 1. A label prior is taken from these very items: no "
+        "constant answer does better.",
+        heads,
+        [_scores(system, study, first, others) for system in study.systems],
+    )
+
+
+def _scores(system: System, study: Study, first: str, others: Sequence[str]) -> list[Cell]:
+    silent = sum(seen.outcome == ABSTAINED for seen in system.answered)
+    counts: list[Cell] = [len(system.runs) or "", len(system.answered), system.errors, system.not_run or "", silent]
+    share = wilson([right(seen, study) for seen in system.observations]) if len(system.items) == 1 else None
+    scores = [estimate(system, first), share, *(estimate(system, name) for name in others)]
+    return [name_of(system), system.of or "", *counts, *scores]
+
+
+def strata_table(study: Study) -> Table | None:
+    """The first measure by the classes of items that the benchmark reports by."""
+    strata = sorted({seen.stratum for system in study.measured for seen in system.observations})
+    heads = [SYSTEM, Column("stratum", "items of"), *columns("count", items="", errors="")]
+    rows: list[list[Cell]] = []
+    for system in study.measured if len(strata) > 1 else ():
+        for stratum in strata:
+            seen = [one for one in system.observations if one.stratum == stratum]
+            failed = sum(one.outcome is None for one in seen)
+            score = over_items(seen, [one.scores.get(study.headline) for one in seen])
+            if seen:
+                rows.append([system.label, stratum or "(none)", len(seen) - failed, failed, score])
+    caption = "95% intervals: Wilson's; of several runs, in which an item counts once, those of the bootstrap."
+    return table(
+        "strata", "By class of items", caption, [*heads, Column("score", TITLES[study.headline], "share")], rows
+    )
+
+
+# --- costs ------------------------------------------------------------------------------------------------------------
+
+
+class Spent(NamedTuple):
+    """A system's score, and what an item takes on average, as far as that is known."""
+
+    score: float | None
+    tokens: float | None
+    cost: float | None
+
+
+def costs_table(study: Study) -> Table | None:
+    """What an item takes, and which systems no other beats in both cost and score."""
+    spent = {system.label: _spent(system, study) for system in study.measured}
+    fronts = {
+        "front_cost": front([(one.cost, one.score) for one in spent.values()]),
+        "front_tokens": front([(one.tokens, one.score) for one in spent.values()]),
+    }
+    heads = [SYSTEM, *columns("share", score=TITLES[study.headline]), *columns("count", errors="", tokens="")]
+    heads += [*columns("money", cost="cost (USD)"), *columns("count", priced="items with a known cost")]
+    heads += [*columns("number", **dict.fromkeys(FIGURES, "")), *columns("ratio", relative="tokens / its system's")]
+    heads += columns("money", total="all calls (USD)")
+    heads += columns("text", front_cost="on the front by cost", front_tokens="on the front by tokens")
+    rows: list[list[Cell]] = []
+    for i, system in enumerate(study.measured):
+        priced = sum(seen.cost is not None for seen in system.answered)
+        means: list[Cell] = [average([seen.figure(name) for seen in system.answered]) for name in FIGURES]
+        own, its = spent[system.label].tokens, spent[system.of].tokens if system.of in spent else None
+        on = ["yes" if best[i] else "" for best in fronts.values()]
+        relative = own / its if own is not None and its else ""
+        score, *taken = spent[system.label]
+        rows.append([name_of(system), score, system.errors, *taken, priced, *means, relative, total_cost(system), *on])
+    return table(
+        "costs",
+        "What an item takes",
+        "Means over items with an outcome, as far as the figure is known of them. Costs are by the table of prices, "
+        "unknown where a model has no price or an endpoint did not count. All calls: of failed samples too, but not of "
+        "their earlier tries; unknown where a sample left no result document, as one that Inspect's time limit ended. "
+        "Depth is the longest chain of calls that wait for each other. On the front: no other system is as good for "
+        "less, or better for as much.",
+        heads,
+        rows,
+    )
+
+
+def _spent(system: System, study: Study) -> Spent:
+    tokens, costs = [seen.tokens for seen in system.answered], [seen.cost for seen in system.answered]
+    return Spent(mean_of(system, study.headline), average(tokens), average(costs))
+
+
+def total_cost(system: System) -> float | None:
+    """What all samples took together; None where it is not known of each, as of one that ended without a document."""
+    costs = [seen.cost for seen in system.observations]
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if known and len(known) == len(costs) else None
+
+
+def front(points: Sequence[tuple[float | None, float | None]]) -> list[bool]:
+    """Which (cost, score) points no other one dominates: as cheap and better, or as good and cheaper.
+
+    A point of which one is unknown is not on the front, and dominates none.
+    """
+    known = [(cost, score) for cost, score in points if cost is not None and score is not None]
+
+    def beaten(cost: float, score: float) -> bool:
+        return any(c <= cost and s >= score and (c, s) != (cost, score) for c, s in known)
+
+    return [cost is not None and score is not None and not beaten(cost, score) for cost, score in points]
+
+
+# --- several runs -----------------------------------------------------------------------------------------------------
+
+
+def seeds_table(study: Study) -> Table | None:
+    """What several runs of a system say together."""
+    heads = [SYSTEM, *columns("count", runs="", errors=""), *columns("share", mean="", sd="s.d.")]
+    heads += [*columns("variance", variance=""), *columns("share", lowest="", highest="")]
+    heads += columns("share", majority="majority of runs", oracle="oracle best of runs")
+    heads += columns("count", undecided="items undecided by missing runs")
+    several = [system for system in study.systems if len(system.items) > 1]
+    rows = [[name_of(system), *_over_runs(system, study)] for system in several]
+    return table(
+        "seeds",
+        "Several runs",
+        f"{TITLES[study.headline].capitalize()} of each run; standard deviation and variance over runs (n - 1). The "
+        "majority takes each item's most frequent answer (a tie: the earliest run's), the oracle the run that was "
+        "right, if any: no system can pick that. Items that missing runs could turn do not count in either.",
+        heads,
+        rows,
+    )
+
+
+def _over_runs(system: System, study: Study) -> list[Cell]:
+    known = [mean for mean in run_means(system, study.headline) if mean is not None]
+    spread = [stdev(known), variance(known)] if len(known) > 1 else [None, None]
+    most, best = together(system, study)
+    ends = [min(known, default=None), max(known, default=None)]
+    return [len(system.items), system.errors, average(known), *spread, *ends, most.value, best.value, most.missing]
+
+
+def together(system: System, study: Study) -> tuple[Score, Score]:
+    """The score of the majority of runs, and of an oracle who picks the run."""
+    task = study.benchmark.task
+    kind = None if TASKS[task].kind == "choice" else make_task(task)
+
+    def same(one: str, other: str) -> bool:
+        return one == other if kind is None else same_answer(kind, one, other)
+
+    ids = list(system.gold)
+    answers = majority_of_runs([[run[id].outcome if id in run else None for id in ids] for run in system.items], same)
+    judged = [[right(run[id], study) if id in run else None for id in ids] for run in system.items]
+    most = [item_score(study.headline, task, said, system.gold[id]) for id, said in zip(ids, answers, strict=True)]
+    return mean_score(most), mean_score(oracle_of_runs(judged))

@@ -1,0 +1,184 @@
+"""Tables of a report: typed cells, and how they read on a screen, in Markdown and in CSV files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from moot.evals.stats.significance import Interval
+
+Kind = Literal["text", "count", "share", "signed", "p", "number", "ratio", "money", "variance"]
+"""``share``: in [0, 1]; ``signed``: a difference of shares; ``number``: any other with a decimal."""
+
+
+@dataclass(frozen=True)
+class Nested:
+    """The name of a row that belongs to the row above it."""
+
+    text: str
+
+
+Cell = str | int | float | Interval | Nested | None
+"""None is unknown or undefined; an empty text says that a column is not about this row."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its name in files, its heading, and what its cells are."""
+
+    key: str
+    title: str
+    kind: Kind = "text"
+
+
+def columns(kind: Kind, **titles: str) -> list[Column]:
+    """Columns of one kind, by their keys; without a title the key is one."""
+    return [Column(key, title or key.replace("_", " "), kind) for key, title in titles.items()]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; the first cell of each row names it."""
+
+    key: str
+    title: str
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    def column(self, key: str) -> list[Any]:
+        """The cells of a column.
+
+        Raises:
+            KeyError: there is no such column.
+        """
+        places = {column.key: i for i, column in enumerate(self.columns)}
+        return [row[places[key]] for row in self.rows]
+
+    def has(self, key: str) -> bool:
+        """Whether there is such a column."""
+        return any(column.key == key for column in self.columns)
+
+    def without(self, keys: Sequence[str]) -> Table:
+        """The table without some columns."""
+        kept = [i for i, column in enumerate(self.columns) if column.key not in keys]
+        rows = tuple(tuple(row[i] for i in kept) for row in self.rows)
+        return replace(self, columns=tuple(self.columns[i] for i in kept), rows=rows)
+
+
+def table(key: str, title: str, caption: str, heads: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> Table | None:
+    """A table without the columns in which nothing is known of any row, but for costs; None where there is no row."""
+    if not rows:
+        return None
+    made = Table(key, title, caption, tuple(heads), tuple(map(tuple, rows)))
+    return made.without([c.key for c in heads if c.kind != "money" and all(map(_is_blank, made.column(c.key)))])
+
+
+def _is_blank(cell: Cell) -> bool:
+    return cell in (None, "") or (isinstance(cell, Interval) and cell.value is None)
+
+
+# --- on a screen ------------------------------------------------------------------------------------------------------
+
+
+def shown(cell: Cell, kind: Kind) -> str:
+    """A cell as people read it."""
+    if isinstance(cell, Nested):
+        return cell.text
+    if isinstance(cell, Interval):
+        if cell.low is None or cell.high is None:
+            return shown(cell.value, kind)
+        return f"{shown(cell.value, kind)} [{shown(cell.low, kind)}, {shown(cell.high, kind)}]"
+    if cell is None:
+        return "unknown" if kind == "money" else "–"
+    return cell if isinstance(cell, str) else _number(cell, kind)
+
+
+def _number(value: float, kind: Kind) -> str:
+    if kind == "p":
+        return "< 0.001" if value < 0.001 else f"{value:.3f}"
+    if kind == "money":
+        return f"{value:.2g}" if 0 < value < 0.01 else f"{value:,.4f}"
+    value += 0.0  # no -0
+    forms = {"count": ",.0f", "share": ".3f", "signed": "+.3f", "number": ",.1f", "ratio": ".2f", "variance": ".6f"}
+    return format(round(value, 3) + 0.0 if kind == "signed" else value, forms.get(kind, ""))
+
+
+def is_number(column: Column) -> bool:
+    """Whether a column's cells are numbers."""
+    return column.kind != "text"
+
+
+# --- in files ---------------------------------------------------------------------------------------------------------
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What a text begins with that spreadsheets take for a formula."""
+
+
+def as_csv(of: Table) -> str:
+    """A table as a CSV file: numbers in full, an interval as three columns, an unknown one empty.
+
+    A text that a spreadsheet would compute begins with an apostrophe.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    ranged = [any(isinstance(cell, Interval) for cell in of.column(column.key)) for column in of.columns]
+    writer.writerow(
+        name
+        for column, wide in zip(of.columns, ranged, strict=True)
+        for name in ([column.key, f"{column.key}_low", f"{column.key}_high"] if wide else [column.key])
+    )
+    for row in of.rows:
+        writer.writerow(part for cell, wide in zip(row, ranged, strict=True) for part in _csv_cells(cell, wide))
+    return out.getvalue()
+
+
+def _csv_cells(cell: Cell, wide: bool) -> list[Any]:
+    if isinstance(cell, Interval):
+        return [cell.value, cell.low, cell.high]
+    text = cell.text if isinstance(cell, Nested) else cell
+    plain = f"'{text}" if isinstance(text, str) and text.startswith(FORMULA) else text
+    return [plain, None, None] if wide else [plain]
+
+
+def as_records(of: Table) -> dict[str, Any]:
+    """A table as plain JSON: its columns, and each row as an object."""
+    names = [column.key for column in of.columns]
+    return {
+        "title": of.title,
+        "caption": of.caption,
+        "columns": [asdict(column) for column in of.columns],
+        "rows": [dict(zip(names, map(_plain, row), strict=True)) for row in of.rows],
+    }
+
+
+def _plain(cell: Cell) -> Any:
+    if isinstance(cell, Nested):
+        return cell.text
+    return asdict(cell) if isinstance(cell, Interval) else cell
+
+
+def as_markdown(of: Table) -> str:
+    """A table in Markdown, with its title as a heading and its caption below."""
+    heads = [escaped(column.title) for column in of.columns]
+    rules = ["---:" if is_number(column) else "---" for column in of.columns]
+    rows = [[_cell(cell, column.kind) for cell, column in zip(row, of.columns, strict=True)] for row in of.rows]
+    lines = [f"| {' | '.join(cells)} |" for cells in (heads, rules, *rows)]
+    return f"### {escaped(of.title)}\n\n{chr(10).join(lines)}\n\n{escaped(of.caption)}\n"
+
+
+def _cell(cell: Cell, kind: Kind) -> str:
+    text = shown(cell, kind)
+    if isinstance(cell, Nested):
+        return f"&emsp;{escaped(text)}"
+    return escaped(text) if isinstance(cell, str) else text
+
+
+def escaped(text: str) -> str:
+    """A text that means nothing to Markdown or HTML, on one line."""
+    plain = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_\[\]|~$#!])", r"\\\1", plain)

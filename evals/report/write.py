@@ -1,0 +1,175 @@
+"""A report of a comparison: its studies with their tables, notes and pictures, and the files that it is written to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from moot.core.errors import UserError
+from moot.evals.report import debates as report_debates
+from moot.evals.report.comparison import Study, check_against, studies_of
+from moot.evals.report.confidence import calibration_table, reliability_table
+from moot.evals.report.drawing import Picture
+from moot.evals.report.html import html_page
+from moot.evals.report.pictures import pictures
+from moot.evals.report.runs import errors_table, notes_of, runs_table, settings_table, warnings_table
+from moot.evals.report.scores import costs_table, seeds_table, strata_table, systems_table
+from moot.evals.report.tables import Table, as_csv, as_markdown, as_records, escaped
+from moot.evals.report.tests import differences_table, policies_table
+from moot.evals.runs.logs import read_runs
+from moot.nodes.models.prices import cost_of, read_prices
+
+
+@dataclass(frozen=True)
+class Section:
+    """A study as a report shows it: ``name`` is of its files."""
+
+    name: str
+    title: str
+    benchmark: str
+    licence: str
+    model: str | None
+    data: str
+    tables: tuple[Table, ...]
+    notes: tuple[str, ...]
+    pictures: tuple[Picture, ...] = ()
+
+
+@dataclass(frozen=True)
+class Report:
+    """Sections, and notes about the logs as a whole."""
+
+    sections: tuple[Section, ...]
+    notes: tuple[str, ...]
+    made: str
+    moot_version: str
+
+
+def compare(paths: Sequence[Path], *, against: str | None = None, prices: Path | None = None) -> Report:
+    """What logs say of the systems in them.
+
+    Args:
+        paths: logs and folders of logs.
+        against: what systems are compared with, as `moot.evals.report.comparison.pairs_of` takes it.
+        prices: a file of prices, over those that come with moot.
+
+    Raises:
+        UserError: what `moot.evals.runs.logs.read_runs`, `read_prices` and `check_against` refuse.
+    """
+    table_of_prices = read_prices(prices)
+    runs, notes = read_runs(paths, lambda calls: cost_of(calls, table_of_prices))
+    studies = studies_of(runs)
+    check_against(studies, against)
+    sections = tuple(_section(number, study, against) for number, study in enumerate(studies, 1))
+    return Report(sections, tuple(notes), datetime.now(UTC).isoformat(timespec="seconds"), version("moot"))
+
+
+def _section(number: int, study: Study, against: str | None) -> Section:
+    makers: list[Callable[[Study], Table | None]] = [
+        *(systems_table, partial(differences_table, against=against), costs_table, seeds_table, policies_table),
+        *(calibration_table, reliability_table, *report_debates.TABLES, strata_table),
+        *(errors_table, warnings_table, runs_table, settings_table),
+    ]
+    tables = tuple(made for make in makers if (made := make(study)) is not None)
+    notes = notes_of(study)
+    if not any(made.key == "differences" for made in tables):
+        notes.append("Nothing is tested: there is no baseline here to compare with.")
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{number}-{study.benchmark.name}-{study.model or 'models'}")[:80]
+    benchmark = study.benchmark
+    return Section(name, study.title, benchmark.name, benchmark.licence, study.model, study.data, tables, tuple(notes))
+
+
+def with_pictures(section: Section) -> Section:
+    """The section with what can be drawn of it.
+
+    Raises:
+        UserError: matplotlib is not installed.
+    """
+    drawn = tuple(pictures({made.key: made for made in section.tables}))
+    return Section(**{**vars(section), "pictures": drawn})
+
+
+def as_document(report: Report) -> dict[str, Any]:
+    """A report as plain JSON, without its pictures."""
+    return {
+        "moot_version": report.moot_version,
+        "compared_at": report.made,
+        "notes": list(report.notes),
+        "studies": [
+            {
+                "benchmark": section.benchmark,
+                "model": section.model,
+                "data": section.data,
+                "licence": section.licence,
+                "notes": list(section.notes),
+                "tables": {made.key: as_records(made) for made in section.tables},
+            }
+            for section in report.sections
+        ],
+    }
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def check_folder(folder: Path) -> None:
+    """Makes the folder that a report is to be written to.
+
+    Raises:
+        UserError: it cannot be made.
+    """
+    try:
+        for part in (folder, folder / "tables", folder / "pictures"):
+            part.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"The folder {folder} cannot be made ({error.strerror}).", kind="missing_file") from error
+
+
+def write_report(report: Report, folder: Path) -> list[Path]:
+    """Writes ``report.md``, ``report.html``, tables as CSV files and pictures as SVG and PNG files.
+
+    Returns:
+        The two reports.
+
+    Raises:
+        UserError: a package is missing, or a file cannot be written.
+    """
+    check_folder(folder)
+    sections = tuple(map(with_pictures, report.sections))
+    whole = Report(sections, report.notes, report.made, report.moot_version)
+    files: dict[str, str | bytes] = {"report.md": markdown_page(whole), "report.html": html_page(whole)}
+    for section in sections:
+        files |= {f"tables/{section.name}-{made.key}.csv": as_csv(made) for made in section.tables}
+        for picture in section.pictures:
+            files[f"pictures/{section.name}-{picture.key}.svg"] = picture.svg
+            files[f"pictures/{section.name}-{picture.key}.png"] = picture.png
+    try:
+        for name, content in files.items():
+            (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    except OSError as error:
+        raise UserError(f"{error.filename} cannot be written ({error.strerror}).", kind="missing_file") from error
+    return [folder / "report.md", folder / "report.html"]
+
+
+def markdown_page(report: Report) -> str:
+    """A report in Markdown, its pictures beside it."""
+    lines = ["# Comparison of debate systems", f"moot {report.moot_version}, {report.made}.", *_bullets(report.notes)]
+    for section in report.sections:
+        lines += [f"## {escaped(section.title)}", f"Licence of the data: {escaped(section.licence)}."]
+        lines += _bullets(section.notes)
+        drawn = {picture.of: picture for picture in section.pictures}
+        for made in section.tables:
+            lines.append(as_markdown(made))
+            if picture := drawn.get(made.key):
+                lines.append(f"![{escaped(picture.alt)}](pictures/{section.name}-{picture.key}.svg)")
+    return "\n\n".join(lines) + "\n"
+
+
+def _bullets(notes: Sequence[str]) -> list[str]:
+    return ["\n".join(f"- {escaped(note)}" for note in notes)] if notes else []

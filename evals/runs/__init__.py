@@ -1,0 +1,1 @@
+"""Runs on Inspect: tasks, solver, scorers, controls, plans and logs."""

@@ -1,0 +1,136 @@
+"""Controls: what a debate is to be compared with before it may be called worth its cost.
+
+They are measured beside each debate, sample by sample, from its own log (`moot.evals.runs.reference`):
+
+- `self_consistency`: chains of thought and a vote, for as many tokens as the debate took on that very sample;
+- `self_correction`: one agent alone that answers anew for as many rounds as the debate had;
+- `single_call`: one call that reads the evidence that the debate ended with;
+- `self_consistency_with_evidence` and `self_correction_with_evidence`: the first two, which read that evidence too, so
+  that a debate is not called better for what it found.
+
+A debate that failed, or whose tokens the endpoint did not count, leaves them without a budget: missing data. Retrieval
+variants are the same system with another setting, and what can be read off a debate or the labels costs no call
+(`moot.evals.stats.derived`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from inspect_ai.solver import Solver, TaskState, solver
+from moot.evals.runs.reference import Reference, References
+from moot.evals.runs.solver import DebateFailed, Question, dated, document_of, solving
+from moot.graphs import load_graph
+from moot.nodes.runtime.settings import EvidenceSettings, Settings, checked_settings
+
+Control = Literal[
+    "self_consistency",
+    "self_correction",
+    "single_call",
+    "self_consistency_with_evidence",
+    "self_correction_with_evidence",
+]
+SHARED = frozenset(Settings.model_fields) - {"models", "temperature"} | {"max_evidence_tokens"}
+"""Settings of a debate that its controls have too."""
+
+
+@dataclass(frozen=True)
+class Matched:
+    """A control: its graph, its settings for one sample, and whether it reads the debate's evidence."""
+
+    graph: str
+    settings: Callable[[Reference], dict[str, Any]]
+    reads: bool = False
+
+
+def _same_tokens(debate: Reference) -> dict[str, Any]:
+    return {"budget": tokens_of(debate)}
+
+
+def _same_rounds(debate: Reference) -> dict[str, Any]:
+    return {"agents": 1, "max_rounds": debate.rounds}
+
+
+CONTROLS: dict[Control, Matched] = {
+    "self_consistency": Matched("self_consistency", _same_tokens),
+    "self_correction": Matched("society_of_minds", _same_rounds),
+    "single_call": Matched("rag", lambda debate: {"retrieval": "none"}, reads=True),
+    "self_consistency_with_evidence": Matched("self_consistency", _same_tokens, reads=True),
+    "self_correction_with_evidence": Matched("society_of_minds", _same_rounds, reads=True),
+}
+
+
+def tokens_of(debate: Reference) -> int:
+    """What a debate took.
+
+    Raises:
+        DebateFailed: it is not known.
+    """
+    if not debate.tokens:
+        raise DebateFailed("unknown_budget: the endpoint did not count the tokens of the debate on this sample")
+    return debate.tokens
+
+
+def is_debate(system: type[Settings]) -> bool:
+    """Whether a system has rounds: what answers once is a control itself."""
+    return not {"max_rounds", "rounds"}.isdisjoint(system.model_fields)
+
+
+def controls_of(system: type[Settings], settings: Mapping[str, Any]) -> list[Control]:
+    """The controls that a system has: none but debates do, and those that look for no evidence have none to give on."""
+    if not is_debate(system):
+        return []
+    looks = settings.get("retrieval") != "none" and settings.get("sources", True)
+    finds = looks and issubclass(system, EvidenceSettings)
+    return [name for name, control in CONTROLS.items() if finds or not control.reads]
+
+
+def retrieval_variants(system: type[Settings], settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """These settings with other ways to retrieve, by name: none, once, every round, as far as the system has them."""
+    if "retrieval" in system.model_fields:
+        field: Any = system.model_fields["retrieval"]
+        chosen = settings.get("retrieval", field.default)
+        modes = [mode for mode in field.annotation.__args__ if mode != chosen]
+        return {f"retrieval {mode.replace('_', ' ')}": {**settings, "retrieval": mode} for mode in modes}
+    if "progressive_retrieval" in system.model_fields and settings.get("sources", True):
+        once = {"retrieval once": {**settings, "progressive_retrieval": False}}
+        none = {"retrieval none": {**settings, "sources": []}}
+        return {**(once if settings.get("progressive_retrieval", True) else {}), **none}
+    return {}
+
+
+def shared_settings(graph: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What a control on this graph takes over of a debate's settings."""
+    known = load_graph(graph).settings.model_fields
+    return {key: value for key, value in settings.items() if key in SHARED and key in known}
+
+
+@solver(name="control")
+def control(name: Control, logs: str, of: str, **settings: Any) -> Solver:
+    """A control of a debate that has been measured on the same samples.
+
+    Args:
+        name: which.
+        logs: the folder with the debate's log.
+        of: the debate, as `moot.evals.runs.run.Cell.key` names it.
+        settings: of the control's graph.
+
+    Raises:
+        UserError: an unknown setting, a value out of its range, or no log of the debate.
+    """
+    matched = CONTROLS[name]
+    system = load_graph(matched.graph)
+    checked_settings(system.settings, settings)
+    debates = References(logs, of)
+
+    async def hold(question: Question, sample: TaskState) -> dict[str, Any]:
+        debate = await debates.of(sample.sample_id)
+        if debate is None:
+            raise DebateFailed("unknown_budget: the debate itself did not end on this sample")
+        chosen = checked_settings(system.settings, {**settings, **matched.settings(debate)})
+        more = {"given": debate.evidence} if matched.reads and debate.evidence else {}
+        return await document_of(system, {**question, **more}, dated(chosen, sample))
+
+    return solving(hold)

@@ -1,0 +1,224 @@
+"""Inspect's logs of debates: what every item in them came to.
+
+A log is read sample by sample, and each result document is reduced at once (`moot.evals.stats.observations`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from moot.core.errors import UserError
+from moot.evals.benchmarks.catalogue import BENCHMARKS, Benchmark
+from moot.evals.runs.log_files import UNREADABLE, Header, find_logs, read_headers, without_superseded
+from moot.evals.stats.measures import package
+from moot.evals.stats.observations import CostOf, Observation, observe
+from moot.evals.stats.outcomes import Document
+from moot.nodes.runtime.state import VerdictOutput
+from moot.retrievers.evidence import clean
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import get_type_hints
+
+READ = (
+    *("status", "error", "graph", "task", "answer", "raw_verdict", "confidence", "stop_reason", "rounds", "turns"),
+    *("votes", "debates", "metrics", "calls", "usage", "depth", "seconds", "settings", "warnings", "moot_version"),
+)
+"""Fields of result documents that are read; others may be those of another version."""
+AT_ONCE = 50
+"""Samples that are read together: opening a log takes longer than reading one."""
+UNREAD = {"events", "messages", "attachments"}
+"""Parts of samples that are not read."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One log: a system on a benchmark, once.
+
+    Attributes:
+        file: its name.
+        benchmark: that it is of.
+        system: the system's label.
+        graph: its graph; empty where the log does not say.
+        model: that the system ran on; None where it had several.
+        seed: None where none was set.
+        control: the name of the control that the system is; None where it is none.
+        of: the label of the system whose control it is.
+        key: what tells the log from those of other systems, settings and data; None where it has none.
+        of_key: the key of the log whose control it is.
+        position: the place of the system, or of the one whose control it is, in its plan.
+        settings: of the system.
+        status: Inspect's: success, error, cancelled or started.
+        created: the ISO moment.
+        items: a digest of the benchmark's items, where the task has one.
+        data: the name of the file that they are from, where the log says it.
+        judge: the model that judged answers in words.
+        planned: how many items there were to be run.
+        observations: of the items that were run, each once.
+        notes: what has to be said of it.
+        versions: of moot and of Inspect.
+    """
+
+    file: str
+    benchmark: Benchmark
+    system: str
+    graph: str
+    model: str | None
+    seed: int | None
+    control: str | None
+    of: str | None
+    key: str | None
+    of_key: str | None
+    position: int | None
+    settings: Mapping[str, Any]
+    status: str
+    created: str
+    items: str
+    data: str
+    judge: str | None
+    planned: int
+    observations: tuple[Observation, ...] = ()
+    notes: tuple[str, ...] = ()
+    versions: str = ""
+
+
+def read_runs(paths: Sequence[Path], cost_of: CostOf) -> tuple[list[Run], list[str]]:
+    """The runs of all logs that count, in the order of their files, and notes about the logs that do not.
+
+    Args:
+        paths: logs, and folders that hold some at any depth.
+        cost_of: what calls cost.
+
+    Raises:
+        UserError: a path that does not exist, Inspect is not installed, no log that counts, or a log whose samples are
+            not as moot writes them.
+    """
+    headers, notes = read_headers(find_logs(paths))
+    headers, left_out = without_superseded(headers)
+    notes += left_out
+    runs = []
+    for header in headers:
+        run = _read_run(header, cost_of)
+        if run.observations:
+            runs.append(run)
+        else:
+            notes.append(f"{header.path.name}: it holds no sample; left out.")
+    if not runs:
+        said = " ".join(notes) or "There is none in what was named."
+        raise UserError(f"No log of a debate system can be compared. {said}", kind="missing_file")
+    return runs, notes
+
+
+def _read_run(header: Header, cost_of: CostOf) -> Run:
+    """A log with all its samples; what it does not say of its system is read from its first document."""
+    spec, facts = header.log.eval, header.facts
+    benchmark = BENCHMARKS[facts["benchmark"]]
+    observations, again, first = _observations(header, benchmark, cost_of)
+    settings = facts.get("settings", first.get("settings")) or {}
+    label, model = facts.get("system") or first.get("graph"), facts.get("model", settings.get("model"))
+    seed, position = facts.get("seed"), facts.get("position")
+    notes = [f"the benchmark's reader: {note}" for note in facts.get("notes") or ()]
+    notes += [f"{again} samples of an item that was there already (further epochs?) are left out"] if again else []
+    return Run(
+        file=clean(header.path.name),
+        benchmark=benchmark,
+        system=clean(str(label or "unknown system")),
+        graph=clean(str(facts.get("graph") or "")),
+        model=_text(model),
+        seed=seed if isinstance(seed, int) else None,
+        control=_text(facts.get("control")),
+        of=_text(facts.get("of")),
+        key=_text(facts.get("key")),
+        of_key=header.of_key,
+        position=position if isinstance(position, int) else None,
+        settings=settings,
+        status=header.log.status,
+        created=header.created,
+        items=header.items,
+        data=clean(Path(str(header.arguments.get("data") or "")).name),
+        judge=_text(header.arguments.get("judge")),
+        planned=max(header.planned, len(observations)),
+        observations=tuple(observations.values()),
+        notes=tuple(clean(note) for note in notes),
+        versions=_versions(spec, first),
+    )
+
+
+def _observations(
+    header: Header, benchmark: Benchmark, cost_of: CostOf
+) -> tuple[dict[str, Observation], int, Document]:
+    """Each item once, how many samples are of an item that was there already, and the first result document."""
+    observations: dict[str, Observation] = {}
+    first: Document = {}
+    again, at = 0, ""
+    try:
+        for sample, found in _samples(header):
+            at = f", sample {clean(str(sample.id))[:80]}"
+            document = None if found is None else _checked(found)
+            first = first or document or {}
+            seen = observe(sample, benchmark, cost_of, document)
+            again += seen.id in observations
+            observations.setdefault(seen.id, seen)
+    except (*UNREADABLE, TypeError, AttributeError) as error:
+        raise UserError(
+            f"{header.path}{at}: its samples are not as moot writes them ({_said(error)}). Run this evaluation anew "
+            "with this version of moot, or leave the log out.",
+            kind="invalid_file",
+        ) from error
+    return observations, again, first
+
+
+def _samples(header: Header) -> Iterator[tuple[Any, Any]]:
+    """The samples that a log holds, in the order of its items, with their result documents; some at a time.
+
+    Those without a document are read once more, with their events: recovered ones have it there.
+    """
+    from moot.evals.runs.solver import document_in  # which needs Inspect
+
+    log, file = package("inspect_ai.log"), str(header.path)
+    places = {str(id): place for place, id in enumerate(header.log.eval.dataset.sample_ids or ())}
+    there = log.read_eval_log_sample_summaries(file) if places else []
+    keys = sorted(((s.id, s.epoch) for s in there), key=lambda key: (places.get(str(key[0]), len(places)), key[1]))
+    for start in range(0, len(keys), AT_ONCE):
+        samples = log.read_eval_log_samples_by_id(file, keys[start : start + AT_ONCE], exclude_fields=UNREAD)
+        held = [(sample, document_in(sample)) for sample in samples]
+        bare = [(sample.id, sample.epoch) for sample, document in held if document is None]
+        whole = log.read_eval_log_samples_by_id(file, bare, exclude_fields={"messages"}) if bare else []
+        told = {(sample.id, sample.epoch): document_in(sample) for sample in whole}
+        for sample, document in held:
+            yield sample, document or told[sample.id, sample.epoch]
+
+
+def _said(error: Exception) -> str:
+    """What is wrong with a sample, in short."""
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return clean(f"{'.'.join(map(str, first['loc']))}: {first['msg']}")[:200]
+    return " ".join(clean(repr(error)).split())[:200]
+
+
+def _checked(found: Any) -> Document:
+    """What is read of a result document, each field of the type that documents have.
+
+    Raises:
+        LookupError, TypeError, ValueError: a field is missing, or something else.
+    """
+    return {name: shape.validate_python(found[name]) for name, shape in _shapes().items()}
+
+
+@lru_cache(maxsize=1)
+def _shapes() -> dict[str, TypeAdapter[Any]]:
+    types = get_type_hints(VerdictOutput)
+    return {name: TypeAdapter(types[name]) for name in READ}
+
+
+def _text(value: object) -> str | None:
+    """A text from a log's metadata; None where there is none."""
+    return clean(str(value)) or None if value is not None else None
+
+
+def _versions(spec: Any, document: Document) -> str:
+    packages = {"moot": document.get("moot_version"), **(spec.packages or {})}
+    return clean(", ".join(f"{name} {version}" for name, version in packages.items() if version))

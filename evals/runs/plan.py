@@ -1,0 +1,253 @@
+"""What an evaluation runs: graphs x tasks x models x seeds, from a small YAML file or from flags."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from pathlib import Path
+from typing import Any, Literal
+
+from moot.core.errors import UserError
+from moot.evals.benchmarks.catalogue import BENCHMARKS
+from moot.evals.runs.controls import CONTROLS, Control, controls_of, is_debate, retrieval_variants, shared_settings
+from moot.evals.stats.measures import package
+from moot.graphs import load_graph, suggest
+from moot.nodes.runtime.settings import ModelName, checked_settings, problem_of
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+
+SPEAKERS = {"models", "agents", "debaters", "judges"}
+"""Settings that may give single roles models of their own."""
+
+
+class System(BaseModel):
+    """A debate system with settings of its own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    graph: str = Field(description="See `moot graphs`.")
+    label: str = Field("", max_length=80, description="What reports call it; by default its graph.")
+    settings: dict[str, Any] = Field({}, description="See `moot settings GRAPH`.")
+
+
+class Benchmarked(BaseModel):
+    """A benchmark and where its records are."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(description="A benchmark; see `moot eval tasks`.")
+    data: Path | None = Field(None, description="A file or folder in the published format; without it the Hub.")
+    limit: int | None = Field(None, ge=1, description="How many items at most.")
+
+    @field_validator("name")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if name not in BENCHMARKS:
+            raise ValueError(f"there is no benchmark {name!r}. {suggest(name, BENCHMARKS)}")
+        return name
+
+    @field_validator("data")
+    @classmethod
+    def _whole(cls, data: Path | None, info: ValidationInfo) -> Path | None:
+        """The context is the folder that paths are relative to, where that is not the current one."""
+        return (info.context or Path()).absolute() / data.expanduser() if data else None
+
+
+class Plan(BaseModel):
+    """An evaluation."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    graphs: tuple[System, ...] = Field(min_length=1, description="Debate systems: names, or objects.")
+    tasks: tuple[Benchmarked, ...] = Field(min_length=1, description="Benchmarks: names, objects, or name to path.")
+    models: tuple[ModelName | None, ...] = Field((None,), min_length=1, description="Models of all roles.")
+    seeds: tuple[int | None, ...] = Field((None,), min_length=1, description="Sampling seeds, one run each.")
+    settings: dict[str, Any] = Field({}, description="Settings of every system that knows them.")
+    limit: int | None = Field(None, ge=1, description="How many items of each benchmark at most.")
+    sample_seed: int | None = Field(None, description="Draws the items at random; by default the first are taken.")
+    judge: ModelName | None = Field(None, description="A model that says whether answers in words are right.")
+    controls: bool | tuple[Control | Literal["retrieval"], ...] = Field(
+        False, description="Whether each debate's controls are measured beside it: all, or those that are named."
+    )
+
+    @field_validator("graphs", mode="before")
+    @classmethod
+    def _names(cls, given: Any) -> Any:
+        return [{"graph": one} if isinstance(one, str) else one for one in given] if isinstance(given, list) else given
+
+    @field_validator("tasks", mode="before")
+    @classmethod
+    def _places(cls, given: Any) -> Any:
+        if isinstance(given, Mapping):
+            return [{"name": name, "data": data} for name, data in given.items()]
+        return [{"name": one} if isinstance(one, str) else one for one in given] if isinstance(given, list) else given
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One system on one benchmark with one model and seed: a log of its own.
+
+    ``of`` is the cell whose control this one is, and ``control`` its kind; a retrieval variant has no such kind.
+    ``position`` is the place of its debate among the plan's systems.
+    """
+
+    system: str
+    graph: str
+    task: Benchmarked
+    settings: dict[str, Any] = field(hash=False)
+    model: str | None = None
+    seed: int | None = None
+    control: Control | None = None
+    of: Cell | None = None
+    position: int = 0
+
+    @property
+    def key(self) -> str:
+        """What tells this cell from every other, whatever it is called."""
+        said: list[Any] = [self.graph, self.settings, self.control, self.of.key if self.of and self.control else None]
+        said += [self.task.name, str(self.task.data), self.task.limit]
+        return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+    def facts(self) -> dict[str, Any]:
+        """What the log says of the cell."""
+        return {
+            "key": self.key,
+            "system": self.system,
+            "graph": self.graph,
+            "benchmark": self.task.name,
+            "model": self.model,
+            "seed": self.seed,
+            "control": self.control or (self.system.removeprefix(f"{self.of.system} ") if self.of else None),
+            "of": self.of.system if self.of else None,
+            "position": self.position,
+            "settings": self.settings,
+        }
+
+
+def read_plan(path: Path, given: Mapping[str, Any]) -> Plan:
+    """A plan from a YAML file, whose paths are relative to its folder; what is given beside it goes before.
+
+    Raises:
+        UserError: no such file, no YAML, or not a plan, with the field and what is wrong with it.
+    """
+    try:
+        said = package("yaml").safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}).", kind="missing_file") from error
+    except (UnicodeDecodeError, package("yaml").YAMLError) as error:
+        raise UserError(f"{path} is no YAML file: {' '.join(str(error).split())}.", kind="invalid_file") from error
+    if not isinstance(said, Mapping):
+        raise UserError(f"{path} holds no plan: graphs and tasks, at least.", kind="invalid_file")
+    settings = {**(said.get("settings") or {}), **(given.get("settings") or {})}
+    return make_plan({**said, **given, "settings": settings}, f"{path}: ", Path() if "tasks" in given else path.parent)
+
+
+def make_plan(given: Mapping[str, Any], where: str = "", folder: Path | None = None) -> Plan:
+    """A plan from plain values.
+
+    Args:
+        given: its fields.
+        where: what goes before a complaint.
+        folder: what paths are relative to; None for the current one.
+
+    Raises:
+        UserError: a field that is missing, unknown, or not what it has to be.
+    """
+    try:
+        return Plan.model_validate(given, context=folder)
+    except ValidationError as error:
+        wrong = error.errors()
+        within = {e["loc"][0] for e in wrong if len(e["loc"]) > 1}
+        # Pydantic also calls a list too short whose items are wrong
+        wrong = [e for e in wrong if e["type"] != "too_short" or e["loc"][0] not in within]
+        said = dict.fromkeys(problem_of(Plan, e, "field") for e in wrong[:5])
+        raise UserError(f"{where}{'; '.join(said)}", kind="invalid_setting") from error
+
+
+def cells_of(plan: Plan) -> list[Cell]:
+    """Everything that a plan runs: the systems first, then their controls.
+
+    Raises:
+        UserError: an unknown graph or setting, a value out of its range, or two systems that are the same.
+    """
+    known = {key for system in plan.graphs for key in load_graph(system.graph).settings.model_fields}
+    if unknown := sorted(set(plan.settings) - known):
+        raise UserError(f"None of the graphs has a setting {unknown[0]!r}.", kind="invalid_setting")
+    cells = [
+        replace(cell_of(plan, task, system, model, seed), position=position)
+        for task, (position, system), model, seed in product(
+            plan.tasks, enumerate(plan.graphs), plan.models, plan.seeds
+        )
+    ]
+    keys = Counter(cell.key for cell in cells)
+    if again := [cell.system for cell in cells if keys[cell.key] > 1]:
+        raise UserError(
+            f"The plan runs the same more than once ({', '.join(dict.fromkeys(again))}): give each graph, model, seed "
+            "and task once, or settings that differ.",
+            kind="invalid_setting",
+        )
+    _check_told_apart(cells)
+    wanted = {*CONTROLS, "retrieval"} if plan.controls is True else set(plan.controls or ())
+    debates = cells if "retrieval" in wanted else []
+    variants = {made.key: made for cell in debates for made in _variants(cell) if made.key not in keys}
+    return [*cells, *variants.values(), *(made for cell in cells for made in _controls(cell, wanted))]
+
+
+def _check_told_apart(cells: Sequence[Cell]) -> None:
+    """What reports call alike has to be alike.
+
+    Raises:
+        UserError: two systems with one label, or two files of one benchmark.
+    """
+    for said, of in (("systems called", "system"), ("files of the benchmark", "task")):
+        groups: dict[str, set[str]] = {}
+        for cell in cells:
+            own = {key: value for key, value in cell.settings.items() if key not in ("model", "seed")}
+            name, differs = (
+                (cell.system, [cell.graph, own]) if of == "system" else (cell.task.name, str(cell.task.data))
+            )
+            groups.setdefault(name, set()).add(json.dumps(differs, sort_keys=True, default=str))
+        if several := [name for name, different in groups.items() if len(different) > 1]:
+            raise UserError(
+                f"The plan has several {said} {several[0]!r}: give systems labels of their own, and run files of one "
+                "benchmark apart, into other folders.",
+                kind="invalid_setting",
+            )
+
+
+def cell_of(plan: Plan, task: Benchmarked, system: System, model: str | None, seed: int | None) -> Cell:
+    """A system on a benchmark; its own settings go before the model and seed, and these before the plan's settings.
+
+    Raises:
+        UserError: an unknown graph or setting, a value out of its range.
+    """
+    kind = load_graph(system.graph).settings
+    named = {key: value for key, value in (("model", model), ("seed", seed)) if value is not None}
+    settings = {**{k: v for k, v in plan.settings.items() if k in kind.model_fields}, **named, **system.settings}
+    checked_settings(kind, settings)
+    task = task.model_copy(update={"limit": min(filter(None, (task.limit, plan.limit)), default=None)})
+    label = system.label.strip() or system.graph
+    return Cell(label, system.graph, task, settings, settings.get("model"), settings.get("seed"))
+
+
+def _variants(cell: Cell) -> Iterable[Cell]:
+    kind = load_graph(cell.graph).settings
+    for name, settings in retrieval_variants(kind, cell.settings).items() if is_debate(kind) else ():
+        yield replace(cell, system=f"{cell.system} {name}", settings=settings, of=cell)
+
+
+def _controls(cell: Cell, wanted: Collection[str]) -> Iterable[Cell]:
+    names = [name for name in controls_of(load_graph(cell.graph).settings, cell.settings) if name in wanted]
+    if names and cell.model is None and not SPEAKERS.isdisjoint(cell.settings):
+        raise UserError(
+            f"The controls of {cell.system} need one model: name one under `models`, beside those of its single roles.",
+            kind="invalid_setting",
+        )
+    for name in names:
+        graph = CONTROLS[name].graph
+        settings = shared_settings(graph, cell.settings)
+        label = f"{cell.system} {name.replace('_', ' ')}"
+        yield Cell(label, graph, cell.task, settings, cell.model, cell.seed, name, cell, cell.position)

@@ -1,0 +1,80 @@
+"""What a debate took on each sample, read from its log for the controls that are measured beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from inspect_ai.log import EvalLog, list_eval_logs, read_eval_log, read_eval_log_sample_async
+from moot.core.errors import UserError
+from moot.evals.runs.solver import document_in
+
+ORIGIN = ("id", "title", "text", "source", "url", "published")
+"""Fields of evidence that are given on."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A debate on a sample: its tokens (None where they were not all counted), its rounds, what it ended with."""
+
+    tokens: int | None
+    rounds: int
+    evidence: list[dict[str, Any]]
+
+
+class References:
+    """What a debate took, sample by sample, as its log says."""
+
+    def __init__(self, logs: str, of: str) -> None:
+        """Finds the log. Blocking.
+
+        Args:
+            logs: a folder of logs.
+            of: the debate, as `moot.evals.runs.run.log_key` names it.
+
+        Raises:
+            UserError: there is no log of the debate.
+        """
+        log = newest_log(logs, of)
+        if log is None:
+            raise UserError(f"{logs} has no log of the debate that this is a control of.", kind="missing_file")
+        self.location = log.location
+
+    async def of(self, sample: int | str) -> Reference | None:
+        """What the debate took on a sample; None where it did not end with a verdict there."""
+        try:
+            told = await read_eval_log_sample_async(self.location, sample, exclude_fields={"events", "attachments"})
+        except IndexError:  # Inspect's word for a sample that a log does not hold
+            return None
+        document = document_in(told)
+        if document is None:  # a sample that was recovered after a kill has it in its events
+            document = document_in(await read_eval_log_sample_async(self.location, sample))
+        return reference_of(document) if document and not told.error and document["status"] == "done" else None
+
+
+def reference_of(document: Mapping[str, Any]) -> Reference:
+    """What a control takes of a result document."""
+    usage = document["usage"]
+    tokens = usage["prompt_tokens"] + usage["completion_tokens"]
+    evidence = [{key: piece[key] for key in ORIGIN if key in piece} for piece in document["evidence"]]
+    return Reference(None if usage["uncounted"] else tokens, max(document["rounds"], 1), evidence)
+
+
+def newest_log(logs: str, key: str) -> EvalLog | None:
+    """The newest log of a cell, without its samples; None where there is none."""
+    return next((log for log in headers(logs) if facts_of(log).get("key") == key), None)
+
+
+def headers(logs: str) -> Iterator[EvalLog]:
+    """The logs of a folder without their samples, the newest first."""
+    if Path(logs).is_dir():
+        for info in list_eval_logs(logs):
+            yield read_eval_log(info, header_only=True)
+
+
+def facts_of(log: EvalLog) -> dict[str, Any]:
+    """What moot says of a log."""
+    facts: dict[str, Any] = log.metadata.get("moot") or {}
+    return facts

@@ -1,0 +1,235 @@
+"""Running a plan as a set of Inspect's evaluations: a log for each cell, gone on with after whatever stopped it.
+
+A cell is found again by its benchmark's items, its system with every setting, model and seed: what differs in any of
+them is another cell. Samples that a log or its recovery buffer holds are not run again; failed ones are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from inspect_ai import Task, eval_set, task_with
+from inspect_ai.log import (
+    EvalLog,
+    MetadataEdit,
+    ProvenanceData,
+    edit_eval_log,
+    read_eval_log_sample_summaries,
+    recoverable_eval_logs,
+    write_eval_log,
+)
+from inspect_ai.solver import Solver
+from moot.core.endpoint import close_clients
+from moot.core.errors import USER_KINDS, UserError
+from moot.evals.runs.controls import control
+from moot.evals.runs.hooks import Watch, watching
+from moot.evals.runs.plan import Cell, Plan, cells_of
+from moot.evals.runs.reference import facts_of, headers
+from moot.evals.runs.solver import debate, question_of
+from moot.evals.runs.tasks import TASKS
+from moot.graphs import load_graph
+from moot.nodes.models.chat_models import open_chat_model
+from moot.nodes.runtime.settings import checked_settings
+
+SIDE_BY_SIDE = 4
+"""Cells that run at the same time, each with its share of the samples in flight."""
+LOCK = ".moot.lock"
+"""The file that keeps a second run out of a folder of logs."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How a plan is run.
+
+    Attributes:
+        at_once: samples in flight.
+        time_limit: seconds that a sample may take; one that takes longer is missing data, and is not tried again with
+            the same limit. Another limit is another run.
+        retry_on_error: how often a failed sample is tried again at once.
+        fail_on_error: failed samples of a cell, as a number or a share below 1, with which it is given up; None: never.
+    """
+
+    at_once: int = 16
+    time_limit: int | None = None
+    retry_on_error: int = 0
+    fail_on_error: float | None = None
+
+
+def run_plan(plan: Plan, logs: Path, limits: Limits, watch: Callable[[int, int], Watch]) -> list[EvalLog]:
+    """Runs what of a plan has not been run, controls after the debates that they are matched to. Blocking.
+
+    Args:
+        plan: what to run.
+        logs: the folder of the logs; it may hold others.
+        limits: how it is run.
+        watch: makes what is told of every sample, from the number of all samples and of those that logs hold.
+
+    Returns:
+        A log without its samples for each cell, in the plan's order.
+
+    Raises:
+        UserError: as `cells_of` and `opened`, data that cannot be read, a folder that cannot be made or that another
+            run writes to.
+        KeyboardInterrupt: somebody stopped it; nothing further was begun.
+    """
+    cells = cells_of(plan)
+    logs = logs.absolute()
+    with alone_in(logs):
+        return _run_cells(cells, plan, logs, limits, watch)
+
+
+def _run_cells(
+    cells: Sequence[Cell], plan: Plan, logs: Path, limits: Limits, watch: Callable[[int, int], Watch]
+) -> list[EvalLog]:
+    first = [cell for cell in cells if cell.control is None]
+    tasks = {cell.key: task_of(cell, plan, debate(cell.graph, **cell.settings)) for cell in first}
+    asyncio.run(opened(first, tasks, plan.judge))
+    items = {cell.task: tasks[cell.key] for cell in first}
+    keys = {cell.key: log_key(cell, items[cell.task], plan) for cell in cells}
+    samples = sum(len(items[cell.task].dataset) for cell in cells)
+    with watching(watch(samples, held(keys.values(), logs))), loaded_for_good():
+        _run(list(tasks.values()), logs, limits)
+        matched = [cell for cell in cells if cell.control is not None]
+        _run([task_of(cell, plan, control_of(cell, logs, keys)) for cell in matched], logs, limits)
+    found = newest_logs(logs)
+    return [said_anew(found[keys[cell.key]], cell) for cell in cells if keys[cell.key] in found]
+
+
+@contextmanager
+def alone_in(logs: Path) -> Iterator[None]:
+    """Keeps other runs out of a folder, which is made where it is not there.
+
+    Raises:
+        UserError: another run has it, or it cannot be made.
+    """
+    lock = FileLock(logs / LOCK)
+    try:
+        logs.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise UserError(
+            f"Another run writes to {logs}: wait for it, or name another folder.", kind="invalid_setting"
+        ) from error
+    except OSError as error:
+        raise UserError(
+            f"No logs can be written to {logs} ({error.strerror}): name another folder.", kind="invalid_file"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def loaded_for_good() -> Iterator[None]:
+    """Keeps Python from looking for cyclic garbage, meanwhile, in all that is loaded by now."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+def said_anew(log: EvalLog, cell: Cell) -> EvalLog:
+    """A log with what the plan says of its cell now: labels and places may change without anything being run again."""
+    facts = facts_of(log)
+    now = facts | json.loads(json.dumps(cell.facts(), default=str)) | {"key": facts["key"]}
+    if now == facts:
+        return log
+    why = ProvenanceData(author="moot", reason="The plan calls the system otherwise.")
+    log = edit_eval_log(log, [MetadataEdit(metadata_set={"moot": now})], why)
+    write_eval_log(log, header_only=True)
+    return log
+
+
+def log_key(cell: Cell, task: Task, plan: Plan) -> str:
+    """What tells a log from every other: the cell, the items, and who judges answers."""
+    return ".".join((cell.key, str(task.version), plan.judge or ""))
+
+
+async def opened(cells: Sequence[Cell], tasks: Mapping[str, Task], judge: str | None) -> None:
+    """Opens each system on the first sample of its benchmark, so that what it lacks is said before anything is run.
+
+    Raises:
+        UserError: a key, a source, an encoder that is missing, a judge that cannot be, or a task that the system does
+            not take.
+    """
+    try:
+        if judge is not None:
+            await open_chat_model(judge)
+        for cell in cells:
+            system, sample = load_graph(cell.graph), next(iter(tasks[cell.key].dataset))
+            settings = checked_settings(system.settings, cell.settings)
+            question = question_of(str(sample.input), sample.choices, sample.metadata)
+            begun = await system.graph.ainvoke(question, context=settings, interrupt_after=["open"])
+            if (error := begun["error"]) and error["kind"] in USER_KINDS:
+                raise UserError(f"{cell.system} on {cell.task.name}: {error['detail']}", kind=error["kind"])
+    finally:
+        await close_clients()
+
+
+def newest_logs(logs: Path) -> dict[str, EvalLog]:
+    """The newest log of each key, without its samples."""
+    return {facts_of(log).get("key", ""): log for log in reversed(list(headers(str(logs))))}
+
+
+def held(keys: Iterable[str], logs: Path) -> int:
+    """How many samples logs and their recovery buffers hold that need not be run again."""
+    newest = newest_logs(logs)
+    there = [newest[key] for key in keys if key in newest]
+    written = sum(not sample.error for log in there for sample in read_eval_log_sample_summaries(log.location))
+    places = {log.location for log in there}
+    return written + sum(one.completed_samples for one in recoverable_eval_logs(str(logs)) if one.log.name in places)
+
+
+def control_of(cell: Cell, logs: Path, keys: Mapping[str, str]) -> Solver:
+    """The solver of a control; the debate's log is there by now."""
+    assert cell.control is not None
+    assert cell.of is not None
+    return control(cell.control, str(logs), keys[cell.of.key], **cell.settings)
+
+
+def task_of(cell: Cell, plan: Plan, solver: Solver) -> Task:
+    """A cell as Inspect's task."""
+    data = None if cell.task.data is None else str(cell.task.data)
+    task = TASKS[cell.task.name](data, cell.task.limit, plan.sample_seed, plan.judge)
+    facts = (task.metadata or {})["moot"] | cell.facts() | {"key": log_key(cell, task, plan)}
+    return task_with(task, solver=solver, metadata={"moot": facts})
+
+
+def _run(tasks: Sequence[Task], logs: Path, limits: Limits) -> None:
+    if not tasks:
+        return
+    side_by_side = min(SIDE_BY_SIDE, len(tasks), limits.at_once)
+    with redirect_stdout(StringIO()):  # Inspect's greetings
+        _, ended = eval_set(
+            list(tasks),
+            str(logs),
+            model="none",
+            display="none",
+            log_dir_allow_dirty=True,
+            retry_attempts=1,
+            retry_immediate=False,
+            max_tasks=side_by_side,
+            max_samples=max(1, limits.at_once // side_by_side),
+            time_limit=limits.time_limit,
+            retry_on_error=limits.retry_on_error or None,
+            # all samples are run before a cell with failed ones counts as not done: they are tried again next time
+            fail_on_error=True if limits.fail_on_error is None else limits.fail_on_error,
+            continue_on_fail=limits.fail_on_error is None,
+            acp_server=False,
+            ctl_server=False,
+            log_level="error",
+        )
+    # of an interrupted evaluation Inspect gives a cancelled log, or none
+    if len(ended) < len(tasks) or any(log.status == "cancelled" for log in ended):
+        raise KeyboardInterrupt

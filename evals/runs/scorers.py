@@ -1,0 +1,172 @@
+"""Inspect's scorers for debates, one for each measure of a single item, and what they come to over all items.
+
+Each reads the result document that `moot.evals.runs.solver.debate` leaves. A sample whose debate did not end is
+unscored, which Inspect counts: it is missing data, never a wrong answer. An abstention is not right, and is said to be
+one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, mean, metric, scorer, stderr
+from inspect_ai.solver import TaskState
+from moot.core.errors import MootError
+from moot.evals.benchmarks.gold import gold_and_found
+from moot.evals.runs.solver import document_in
+from moot.evals.stats import metrics
+from moot.evals.stats.item_scores import item_score
+from moot.evals.stats.outcomes import ABSTAINED, Document, outcome_of
+from moot.nodes.models.chat_models import open_chat_model
+from moot.nodes.models.speaker import Speaker
+from moot.nodes.steps.compare import same_meaning
+from moot.nodes.texts.answers import same_answer
+from moot.nodes.texts.verdict import verdict_turns
+
+Measure = Callable[[str, TaskState, Sequence[str], Document], Awaitable[float | None] | float | None]
+"""How right an outcome is: of the outcome, the sample, its right answers and the document; None where undefined."""
+
+
+def measured(measure: Measure, *, of_answers: bool = True) -> Scorer:
+    """A scorer of whatever a debate that ended comes to.
+
+    Args:
+        measure: how right it is.
+        of_answers: whether scores say what was answered, and why. Inspect keeps all scores in memory until the end.
+    """
+
+    async def score(state: TaskState, target: Target) -> Score:
+        document = document_in(state)
+        outcome = outcome_of(document)
+        if document is None or outcome is None:
+            return Score.unscored(reason="no_result", explanation="The debate did not end.")
+        value = measure(outcome, state, list(target), document)
+        try:
+            value = await value if isinstance(value, Awaitable) else value
+        except MootError as error:  # the debate stands, whatever becomes of its judge
+            return Score.unscored(reason="grader_failed", explanation=error.detail)
+        if value is None:
+            return Score.unscored(reason="undefined", explanation="This measure says nothing of this sample.")
+        if not of_answers:
+            return Score(value=value)
+        facts = {"outcome": outcome, "gold": list(target), "stop_reason": document["stop_reason"]}
+        return Score(value=value, answer=outcome or "(abstained)", explanation=why(document), metadata=facts)
+
+    return score
+
+
+def why(document: Document) -> str:
+    """What the verdict rests on, in the words of those who gave it."""
+    said = [turn.get("rationale") or turn.get("reason") or "" for turn in verdict_turns(dict(document))]
+    return "\n\n".join(filter(None, said)) or f"(no reasons; it stopped by {document['stop_reason']})"
+
+
+# --- metrics over all samples -----------------------------------------------------------------------------------------
+
+
+def _over_labels(compute: metrics.LabelScore) -> Metric:
+    def value(scores: list[SampleScore]) -> float:
+        facts = [score.score.metadata or {} for score in scores]
+        found = compute([fact["gold"][0] for fact in facts], [fact["outcome"] for fact in facts]).value
+        return float("nan") if found is None else found  # Inspect's sign for what is undefined
+
+    return value
+
+
+@metric(name="macro_f1")
+def macro_f1() -> Metric:
+    """`moot.evals.stats.metrics.macro_f1`."""
+    return _over_labels(metrics.macro_f1)
+
+
+@metric(name="balanced_accuracy")
+def balanced_accuracy() -> Metric:
+    """`moot.evals.stats.metrics.balanced_accuracy`."""
+    return _over_labels(metrics.balanced_accuracy)
+
+
+@metric(name="abstained")
+def abstained() -> Metric:
+    """The share of items without an answer."""
+
+    def value(scores: list[SampleScore]) -> float:
+        silent = [(score.score.metadata or {})["outcome"] == ABSTAINED for score in scores]
+        return sum(silent) / len(silent) if silent else float("nan")
+
+    return value
+
+
+# --- scorers ----------------------------------------------------------------------------------------------------------
+
+
+@scorer(metrics=[mean(), stderr(), macro_f1(), balanced_accuracy(), abstained()], name="accuracy")
+def accuracy() -> Scorer:
+    """Whether the label or letter is the right one."""
+    return computed("accuracy")
+
+
+@scorer(metrics=[mean(), stderr(), abstained()], name="exact_match")
+def exact_match() -> Scorer:
+    """Whether the answer is one of the right ones, compared as its task's script does."""
+    return computed("exact_match")
+
+
+@scorer(metrics=[mean(), stderr()], name="token_f1")
+def token_f1() -> Scorer:
+    """F1 of words that the answer shares with the right one that is nearest, compared as its task's script does."""
+    return computed("token_f1")
+
+
+@scorer(metrics=[mean(), stderr(), abstained()], name="numeric_match")
+def numeric_match() -> Scorer:
+    """Whether the number is the right one."""
+    return computed("numeric_match")
+
+
+def computed(measure: str) -> Scorer:
+    """A scorer of a measure that takes no model (`moot.evals.stats.item_scores.item_score`)."""
+    return measured(lambda outcome, state, gold, document: item_score(measure, document["task"]["name"], outcome, gold))
+
+
+@scorer(metrics=[mean(), stderr()], name="judged")
+def judged(model: str) -> Scorer:
+    """Whether a model takes the answer for the same as a right one (S4).
+
+    An answer that is the same text is right without a call. A judge that gives no usable reply leaves the sample
+    unscored.
+
+    Args:
+        model: the judge, as provider:name. It should be none of the debaters' models.
+    """
+
+    async def value(outcome: str, state: TaskState, gold: Sequence[str], document: Document) -> float | None:
+        if outcome == ABSTAINED or any(same_answer(document["task"], outcome, one) for one in gold):
+            return float(outcome != ABSTAINED)
+        speaker = Speaker("equivalence", await open_chat_model(model))
+        right = " / ".join(gold)  # a right answer with its other spellings
+        said = await same_meaning(document["claim"], document["task"], right, outcome, speaker)
+        return None if said.same is None else float(said.same)
+
+    return measured(value)
+
+
+@scorer(metrics=[mean(), stderr()], name="citation_precision")
+def citation_precision() -> Scorer:
+    """The share of citations whose quotes stand in the evidence; unscored where nothing is cited."""
+    return measured(
+        lambda outcome, state, gold, document: metrics.citation_precision([document]).value, of_answers=False
+    )
+
+
+@scorer(metrics=[mean(), stderr()], name="gold_recall")
+def gold_recall() -> Scorer:
+    """The share of gold evidence that was found; unscored where the benchmark names none, or nothing was searched."""
+
+    def value(outcome: str, state: TaskState, gold: Sequence[str], document: Document) -> float | None:
+        searched = [piece for piece in document["evidence"] if any(r["query"] for r in piece["retrievals"])]
+        sets = gold_and_found(state.metadata.get("gold_evidence"), searched)
+        if sets is None or not document["corpora"]:
+            return None
+        return metrics.gold_recall([sets[0]], [sets[1]]).value
+
+    return measured(value, of_answers=False)

@@ -1,0 +1,102 @@
+"""Every benchmark as a task of Inspect: ``inspect eval moot/fever -T data=paper_dev.jsonl --model none``.
+
+A task reads the records as they are published (`moot.evals.benchmarks.catalogue`), from a file or folder of yours or,
+without ``data``, from the Hub. The solver is a debate, `-S graph=proclaim -S model=openai:gpt-4o-mini` choose which; no
+gold evidence, conclusion or answer reaches it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from inspect_ai import Task, task
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.scorer import Scorer
+from moot.evals.benchmarks.catalogue import BENCHMARKS, Benchmark, Item, read_benchmark
+from moot.evals.runs import scorers
+from moot.evals.runs.solver import INPUTS, debate
+
+log = logging.getLogger(__name__)
+
+
+def sample_of(item: Item, benchmark: Benchmark) -> Sample:
+    """An item as Inspect has it. Metadata hold what measures need; of them `solver.INPUTS` alone reach debates."""
+    plain = asdict(item)
+    kept = {key: plain[key] for key in ("stratum", "gold_evidence", "source") if plain[key]}
+    given = [{"title": title, "text": text} for title, text in item.given]
+    inputs = {"task": benchmark.task, "given": given, "published_before": item.published_before}
+    return Sample(
+        input=item.claim,
+        choices=list(item.options) or None,
+        target=list(item.gold),
+        id=item.id,
+        metadata={**kept, INPUTS: {key: value for key, value in inputs.items() if value}},
+    )
+
+
+def scorers_of(benchmark: Benchmark, judge: str | None = None) -> list[Scorer]:
+    """What a benchmark is measured by; without a judge no answers are judged."""
+    known: dict[str, Callable[[], Scorer]] = {
+        "accuracy": scorers.accuracy,
+        "exact_match": scorers.exact_match,
+        "token_f1": scorers.token_f1,
+        "numeric_match": scorers.numeric_match,
+        "judged": lambda: scorers.judged(judge or ""),
+    }
+    wanted = [name for name in benchmark.metrics if name in known and (name != "judged" or judge)]
+    return [*(known[name]() for name in wanted), scorers.citation_precision(), scorers.gold_recall()]
+
+
+def digest_of(items: Sequence[Item]) -> str:
+    """What tells one set of items from another: a log of other data is never gone on with."""
+    plain = json.dumps([asdict(item) | {"source": ""} for item in items], sort_keys=True)
+    return hashlib.sha256(plain.encode()).hexdigest()[:16]
+
+
+def benchmark_task(
+    name: str, data: str | None = None, limit: int | None = None, seed: int | None = None, judge: str | None = None
+) -> Task:
+    """A benchmark as a task.
+
+    Args:
+        name: a key of `moot.evals.benchmarks.catalogue.BENCHMARKS`.
+        data: a file or folder in the published format; without it the Hub.
+        limit: how many items at most.
+        seed: draws them at random; without it the first ones are taken.
+        judge: a model, as provider:name, that says whether an answer in words is right.
+
+    Raises:
+        UserError: nothing to read there, or a broken record, with its place.
+    """
+    benchmark = BENCHMARKS[name]
+    reading = read_benchmark(name, None if data is None else Path(data), limit=limit, seed=seed)
+    for note in reading.notes:
+        log.warning("%s: %s.", benchmark.title, note)
+    facts = {"benchmark": name, "title": benchmark.title, "licence": benchmark.licence, "notes": list(reading.notes)}
+    return Task(
+        dataset=MemoryDataset([sample_of(item, benchmark) for item in reading.items], name=name, location=data),
+        solver=debate(),
+        scorer=scorers_of(benchmark, judge),
+        version=digest_of(reading.items),
+        metadata={"moot": facts},
+    )
+
+
+def _registered(name: str) -> Callable[..., Task]:
+    def build(
+        data: str | None = None, limit: int | None = None, seed: int | None = None, judge: str | None = None
+    ) -> Task:
+        return benchmark_task(name, data, limit, seed, judge)
+
+    build.__doc__ = f"{BENCHMARKS[name].title}; see `benchmark_task`."
+    made: Callable[..., Task] = task(name=name)(build)
+    return made
+
+
+TASKS: dict[str, Callable[..., Task]] = {name: _registered(name) for name in BENCHMARKS}
+"""Every task by name, as Inspect knows it as ``moot/NAME``."""

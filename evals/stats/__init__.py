@@ -1,0 +1,1 @@
+"""Measures and tests: pure functions on plain values."""

@@ -1,0 +1,189 @@
+"""How far a confidence can be trusted: calibration, what abstaining would gain, and how it settles over rounds.
+
+Items come as two lists in one order: how confident a system was of its answer, in [0, 1], and whether that was right.
+An item without a judgement (None) is missing; one that has a judgement, but no confidence, is left out: where a
+system has no confidences, every value is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from moot.evals.stats.measures import package
+from moot.evals.stats.outcomes import Score, mean_score
+
+BINS = 10
+
+
+class Bin(NamedTuple):
+    """A bin of confidences: those above ``low`` and up to ``high``, and in the first bin ``low`` itself.
+
+    ``confidence`` and ``accuracy`` are the means of its items, None where it has none.
+    """
+
+    low: float
+    high: float
+    n: int
+    confidence: float | None
+    accuracy: float | None
+
+
+class RiskPoint(NamedTuple):
+    """What answering only where the confidence is ``threshold`` or more leads to."""
+
+    threshold: float
+    coverage: float
+    """Answered / all."""
+    risk: float
+    """Wrong / answered."""
+
+
+class RiskCoverage(NamedTuple):
+    """A risk-coverage curve, from the highest confidence to full coverage, and the area under it (AURC)."""
+
+    points: list[RiskPoint]
+    area: Score
+
+
+def _known(confidences: Sequence[float | None], correct: Sequence[bool | None]) -> tuple[Any, Any, int, int]:
+    """Confidences and judgements (0 or 1) of the items that have both, and how many are missing and left out."""
+    pairs = list(zip(confidences, correct, strict=True))
+    known = [(confidence, right) for confidence, right in pairs if confidence is not None and right is not None]
+    if not all(0 <= confidence <= 1 for confidence, _ in known):
+        raise ValueError("a confidence is a number from 0 to 1")
+    missing = sum(right is None for _, right in pairs)
+    values = np.array(known, dtype=float).reshape(-1, 2)
+    return values[:, 0], values[:, 1], missing, len(pairs) - len(known) - missing
+
+
+def reliability_bins(
+    confidences: Sequence[float | None], correct: Sequence[bool | None], bins: int = BINS, *, mass: bool = False
+) -> list[Bin]:
+    """The bins of a reliability diagram, lowest confidence first.
+
+    Args:
+        confidences: each item's.
+        correct: whether each item's answer was right.
+        bins: how many.
+        mass: False: bins of equal width over [0, 1], empty ones among them. True: bins of about as many items each,
+            between quantiles; equal confidences stay together, so that there may be fewer bins.
+
+    Returns:
+        [] where no item has both.
+
+    Raises:
+        ValueError: lists of different lengths, a confidence outside [0, 1], or less than one bin.
+    """
+    if bins < 1:
+        raise ValueError("there is no diagram without a bin")
+    confidence, right, _, _ = _known(confidences, correct)
+    if not len(confidence):
+        return []
+    shares = np.linspace(0, 1, bins + 1)
+    edges = np.percentile(confidence, shares * 100) if mass else shares
+    places = np.searchsorted(edges[1:-1], confidence)  # edges and places as in scikit-learn's calibration_curve
+    counts = np.bincount(places, minlength=bins)
+    sums = [np.bincount(places, weights=values, minlength=bins) for values in (confidence, right)]
+    return [
+        Bin(float(low), float(high), int(n), float(c / n) if n else None, float(r / n) if n else None)
+        for low, high, n, c, r in zip(edges, edges[1:], counts, *sums, strict=False)
+        if n or not mass
+    ]
+
+
+def ece(
+    confidences: Sequence[float | None], correct: Sequence[bool | None], bins: int = BINS, *, mass: bool = False
+) -> Score:
+    """Expected calibration error, in [0, 1]: the sum over bins of n / N x |accuracy - mean confidence| (S2, Eq. 9).
+
+    Its value depends on the bins: say which, and show `reliability_bins` with it.
+
+    Args:
+        confidences: each item's.
+        correct: whether each item's answer was right.
+        bins: how many.
+        mass: as for `reliability_bins`.
+
+    Raises:
+        ValueError: as `reliability_bins`.
+    """
+    confidence, _, missing, left_out = _known(confidences, correct)
+    filled = [b for b in reliability_bins(confidences, correct, bins, mass=mass) if b.n]
+    gaps = [b.n * abs(b.accuracy - b.confidence) for b in filled if b.accuracy is not None and b.confidence is not None]
+    n = len(confidence)
+    return Score(sum(gaps) / n if n else None, n, missing, left_out)
+
+
+def brier_score(confidences: Sequence[float | None], correct: Sequence[bool | None]) -> Score:
+    """Mean of (confidence - 1 where the answer was right, else 0)², in [0, 1]; 0.25 for a constant 0.5.
+
+    Raises:
+        ValueError: lists of different lengths, or a confidence outside [0, 1].
+    """
+    confidence, right, missing, left_out = _known(confidences, correct)
+    score = mean_score(((confidence - right) ** 2).tolist())
+    return Score(score.value, score.n, missing, left_out)
+
+
+def risk_coverage(confidences: Sequence[float | None], correct: Sequence[bool | None]) -> RiskCoverage:
+    """What a system would gain from answering only where it is confident (Geifman and El-Yaniv 2017).
+
+    The area is the mean over k = 1...N of the risk among the k most confident items, in [0, 1]: lower is better, and
+    an order by chance has the overall risk. Items of equal confidence have no order: their expected risk counts,
+    which is what all orders give on average.
+
+    Returns:
+        One point for each confidence that occurs; no points and an area of None where no item has both.
+
+    Raises:
+        ValueError: lists of different lengths, or a confidence outside [0, 1].
+    """
+    confidence, right, missing, left_out = _known(confidences, correct)
+    n = len(confidence)
+    if not n:
+        return RiskCoverage([], Score(None, 0, missing, left_out))
+    thresholds, places, counts = np.unique(-confidence, return_inverse=True, return_counts=True)
+    wrong = np.bincount(places, weights=1 - right)
+    answered = counts.cumsum()
+    risks = np.repeat(wrong / counts, counts).cumsum() / np.arange(1, n + 1)
+    points = [
+        RiskPoint(float(-threshold), float(k / n), float(errors / k))
+        for threshold, k, errors in zip(thresholds, answered, wrong.cumsum(), strict=True)
+    ]
+    return RiskCoverage(points, Score(float(risks.mean()), n, missing, left_out))
+
+
+def ks_stability(trajectories: Sequence[Sequence[float | None]]) -> dict[int, Score]:
+    """By round, from 1: how far a figure's distribution over items is from that in their last rounds, in [0, 1].
+
+    The two-sample Kolmogorov-Smirnov statistic: the largest distance between the two distribution functions, by
+    scipy. Both samples are of the same items, those whose debate held that round, so that debates which ended early
+    do not pass for movement, and no p-value is given, as that would take samples that are independent. Where a round
+    is the last of every item that reached it, the value is 0.
+
+    S2 (appendix E) prints a KS statistic of up to 1.14 and down to -0.03, which none can be; this is not that.
+
+    Args:
+        trajectories: for each item a figure (a confidence, a reflection score) for each round that its debate held;
+            None where it is not known.
+
+    Returns:
+        For each round n items, ``missing`` those whose figure is unknown in that round or in their last, and
+        ``left_out`` those that had ended before. {} where there is no round.
+
+    Raises:
+        UserError: scipy is not installed.
+    """
+    by_round: dict[int, Score] = {}
+    for n in range(max(map(len, trajectories), default=0)):
+        held = [(values[n], values[-1]) for values in trajectories if n < len(values)]
+        known = [(value, last) for value, last in held if value is not None and last is not None]
+        statistic = None
+        if known:
+            now, final = zip(*known, strict=True)
+            with np.errstate(divide="ignore", invalid="ignore"):  # of the p-value, which is not used
+                statistic = float(package("scipy.stats").ks_2samp(now, final, method="asymp").statistic)
+        by_round[n + 1] = Score(statistic, len(known), len(held) - len(known), len(trajectories) - len(held))
+    return by_round

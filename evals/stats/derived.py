@@ -1,0 +1,52 @@
+"""Controls that need no call: what the first round alone would have said, and what the labels alone can reach."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from moot.evals.stats.observations import Observation
+from moot.nodes.texts.task import TASKS, make_task
+from moot.nodes.trial.panel import verdict_labels
+
+
+def first_round_majority(observation: Observation) -> str | None:
+    """What most speakers answered in the first round of a debate, before anybody heard anybody.
+
+    Returns:
+        `ABSTAINED` where nobody answered; None where the item is missing, or the debate has no answers by round.
+    """
+    if observation.outcome is None or not observation.answers:
+        return None
+    return observation.answers[0].answer
+
+
+def went_on(observations: Sequence[Observation]) -> bool:
+    """Whether a system's first round can differ from its end: several speakers, and more than one round."""
+    return any(len(seen.answers) > 1 and seen.answers[0].speakers > 1 for seen in observations)
+
+
+def label_prior(gold: Sequence[str]) -> str:
+    """The label that is right most often; of several the first in the alphabet.
+
+    It is taken from the very items that are measured, so that no constant answer is right more often.
+
+    Raises:
+        ValueError: there is no label.
+    """
+    if not gold:
+        raise ValueError("there is no label")
+    counts = Counter(gold)
+    return min(counts, key=lambda label: (-counts[label], label))
+
+
+def policy_labels(task: str) -> tuple[str | None, str | None]:
+    """A task's label for claims that nothing settles, and that for claims that hold; None where it has none.
+
+    Args:
+        task: a key of `moot.nodes.texts.task.TASKS`.
+    """
+    if TASKS[task].kind != "labels":
+        return None, None
+    labels = verdict_labels(make_task(task))
+    return labels.get("INCONCLUSIVE"), labels["SUPPORTED"]

@@ -1,0 +1,115 @@
+"""Measures of a system's items, and differences between systems, with their intervals: of several runs the mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from moot.evals.report.comparison import System
+from moot.evals.stats.metrics import mean_f1, mean_known, mean_recall, ratio
+from moot.evals.stats.observations import Observation
+from moot.evals.stats.significance import Array, Interval, Statistic, bootstrap, wilson
+from moot.nodes.steps.score import average
+
+POOLED: dict[str, Callable[[Array, Array, Array], Array]] = {"macro_f1": mean_f1, "balanced_accuracy": mean_recall}
+"""Measures that a single item does not have, from counts of labels."""
+Runs = tuple[tuple[str, ...], tuple[Any, ...]]
+"""An item: its right answers, and what it came to in every run: an outcome or a score, None where that is missing."""
+T = TypeVar("T", bound=Hashable)
+
+
+def estimate(system: System, measure: str) -> Interval:
+    """A measure over all items with its bootstrap interval; of several runs the mean of theirs."""
+    return _bootstrap(list(_by_item(system, measure).values()), lambda kinds: mean_over_runs(kinds, measure))
+
+
+def difference(first: System, second: System, measure: str, ids: Sequence[str]) -> Interval:
+    """One system's measure less another's over the same items, with its paired bootstrap interval."""
+    ours, theirs = (_by_item(system, measure) for system in (first, second))
+    pairs = [(a, b) if (a := ours[id]) and (b := theirs[id]) else None for id in ids]
+
+    def apart(kinds: Sequence[tuple[Runs, Runs]]) -> Statistic:
+        one, other = (mean_over_runs(runs, measure) for runs in zip(*kinds, strict=True))
+        return lambda counts: one(counts) - other(counts)
+
+    return _bootstrap(pairs, apart)
+
+
+def item_means(system: System, measure: str, ids: Sequence[str]) -> list[float | None]:
+    """Each item's mean over the runs in which it is not missing, of a measure that single items have."""
+    given = _by_item(system, measure)
+    return [None if (item := given[id]) is None else average(item[1]) for id in ids]
+
+
+def _bootstrap(items: Sequence[T | None], figure: Callable[[Sequence[T]], Statistic]) -> Interval:
+    """The bootstrap of a figure that depends on how often each kind of item is drawn; equal items are of one kind."""
+    kinds = {item: i for i, item in enumerate(dict.fromkeys(item for item in items if item is not None))}
+    if not kinds:
+        return Interval(None, None, None, 0, len(items))
+    of_counts = figure(list(kinds))
+
+    def statistic(drawn: Array) -> Array:
+        rows, n = len(drawn), len(kinds)
+        places = drawn + n * np.arange(rows)[:, None]
+        return of_counts(np.bincount(places.ravel(), minlength=rows * n).reshape(rows, n).astype(float))
+
+    return bootstrap([None if item is None else kinds[item] for item in items], statistic)
+
+
+def _by_item(system: System, measure: str) -> dict[str, Runs | None]:
+    """Each item; None where it is missing in all runs."""
+    given: dict[str, Runs | None] = {}
+    for id, gold in system.gold.items():
+        seen = [run.get(id) for run in system.items]
+        values = tuple(s and (s.outcome if measure in POOLED else s.scores.get(measure)) for s in seen)
+        given[id] = None if all(value is None for value in values) else (gold, values)
+    return given
+
+
+def mean_over_runs(kinds: Sequence[Runs], measure: str) -> Statistic:
+    """The mean over runs of a measure, from how often each kind of item is there: (resamples, kinds) to (resamples,).
+
+    Where a run lacks items it is that of the others, and a run without any does not count.
+    """
+    gold = [right[0] for right, _ in kinds]
+    runs = list(zip(*(values for _, values in kinds), strict=True))
+    of_runs = [_of_labels(gold, run, POOLED[measure]) if measure in POOLED else _mean(run) for run in runs]
+    return lambda counts: mean_known(np.stack([of_run(counts) for of_run in of_runs], axis=-1))
+
+
+def _mean(values: Sequence[float | None]) -> Statistic:
+    known = np.array([value is not None for value in values], dtype=float)
+    numbers = np.array([value or 0.0 for value in values])
+    return lambda counts: ratio(counts @ numbers, counts @ known)
+
+
+def _of_labels(gold: Sequence[str], given: Sequence[str | None], score: Callable[..., Array]) -> Statistic:
+    labels = np.array(list(dict.fromkeys(gold)))
+    known = np.array([[outcome is not None] for outcome in given])
+    has, says = (np.array([str(one) for one in side])[:, None] == labels for side in (gold, given))
+    parts = [(which & known).astype(float) for which in (has & says, has, says)]
+    return lambda counts: score(*(counts @ part for part in parts))
+
+
+def over_items(seen: Sequence[Observation], values: Sequence[float | None]) -> Interval:
+    """The mean of values of observations with its interval, in which an item of several runs is one item.
+
+    Wilson's interval where each item is there once and right or wrong, else that of the bootstrap.
+    """
+    by_item: dict[str, list[float | None]] = {}
+    for one, value in zip(seen, values, strict=True):
+        by_item.setdefault(one.id, []).append(value)
+    if len(by_item) == len(seen) and all(value in (0, 1, None) for value in values):
+        return wilson([None if value is None else bool(value) for value in values])
+    return bootstrap([average(several) for several in by_item.values()])
+
+
+def run_means(system: System, measure: str) -> list[float | None]:
+    """A measure of single items in each run: the mean over the items of which it is known."""
+    return [average([seen.scores.get(measure) for seen in run.values()]) for run in system.items]
+
+
+def mean_of(system: System, measure: str) -> float | None:
+    """The mean over runs of `run_means`."""
+    return average(run_means(system, measure))

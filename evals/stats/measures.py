@@ -1,0 +1,81 @@
+"""How good a ranking is, query by query, and how much better than another."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from moot.core.errors import UserError
+from moot.core.lazy import imported
+
+MEASURES = {"recall@3": "recall@3", "recall@10": "recall@10", "ndcg@10": "ndcg_burges@10", "mrr@10": "mrr@10"}
+"""What is measured, and ranx's name of it. "Burges" is the gain 2^rel - 1."""
+K = 10
+"""How many pieces a source is asked for."""
+NO_GOLD, NO_PIECE = -2, -1
+"""Numbers of the documents that fill up lists; they match nothing."""
+
+
+def package(name: str) -> Any:
+    """A module of the extra ``evals``, imported when first asked for; ranx takes seconds.
+
+    Raises:
+        UserError: it is not installed.
+    """
+    try:
+        return imported(name)
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f'Measuring needs {name.partition(".")[0]} ({error}): pip install "moot[evals]"',
+            kind="missing_package",
+        ) from error
+
+
+def score_rankings(gold: Sequence[Mapping[str, int]], found: Sequence[Sequence[str]]) -> dict[str, list[float]]:
+    """Each of `MEASURES` for each query.
+
+    recall@k = gold documents among the first k / gold documents (below 1 where there are more than k);
+    nDCG@10 = DCG / DCG of the best order, where DCG is the sum of (2^rel - 1) / log2(rank + 1) to rank 10;
+    MRR@10 = 1 / rank of the first gold document, 0 where the first ten hold none.
+
+    Args:
+        gold: for each query the documents to be found, with their grades (1 or more).
+        found: for each query the documents found, best first. One that comes again keeps its rank and earns nothing.
+
+    Raises:
+        UserError: ranx is not installed.
+        ValueError: no query, one without gold or with a grade below 1, or lists of different lengths.
+    """
+    if not gold or len(gold) != len(found) or not all(grades and min(grades.values()) >= 1 for grades in gold):
+        raise ValueError("each query needs a ranking, and gold documents with grades of 1 or more")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="unsafe cast from uint64")  # of numba, about its own loop counters
+        values = package("ranx").evaluate(*as_arrays(gold, found), list(MEASURES.values()), return_mean=False)
+    return {ours: values[theirs].tolist() for ours, theirs in MEASURES.items()}
+
+
+def as_arrays(gold: Sequence[Mapping[str, int]], found: Sequence[Sequence[str]]) -> tuple[Any, Any]:
+    """Judgements and rankings as ranx takes them without compiling anew for each length of name.
+
+    For each query rows of a document's number and its grade, the best first; and `K` rows of numbers, best first.
+    """
+    judged = np.zeros((len(gold), max(map(len, gold)), 2))
+    judged[:, :, 0] = NO_GOLD
+    ranked = np.full((len(gold), K, 2), float(NO_PIECE))
+    for n, (grades, documents) in enumerate(zip(gold, found, strict=True)):
+        best_first = sorted(grades, key=lambda document: -grades[document])
+        judged[n, : len(grades)] = [(i, grades[document]) for i, document in enumerate(best_first)]
+        numbers = {document: i for i, document in enumerate(best_first)}
+        ranked[n, : len(documents[:K]), 0] = [numbers.pop(document, NO_PIECE) for document in documents[:K]]
+    return judged, ranked
+
+
+def differences(values: Sequence[float], rival: Sequence[float]) -> list[float]:
+    """One source's value less the other's, query by query: resampled, these are the same queries for both.
+
+    Raises:
+        ValueError: not the same number of queries.
+    """
+    return [ours - theirs for ours, theirs in zip(values, rival, strict=True)]

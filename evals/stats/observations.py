@@ -1,0 +1,195 @@
+"""What one item came to in one run: all that comparisons read, so that no result document stays in memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any, NamedTuple
+
+from moot.evals.benchmarks.catalogue import Benchmark
+from moot.evals.stats.item_scores import COMPUTED, item_score
+from moot.evals.stats.outcomes import ABSTAINED, Document, majority_of_runs, outcome_of
+from moot.evals.stats.panel_measures import count_concessions
+from moot.nodes.models.prices import is_counted
+from moot.nodes.models.speaker import tokens_of
+from moot.nodes.runtime.state import Call
+from moot.nodes.texts.answers import same_answer
+from moot.nodes.texts.quotes import count_citations
+from moot.retrievers.evidence import clean
+
+Scored = Mapping[str, float | None]
+CostOf = Callable[[Sequence[Call]], float | None]
+
+KEPT = ("status", "graph", "confidence", "stop_reason", "rounds", "depth", "seconds", "debates")
+KEPT_STEPS = ("judge", "agree", "analyse")
+CONSISTENCY = ("plaintiff_counsel", "defense_counsel", "overall")
+KEPT_OF_TURNS = ("round", "phase", "agent", "step", "verdict", "agree", *CONSISTENCY)
+TOLD = 200
+"""Characters of an error's text that are kept."""
+
+
+class RoundAnswer(NamedTuple):
+    """What most of those who answered in a round said; `ABSTAINED` where nobody gave an answer."""
+
+    round: int
+    speakers: int
+    answer: str
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One item in one run.
+
+    Attributes:
+        id: of the item.
+        gold: its right answers.
+        stratum: the class that its benchmark reports it by; empty where there is none.
+        outcome: what the system answered, as `outcome_of` says it; None where the item is missing.
+        unmapped: the same, with a trial's INCONCLUSIVE as an abstention.
+        scores: by measure how right it is; None where that is unknown or undefined.
+        document: the part of the result document that measures of documents read; None where there is none.
+        answers: the answer of each round, in order.
+        tokens: of all calls; None where an endpoint did not count some.
+        cost: of all calls; None where a price or a count is unknown.
+        warnings: how many of each kind.
+        models: each model that was called, and the name under which an endpoint answered for it.
+        error: its kind, where the item is missing.
+        detail: what is known of it.
+    """
+
+    id: str
+    gold: tuple[str, ...]
+    stratum: str = ""
+    outcome: str | None = None
+    unmapped: str | None = None
+    scores: Scored = field(default_factory=dict)
+    document: Document | None = None
+    answers: tuple[RoundAnswer, ...] = ()
+    tokens: int | None = None
+    cost: float | None = None
+    warnings: Mapping[str, int] = field(default_factory=dict)
+    models: frozenset[tuple[str, str]] = frozenset()
+    error: str | None = None
+    detail: str = ""
+
+    def figure(self, name: str) -> float | None:
+        """A number of the result document: calls, depth, rounds, seconds, confidence; None where there is none."""
+        return None if self.document is None else self.document[name]
+
+
+def computed_scores(benchmark: Benchmark, outcome: str | None, gold: Sequence[str]) -> dict[str, float | None]:
+    """How right an outcome is, by each of its benchmark's measures that takes no model."""
+    names = [name for name in benchmark.metrics if name in COMPUTED]
+    return {name: item_score(name, benchmark.task, outcome, gold) for name in names}
+
+
+def observe(sample: Any, benchmark: Benchmark, cost_of: CostOf, document: Document | None) -> Observation:
+    """What a sample of a log came to.
+
+    Args:
+        sample: Inspect's ``EvalSample``.
+        benchmark: that it is of.
+        cost_of: what calls cost.
+        document: the sample's result document, where there is one.
+
+    Raises:
+        LookupError, TypeError, ValueError, AttributeError: the sample or its document is not as moot writes it.
+    """
+    gold = tuple([sample.target] if isinstance(sample.target, str) else sample.target)
+    if not all(gold) or not gold:
+        raise ValueError("it has no right answer, or an empty one")
+    known = Observation(str(sample.id), gold, clean(str((sample.metadata or {}).get("stratum") or "")))
+    error, detail = _error_of(sample, document)
+    outcome = None if error else outcome_of(document)
+    if document is None:
+        return _with(known, error=error, detail=detail, scores=computed_scores(benchmark, None, gold))
+    if not 0 <= (document["confidence"] or 0) <= 1:
+        raise ValueError(f"a confidence of {document['confidence']} is none")
+    judged = _numbers(sample.scores or {}) if outcome is not None else {}
+    calls = document["calls"]
+    return _with(
+        known,
+        outcome=outcome,
+        unmapped=None if error else outcome_of(document, mapped=False),
+        scores={**judged, **computed_scores(benchmark, outcome, gold)},
+        document=kept_of(document),
+        answers=round_answers(document),
+        tokens=tokens_of(calls) if all(map(is_counted, calls)) else None,
+        cost=cost_of(calls),
+        warnings=Counter(clean(warned["kind"]) for warned in document["warnings"]),
+        models=frozenset((clean(call["model"]), clean(call["reported_model"] or "")) for call in calls),
+        error=error,
+        detail=detail,
+    )
+
+
+def _with(known: Observation, **more: Any) -> Observation:
+    return Observation(known.id, known.gold, known.stratum, **more)
+
+
+def _error_of(sample: Any, document: Document | None) -> tuple[str | None, str]:
+    """The kind of an item's error and what is said of it; None where the debate is done."""
+    said = (document or {}).get("error")
+    if said is not None:
+        return clean(said["kind"]), clean(said["detail"])[:TOLD]
+    if sample.error is not None:
+        return "sample_error", clean(sample.error.message)[:TOLD]
+    if document is not None and document["status"] == "done":
+        return None, ""
+    if sample.limit is not None:
+        return f"limit_{sample.limit.type}", f"The limit of {sample.limit.limit:g} was reached."
+    status = "no_document" if document is None else clean(document["status"])
+    return status, "The sample ended without a result."
+
+
+def _numbers(scores: Mapping[str, Any]) -> dict[str, float | None]:
+    """Scores of a log that are numbers; NaN, which is Inspect's sign for an unscored sample, is None."""
+    numbers = {name: s.value for name, s in scores.items() if isinstance(s.value, int | float)}
+    return {name: float(value) if isfinite(value) else None for name, value in numbers.items()}
+
+
+def kept_of(document: Document) -> dict[str, Any]:
+    """A result document without what no measure of `moot.evals` reads: texts, evidence, calls, settings."""
+    turns = [turn for turn in document["turns"] if turn["step"] in KEPT_STEPS]
+    return {
+        **{key: document[key] for key in KEPT},
+        "calls": document["usage"]["calls"],
+        "votes": [{key: vote[key] for key in ("agent", "answer", "group")} for vote in document["votes"]],
+        "metrics": {
+            "citations": document["metrics"].get("citations") or count_citations(document["turns"]),
+            "concessions": count_concessions(document["turns"]),
+        },
+        "turns": [{key: turn[key] for key in KEPT_OF_TURNS if key in turn} for turn in turns],
+    }
+
+
+def round_answers(document: Document) -> tuple[RoundAnswer, ...]:
+    """Each round's answer: the one that most speakers gave, of several that of the earliest speaker.
+
+    Answers are the same by their texts, or by the equivalence checks that the debate made of that round.
+    """
+    given: dict[int, list[str]] = {}
+    for turn in document["turns"]:
+        if turn["step"] == "respond":
+            given.setdefault(turn["round"], []).append(turn.get("answer") or ABSTAINED)
+    return tuple(_majority(document, number, answers) for number, answers in sorted(given.items()))
+
+
+def _majority(document: Document, number: int, answers: Sequence[str]) -> RoundAnswer:
+    turns = [turn for turn in document["turns"] if turn["round"] == number]
+    said = {(t["agent"], t.get("number")): t.get("answer") for t in turns if t["step"] == "respond"}
+    compared = [turn for turn in turns if turn["step"] == "compare"]
+    checked = {
+        (check["with"], said.get((turn["agent"], turn.get("number"))))
+        for turn in compared
+        for check in turn["comparisons"]
+        if check["same"]
+    }
+
+    def same(first: str, other: str) -> bool:
+        return same_answer(document["task"], first, other) or (first, other) in checked
+
+    [answer] = majority_of_runs([[answer] for answer in answers], same)
+    return RoundAnswer(number, len(answers), answer or ABSTAINED)

@@ -1,0 +1,135 @@
+"""What became of the items of a run, and scores that say how many of them they are of.
+
+The outcome of an item is the answer that a system gave; `ABSTAINED` where it ended without one; None where the run
+failed on it. An error is missing data: it is not a wrong answer, and every score counts it beside its value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from operator import eq
+from typing import Any, TypeVar
+
+from moot.nodes.steps.score import average
+
+T = TypeVar("T")
+Document = Mapping[str, Any]
+"""A result document (`moot.nodes.VerdictOutput`) as plain JSON."""
+
+ABSTAINED = ""
+"""The outcome of an item on which a system gave no answer. No label, number or phrase is empty."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """A figure and the items that it is of: n + missing + left_out are all there are.
+
+    Attributes:
+        value: None where it is undefined, as where no item counts.
+        n: items that count.
+        missing: items whose outcome is unknown, as the run failed on them.
+        left_out: items that have an outcome, but not this figure (an abstention that a policy leaves out, say).
+    """
+
+    value: float | None
+    n: int
+    missing: int = 0
+    left_out: int = 0
+
+    @property
+    def coverage(self) -> float | None:
+        """Items that count / items with an outcome, in [0, 1]; None where no item has one."""
+        known = self.n + self.left_out
+        return self.n / known if known else None
+
+
+def mean_score(values: Sequence[float | None], left_out: int = 0) -> Score:
+    """The mean of one value an item; None is a missing item.
+
+    Raises:
+        ValueError: a value is not finite.
+    """
+    known = [float(value) for value in values if value is not None]
+    if not all(map(isfinite, known)):
+        raise ValueError("a value that is not known is None, not NaN")
+    return Score(average(known), len(known), len(values) - len(known), left_out)
+
+
+def outcome_of(document: Document | None, *, mapped: bool = True) -> str | None:
+    """The outcome of an item, from its result document.
+
+    Args:
+        document: None where there is none.
+        mapped: as the system itself answered. False: a trial's INCONCLUSIVE is an abstention, whatever label its
+            settings made of it, so that policies can be compared (`moot.evals.stats.metrics.under_policies`).
+
+    Returns:
+        The answer, `ABSTAINED`, or None where the debate failed, was cancelled or is not done.
+    """
+    if document is None or document["status"] != "done":
+        return None
+    if not mapped and "panel" in document["metrics"] and document["raw_verdict"] == "INCONCLUSIVE":
+        return ABSTAINED
+    return document["answer"] or ABSTAINED
+
+
+# --- several runs -----------------------------------------------------------------------------------------------------
+
+
+def oracle_of_runs(correct: Sequence[Sequence[bool | None]]) -> list[bool | None]:
+    """Best-of-runs: for each item whether any run was right, as by an oracle who picks the run (S2, table 3).
+
+    Args:
+        correct: for each run whether each item was right, in one order; None where it is missing.
+
+    Returns:
+        For each item True where any run was right; None where none was but one is missing, which could have been;
+        else False. `mean_score` makes a share of it.
+
+    Raises:
+        ValueError: no run, or runs of different lengths.
+    """
+    return [True if any(item) else None if None in item else False for item in _by_item(correct)]
+
+
+def majority_of_runs(runs: Sequence[Sequence[str | None]], same: Callable[[str, str], bool] = eq) -> list[str | None]:
+    """Majority-of-runs: for each item the answer that most runs gave; a tie goes to the earliest run among them.
+
+    Abstentions are no votes, as in debates: an item abstains where no run answered.
+
+    Args:
+        runs: for each run the outcome of each item, in one order.
+        same: whether two answers are the same; each is compared with the first of every group.
+
+    Returns:
+        For each item an answer as the first run put it, `ABSTAINED`, or None where missing runs could have changed
+        the outcome: two of three that agree decide, two that differ do not.
+
+    Raises:
+        ValueError: no run, or runs of different lengths.
+    """
+    return [_majority(item, same) for item in _by_item(runs)]
+
+
+def _majority(item: tuple[str | None, ...], same: Callable[[str, str], bool]) -> str | None:
+    groups: list[list[str]] = []
+    for answer in filter(None, item):
+        group = next((g for g in groups if same(g[0], answer)), None)
+        if group is None:
+            groups.append([answer])
+        else:
+            group.append(answer)
+    missing = item.count(None)
+    groups.sort(key=len, reverse=True)  # stable: the earliest of those that are as large
+    counts = [*map(len, groups), 0, 0]
+    if missing and counts[0] <= counts[1] + missing:
+        return None
+    return groups[0][0] if groups else ABSTAINED
+
+
+def _by_item(runs: Sequence[Sequence[T]]) -> list[tuple[T, ...]]:
+    if not runs:
+        raise ValueError("there is no run")
+    return list(zip(*runs, strict=True))

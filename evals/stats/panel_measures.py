@@ -1,0 +1,314 @@
+"""What PROClaim's debates are measured by beside their verdicts, from result documents (S2 4.2, 4.7, app. O).
+
+A result document is the plain JSON object that a graph returns (`moot.nodes.VerdictOutput`). Each counts with what it
+holds, whatever its status: one that failed before the panel has no verdicts, and may have turns and rounds. Where
+there is nothing to compute a figure from it is None, never NaN. Documents that are measured together should come from
+the same settings: judges are told apart by name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import combinations, pairwise
+from statistics import pstdev
+from typing import Any, Literal, NamedTuple
+
+from moot.evals.stats.measures import package
+from moot.nodes.steps.score import average
+
+Document = Mapping[str, Any]
+Phase = Literal["primary", "switched"]
+COUNSEL = ("plaintiff", "defense")
+
+
+# --- the panel ------------------------------------------------------------------------------------------------------
+
+
+class Disagreement(NamedTuple):
+    """Shares of unanimous and of split panels, which add up to 1, and how many panels were counted."""
+
+    unanimous: float
+    split: float
+    panels: int
+
+
+def panel_verdicts(documents: Sequence[Document]) -> tuple[list[str], list[list[str | None]]]:
+    """All judges' names in the order of their numbers, and for each document one verdict of each of them.
+
+    None stands where a judge gave no verdict that could be read, or was not asked. Documents without a panel have a
+    row of None.
+    """
+    given = [
+        {t["agent"]: t.get("verdict") for t in document["turns"] if (t["step"], t["phase"]) == ("judge", "panel")}
+        for document in documents
+    ]
+    judges = sorted({judge for verdicts in given for judge in verdicts}, key=lambda name: (len(name), name))
+    return judges, [[verdicts.get(judge) for judge in judges] for verdicts in given]
+
+
+def cohen_kappa(first: Sequence[str | None], second: Sequence[str | None]) -> float | None:
+    """Cohen's kappa of two judges = (agreement - agreement by chance) / (1 - agreement by chance), in [-1, 1].
+
+    Only cases in which both judged count: no verdict is not a verdict of its own. A judge's verdicts and the gold
+    verdicts can be given as well (S2 app. D).
+
+    Args:
+        first: one judge's verdict of each case; None where it gave none.
+        second: the other's, of the same cases in the same order.
+
+    Returns:
+        None where kappa is undefined: no case in which both judged, or agreement by chance is 1, as both always give
+        the same single verdict.
+
+    Raises:
+        UserError: scikit-learn is not installed.
+        ValueError: not the same number of cases.
+    """
+    if len(first) != len(second):
+        raise ValueError(f"two judges of the same cases, not of {len(first)} and {len(second)}")
+    both = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
+    if len({verdict for pair in both for verdict in pair}) < 2:
+        return None
+    return float(package("sklearn.metrics").cohen_kappa_score(*zip(*both, strict=True)))
+
+
+def cohen_kappas(documents: Sequence[Document]) -> dict[tuple[str, str], float | None]:
+    """`cohen_kappa` of each pair of judges, over the documents in which both judged (S2 4.1); {} for a single judge.
+
+    Raises:
+        UserError: scikit-learn is not installed.
+    """
+    judges, rows = panel_verdicts(documents)
+    by_judge = {judge: [row[i] for row in rows] for i, judge in enumerate(judges)}
+    return {(a, b): cohen_kappa(by_judge[a], by_judge[b]) for a, b in combinations(judges, 2)}
+
+
+def mean_cohen_kappa(documents: Sequence[Document]) -> float | None:
+    """The mean of `cohen_kappas` over the pairs for which it is known (S2 table 3); None where it is for none.
+
+    Raises:
+        UserError: scikit-learn is not installed.
+    """
+    return average(list(cohen_kappas(documents).values()))
+
+
+def fleiss_kappa(verdicts: Sequence[Sequence[str | None]]) -> float | None:
+    """Fleiss' kappa of n judges, in [-1 / (n - 1), 1]: agreement beyond chance over that which chance leaves to reach.
+
+    It needs as many verdicts of each case. So only cases in which all judged count: one missing verdict leaves out
+    the case.
+
+    Args:
+        verdicts: for each case each judge's verdict; None where a judge gave none.
+
+    Returns:
+        None where kappa is undefined: fewer than two judges, no case in which all judged, or agreement by chance is 1,
+        as there is only one verdict in all of them.
+
+    Raises:
+        UserError: statsmodels is not installed.
+        ValueError: the cases have different numbers of judges.
+    """
+    if len({len(row) for row in verdicts}) > 1:
+        raise ValueError("each case needs a verdict, or None, of every judge")
+    complete = [row for row in verdicts if len(row) > 1 and None not in row]
+    categories = list(dict.fromkeys(verdict for row in complete for verdict in row))
+    if len(categories) < 2:
+        return None
+    table = [[list(row).count(verdict) for verdict in categories] for row in complete]
+    return float(package("statsmodels.stats.inter_rater").fleiss_kappa(table))
+
+
+def fleiss_kappa_of(documents: Sequence[Document]) -> float | None:
+    """`fleiss_kappa` of the panels: S2's judicial conformity (4.7, app. O.4), of which 1 means judges of one mind.
+
+    Every judge of any of the documents counts as one of n, so panels without one of them do not count.
+
+    Raises:
+        UserError: statsmodels is not installed.
+    """
+    return fleiss_kappa(panel_verdicts(documents)[1])
+
+
+def disagreement(documents: Sequence[Document]) -> Disagreement | None:
+    """Shares of panels of one mind and of others (S2 table 3), over the panels that `fleiss_kappa_of` counts.
+
+    None where there is no such panel, or a single judge, who cannot disagree.
+    """
+    panels = [set(row) for row in panel_verdicts(documents)[1] if len(row) > 1 and None not in row]
+    if not panels:
+        return None
+    split = sum(len(panel) > 1 for panel in panels) / len(panels)
+    return Disagreement(1 - split, split, len(panels))
+
+
+# --- the counsel ----------------------------------------------------------------------------------------------------
+
+
+def role_play_consistency(documents: Sequence[Document]) -> dict[str, float | None]:
+    """The analyser's ``plaintiff_counsel``, ``defense_counsel`` and ``overall`` (S2 app. O.1): means in [0, 10].
+
+    Each is over the documents in which it is known; None where it is in none (no role switch, say).
+    """
+    turns = [turn for document in documents for turn in document["turns"] if turn["step"] == "analyse"]
+    fields = ("plaintiff_counsel", "defense_counsel", "overall")
+    return {field: average([turn.get(field) for turn in turns]) for field in fields}
+
+
+_SELF = r"(?:I|we)(?:'ll)?(?: must| have to| do| will| can| readily| freely| also)*"
+_OTHER = r"(?:you|my opponent|my learned friend|opposing counsel|the (?:other|opposing) side)"
+_POINT = r"(?:very )?(?:good|fair|valid|strong|excellent|reasonable|legitimate) points?"
+CONCESSIONS = (
+    rf"{_SELF} (?:concede|admit|grant (?:you|that|the point))(?! (?:nothing|no|none|neither)\b)",
+    rf"{_SELF} (?:partially|partly|largely|mostly|somewhat) agree",
+    rf"{_SELF}(?: fully| entirely| completely)? agree with {_OTHER}",
+    rf"{_OTHER} (?:do |does )?(?:make|makes|have|has|raise|raises) (?:an? |some )?{_POINT}",
+    r"that(?: is|'s) a (?:good|fair|valid) point",
+    rf"{_OTHER}(?: are|'re| is)(?: absolutely| quite| partly| partially)? (?:right|correct)",
+    r"(?:I|we) stand corrected",
+    r"(?:I was|we were) (?:wrong|mistaken)",
+    rf"{_SELF} (?:withdraw|retract) (?:my|our|that|this) (?:claim|argument|objection|point|statement)",
+    r"point taken",
+    r"fair enough(?! to)",
+)
+"""Patterns of what a speaker says who yields, whichever side it speaks for: the list is ours.
+
+Only what is said in the first person, or of the other side; "the defense is right" would need to be known for one of
+the two. "Granted" and "admittedly", which begin many a counterargument, are left out.
+"""
+_CONCESSION = re.compile(rf"\b(?:{'|'.join(CONCESSIONS)})\b", re.IGNORECASE)
+_WITHHELD = re.compile(
+    r"\b(?:not|cannot|never|no|nor|neither|nothing|none|nobody|without|hardly|refuse|deny|dispute|doubt|reject"
+    r"|if|unless|whether)\b|n't\b",
+    re.IGNORECASE,
+)
+_CLAUSE_END = re.compile(r"[.,;:!?()—–\n]|\bbut\b", re.IGNORECASE)
+_WORD = re.compile(r"\w+(?:['’-]\w+)*")
+
+
+def concessions(text: str) -> list[str]:
+    """What in a text yields to the other side, by `CONCESSIONS`, in order.
+
+    A phrase does not count where it is denied or supposed earlier in its clause ("I do not think you make a good
+    point", "even if you are right"). That overlooks a few that are meant ("nobody doubts that you are right").
+    """
+    clauses = (" ".join(clause.split()) for clause in _CLAUSE_END.split(text.replace("’", "'")))
+    return [
+        found[0]
+        for clause in clauses
+        for found in _CONCESSION.finditer(clause)
+        if not _WITHHELD.search(clause, 0, found.start())
+    ]
+
+
+def count_concessions(turns: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
+    """How many `concessions` and words each counsel's arguments hold together, in both debates.
+
+    Words are runs of letters and digits, joined by apostrophes or hyphens. A counsel is a model: the plaintiff's speaks
+    for the defense in the switched debate.
+    """
+    said: dict[str, list[str]] = {counsel: [] for counsel in COUNSEL}
+    for turn in turns:
+        if turn["step"] == "argue" and turn["agent"] in said:
+            said[turn["agent"]].append(turn.get("argument") or "")
+    return {
+        counsel: {"concessions": sum(len(concessions(text)) for text in texts), "words": sum(map(_words, texts))}
+        for counsel, texts in said.items()
+    }
+
+
+def _words(text: str) -> int:
+    return len(_WORD.findall(text))
+
+
+def concession_rates(documents: Sequence[Document]) -> dict[str, float | None]:
+    """Each counsel's `concessions` per 1,000 words of all its arguments (S2 app. O.2, which names three markers).
+
+    A turn without an argument adds no words; None where a counsel never argued.
+    """
+    held = [document["metrics"].get("concessions") or count_concessions(document["turns"]) for document in documents]
+    sums = {who: sum((Counter(one[who]) for one in held), Counter[str]()) for who in COUNSEL}
+    return {who: 1000 * of["concessions"] / of["words"] if of["words"] else None for who, of in sums.items()}
+
+
+# --- rounds ---------------------------------------------------------------------------------------------------------
+
+
+def _by_round(document: Document, key: str, phase: Phase) -> list[float | None]:
+    """A list of one value a round that a debate holds; [] where the debate was not held."""
+    return next((list(debate[key]) for debate in document["debates"] if debate["phase"] == phase), [])
+
+
+def reflection_trajectory(document: Document, phase: Phase = "primary") -> list[float | None]:
+    """The sum of both sides' reflection scores in each round of a debate, in [0, 2]; None where a side's is unknown.
+
+    [] where the debate was not held.
+    """
+    return _by_round(document, "reflection_total", phase)
+
+
+def changes(trajectory: Sequence[float | None]) -> list[float]:
+    """How much each round's value is above that of the round before, where both are known."""
+    return [after - before for before, after in pairwise(trajectory) if before is not None and after is not None]
+
+
+def mean_reflection_change(documents: Sequence[Document], phase: Phase = "primary") -> float | None:
+    """Mean |change| of the `reflection_trajectory` from one round to the next, in [0, 2] (S2 app. O.3).
+
+    Every change in every debate counts alike, so that longer debates weigh more. None where there is none: fewer than
+    two rounds, or never two in a row that are known.
+    """
+    return average([abs(d) for document in documents for d in changes(reflection_trajectory(document, phase))])
+
+
+def instability(trajectory: Sequence[float | None]) -> float | None:
+    """How unsteadily a trajectory moves: the population standard deviation of its `changes`, in the values' unit.
+
+    The formula is ours. S2 (4.2, app. P) finds that the reflection scores of wrong predictions oscillate, and gives no
+    measure of it. This is 0 for a flat line and for a steady rise or fall, however steep, and about d where values go
+    up and down by d; the standard deviation of the values themselves could not tell a trend from an oscillation.
+
+    Args:
+        trajectory: a value for each round, as from `reflection_trajectory`; None where it is unknown.
+
+    Returns:
+        None unless three rounds in a row are known: fewer have no two successive changes.
+    """
+    if all(None in trajectory[i : i + 3] for i in range(len(trajectory) - 2)):
+        return None
+    return pstdev(changes(trajectory))
+
+
+def novelty_by_round(documents: Sequence[Document], phase: Phase = "primary") -> dict[int, float | None]:
+    """By round, from 1: the mean over debates of how new to the pool what was retrieved in it was (S2 figure 3).
+
+    The novelty of a piece of evidence is 1 - its highest cosine similarity to the pool: in [0, 1] for most encoders.
+    Debates that retrieved nothing in a round, or had ended before, do not count in it; None where no debate counts.
+    """
+    debates = [_by_round(document, "novelty", phase) for document in documents]
+    last = max(map(len, debates), default=0)
+    return {n + 1: average([values[n] for values in debates if n < len(values)]) for n in range(last)}
+
+
+__all__ = [
+    "CONCESSIONS",
+    "Disagreement",
+    "changes",
+    "cohen_kappa",
+    "cohen_kappas",
+    "concession_rates",
+    "concessions",
+    "count_concessions",
+    "disagreement",
+    "fleiss_kappa",
+    "fleiss_kappa_of",
+    "instability",
+    "mean_cohen_kappa",
+    "mean_reflection_change",
+    "novelty_by_round",
+    "panel_verdicts",
+    "reflection_trajectory",
+    "role_play_consistency",
+]

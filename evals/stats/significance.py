@@ -1,0 +1,254 @@
+"""How sure a figure is, and a difference of two: intervals over items, paired tests, and Holm's correction.
+
+Items that are missing (None) do not count, and are counted beside the result. Paired functions take two systems' values
+of the same items in one order; an item counts where both are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from moot.evals.stats.measures import package
+
+Array = Any
+"""A numpy array."""
+Statistic = Callable[[Array], Array]
+"""The figures of resamples, one a row: (resamples, items) to (resamples,), NaN where a figure is undefined."""
+
+CONFIDENCE = 0.95
+RESAMPLES = 2000
+SEED = 20261120
+BATCH = 200
+"""Resamples that are drawn together: of 2,000 items some megabytes."""
+FLIPS = 9999
+"""Sign flips that a permutation test draws; where there are no more of them, it takes them all and is exact."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A figure and the ends of its interval.
+
+    Attributes:
+        value: the figure of all items that count; None where it is undefined, and the ends are too.
+        low: the lower end.
+        high: the upper end.
+        n: items that count.
+        missing: items that do not, as they are unknown.
+        undefined: resamples in which the figure is undefined; the ends are of the others.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    missing: int = 0
+    undefined: int = 0
+
+
+def bootstrap(
+    items: Sequence[float | None],
+    statistic: Statistic = lambda drawn: drawn.mean(axis=1),
+    *,
+    confidence: float = CONFIDENCE,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+) -> Interval:
+    """A figure with its percentile bootstrap interval over items (Efron 1979).
+
+    Where all items have one value, so have all resamples, and both ends are that: `wilson` is right for shares near
+    0 or 1, and for few items.
+
+    Args:
+        items: a number each; None is missing.
+        statistic: the figure of each row of items, by default their mean.
+        confidence: what share of the resamples the interval holds.
+        resamples: how many are drawn.
+        seed: of the generator (numpy's PCG64); one seed, one interval.
+
+    Raises:
+        ValueError: a confidence that is not between 0 and 1, or no resample.
+    """
+    known = np.array([item for item in items if item is not None])
+    return stratified_bootstrap(
+        [known], statistic, missing=len(items) - len(known), confidence=confidence, resamples=resamples, seed=seed
+    )
+
+
+def stratified_bootstrap(
+    samples: Sequence[Sequence[float] | Array],
+    statistic: Statistic = lambda drawn: drawn.mean(axis=1),
+    *,
+    missing: int = 0,
+    confidence: float = CONFIDENCE,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+) -> Interval:
+    """The mean over samples of their figures, as `bootstrap` takes it: every sample is resampled by itself.
+
+    Args:
+        samples: the items of each.
+        statistic: as for `bootstrap`.
+        missing: items that are unknown; they are counted in the result, and nowhere else.
+        confidence: as for `bootstrap`.
+        resamples: as for `bootstrap`.
+        seed: as for `bootstrap`.
+
+    Returns:
+        An interval of None where there is no sample, or one without items.
+
+    Raises:
+        ValueError: as `bootstrap`.
+    """
+    if not 0 < confidence < 1 or resamples < 1:
+        raise ValueError("an interval needs a confidence between 0 and 1, and a resample")
+    given = [np.asarray(sample) for sample in samples]
+    n = sum(map(len, given))
+    if not given or not all(map(len, given)):
+        return Interval(None, None, None, n, missing)
+    value = float(np.mean([statistic(sample[None]) for sample in given]))
+    if np.isnan(value):
+        return Interval(None, None, None, n, missing)
+    generator = np.random.default_rng(seed)
+    figures = np.concatenate(
+        [
+            np.mean([statistic(s[generator.integers(len(s), size=(rows, len(s)))]) for s in given], axis=0)
+            for rows in (min(BATCH, resamples - done) for done in range(0, resamples, BATCH))
+        ]
+    )
+    defined = figures[~np.isnan(figures)]
+    if not len(defined):
+        return Interval(value, None, None, n, missing, resamples)
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(defined, [tail, 1 - tail]).tolist()
+    return Interval(value, low, high, n, missing, resamples - len(defined))
+
+
+def wilson(correct: Sequence[bool | None], confidence: float = CONFIDENCE) -> Interval:
+    """A share with its Wilson score interval (Wilson 1927), by statsmodels; fit for few items and shares near 0 or 1.
+
+    Args:
+        correct: whether each item is right; None is missing.
+        confidence: of the interval.
+
+    Returns:
+        An interval of None where every item is missing.
+
+    Raises:
+        UserError: statsmodels is not installed.
+        ValueError: a confidence that is not between 0 and 1.
+    """
+    if not 0 < confidence < 1:
+        raise ValueError("an interval needs a confidence between 0 and 1")
+    known = [bool(right) for right in correct if right is not None]
+    n, missing = len(known), len(correct) - len(known)
+    if not n:
+        return Interval(None, None, None, 0, missing)
+    proportion = package("statsmodels.stats.proportion")
+    low, high = proportion.proportion_confint(sum(known), n, alpha=1 - confidence, method="wilson")
+    return Interval(sum(known) / n, float(low), float(high), n, missing)
+
+
+# --- tests ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PairedTest:
+    """A two-sided test of whether two systems are as good on the same items.
+
+    Attributes:
+        better: items on which the first system is better.
+        worse: items on which the second is.
+        p: the p-value; 1 where no item tells the two apart, None where no item counts.
+        n: items on which both are known.
+        missing: the others.
+        name: which test it is.
+    """
+
+    better: int
+    worse: int
+    p: float | None
+    n: int
+    missing: int
+    name: str
+
+
+def mcnemar(first: Sequence[bool | None], second: Sequence[bool | None], *, exact: bool = True) -> PairedTest:
+    """Whether two systems are right equally often on the same items (McNemar 1947), by statsmodels.
+
+    Args:
+        first: whether one system is right on each item; None is missing.
+        second: the other's.
+        exact: the binomial test of better of better + worse at 1/2, which holds at any count and is what
+            `moot.evals.stats.power` plans for. False: chi-square with Edwards' continuity correction, for papers that
+            print that; it is an approximation for 25 discordant items and more.
+
+    Raises:
+        UserError: statsmodels is not installed.
+        ValueError: lists of different lengths.
+    """
+    pairs = list(zip(first, second, strict=True))
+    known = [(bool(a), bool(b)) for a, b in pairs if a is not None and b is not None]
+    ours, theirs = known.count((True, False)), known.count((False, True))
+    p: float | None = None
+    if known:
+        table = [[known.count((True, True)), ours], [theirs, known.count((False, False))]]
+        tables = package("statsmodels.stats.contingency_tables")
+        p = float(tables.mcnemar(table, exact=exact, correction=True).pvalue) if ours + theirs else 1.0
+    name = "McNemar, exact" if exact else "McNemar, chi-square"
+    return PairedTest(ours, theirs, p, len(known), len(pairs) - len(known), name)
+
+
+def sign_flips(first: Sequence[float | None], second: Sequence[float | None], *, seed: int = SEED) -> PairedTest:
+    """Whether two systems have the same mean on the same items: a paired permutation test (Fisher 1935), by scipy.
+
+    Each item's difference is as likely to have the other sign. Of values 0 and 1 that is McNemar's exact test.
+
+    Args:
+        first: one system's value of each item, such as its mean over runs; None is missing.
+        second: the other's.
+        seed: of the generator that draws `FLIPS` of the ways to flip signs, where there are more of them.
+
+    Raises:
+        UserError: scipy is not installed.
+        ValueError: lists of different lengths.
+    """
+    pairs = list(zip(first, second, strict=True))
+    known = [a - b for a, b in pairs if a is not None and b is not None]
+    apart = [difference for difference in known if difference]  # the others are the same with either sign
+    p = 1.0 if known else None
+    if len(apart) > 1:
+        found = package("scipy.stats").permutation_test(
+            (apart,),
+            lambda drawn, axis: drawn.mean(axis=axis),
+            permutation_type="samples",
+            vectorized=True,
+            n_resamples=FLIPS,
+            batch=BATCH,
+            rng=np.random.default_rng(seed),
+        )
+        p = float(found.pvalue)
+    better = sum(difference > 0 for difference in apart)
+    how = "exact" if 2 ** len(apart) <= FLIPS else f"{FLIPS:,} drawn"
+    return PairedTest(better, len(apart) - better, p, len(known), len(pairs) - len(known), f"sign flips, {how}")
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """p-values adjusted for how many there are (Holm 1979), in the same order, by statsmodels.
+
+    Those that are at most alpha may be called significant together, with a chance of at most alpha that any is by
+    chance. A test that could not be made (None) stays None and does not count as one.
+
+    Raises:
+        UserError: statsmodels is not installed.
+        ValueError: a p-value outside [0, 1].
+    """
+    known = [p for p in p_values if p is not None]
+    if not all(0 <= p <= 1 for p in known):
+        raise ValueError("a p-value is a number from 0 to 1")
+    if not known:
+        return list(p_values)
+    adjusted = iter(package("statsmodels.stats.multitest").multipletests(known, method="holm")[1].tolist())
+    return [None if p is None else next(adjusted) for p in p_values]

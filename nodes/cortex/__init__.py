@@ -1,0 +1,1 @@
+"""The debating graph of CortexDebate and the formula that weighs its edges."""

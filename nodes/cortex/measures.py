@@ -1,0 +1,71 @@
+"""Who heard whom in a CortexDebate, and where two views met: what its document's ``graphs`` and ``turns`` show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from moot.nodes.texts.answers import same_answer
+
+Document = Mapping[str, Any]
+
+
+class Edge(NamedTuple):
+    """In a round, one agent (``source``) whose last answer another one (``target``) read."""
+
+    round: int
+    source: str
+    target: str
+
+
+def kept_edges(document: Document) -> list[Edge]:
+    """Every edge that was kept, by rounds; none where the debate came to no round of debate."""
+    return [
+        Edge(graph["round"], source, target)
+        for graph in document["graphs"]
+        for target, sources in graph["kept"].items()
+        for source in sources
+    ]
+
+
+def debates(document: Document) -> dict[str, int]:
+    """By agent, its debates: how often it was kept as somebody's opponent, over all rounds (S3, Table 4)."""
+    edges = kept_edges(document)
+    agents = dict.fromkeys(agent for graph in document["graphs"] for agent in graph["kept"])
+    return {agent: sum(edge.source == agent for edge in edges) for agent in agents}
+
+
+def collisions(document: Document) -> list[Edge]:
+    """The kept edges of a round d whose two answers of round d - 1 differ. With an answer that is null none does."""
+    found = []
+    for edge in kept_edges(document):
+        groups = groups_in(document, edge.round - 1)
+        if edge.source in groups and edge.target in groups and groups[edge.source] != groups[edge.target]:
+            found.append(edge)
+    return found
+
+
+def groups_in(document: Document, round: int) -> dict[str, int]:
+    """Whose answers of a round are the same: by their texts, or by the equivalence checks that were made of them.
+
+    Agents without an answer are in no group.
+    """
+    turns = [turn for turn in document["turns"] if turn["round"] == round]
+    checked = {turn["agent"]: turn.get("comparisons", []) for turn in turns if turn["step"] == "compare"}
+    firsts: list[str] = []
+    groups: dict[str, int] = {}
+    for turn in turns:
+        answer = turn.get("answer") if turn["step"] == "respond" else None
+        if answer is not None:
+            same = {check["with"] for check in checked.get(turn["agent"], []) if check["same"]}
+            alike = [i for i, first in enumerate(firsts) if same_answer(document["task"], first, answer)]
+            alike += [i for i, first in enumerate(firsts) if first in same]
+            groups[turn["agent"]] = alike[0] if alike else len(firsts)
+            firsts += [] if alike else [answer]
+    return groups
+
+
+def answers_by_round(document: Document) -> dict[tuple[int, str], str | None]:
+    """Each agent's answer in each round, from 0; null where it gave none that could be read."""
+    given = [turn for turn in document["turns"] if turn["step"] == "respond"]
+    return {(turn["round"], turn["agent"]): turn.get("answer") for turn in given}

@@ -1,0 +1,152 @@
+"""CortexDebate's evaluation of a round: what everybody's answer is worth to everybody else, as a node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+from moot.nodes.cortex.debating_graph import History, first_history, next_round, pair, peer_means
+from moot.nodes.cortex.measures import collisions, debates
+from moot.nodes.cortex.trust import THRESHOLDS, Evaluation, Graph, Pruning, credibilities
+from moot.nodes.models.sizes import size_of
+from moot.nodes.runtime.node import Node, Run, choose_model
+from moot.nodes.runtime.state import DebateState, Turn
+from moot.nodes.speakers.agents import RoundsSettings, last_round, present
+from moot.nodes.steps.score import mean_cosine
+from moot.retrievers import Encoder
+from pydantic import Field, field_validator
+
+
+class WeighingSettings(RoundsSettings):
+    """Settings of a debate in which an agent hears those whom it should trust."""
+
+    debating_graph: Graph = Field("sparse", description="full: everybody hears everybody; sparse: edges are pruned.")
+    evaluation: Evaluation = Field(
+        "mdm",
+        description="What an edge's weight is. mdm: credibility x reliability x intimacy / self-orientation; "
+        "mdm_without_i_and_s: the first two; self: the confidence; peer: the others' scores; none: nothing, so that a "
+        "sparse graph is drawn at random.",
+    )
+    pruning: Pruning = Field(
+        "average",
+        description="Which edges into an agent are kept, in a sparse graph whose evaluation is mdm or "
+        "mdm_without_i_and_s. average: those of at least the mean weight; median: of at "
+        "least the median; top-3; bottom-3-removed.",
+    )
+    recalibration: tuple[float, float, float] | None = Field(
+        THRESHOLDS, description="Thresholds that confidences are recalibrated by, ascending; null for none."
+    )
+    seed: int | None = Field(
+        None,
+        ge=0,
+        le=2**31 - 1,
+        description="Sampling seed, where the endpoint takes one: each agent has its own, which follows from it. Also "
+        "that of a sparse graph that is drawn at random (evaluation none; null: 0).",
+    )
+
+    @field_validator("recalibration")
+    @classmethod
+    def _ascending(cls, given: tuple[float, float, float] | None) -> tuple[float, float, float] | None:
+        if given is not None and not 0 <= given[0] <= given[1] <= given[2] <= 1:
+            raise ValueError("three thresholds from 0 to 1, ascending, e.g. [0.3, 0.6, 0.8]")
+        return given
+
+
+async def similarities(answers: Sequence[Turn], encoder: Encoder) -> dict[str, float]:
+    """By `pair`, the cosine of two agents' outputs: answer and explanation, without the confidence (S3, Eq. 6).
+
+    Agents without a valid answer are in no pair.
+
+    Raises:
+        UserError, WorldError: the encoder's endpoint failed.
+    """
+    given = [turn for turn in answers if turn.get("answer") is not None]
+    vectors = await encoder.embed([f"{turn['answer']}\n{turn.get('rationale')}" for turn in given]) if given else []
+    found = {}
+    for (one, first), (other, second) in combinations(zip(given, vectors, strict=True), 2):
+        cosine = mean_cosine(first, [second])
+        if cosine is not None:
+            found[pair(one["agent"], other["agent"])] = cosine
+    return found
+
+
+def worth(settings: WeighingSettings, names: Sequence[str], run: Run) -> dict[str, float]:
+    """Every agent's credibility; with a warning where it counts and a model's size is not known."""
+    sizes: dict[str, tuple[float, float] | None] = {}
+    for agent in settings.agents:
+        known = size_of(choose_model(settings, agent.name, agent.model).model)
+        parameters = agent.parameters or (known and known.parameters)
+        tokens = agent.tokens or (known and known.tokens)
+        sizes[agent.name] = (parameters, tokens) if parameters and tokens else None
+    found, unknown = credibilities({name: sizes[name] for name in names})
+    if unknown and settings.evaluation in ("mdm", "mdm_without_i_and_s"):
+        run.ledger.warn(
+            "unknown_model_size",
+            f"Parameters or training tokens are not known of {', '.join(unknown)}, so all agents count as equally "
+            "credible. Set `parameters` and `tokens` of these agents.",
+        )
+    return found
+
+
+def weigh_node() -> Node:
+    """Adds the next round's debating graph: confidences, weights, and the edges that are kept.
+
+    Reads: turns, graphs, metrics. The text encoder is asked only where the weights depend on it.
+    """
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        settings: WeighingSettings = run.settings
+        last = last_round(state, settings)
+        names = [agent.name for agent in present(state, settings)]
+        d, before = len(state["graphs"]) + 1, state["graphs"][-1] if state["graphs"] else None
+        raw = {name: last[name].get("confidence") for name in names}
+        alike = await similarities(list(last.values()), await run.encoder()) if settings.evaluation == "mdm" else {}
+        credible = before["credibility"] if before else worth(settings, names, run)
+        found = next_round(
+            history_of(before),
+            d,
+            raw,
+            alike,
+            credible,
+            settings.pruning,
+            graph=settings.debating_graph,
+            evaluation=settings.evaluation,
+            thresholds=settings.recalibration,
+            peer_scores=peer_means(scores_of(state, names)) if settings.evaluation == "peer" else None,
+            seed=settings.seed or 0,
+            n=len(settings.agents),
+        )
+        history = {key: found.history[key] for key in ("reliability", "similarity")}
+        counted = {"recalibrated": found.history["confidence"], "participation": found.history["kept"]}
+        counted["credibility"] = credible
+        entry = {"round": d, "confidence": raw, **counted, **history, "weights": found.weights, "kept": found.kept}
+        return {"graphs": [*state["graphs"], entry]}
+
+    return Node(step)
+
+
+def history_of(graph: Mapping[str, Any] | None) -> History:
+    """What a round's graph hands to the next round's."""
+    if graph is None:
+        return first_history()
+    return {
+        "confidence": graph["recalibrated"],
+        "reliability": graph["reliability"],
+        "kept": graph["participation"],
+        "similarity": graph["similarity"],
+    }
+
+
+def scores_of(state: DebateState, names: Sequence[str]) -> dict[str, dict[str, float | None]]:
+    """By scorer, the scores that it gave the last answers of others."""
+    given: dict[str, dict[str, float | None]] = {name: {} for name in names}
+    for turn in state["turns"]:
+        if turn["step"] == "score" and turn["round"] == state["rounds"] and turn["agent"] in given:
+            given[turn["agent"]][turn["reviewed"]] = turn.get("score")
+    return given
+
+
+def graph_report(state: DebateState) -> dict[str, Any]:
+    """How often each agent was heard, and how many of the kept edges joined two views (S3, tables 3 and 4)."""
+    return {"debates": debates(state), "viewpoint_collisions": len(collisions(state))}

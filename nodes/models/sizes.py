@@ -1,0 +1,111 @@
+"""How large widely used open models are, and on how many tokens they were pre-trained: N and M of S3, Eq. 3.
+
+The table is ``model_sizes.jsonl``, one model a line: ``family``, ``names`` (as hubs and servers spell them),
+``parameters`` (with those of all experts), ``tokens`` (null where they were never published), ``source`` (the report or
+model card that says so) and, where there is something to say, ``note``. A tuned model counts as the one it was made of.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from importlib import resources
+from typing import NamedTuple, NotRequired
+
+from moot.core.endpoint import PROVIDERS
+from typing_extensions import TypedDict
+
+SUFFIX = re.compile(
+    r"[-_.](?:instruct(?:-turbo|-lite)?|chat|it|hf|base|text|pt|sft|dpo|v\d(?:\.\d+)*"
+    r"|gguf|gptq|awq|mlx|exl2|qat|bnb|quantized|dynamic|fp8|fp16|bf16|f16|int4|int8|w\da\d+|[48]bits?"
+    r"|i?q\d(?:_(?:\d|k|nl|[smlx]{1,3}))*)$"
+)
+"""An ending that changes neither N nor M: tuning, a release of it, a file format, a quantisation."""
+DEFAULT = "latest"
+"""The tag of an Ollama model that is named without one; which size that is, the table says."""
+FREE = "free"
+"""A tag that says nothing of the model."""
+
+
+class Size(NamedTuple):
+    """N, the parameters of a model, and M, the tokens that it was pre-trained on; None where those are unpublished."""
+
+    parameters: float
+    tokens: float | None
+
+
+class Entry(TypedDict):
+    """A line of the table."""
+
+    family: str
+    names: list[str]
+    parameters: float
+    tokens: float | None
+    source: str
+    note: NotRequired[str]
+
+
+@lru_cache(maxsize=1)
+def entries() -> tuple[Entry, ...]:
+    """The table, read when it is first asked for."""
+    text = (resources.files("moot.nodes.models") / "model_sizes.jsonl").read_text(encoding="utf-8")
+    return tuple(json.loads(line) for line in text.splitlines())
+
+
+@lru_cache(maxsize=1)
+def by_name() -> dict[str, Entry]:
+    """The table by name, folded."""
+    return {folded(name): entry for entry in entries() for name in entry["names"]}
+
+
+def size_of(model: str) -> Size | None:
+    """N and M of a model; None where the table does not know it.
+
+    Args:
+        model: a setting such as ``openai:Qwen/Qwen2.5-7B-Instruct`` or ``ollama:llama3.1:8b-instruct-q4_0``.
+    """
+    entry = entry_of(model)
+    return Size(entry["parameters"], entry["tokens"]) if entry else None
+
+
+def entry_of(model: str) -> Entry | None:
+    """The line of the table that a model setting is about; None where there is none. For the argument: `size_of`."""
+    known = by_name()
+    return next((known[name] for name in spellings(model) if name in known), None)
+
+
+def folded(name: str) -> str:
+    """A model's name in small letters, without the path or the owner before it."""
+    return name.strip().lower().rpartition("/")[2]
+
+
+def spellings(model: str) -> Iterator[str]:
+    """The names, folded, that a model setting may have in the table, the most exact first.
+
+    A size that stands in a name or a tag is never dropped, so that no model is taken for another of its family.
+    """
+    provider, _, rest = model.strip().partition(":")
+    if provider not in (*PROVIDERS, "embedded", "fake"):
+        provider, rest = "", model
+    path, _, tag = rest.strip().lower().removeprefix("library/").partition(":")
+    name = folded(path)
+    tags = list(shortened(f"-{tag}")) if tag not in ("", DEFAULT, FREE) else []
+    if tags and tags[-1]:
+        yield from (f"{name}:{given[1:]}" for given in tags)
+    elif "/" in path:
+        yield from shortened(name)
+    elif provider == "ollama" or tag not in ("", FREE):
+        yield f"{name}:{DEFAULT}"
+    else:
+        yield from shortened(name)
+        yield f"{name}:{DEFAULT}"
+
+
+def shortened(name: str) -> Iterator[str]:
+    """A name, then the same without its last `SUFFIX`, and so on."""
+    yield name
+    while match := SUFFIX.search(name):
+        name = name[: match.start()]
+        yield name

@@ -1,0 +1,1 @@
+"""The agent with tools of ReAct."""

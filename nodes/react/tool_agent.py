@@ -1,0 +1,231 @@
+"""An agent that searches by itself: LangChain's own agent, its sources as tools, its calls on our books (ReAct).
+
+The loop is `langchain.agents.create_agent`'s: a node that asks the model, a node that runs the tools which the model
+called, and back. A middleware of ours stands around both: the model is a role's, called with our retries and limits
+and recorded like any other; the tools are the sources of the settings, and what they find becomes evidence.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Any, NotRequired, cast
+
+from langchain.agents import create_agent
+from langchain.agents.middleware import (
+    AgentMiddleware,
+    AgentState,
+    ExtendedModelResponse,
+    ModelRequest,
+    ModelResponse,
+    ToolCallRequest,
+)
+from langchain.agents.middleware.types import OmitFromOutput
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langgraph.graph.message import add_messages
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+from langgraph.types import Command, Send
+from moot.nodes.models.fake import FakeChatModel
+from moot.nodes.models.speaker import find_objects, read_reply, text_of
+from moot.nodes.react.tool_calls import ACT, as_tool, calls_tools, malformed_call, number_of, offered, plan
+from moot.nodes.runtime.budget import is_spent
+from moot.nodes.runtime.node import Node, Run
+from moot.nodes.runtime.settings import SourcesSettings
+from moot.nodes.runtime.state import DebateState, StepUpdate, StopReason, Task, Turn
+from moot.nodes.speakers.hand_over import hand_over, new_turn
+from moot.nodes.speakers.single import AGENT
+from moot.nodes.steps.respond import quote_check, with_answer
+from moot.nodes.steps.retrieve import retrieve_node
+from moot.nodes.texts.replies import answer_reply, reply_schema
+from moot.nodes.texts.show import show_claim, show_evidence, show_given, shown_ids
+from moot.nodes.texts.task import wording
+from moot.prompts import as_data, fill, load
+from pydantic import ValidationError
+
+AGENT_PROMPTS = {"react/agent": ["model"], **{prompt: ["tools"] for prompt in retrieve_node().prompts}}
+"""The prompts that `tool_agent` uses, each with its nodes."""
+
+
+class ToolAgentState(AgentState[Any], StepUpdate):
+    """What the agent reads, and what it hands to the debate: all but the conversation, which stays inside."""
+
+    messages: Annotated[list[AnyMessage], OmitFromOutput, add_messages]
+    claim: Annotated[str, OmitFromOutput]
+    task: Annotated[Task, OmitFromOutput]
+    budget: Annotated[dict[str, Any] | None, OmitFromOutput]
+    stop_reason: NotRequired[StopReason]
+
+
+def tool_agent(settings: type[SourcesSettings], prompt: str = "react/agent") -> CompiledStateGraph[Any, Any, Any, Any]:
+    """An agent with the settings' sources as tools, as a subgraph; `to_tool_agent` sends a debate there.
+
+    Every tool call is a turn (step ``act``, numbered from 1) with ``thought``, ``tool``, ``query``. After
+    ``max_tool_calls`` of them, those that could not be carried out included, the model is asked no more; nor is it once
+    the budget is spent, which then is the debate's stop reason. A reply without tool calls ends the loop: where it
+    holds a usable answer that becomes the turn ``respond``, else its text is that turn's ``thought``. Errors end the
+    loop, too; what was found stays.
+
+    Args:
+        settings: the settings' class, with ``max_tool_calls`` beside the sources.
+        prompt: the prompt's name.
+    """
+    # The model is a stand-in: every call is made to the role's own, which the settings name.
+    return create_agent(
+        FakeChatModel(),
+        middleware=[Searching(settings(), prompt)],
+        state_schema=ToolAgentState,
+        context_schema=settings,
+        name="agent",
+    )
+
+
+def to_tool_agent(state: DebateState) -> Send | str:
+    """The agent begins, with nothing found."""
+    if state["error"]:
+        return "close"
+    known = {"claim": state["claim"], "task": state["task"], "evidence": state["evidence"]}
+    return Send("agent", {**known, "depth": state["depth"], "budget": state.get("budget")})
+
+
+def to_answer(state: DebateState) -> Send | str:
+    """An agent that stopped without a usable answer is asked for one, from what it thought, searched and found."""
+    if state["error"]:
+        return "close"
+    said = [turn for turn in state["turns"] if turn["step"] == "respond"]
+    if said and said[0].get("answer") is not None:
+        return "conclude"
+    turn = said[0] if said else new_turn(1, AGENT)
+    steps = [t for t in state["turns"] if t["step"] == ACT]
+    # An answer that could not be used was the first try, and this one is the second; there is no third.
+    agent = {"name": AGENT} | ({"tokens_left": 0} if turn.get("reason") else {})
+    return hand_over("answer", state, agent, turn, evidence=state["evidence"], steps=steps)
+
+
+def show_steps(state: Mapping[str, Any], settings: Any) -> dict[str, str]:
+    """What the agent thought, called and found, and what it said last; nothing where it did nothing."""
+    last = state["turns"][0].get("thought")
+    blocks = [as_data("step", _shown(turn), number=str(turn["number"])) for turn in state["steps"]]
+    blocks += [as_data("thought", last)] if last else []
+    problem = state["turns"][0].get("reason")
+    blocks += [f"As an answer that could not be used.\n{as_data('problem', problem)}"] if problem else []
+    return {"steps": "\n".join(["What you thought and searched for:", *blocks]) if blocks else ""}
+
+
+def _shown(turn: Turn) -> str:
+    nothing = "(the source could not be searched)" if turn.get("retrieval") == "failed" else "nothing"
+    found = ", ".join(turn["evidence_ids"]) or nothing
+    done = f"Searched for: {turn['query']}\nFound: {found}" if turn["query"] else "(the call could not be carried out)"
+    return f"Thought: {turn['thought']}\n{done}" if turn["thought"] else done
+
+
+class Searching(AgentMiddleware[ToolAgentState, Any, Any]):
+    """The agent's model is the role `agent-1`, its tools are the settings' sources, and all is written down.
+
+    Args:
+        defaults: the settings where the graph is called without a context of ours.
+        prompt: the prompt's name.
+    """
+
+    state_schema = ToolAgentState  # by default another, which hands the conversation on to the debate
+
+    def __init__(self, defaults: SourcesSettings, prompt: str) -> None:
+        super().__init__()
+        self.defaults = defaults
+        self.prompt = prompt
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> ExtendedModelResponse[Any]:
+        """One reply of the model, as turns and messages; where none is wanted or usable, the loop ends."""
+        state = cast(ToolAgentState, request.state)
+
+        async def step(_: Any, run: Run) -> dict[str, Any]:
+            made, most = sum(t["step"] == ACT for t in state["turns"]), run.settings.max_tool_calls
+            tools = offered(run.settings.sources)
+            if made >= most or not tools:
+                return {}
+            if is_spent(state):
+                return {"stop_reason": "budget_exhausted"}
+            wanted = _wanted(request, run, tools, self.prompt)
+            message = await (await run.speaker(AGENT)).converse(lambda chat: _send(chat, wanted, handler))
+            if message is not None and calls_tools(message):
+                return plan(message, tools, made, most, run.ledger)
+            if not made:
+                run.ledger.warn("no_search", "The agent called none of its tools, so nothing was searched for.")
+            if message is None:
+                return {}
+            return {"turns": [_last_turn(message, state, run)]}
+
+        node = Node(step, "model", self.defaults, keeps_errors=True)
+        update = await node({**state, "turns": [new_turn(1, AGENT, ACT)]}, request.runtime)
+        messages = update.pop("messages", None) or [AIMessage("")]  # without a tool call, which ends the loop
+        return ExtendedModelResponse(ModelResponse(messages), Command(update=update))
+
+    async def awrap_tool_call(self, request: ToolCallRequest, handler: Any) -> Command[Any]:
+        """One search: what it finds is shown to the model, and is evidence of the debate."""
+        state, call = cast(ToolAgentState, request.state), request.tool_call
+        turn = next(t for t in state["turns"] if t["step"] == ACT and t["number"] == number_of(call["id"]))
+
+        async def step(reader: Any, run: Run) -> dict[str, Any]:
+            source = offered(run.settings.sources)[call["name"]]
+            debater = {"name": AGENT, "retriever": source, "fallback": run.settings.fallback}
+            return await retrieve_node().step({**reader, "debater": debater}, run)
+
+        runtime = Runtime(context=request.runtime.context, stream_writer=request.runtime.stream_writer)
+        update = await Node(step, "tools", self.defaults, keeps_errors=True)({**state, "turns": [turn]}, runtime)
+        update.setdefault("turns", [{**turn, "retrieval": "failed"}])
+        said = ToolMessage(_result(update), name=call["name"], tool_call_id=call["id"])
+        return Command(update={**update, "messages": [said]})
+
+
+def _wanted(request: ModelRequest[Any], run: Run, tools: Mapping[str, str], prompt: str) -> ModelRequest[Any]:
+    """What is sent: the prompt, the conversation so far, and the tools."""
+    state = cast(ToolAgentState, request.state)
+    schema = json.dumps(reply_schema(answer_reply(state["task"])))
+    shown = {"claim": show_claim(state["claim"], state["task"]), "given": show_given(state["evidence"])}
+    values = wording(state["task"]) | shown | {"schema": schema, "most": str(run.settings.max_tool_calls)}
+    instructions, data = fill(load(prompt), values)
+    return request.override(
+        system_message=SystemMessage(instructions),
+        messages=[HumanMessage(data), *request.messages],
+        tools=[as_tool(name, source) for name, source in tools.items()],
+    )
+
+
+async def _send(
+    chat: BaseChatModel,
+    wanted: ModelRequest[Any],
+    handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
+) -> BaseMessage:
+    try:
+        return (await handler(wanted.override(model=chat))).result[0]
+    except ValidationError as error:
+        if (message := malformed_call(error)) is None:
+            raise
+        return message
+
+
+def _last_turn(message: AIMessage, state: ToolAgentState, run: Run) -> Turn:
+    """The answer of a message that calls no tool, or its text as a thought."""
+    evidence = state["evidence"]
+    turn = new_turn(1, AGENT) | {"evidence_ids": [piece["id"] for piece in evidence]}
+    reply, outcome, problem = read_reply(message, answer_reply(state["task"]))
+    shown, text = shown_ids(evidence), text_of(message).strip()
+    if reply and run.settings.verified_quotes and evidence and (fault := quote_check(evidence, shown)(reply)):
+        reply, outcome, problem = None, "unquoted", fault
+    if reply is not None:
+        return with_answer(turn, reply, evidence, shown, run.ledger)
+    if not find_objects(text):
+        return turn | {"thought": text}
+    run.ledger.calls[-1] |= {"outcome": outcome, "detail": problem}
+    run.ledger.warn(outcome, f"{AGENT}: {problem}")
+    return turn | {"thought": text, "reason": problem}
+
+
+def _result(update: Mapping[str, Any]) -> str:
+    """What the model is told of a search."""
+    if update["turns"][0]["retrieval"] == "failed":
+        return "The source could not be searched."
+    return show_evidence(update["evidence"])

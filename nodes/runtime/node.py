@@ -1,0 +1,354 @@
+"""What a node has at hand while it runs, and the wrapper that makes a step a node of a graph."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from inspect import signature
+from types import MappingProxyType
+from typing import Any, TypeVar, get_type_hints
+
+from langgraph.graph import StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime, get_runtime
+from moot.core.endpoint import Limits
+from moot.core.errors import MootError, UserError, error_of
+from moot.nodes.models.chat_models import ModelChoice, open_chat_model
+from moot.nodes.models.speaker import Ledger, Speaker, start_chain
+from moot.nodes.runtime.budget import uncounted
+from moot.nodes.runtime.node_errors import Keys, no_setting, no_settings
+from moot.nodes.runtime.progress import came_of, progress
+from moot.nodes.runtime.prompt_settings import PROMPT, with_prompts
+from moot.nodes.runtime.settings import Settings, checked_settings
+from moot.nodes.runtime.state import DebateState
+from moot.nodes.runtime.trace import is_turn, mark
+from moot.nodes.runtime.tracing import traced
+from moot.prompts import edited
+from moot.retrievers import Encoder, Retriever, open_encoder, open_retriever
+
+
+@dataclass
+class Run:
+    """One run of one node: its settings, its ledger, and the ways to a model, a source and an encoder."""
+
+    settings: Any
+    ledger: Ledger
+
+    async def speaker(
+        self,
+        role: str,
+        own: str | ModelChoice | dict[str, Any] | None = None,
+        seed: int | None = None,
+        *,
+        sample: int = 1,
+    ) -> Speaker:
+        """The speaker of a role: the setting ``models`` decides, then ``own``, then ``model``.
+
+        Its seed is that of its model, then ``seed``, then what follows from the setting. Of several samples each has a
+        seed of its own, counted up from that one.
+        """
+        settings: Settings = self.settings
+        choice = choose_model(settings, role, own)
+        seed = next((s for s in (choice.seed, seed, seed_of(settings, role)) if s is not None), None)
+        model = await open_chat_model(
+            choice.model,
+            temperature=choice.temperature
+            if "temperature" in choice.model_fields_set
+            else settings.temperature_of(role),
+            max_tokens=choice.max_tokens or settings.max_tokens,
+            timeout=settings.timeout,
+            seed=None if seed is None else (seed + sample - 1) % 2**31,
+        )
+        return Speaker(
+            role,
+            model,
+            self.ledger,
+            choice.structured_output or settings.structured_output,
+            limits_of(settings),
+        )
+
+    async def speaker_of(self, debater: Mapping[str, Any]) -> Speaker:
+        """The speaker whose turn it is, by what the list that declares it says."""
+        model, sample = debater.get("model"), debater.get("sample", 1)
+        speaker = await self.speaker(debater["name"], model, debater.get("seed"), sample=sample)
+        return replace(speaker, tokens_left=debater.get("tokens_left"), told=debater.get("told", ""))
+
+    async def retriever(self, name: str) -> Retriever:
+        """A source by name."""
+        settings: Settings = self.settings
+        return await open_retriever(
+            name,
+            corpus=settings.corpus,
+            encoder=settings.embedder,
+            limits=limits_of(settings),
+            published_before=before.isoformat() if (before := getattr(settings, "published_before", None)) else None,
+            reranker=getattr(settings, "reranker", None),
+        )
+
+    async def encoder(self) -> Encoder:
+        """The debate's text encoder."""
+        settings: Settings = self.settings
+        return await open_encoder(settings.embedder, limits_of(settings))
+
+
+S = TypeVar("S", bound=Settings)
+
+
+def settings_of(runtime: Runtime[Any], kind: type[S]) -> S:
+    """The run's settings of a kind, or the defaults where none were given; for conditional edges.
+
+    Args:
+        runtime: LangGraph's.
+        kind: the settings' class.
+    """
+    return runtime.context if isinstance(runtime.context, kind) else kind()
+
+
+@lru_cache(maxsize=100)
+def default_of(kind: type[Settings]) -> tuple[Settings, dict[str, Any]]:
+    """The default settings of a kind, and as a document records them."""
+    return kind(), kind().recorded()
+
+
+def kept(settings: Any, state: Mapping[str, Any], prompts: Sequence[str] = ()) -> Any:
+    """What a debate goes on with: the run's settings, or where that has none, those that it was opened with.
+
+    Whoever resumes a debate would otherwise go on with the defaults, another model's among them, unawares. Of prompts
+    that were edited then, these alone hold where the settings know of none.
+    """
+    begun = state.get("settings")
+    if not begun or not isinstance(settings, Settings):
+        return settings
+    default, recorded = default_of(type(settings))
+    if settings != default or begun == recorded:
+        return settings
+    kind = type(settings) if settings.prompts else with_prompts(type(settings), dict.fromkeys(prompts, ()))
+    known = {key: value for key, value in begun.items() if key in kind.model_fields or not key.endswith(PROMPT)}
+    return checked_settings(kind, known)
+
+
+def seed_of(settings: Settings, role: str) -> int | None:
+    """A role's sampling seed where its model has none: agents that are asked the same do not answer the same."""
+    return None if settings.seed is None else (settings.seed + zlib.crc32(role.encode())) % 2**31
+
+
+def limits_of(settings: Settings) -> Limits:
+    """How endpoints may be called in a debate."""
+    return Limits(settings.attempts, settings.timeout, settings.max_concurrency, settings.requests_per_minute)
+
+
+def choose_model(settings: Settings, role: str, own: str | ModelChoice | dict[str, Any] | None = None) -> ModelChoice:
+    """The model of a role: the setting ``models`` decides, then the debater's own, then ``model``."""
+    choice = settings.models.get(role, own) or settings.model
+    if isinstance(choice, dict):
+        return ModelChoice.model_validate(choice)
+    return ModelChoice(model=choice) if isinstance(choice, str) else choice
+
+
+@dataclass(frozen=True)
+class Node:
+    """A step as LangGraph takes it: an async callable of state and runtime.
+
+    Around the step it keeps the books: calls, warnings and depth join what the step writes. An error of ours is raised;
+    in a `DebateGraph` it becomes the state's ``error`` instead, so that a failed debate still yields everything it had;
+    so does a call whose tokens are not known where a budget is set; and a debate that has an error passes through
+    without doing more. Those who stream with ``stream_mode="custom"`` are told when it begins and what came of it; see
+    `progress`.
+
+    Args:
+        step: reads the state and the run, returns what it writes.
+        name: the node's name, as calls record it.
+        defaults: the settings where the graph is called without a context of ours.
+        always: runs in a failed debate too.
+        keeps_errors: an error becomes the state's ``error``, which the state then has to know.
+        prompts: the names of those that it uses.
+        opens: the system whose debates it opens, where it opens them.
+        reads: from a state with keys of its own, what the step reads; by default the state itself.
+        writes: from what the step and its books write, what the state takes; by default all of it.
+    """
+
+    step: Callable[[Any, Run], Awaitable[dict[str, Any]]]
+    name: str = ""
+    defaults: Settings | None = None
+    always: bool = False
+    keeps_errors: bool = False
+    prompts: tuple[str, ...] = ()
+    opens: str = ""
+    reads: Callable[[Any], Mapping[str, Any]] | None = None
+    writes: Callable[[dict[str, Any]], Mapping[str, Any]] | None = None
+
+    async def __call__(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
+        """Runs the step.
+
+        Raises:
+            UserError: there are no settings, or others than the node takes; without ``keeps_errors`` also what the
+                step raises, and where the state lacks a key, or the settings a field, that it reads.
+            WorldError: without ``keeps_errors``: what the step raises.
+        """
+        if self.reads:
+            state = self.reads(state)
+        if state.get("error") and not self.always:
+            return {}
+        settings = self._settings(runtime)
+        if self.keeps_errors and not self.opens:
+            settings = kept(settings, state, self.prompts)
+        ledger = Ledger(node=self.name, **place_of(state))
+        place = progress(ledger)
+        runtime.stream_writer(place)
+        started = time.perf_counter()
+        start_chain()
+        mark(ledger)
+        try:
+            update = await self._taken(state, Run(settings, ledger))
+            fault: MootError | None = uncounted(ledger.calls, settings)
+        except MootError as error:
+            update, fault = {}, error
+        if fault:
+            update = {"error": fault.record(ledger.place())} | update
+        runtime.stream_writer(place | came_of(ledger, update, time.perf_counter() - started))
+        if update.get("error") and not self.keeps_errors:
+            raise fault or error_of(update["error"])
+        update = books(ledger, state) | update
+        return dict(self.writes(update)) if self.writes else update
+
+    def _settings(self, runtime: Runtime[Any]) -> Settings:
+        settings = runtime.context if isinstance(runtime.context, Settings) else self.defaults
+        if self.defaults is not None and not isinstance(settings, type(self.defaults)):
+            raise UserError(
+                f"The node {self.name} takes {type(self.defaults).__name__}, not {type(settings).__name__}.",
+                kind="missing_settings",
+            )
+        if settings is None:
+            raise no_settings(self.name)
+        return settings
+
+    async def _taken(self, state: Any, run: Run) -> dict[str, Any]:
+        """What the step writes; what it lacks is said in words."""
+        try:
+            with edited(run.settings.edited()):
+                return await self.step(state if self.keeps_errors else Keys(state, self.name), run)
+        except AttributeError as error:
+            if error.obj is not run.settings:
+                raise
+            raise no_setting(self.name, error.name, run.settings) from error
+
+    def having(self, defaults: Settings, name: str = "", *, keeps_errors: bool = False) -> Node:
+        """The same node with settings of its own, for graphs whose context is not ours.
+
+        Args:
+            defaults: the settings where the graph's context is none of ours.
+            name: the node's name, as calls record it and errors say it.
+            keeps_errors: errors of ours are not raised but become the state's key ``error``, which the state has to
+                know: LangGraph drops what it does not know.
+        """
+        return replace(self, defaults=defaults, name=name or self.name, keeps_errors=keeps_errors)
+
+    def mapped(
+        self, reads: Callable[[Any], Mapping[str, Any]], writes: Callable[[dict[str, Any]], Mapping[str, Any]]
+    ) -> Node:
+        """The same node for a state with keys of your own.
+
+        Args:
+            reads: from your state, what the node reads, under the names that its docstring gives.
+            writes: from what the node writes, what your state takes; ``calls``, ``warnings`` and ``depth`` are there
+                where the node made a call or warned of something.
+        """
+        return replace(self, reads=reads, writes=writes)
+
+
+class DebateGraph(StateGraph[Any, Any, Any, Any]):
+    """LangGraph's `StateGraph`, whose nodes know their names and their graph's default settings.
+
+    Without it ``graph.ainvoke(claim)`` would leave nodes without settings, as LangGraph passes none then. The settings
+    of the graph that it makes have the prompts of all its nodes as fields; see `with_prompts`.
+    """
+
+    def __init__(self, settings: type[Settings], state: type = DebateState, **schemas: Any) -> None:
+        super().__init__(state, context_schema=settings, **schemas)
+        self._defaults = settings()
+        self._prompts: dict[str, list[str]] = {}
+        self._opened = ""
+
+    def add_node(  # type: ignore[override]
+        self, name: str, action: Any, *, prompts: Mapping[str, Sequence[str]] = MappingProxyType({}), **options: Any
+    ) -> DebateGraph:
+        """Adds a node, a subgraph or any other callable.
+
+        ``prompts`` are those of a subgraph that does not know its own, each with the nodes that use it.
+        """
+        inner = getattr(action, "builder", None)
+        used = dict.fromkeys(getattr(action, "prompts", ()), ()) | (
+            inner._prompts if isinstance(inner, DebateGraph) else dict(prompts)
+        )
+        for prompt, nodes in used.items():
+            self._prompts.setdefault(prompt, []).extend([name, *(f"{name}:{node}" for node in nodes)])
+        if isinstance(action, Node):
+            action = action.having(self._defaults, name, keeps_errors=True)
+            self._opened = self._opened or action.opens
+        super().add_node(name, action, **options)
+        return self
+
+    def add_conditional_edges(  # type: ignore[override]
+        self, source: str, path: Callable[..., Any], path_map: Any = None
+    ) -> DebateGraph:
+        """Adds an edge that depends on the state, and on the run's settings where ``path`` takes a runtime."""
+        if "runtime" in signature(path).parameters:
+            path = self._with_settings(path)
+        super().add_conditional_edges(source, path, path_map)
+        return self
+
+    def _with_settings(self, path: Callable[..., Any]) -> Callable[[Any], Any]:
+        """The same edge, with the settings of the debate where there is no run, as when its state is updated."""
+
+        def route(state: Any) -> Any:
+            runtime = get_runtime() or Runtime()
+            settings = kept(runtime.context or type(self._defaults)(), state)
+            return path(state, runtime.override(context=settings))
+
+        route.__name__ = path.__name__
+        route.__annotations__ = {"return": get_type_hints(path).get("return", Any)}  # a Literal names where it leads
+        return route
+
+    def compile(self, *arguments: Any, **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]:
+        """The graph; the name of the system is a tag of all that runs in a trace."""
+        self.context_schema = with_prompts(type(self._defaults), self._prompts)
+        return traced(super().compile(*arguments, **options), self._opened)
+
+
+def graph_node(graph: Any) -> Node:
+    """A whole debate, or a part of one, as one node of your graph: it writes what the graph gives.
+
+    Its settings are the graph's: ``graph_node(graph).having(ToolMadSettings(...))``. What ends the debate without a
+    verdict is raised. Reads: what the graph's input names, for a debate claim and where they are there task, labels,
+    options, given.
+
+    Args:
+        graph: a compiled `DebateGraph`, such as ``moot.graphs.tool_mad.graph``.
+    """
+
+    async def step(state: Mapping[str, Any], run: Run) -> dict[str, Any]:
+        document: dict[str, Any] = await graph.ainvoke(dict(state), context=run.settings)
+        return document
+
+    return Node(step)
+
+
+def place_of(state: Any) -> dict[str, Any]:
+    """Phase, round and agent, where a node's state is that of a single turn; else the round that was last."""
+    turns = state.get("turns") or []
+    if is_turn(state):
+        return {key: turns[0].get(key) for key in ("phase", "round", "agent", "number")}
+    if "phase" in state:  # a phase of a trial counts its rounds when they end
+        return {"round": state["rounds"] + 1 if "rounds" in state else 0, "phase": state["phase"]}
+    return {"round": state.get("rounds") or 0}
+
+
+def books(ledger: Ledger, state: Any) -> dict[str, Any]:
+    """What a ledger adds to the state."""
+    if not ledger.calls and not ledger.warnings:
+        return {}
+    depth = (state.get("depth") or 0) + ledger.depth
+    return {"calls": ledger.calls, "warnings": ledger.warnings, "depth": depth}

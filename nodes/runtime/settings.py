@@ -1,0 +1,252 @@
+"""Settings that all graphs share. Each graph subclasses them; Studio shows them as a form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import date
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
+
+from moot.core.errors import UserError
+from moot.nodes.models.chat_models import EMBEDDED, ModelChoice, StructuredOutput
+from moot.prompts import shipped
+from moot.retrievers.encoders import DEFAULT_ENCODER
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+
+ModelName = Annotated[
+    str,
+    StringConstraints(pattern=r"^[a-z]+:.+$", max_length=200),
+    Field(
+        examples=[EMBEDDED, "openai:gpt-4o-mini", "ollama:qwen3:8b", "vllm:meta-llama/Llama-3.3-70B-Instruct", "fake:1"]
+    ),
+]
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
+Source = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=200),
+    Field(
+        examples=["chroma", "bm25", "hybrid", "web", "tavily", "serper", "wikipedia", "openalex", "pubmed", "arxiv"],
+    ),
+]
+SOURCES = (
+    "chroma, bm25 or hybrid (each also with :CORPUS), web (Tavily or Serper where its key is set, else bm25), tavily, "
+    "serper, wikipedia, openalex, pubmed, arxiv, langchain:MODULE:ATTRIBUTE"
+)
+"""The names of sources, for those who choose among them."""
+
+
+Moment = Literal["queries", "premises", "evidence", "remark", "verdict"]
+"""When a debate may wait for a person; each system takes those that it has."""
+
+
+def ask_person() -> Any:
+    """The field of settings that names the moments at which a debate waits for a person."""
+    return Field(
+        (),
+        max_length=5,
+        description="When the debate waits for a person, who reviews queries, premises or evidence before they are "
+        "used, makes a remark before another round, or questions the draft of the verdict; needs a checkpointer.",
+    )
+
+
+def asks(settings: Any, moment: Moment) -> bool:
+    """Whether a debate with these settings waits for a person at a moment."""
+    return moment in getattr(settings, "ask_person", ())
+
+
+class Settings(BaseModel):
+    """What every debate can be told."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    prompts: ClassVar[Mapping[str, str]] = {}
+    """Fields that hold prompts, each with the prompt's name; a graph adds those of its nodes."""
+
+    model: ModelName = Field(
+        EMBEDDED, description="Model of all roles, as provider:name (embedded, openai, ollama, vllm, fake)."
+    )
+    models: dict[str, ModelName | ModelChoice] = Field(
+        {},
+        description="Models of single roles: role to provider:name, or to an object with model, temperature, "
+        "max_tokens, structured_output.",
+    )
+    temperature: float | None = Field(
+        0.0, ge=0, le=2, description="Sampling temperature; null leaves it to the endpoint."
+    )
+    max_tokens: int | None = Field(
+        None, ge=1, le=1_000_000, description="Most tokens of a reply; null leaves it to the endpoint."
+    )
+    seed: int | None = Field(
+        None,
+        ge=0,
+        le=2**31 - 1,
+        description="Sampling seed, where the endpoint takes one: each role has its own, which follows from it.",
+    )
+    structured_output: StructuredOutput = Field(
+        "json_schema",
+        description="How models are asked for structure: by JSON schema, by JSON mode, or in words alone.",
+    )
+    verified_quotes: bool = Field(
+        False,
+        description="On: an answer needs a quote that stands in the evidence it names; without one it is asked for "
+        "again once, then recorded as unquoted. Whoever was shown no evidence needs none.",
+    )
+    embedder: str = Field(
+        DEFAULT_ENCODER,
+        min_length=1,
+        max_length=300,
+        description="Text encoder: all-MiniLM-L6-v2, another sentence-transformers name or folder, or openai:NAME.",
+        examples=[DEFAULT_ENCODER, "openai:text-embedding-3-small"],
+    )
+    corpus: str | None = Field(
+        None,
+        min_length=1,
+        max_length=63,
+        description="Corpus of retrievers that name none; null means the demo corpora (encyclopaedia for chroma, "
+        "news for bm25).",
+        examples=["demo-encyclopaedia", "demo-news"],
+    )
+    timeout: float = Field(120.0, gt=0, le=3600, description="Seconds that one request may take.")
+    attempts: int = Field(3, ge=1, le=10, description="Most requests per call, the first included.")
+    max_concurrency: int = Field(16, ge=1, le=1000, description="Most calls to one endpoint at the same time.")
+    requests_per_minute: int | None = Field(
+        None, ge=1, le=1_000_000, description="Most calls to one endpoint in a minute; null means no limit."
+    )
+
+    def edited(self) -> dict[str, str]:
+        """By name, the prompts that are not as they are shipped."""
+        texts = {name: getattr(self, field) for field, name in self.prompts.items()}
+        return {name: text for name, text in texts.items() if text != shipped(name)}
+
+    def recorded(self) -> dict[str, Any]:
+        """All settings as plain values, with those prompts alone that were edited."""
+        changed = self.edited()
+        return self.model_dump(mode="json", exclude={f for f, name in self.prompts.items() if name not in changed})
+
+    def temperature_of(self, role: str) -> float | None:
+        """The sampling temperature of a role whose model names none."""
+        return self.temperature
+
+    def roles(self) -> set[str] | None:
+        """Who may have a model of its own in `models`; None where a graph's roles are not known."""
+        return None
+
+    @model_validator(mode="after")
+    def _roles_are_known(self) -> Settings:
+        roles = self.roles()
+        unknown = sorted(set(self.models) - roles) if roles is not None else []
+        if unknown:
+            raise ValueError(f"models: there is no role {unknown[0]!r}; known are {', '.join(sorted(roles or ()))}")
+        return self
+
+
+S = TypeVar("S", bound=Settings)
+
+
+class EvidenceSettings(Settings):
+    """Settings of debates that look for evidence."""
+
+    k: int = Field(3, ge=1, le=50, description="Documents per query, from each source.")
+    max_per_host: int | None = Field(
+        2, ge=1, le=50, description="Most documents from one website in a web search; null means any number."
+    )
+    published_before: date | None = Field(
+        None,
+        description="A day, e.g. 2020-10-25: evidence known to be published on it or later is left out; evidence "
+        "without a date stays, with a warning.",
+    )
+    max_evidence_tokens: int = Field(
+        512, ge=16, le=100_000, description="Most tokens of a document's text (about; the rest is cut off)."
+    )
+    reranker: str | None = Field(
+        None,
+        min_length=1,
+        max_length=300,
+        description="CrossEncoder (sentence-transformers, by name or folder) that ranks what hybrid search finds; null "
+        "for none.",
+        examples=["cross-encoder/ms-marco-MiniLM-L6-v2"],
+    )
+    source_summaries: str = Field(
+        "model",
+        min_length=1,
+        max_length=300,
+        description="Abstracts that OpenAlex finds: `model` has the role source_summariser summarise them, `none` "
+        "leaves them as they are, any other value names a summarisation model (transformers, by name or folder).",
+        examples=["model", "none"],
+    )
+
+
+class SourcesSettings(EvidenceSettings):
+    """Settings of systems whose speakers share what a list of sources finds."""
+
+    sources: tuple[Source, ...] = Field(
+        ("chroma", "web"),
+        max_length=10,
+        description=f"Where evidence is looked for: {SOURCES}.",
+    )
+    fallback: tuple[Source, ...] = Field(
+        (), max_length=10, description="Sources that stand in, in this order, for those that fail."
+    )
+
+    def opened(self) -> tuple[Source, ...]:
+        """The sources that are opened."""
+        return (*self.sources, *self.fallback)
+
+
+class PoolSettings(SourcesSettings):
+    """Settings of systems whose sources are searched for the claim itself, before anybody answers."""
+
+    retrieval: Literal["once", "none"] = Field(
+        "once",
+        description="once: the sources are searched before the first answer; none: nothing is looked for, and what is "
+        "given with the claim is all the evidence.",
+    )
+
+    @property
+    def searches(self) -> bool:
+        """Whether anything is looked for."""
+        return bool(self.sources) and self.retrieval == "once"
+
+    def opened(self) -> tuple[Source, ...]:
+        """The sources that are opened."""
+        return super().opened() if self.retrieval == "once" else ()
+
+
+def checked_settings(kind: type[S], values: Mapping[str, Any]) -> S:
+    """A graph's settings.
+
+    Args:
+        kind: the graph's settings.
+        values: what differs from the defaults.
+
+    Raises:
+        UserError: an unknown setting, a value out of its range.
+    """
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        problems = "; ".join(dict.fromkeys(problem_of(kind, e) for e in error.errors()[:5]))
+        raise UserError(f"{problems}. See: moot settings GRAPH", kind="invalid_setting") from error
+
+
+def problem_of(kind: type[BaseModel], error: Any, called: str = "setting") -> str:
+    """One of Pydantic's errors in a sentence.
+
+    Args:
+        kind: what was checked.
+        error: one of ``ValidationError.errors()``.
+        called: what its fields are called.
+    """
+    place = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "missing":
+        return f"{place}: this is missing"
+    if error["type"] == "extra_forbidden" and len(error["loc"]) > 1:
+        return f"{'.'.join(map(str, error['loc'][:-1]))}: there is no field {error['loc'][-1]!r}"
+    if error["type"] == "extra_forbidden":
+        known = ", ".join(sorted(kind.model_fields))
+        return f"There is no {called} {place!r}; known are {known}"
+    if error["type"] == "string_pattern_mismatch" and "model" in place:
+        return f"{place.split('.constrained')[0]}: name a model as provider:name, not {json.dumps(error['input'])[:80]}"
+    said = error["msg"].removeprefix("Value error, ").replace("Tuple", "The list").replace(" after validation", "")
+    if not place:
+        return str(said)
+    return f"{place}: {said} (given: {json.dumps(error['input'], default=str)[:80]})"

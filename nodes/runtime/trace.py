@@ -1,0 +1,142 @@
+"""What the runs of a trace say of themselves: who speaks, in which round and phase, as LangSmith's tags and metadata.
+
+Without a trace nothing happens here but the look for one; a call's tags and metadata are there for those who stream its
+tokens, too (``stream_mode="messages"``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, Literal, Protocol
+
+from langchain_core.runnables.config import var_child_runnable_config
+from langchain_core.tracers import LangChainTracer
+from langsmith import RunTree, get_current_run_tree, trace
+from moot.nodes.runtime.state import PERSON
+from moot.retrievers import Evidence, Retriever
+
+
+class Place(Protocol):
+    """Where a debate is: a node's ledger."""
+
+    node: str
+    phase: str
+    round: int
+    agent: str | None
+    number: int | None
+
+    def place(self) -> str:
+        """The same in words."""
+        ...
+
+
+def is_turn(state: Mapping[str, Any]) -> bool:
+    """Whether a state is that of a single turn, which a person may have reviewed."""
+    return "rounds" not in state and sum(turn.get("agent") != PERSON for turn in state.get("turns") or ()) == 1
+
+
+def tags_of(place: Place) -> list[str]:
+    """The round, whose turn it is, and the phase where there are several, as tags: ``round:2``, ``agent:rag``."""
+    said = {"round": place.round, "agent": place.agent, "phase": "" if place.phase == "primary" else place.phase}
+    return [f"{name}:{value}" for name, value in said.items() if value]
+
+
+def facts_of(place: Place) -> dict[str, Any]:
+    """The same as metadata, as calls record it."""
+    said = {"agent": place.agent, "round": place.round, "phase": place.phase, "number": place.number}
+    return {name: value for name, value in said.items() if value is not None}
+
+
+@contextmanager
+def speaking(role: str, model: str, place: Place) -> Iterator[None]:
+    """Chat models that are called within are called so in a trace; others' tags and metadata stay."""
+    config = {
+        **(var_child_runnable_config.get() or {}),
+        "run_name": place.place() or role,
+        "tags": [*tags_of(place), f"role:{role}"],
+        "metadata": facts_of(place) | {"node": place.node, "role": role, "model": model},
+    }
+    token = var_child_runnable_config.set(config)  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        var_child_runnable_config.reset(token)
+
+
+def mark(place: Place) -> None:
+    """A turn's run, and those of the graphs that take the same turn, say whose it is; one of a trial's, in which phase.
+
+    Of other nodes it is said by their calls: some of them count the round that they close only when they end.
+    """
+    for depth, run in enumerate(enclosing(get_current_run_tree())):
+        if not is_turn(run.inputs) and (depth or "phase" not in run.inputs):
+            return
+        run.add_tags([tag for tag in tags_of(place) if tag not in (run.tags or ())])
+        note(run, facts_of(place))
+
+
+def note(run: RunTree, facts: Mapping[str, Any]) -> None:
+    """Adds metadata to a run alone; its own dict is shared with other runs."""
+    run.extra = {**(run.extra or {}), "metadata": {**run.metadata, **facts}}
+
+
+def graph_run() -> RunTree | None:
+    """The run of the graph whose node runs; None without a trace."""
+    return next(islice(enclosing(get_current_run_tree()), 1, None), None)
+
+
+def enclosing(run: RunTree | None) -> Iterator[RunTree]:
+    """A run, that in which it runs, and so on."""
+    tracers = [handler for handler in inherited("handlers") if isinstance(handler, LangChainTracer)]
+    known = tracers[0].run_map if tracers else {}
+    while run is not None:
+        yield run
+        run = known.get(str(run.parent_run_id))
+
+
+def inherited(part: Literal["handlers", "inheritable_tags"]) -> Sequence[Any]:
+    """What the graph around hands to all that runs in it; nothing outside of one."""
+    return getattr((var_child_runnable_config.get() or {}).get("callbacks"), part, ())
+
+
+# --- searches ---------------------------------------------------------------------------------------------------------
+
+
+def watched(source: Retriever, place: Place | None = None) -> Retriever:
+    """A source whose searches are runs of their own in a trace; the source itself where there is none."""
+    node = get_current_run_tree()
+    return source if node is None else TracedRetriever(source, node, place)
+
+
+class TracedRetriever:
+    """A source, every search of which is a run of a trace."""
+
+    def __init__(self, source: Retriever, node: RunTree, place: Place | None) -> None:
+        self.name = source.name
+        self._source = source
+        self._node = node
+        self._tags = [*inherited("inheritable_tags"), *(tags_of(place) if place else [])]
+        self._facts = facts_of(place) if place else {}
+
+    async def search(self, query: str, k: int) -> list[Evidence]:
+        """As the source's."""
+        run = trace(
+            self.name,
+            "retriever",
+            inputs={"query": query, "k": k},
+            parent=self._node,
+            tags=self._tags,
+            metadata=self._facts,
+        )
+        async with run as search:
+            found = await self._source.search(query, k)
+            search.end(outputs={"documents": [document_of(piece) for piece in found]})
+            return found
+
+
+def document_of(piece: Evidence) -> dict[str, Any]:
+    """A piece of evidence as LangSmith shows documents."""
+    rest = {key: value for key, value in piece.items() if key != "text"}
+    return {"page_content": piece["text"], "type": "Document", "metadata": rest}

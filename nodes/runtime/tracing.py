@@ -1,0 +1,233 @@
+"""Traces of debates in LangSmith: a client that lets no key out, what a trace says of the whole debate, and its scores.
+
+Tracing is switched on by LangSmith's own variables (``LANGSMITH_TRACING``, ``LANGSMITH_API_KEY``,
+``LANGSMITH_ENDPOINT``, ``LANGSMITH_PROJECT``). A client that somebody else has set (`langsmith.configure`) stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import hashlib
+import json
+import logging
+import os
+import threading
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from importlib.metadata import version
+from typing import Any
+from uuid import UUID
+
+import langsmith
+from langgraph.graph.state import CompiledStateGraph
+from langsmith import RunTree, run_trees
+from langsmith.utils import LangSmithError, LangSmithWarning, get_env_var, tracing_is_enabled
+from moot.core.redaction import anonymised, held_keys
+from moot.nodes.models.prices import Price, costs_of, price_of, read_prices
+from moot.nodes.runtime.trace import graph_run, note
+
+log = logging.getLogger(__name__)
+
+ELSEWHERE = ("name", "tags", "events", "extra", "serialized")
+"""Parts of a run that LangSmith's anonymiser does not see, or only in part."""
+SCALES = {"consistency": 10}
+"""Parts of a confidence that are scores of the debate, and the most that they can be."""
+
+IN_TIME = {"LANGSMITH_USE_DAEMON": "true", "LANGSMITH_DISABLE_RUN_COMPRESSION": "true"}
+"""Without these LangSmith's client sends from threads that the end of the process waits for, however long it takes.
+
+``langgraph.json`` sets them for ``langgraph dev``, whose own clients are made before any graph is loaded.
+"""
+PATIENCE = 1.0
+"""Seconds that the end of a process waits for what is still to be sent."""
+
+
+def send_in_time() -> None:
+    """LangSmith's clients that are made from now on hold no process up at its end, unless the environment says so."""
+    for name, value in IN_TIME.items():
+        os.environ.setdefault(name, value)
+    get_env_var.cache_clear()  # type: ignore[attr-defined]
+
+
+class Client(langsmith.Client):
+    """LangSmith's client, for runs without keys and with the costs of `prices`."""
+
+    def __init__(self) -> None:
+        self.prices: Mapping[str, Price] = {}
+        self._keys = held_keys()
+        send_in_time()
+        super().__init__(anonymizer=self._clean)
+        atexit.unregister(end)
+        atexit.register(end)
+
+    def _clean(self, value: Any) -> Any:
+        return anonymised(value, self._keys)
+
+    def create_run(self, name: str, inputs: dict[str, Any], run_type: Any, **more: Any) -> None:
+        """As LangSmith's."""
+        if more.get("parent_run_id") is None:
+            self._keys = held_keys()  # not for every run, as it takes longer than the rest
+        super().create_run(inputs=inputs, run_type=run_type, **self._fit({"name": name, **more}))
+
+    def update_run(self, run_id: Any, **more: Any) -> None:
+        """As LangSmith's."""
+        super().update_run(run_id, **self._fit(more))
+
+    def _fit(self, run: dict[str, Any]) -> dict[str, Any]:
+        clean: dict[str, Any] = run | self._clean({part: run[part] for part in ELSEWHERE if run.get(part)})
+        metadata = (clean.get("extra") or {}).get("metadata") or {}
+        if usage := metadata.get("usage_metadata"):
+            metadata["usage_metadata"] = with_costs(usage, price_of(metadata.get("model", ""), self.prices))
+        return clean
+
+
+def with_costs(usage: dict[str, Any], price: Price | None) -> dict[str, Any]:
+    """A call's tokens with what they cost, in USD, under the names that LangSmith sums; as it is without a price."""
+    if price is None:
+        return usage
+    read, written = costs_of(usage["input_tokens"], usage["output_tokens"], price)
+    return {**usage, "input_cost": read, "output_cost": written, "total_cost": read + written}
+
+
+def guard_traces() -> None:
+    """Makes a LangSmith client that lets no key out the one of this process, if tracing is on and none has been set.
+
+    moot's own graphs see to that themselves. Where only nodes of moot's run in a graph of yours, call it once before.
+    """
+    if run_trees._CLIENT is None and tracing_is_enabled():  # what is public would make LangSmith's own
+        langsmith.configure(client=Client())
+
+
+class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
+    """A compiled graph that is guarded before its first run begins."""
+
+    def stream(self, *given: Any, **options: Any) -> Iterator[Any]:
+        """As LangGraph's."""
+        guard_traces()
+        return super().stream(*given, **options)
+
+    def astream(self, *given: Any, **options: Any) -> Any:
+        """As LangGraph's."""
+        guard_traces()
+        return super().astream(*given, **options)
+
+
+def traced(graph: CompiledStateGraph[Any, Any, Any, Any], tag: str) -> TracedGraph:
+    """A graph all of whose runs have a tag."""
+    parts = {name: part for name, part in vars(graph).items() if name != "__orig_class__"}
+    return TracedGraph(**parts).with_config(tags=[tag] if tag else [])
+
+
+# --- what a trace says of a debate ------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def versions() -> dict[str, str]:
+    """The versions that a result may depend on."""
+    return {f"{name}_version": version(name) for name in ("moot", "langgraph")}
+
+
+def facts_of(document: Mapping[str, Any]) -> dict[str, Any]:
+    """What a debate is, as metadata: its system, a hash of its settings, its corpus where one is set, the versions."""
+    settings = document["settings"]
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+    corpus = {"corpus": settings["corpus"]} if settings.get("corpus") else {}
+    return {"graph": document["graph"], "settings_hash": digest, **corpus, **versions()}
+
+
+async def describe(document: Mapping[str, Any]) -> None:
+    """The run of a debate that begins says which system it is, with which settings; its calls will have costs.
+
+    Raises:
+        UserError: the file of prices cannot be read.
+    """
+    if (run := graph_run()) is None:
+        return
+    note(run, facts_of(document))
+    await know_prices(run)
+
+
+async def know_prices(run: RunTree | None) -> None:
+    """The calls of a run and of those beside it will have costs, in the process that a debate is resumed in, too.
+
+    Raises:
+        UserError: the file of prices cannot be read.
+    """
+    if run is not None and isinstance(run.client, Client):
+        run.client.prices = await asyncio.to_thread(read_prices)
+
+
+def conclude(document: Mapping[str, Any]) -> None:
+    """The run of a debate that ends says what was read and how it ended, and gets the debate's scores as feedback.
+
+    It says again what the debate is: one that was interrupted ends in another run than it began in.
+    """
+    if (run := graph_run()) is None or not tracing_is_enabled():
+        return
+    read = sorted({reading["retriever"] for reading in document["corpora"] if not reading.get("failed")})
+    came_of = {"status": document["status"], "stop_reason": document["stop_reason"], "corpora": read}
+    note(run, facts_of(document) | came_of)
+    if scores := list(scores_of(document)):
+        sending = threading.Thread(target=send_scores, args=(run, scores), name=SENDING, daemon=True)
+        sending.start()  # it may wait for the server
+
+
+SENDING = "moot-scores"
+"""The name of threads that send scores."""
+
+
+def scores_of(document: Mapping[str, Any]) -> Iterator[tuple[str, float, str | None]]:
+    """A debate's scores as feedback: key, score from 0 to 1 (a cosine from -1), whose or of what; none that is null."""
+    for agent, scores in document["scores"].items():
+        yield from ((key, score, agent) for key, score in scores.items() if score is not None)
+    for key, most in SCALES.items():
+        if (score := (document["confidence_parts"] or {}).get(key)) is not None:
+            yield key, score / most, f"{score:g} of {most}"
+    if document["confidence"] is not None:
+        yield "confidence", document["confidence"], None
+
+
+def send_scores(run: RunTree, scores: list[tuple[str, float, str | None]]) -> None:
+    """Sends feedback on a run. Blocking."""
+    try:
+        run.client.flush()  # the project is there once its first run has arrived
+        project = project_of(run)
+        for key, score, comment in scores:
+            run.client.create_feedback(
+                run.id, key, score=score, comment=comment, trace_id=run.trace_id, session_id=project
+            )
+    except (LangSmithError, ValueError) as error:
+        log.warning("The scores of %s could not be sent to LangSmith: %s", run.name, anonymised(str(error)))
+
+
+def project_of(run: RunTree) -> UUID | None:
+    """The id of a run's project; None where the server does not say it, as to a key that may only write."""
+    try:
+        found: UUID = run.client.read_project(project_name=run.session_name).id
+        return found
+    except (LangSmithError, ValueError) as error:
+        log.debug("No project %s: %s", run.session_name, error)
+        warnings.filterwarnings("ignore", "Creating feedback for a run without", LangSmithWarning)
+        return None
+
+
+def finish(seconds: float) -> bool:
+    """Waits until everything is sent, so many seconds at most; whether it is."""
+    deadline = time.monotonic() + seconds
+    for thread in threading.enumerate():
+        if thread.name == SENDING:
+            thread.join(max(0, deadline - time.monotonic()))
+    client = run_trees._CLIENT
+    if client is None or client.tracing_queue is None:
+        return True
+    client.flush(timeout=max(0, deadline - time.monotonic()))
+    return not client.tracing_queue.unfinished_tasks
+
+
+def end() -> None:
+    """At the end of a process what is traced is sent; a LangSmith that does not answer delays it by `PATIENCE`."""
+    if not finish(PATIENCE):
+        log.error("moot: not all of the trace has reached LangSmith.")

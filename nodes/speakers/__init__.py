@@ -1,0 +1,1 @@
+"""Who debates, who hears whom, and how a round begins."""

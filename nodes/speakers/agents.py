@@ -1,0 +1,251 @@
+"""Debates among n agents: who they are, who hears whom, and how a round of them begins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Annotated, Any, ClassVar, Literal
+
+from langgraph.runtime import Runtime
+from langgraph.types import Send
+from moot.nodes.runtime.budget import BudgetSettings, no_round_left
+from moot.nodes.runtime.node import Node, settings_of
+from moot.nodes.runtime.opening import Needs
+from moot.nodes.runtime.settings import Settings, ask_person
+from moot.nodes.runtime.state import DebaterState, DebateState, Turn
+from moot.nodes.speakers.hand_over import (
+    SHARED_ROLES,
+    Agent,
+    declared,
+    hand_over,
+    named_once,
+    needs_for,
+    new_turn,
+    numbered,
+)
+from moot.nodes.steps.compare import answers_of
+from moot.nodes.steps.respond import respond_node
+from moot.nodes.texts.show import show_heard, show_opponents
+from pydantic import AfterValidator, Field, model_validator
+
+Topology = Callable[[str, Sequence[str]], list[str]]
+"""From an agent's name and those of all agents, whom that agent hears."""
+
+
+def _free_names(agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
+    named_once((agent.name for agent in agents), {"summariser", "judge", "moderator"} | SHARED_ROLES)
+    return agents
+
+
+Agents = Annotated[tuple[Agent, ...], numbered("agent"), AfterValidator(_free_names)]
+
+
+def so_many(count: int) -> tuple[Agent, ...]:
+    """Agents that differ in their names alone.
+
+    Args:
+        count: how many.
+    """
+    return tuple(Agent(name=f"agent-{i}") for i in range(1, count + 1))
+
+
+class AgentsSettings(Settings):
+    """Settings of debates among n agents."""
+
+    other_roles: ClassVar[frozenset[str]] = frozenset()
+    """Who else speaks."""
+
+    temperature: float | None = Field(
+        0.7,
+        ge=0,
+        le=2,
+        description="Sampling temperature; null leaves it to the endpoint. At 0, agents on one model hardly differ.",
+    )
+    agents: Agents = Field(so_many(3), min_length=2, max_length=50, description="Who debates: a list, or how many.")
+    min_agents: int = Field(
+        2, ge=1, le=50, description="Fewest of several agents to go on with, when models cannot be reached."
+    )
+    max_concurrency: int = Field(32, ge=1, le=1000, description="Most calls to one endpoint at the same time.")
+
+    def roles(self) -> set[str]:
+        """Who may have a model of its own."""
+        return {agent.name for agent in self.agents} | self.other_roles | SHARED_ROLES
+
+    @model_validator(mode="after")
+    def _enough_agents(self) -> AgentsSettings:
+        if self.min_agents > len(self.agents) > 1:
+            raise ValueError(f"min_agents: there are only {len(self.agents)} agents")
+        return self
+
+
+class RoundsSettings(BudgetSettings, AgentsSettings):
+    """Settings of debates among n agents in rounds."""
+
+    max_rounds: int = Field(5, ge=1, le=20, description="Most rounds (T); the first answers are the first round.")
+    ask_person: tuple[Literal["remark"], ...] = ask_person()
+
+
+def agents_needs(settings: AgentsSettings) -> Needs:
+    """What a debate among agents uses.
+
+    Args:
+        settings: who debates, and how.
+    """
+    return needs_for(settings, {a.name: a.model for a in settings.agents} | dict.fromkeys(settings.other_roles))
+
+
+# --- who hears whom -------------------------------------------------------------------------------------------------
+
+
+def everyone(name: str, names: Sequence[str]) -> list[str]:
+    """All others.
+
+    Args:
+        name: the agent's.
+        names: those of all agents, in their order.
+    """
+    return [other for other in names if other != name]
+
+
+def neighbours(name: str, names: Sequence[str]) -> list[str]:
+    """The two next to an agent in a ring; with two agents, or one, fewer.
+
+    Args:
+        name: the agent's.
+        names: those of all agents, in their order.
+    """
+    at = names.index(name)
+    return list(dict.fromkeys(n for n in (names[at - 1], names[(at + 1) % len(names)]) if n != name))
+
+
+def nobody(name: str, names: Sequence[str]) -> list[str]:
+    """Nobody.
+
+    Args:
+        name: the agent's.
+        names: those of all agents, in their order.
+    """
+    return []
+
+
+def same_group(groups: Sequence[Sequence[str]]) -> Topology:
+    """The others of an agent's group, as far as they are present.
+
+    Args:
+        groups: the names of each group's agents.
+    """
+    return lambda name, names: [n for group in groups if name in group for n in group if n != name and n in names]
+
+
+def groups_of(names: Sequence[str], size: int) -> list[list[str]]:
+    """Agents in groups of 2 or 3, in their order.
+
+    With ``size`` 2 there are as many groups as possible, with 3 as few; fewer than 2 agents are one group.
+
+    Args:
+        names: the agents'.
+        size: 2 or 3.
+    """
+    count = max(1, len(names) // 2 if size == 2 else math.ceil(len(names) / 3))
+    bound = math.floor if size == 2 else math.ceil
+    ends = [bound(len(names) * i / count) for i in range(count + 1)]
+    return [list(names[a:b]) for a, b in pairwise(ends) if a < b]
+
+
+# --- rounds ---------------------------------------------------------------------------------------------------------
+
+
+def present(state: DebateState, settings: AgentsSettings) -> list[Agent]:
+    """The agents who have not left the debate."""
+    left = {t["agent"] for t in state["turns"] if t["step"] == "respond" and t.get("outcome") == "failed"}
+    return [agent for agent in settings.agents if agent.name not in left]
+
+
+def last_round(state: DebateState, settings: AgentsSettings) -> dict[str, Turn]:
+    """The last answers of those who are present, by their names.
+
+    Args:
+        state: the debate.
+        settings: who debates.
+    """
+    names = {agent.name for agent in present(state, settings)}
+    return {turn["agent"]: turn for turn in answers_of(state["turns"]) if turn["agent"] in names}
+
+
+def to_agents(
+    to: str,
+    state: DebateState,
+    settings: AgentsSettings,
+    hears: Topology,
+    *,
+    first: int = 1,
+    own: bool = True,
+    **more: Callable[[str], Any],
+) -> list[Send]:
+    """Every agent goes into the next round, with its own last answer and those that it hears.
+
+    Args:
+        to: the node.
+        state: the debate.
+        settings: who debates.
+        hears: whom an agent hears.
+        first: the number of the first round.
+        own: whether an agent sees its own last answer.
+        more: what else an agent is handed, by its name.
+    """
+    last, agents = last_round(state, settings), present(state, settings)
+    names = [agent.name for agent in agents]
+    round = max((turn["round"] + 1 for turn in last.values()), default=first)
+    sends = []
+    for agent in agents:
+        heard = [last[name] for name in hears(agent.name, names) if name in last]
+        further = {key: value(agent.name) for key, value in more.items()}
+        turn, before = new_turn(round, agent.name), last.get(agent.name) if own else None
+        sends.append(hand_over(to, state, declared(agent), turn, opponents=heard, own=before, **further))
+    return sends
+
+
+def rounds(kind: type[RoundsSettings], hears: Topology) -> Callable[[DebateState, Runtime[Any]], list[Send] | str]:
+    """A conditional edge: round after round, until they or the budget are used up; then the node ``vote``.
+
+    Args:
+        kind: the graph's settings.
+        hears: whom an agent hears.
+    """
+
+    def another_round(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+        settings = settings_of(runtime, kind)
+        if state["error"]:
+            return "close"
+        return "vote" if no_round_left(state, settings) else to_agents("answer", state, settings, hears)
+
+    return another_round
+
+
+def heard_of(state: DebaterState, settings: Any) -> Mapping[str, str]:
+    """The placeholder ``heard``: the others' answers, then summaries and reviews; to a lone agent, that it is alone."""
+    said = [show_opponents(state["opponents"]), show_heard(state.get("heard") or [])]
+    return {"heard": "\n\n".join(part for part in said if part) or "(nobody else is heard)"}
+
+
+def agent_node(then: str | None = "agents/revise", *, confidence: bool = False, heard: Any = heard_of) -> Node:
+    """One agent's answer in one round; see `respond_node`.
+
+    Reads: claim, task, debater, opponents, evidence, turns, and where they are there own, cited and heard.
+
+    Args:
+        then: the prompt of those who have answered before; None where nobody answers twice.
+        confidence: agents say how sure they are.
+        heard: what fills the prompt's placeholder ``heard``, from the state and the settings.
+    """
+    return respond_node("agents/answer", then=then, confidence=confidence, may_leave=True, more=heard)
+
+
+def gather_node() -> Node:
+    """Waits until all who were sent out are back. Reads: nothing."""
+
+    async def step(state: DebateState, run: Any) -> dict[str, Any]:
+        return {}
+
+    return Node(step)

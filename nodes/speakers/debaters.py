@@ -1,0 +1,184 @@
+"""Debaters that find their own evidence, each a subgraph: who they are, and how a round of them begins."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from langgraph.graph import END, START
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+from langgraph.types import Send
+from moot.nodes.models.chat_models import ModelChoice
+from moot.nodes.runtime.budget import BudgetSettings
+from moot.nodes.runtime.node import DebateGraph, settings_of
+from moot.nodes.runtime.opening import Needs
+from moot.nodes.runtime.settings import SOURCES, EvidenceSettings, ModelName, Name, Source, ask_person
+from moot.nodes.runtime.state import DebaterState, DebateState, StepUpdate, Turn
+from moot.nodes.speakers.hand_over import SHARED_ROLES, declared, hand_over, named_once, needs_for, new_turn
+from moot.nodes.steps.compare import answers_of
+from moot.nodes.steps.person import person_node
+from moot.nodes.steps.query import query_node
+from moot.nodes.steps.respond import respond_node
+from moot.nodes.steps.retrieve import retrieve_node, sources_of
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+
+class Debater(BaseModel):
+    """One debater."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Name = Field(description="The debater's name, which is also its role in `models`.")
+    retriever: Source | tuple[Source, ...] | None = Field(
+        None,
+        description=f"Its source, or a list of several: {SOURCES}; null for a debater without one.",
+    )
+    fallback: tuple[Source, ...] = Field(
+        (), max_length=10, description="Sources that stand in, in this order, for those of its own that fail."
+    )
+    model: ModelName | ModelChoice | None = Field(None, description="Its model, where it differs from `model`.")
+
+    @model_validator(mode="after")
+    def _fallback_for_something(self) -> Debater:
+        if self.fallback and not self.retriever:
+            raise ValueError(f"{self.name}: `fallback` is for debaters with a `retriever`; put its first source there")
+        return self
+
+
+RESERVED = {"judge", "scorer"} | SHARED_ROLES
+"""Roles that no debater may be called."""
+
+
+def _named_once(debaters: tuple[Debater, ...]) -> tuple[Debater, ...]:
+    named_once((d.name for d in debaters), RESERVED)
+    return debaters
+
+
+class DebaterSettings(BudgetSettings, EvidenceSettings):
+    """Settings of debates whose debaters find their own evidence. The defaults are Tool-MAD's."""
+
+    debaters: Annotated[tuple[Debater, ...], AfterValidator(_named_once)] = Field(
+        (Debater(name="rag", retriever="chroma"), Debater(name="search", retriever="web")),
+        min_length=2,
+        max_length=8,
+        description="Who debates: two or more, each with its own retriever or none.",
+    )
+    max_rounds: int = Field(3, ge=1, le=20, description="Most rounds (T).")
+    query_formulation: bool = Field(True, description="Off: the claim itself is the query in every round.")
+    retrieval: Literal["every_round", "once", "none"] = Field(
+        "every_round",
+        description="When debaters look for evidence. once: in the first round, whose evidence they keep; none: never.",
+    )
+
+    ask_person: tuple[Literal["queries", "evidence", "remark", "verdict"], ...] = ask_person()
+
+    def roles(self) -> set[str]:
+        """Who may have a model of its own."""
+        return {d.name for d in self.debaters} | RESERVED
+
+
+def needs_of(settings: DebaterSettings, *roles: str, encoder: bool = False) -> Needs:
+    """What the debaters use, and these further roles.
+
+    Args:
+        settings: who debates, and how.
+        roles: who speaks beside the debaters.
+        encoder: whether texts are compared by meaning.
+    """
+    sources = [name for d in settings.debaters for name in (*sources_of(d.model_dump()), *d.fallback)]
+    speakers = {d.name: d.model for d in settings.debaters} | dict.fromkeys(roles)
+    return needs_for(settings, speakers, sources if settings.retrieval != "none" else [], encoder=encoder)
+
+
+def rests_on_evidence(answer: Turn, settings: DebaterSettings) -> bool:
+    """Whether an answer is to follow from evidence: its debater looks for some, or was given some.
+
+    Args:
+        answer: a turn of the step ``respond``.
+        settings: who debates, and how.
+    """
+    searching = {d.name for d in settings.debaters if d.retriever and settings.retrieval != "none"}
+    return answer["agent"] in searching or bool(answer["evidence_ids"])
+
+
+def to_debaters(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+    """Every debater goes into the next round, with the others' last answers.
+
+    Args:
+        state: the debate.
+        runtime: LangGraph's; its context are the settings.
+    """
+    if state["error"]:
+        return "close"
+    settings, last = settings_of(runtime, DebaterSettings), answers_of(state["turns"])
+    sends: list[Send] = []
+    for debater in settings.debaters:
+        own = next((t for t in last if t["agent"] == debater.name), None)
+        opponents = [t for t in last if t["agent"] != debater.name]
+        turn = new_turn(state["rounds"] + 1, debater.name)
+        query = own.get("query") if own else None
+        kept = kept_evidence(state, own) if own and settings.retrieval == "once" else {}
+        speaker = declared(debater) | {"place": len(sends) + 1}
+        sends.append(hand_over("debater", state, speaker, turn, opponents=opponents, previous_query=query, **kept))
+    return sends
+
+
+def kept_evidence(state: DebateState, own: Turn) -> dict[str, Any]:
+    """What a debater who looks for nothing more goes on with: the evidence of its last answer."""
+    known = {piece["id"]: piece for piece in state["evidence"]}
+    return {"evidence": [known[i] for i in own["evidence_ids"]], "retrieval": own.get("retrieval")}
+
+
+def unscored_answers(state: DebateState) -> list[Send]:
+    """Every answer without scores goes to be scored, with the evidence that it was written from.
+
+    Args:
+        state: the debate.
+    """
+    known = {piece["id"]: piece for piece in state["evidence"]}
+    return [
+        Send(
+            "score",
+            {
+                "claim": state["claim"],
+                "task": state["task"],
+                "settings": state.get("settings", {}),
+                "metrics": state["metrics"],
+                "turns": [turn],
+                "evidence": [known[i] for i in turn["evidence_ids"]],
+                "depth": state["depth"],
+            },
+        )
+        for turn in state["turns"]
+        if turn["step"] == "respond" and not turn["scores"]
+    ]
+
+
+def first_step(state: DebaterState, runtime: Runtime[Any]) -> Literal["formulate_query", "retrieve", "respond"]:
+    """Who looks for nothing in this round answers at once; without query formulation the claim is the query."""
+    settings = settings_of(runtime, DebaterSettings)
+    searching = {"every_round": True, "once": state["turns"][0]["round"] == 1, "none": False}[settings.retrieval]
+    if not (searching and state["debater"]["retriever"]):
+        return "respond"
+    return "formulate_query" if settings.query_formulation else "retrieve"
+
+
+def debater_graph(settings: type[DebaterSettings]) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """One debater's round: query, retrieval, answer.
+
+    Args:
+        settings: the settings' class of the graph that it becomes a part of.
+    """
+    debater = DebateGraph(settings, DebaterState, output_schema=StepUpdate)
+    debater.add_node("formulate_query", query_node())
+    debater.add_node("review_query", person_node("queries"))
+    debater.add_node("retrieve", retrieve_node())
+    debater.add_node("review_evidence", person_node("evidence"))
+    debater.add_node("respond", respond_node())
+    debater.add_conditional_edges(START, first_step)
+    debater.add_edge("formulate_query", "review_query")
+    debater.add_edge("review_query", "retrieve")
+    debater.add_edge("retrieve", "review_evidence")
+    debater.add_edge("review_evidence", "respond")
+    debater.add_edge("respond", END)
+    return debater.compile(name="debater")

@@ -1,0 +1,54 @@
+"""Systems of a single agent."""
+
+from __future__ import annotations
+
+from langgraph.types import Send
+from moot.nodes.runtime.opening import Needs
+from moot.nodes.runtime.settings import Settings, SourcesSettings
+from moot.nodes.runtime.state import DebateState
+from moot.nodes.speakers.hand_over import SHARED_ROLES, hand_over, needs_for, new_turn
+from pydantic import Field
+
+AGENT = "agent-1"
+"""The one who speaks in a system of a single agent."""
+
+
+class SingleAgentSettings(Settings):
+    """Settings of systems with one agent that looks for nothing."""
+
+    demonstrations: int = Field(
+        0, ge=0, le=3, description="Worked examples before the question (2 or 3 for each kind of task)."
+    )
+
+    def roles(self) -> set[str]:
+        """Who may have a model of its own."""
+        return {AGENT} | SHARED_ROLES
+
+
+class SingleReaderSettings(SourcesSettings):
+    """Settings of systems with one agent that reads evidence."""
+
+    def roles(self) -> set[str]:
+        """Who may have a model of its own."""
+        return {AGENT} | SHARED_ROLES
+
+
+def single_needs(settings: Settings) -> Needs:
+    """What a system with one agent uses.
+
+    Args:
+        settings: the system's.
+    """
+    shared = settings.opened() if isinstance(settings, SourcesSettings) else ()
+    return needs_for(settings, {AGENT: None}, shared)
+
+
+def to_agent(state: DebateState) -> Send | str:
+    """The single agent answers, from all evidence that there is.
+
+    Args:
+        state: the debate.
+    """
+    if state["error"]:
+        return "close"
+    return hand_over("answer", state, {"name": AGENT}, new_turn(1, AGENT), evidence=state["evidence"])

@@ -1,0 +1,215 @@
+"""Consensus: which answers are the same, and what the conditional edges of a debate look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from langchain_core.language_models import BaseChatModel
+from moot.core.errors import Outcome, ReplyError, WorldError
+from moot.nodes.models.speaker import Speaker, all_at_once, as_speaker
+from moot.nodes.runtime.node import Node, Run
+from moot.nodes.runtime.state import DebateState, StopReason, Task, Turn, Vote
+from moot.nodes.steps.score import average
+from moot.nodes.texts.answers import same_answer
+from moot.nodes.texts.replies import SameReply
+from moot.nodes.texts.show import show_claim
+from moot.prompts import as_data, fill, load
+
+METRICS = ("faithfulness", "answer_relevance", "consistency")
+"""Scores of answers that are averaged over a debate, where they were given."""
+IN_WORDS = ("short_answer", "expression")
+"""Kinds of tasks whose answers may be the same in different words."""
+
+
+def answers_of(turns: Sequence[Turn], round: int | None = None) -> list[Turn]:
+    """The debaters' answers of a round, by default of the last, in the order of the debaters.
+
+    Args:
+        turns: of the debate; those of the step ``respond`` are answers.
+        round: its number.
+    """
+    given = [t for t in turns if t["step"] == "respond"]
+    last = max((t["round"] for t in given), default=0) if round is None else round
+    return [t for t in given if t["round"] == last]
+
+
+def silence_of(turns: Sequence[Turn]) -> Outcome:
+    """What became of replies none of which could be used: their one outcome, or that they could not be parsed."""
+    outcomes = {turn.get("outcome") for turn in turns} & set(get_args(Outcome)) - {"ok"}
+    return outcomes.pop() if len(outcomes) == 1 else "unparsed"  # type: ignore[return-value]
+
+
+def agreed_answer(votes: Sequence[Vote]) -> str | None:
+    """The answer that all voters give, as the first of them put it; None where they differ, or any gave none.
+
+    Args:
+        votes: one for each agent.
+    """
+    groups = {vote["group"] for vote in votes}
+    return votes[0]["answer"] if len(groups) == 1 and None not in groups else None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What an equivalence check of two answers said; ``same`` is None where it gave no usable reply."""
+
+    first: str
+    second: str
+    same: bool | None
+    reason: str
+
+
+async def same_meaning(claim: str, task: Task, first: str, second: str, model: Speaker | BaseChatModel) -> Comparison:
+    """Whether two answers mean the same (S0 C.2): one call.
+
+    Args:
+        claim: what is debated.
+        task: what an answer is.
+        first: an answer.
+        second: another one.
+        model: who compares them.
+
+    Raises:
+        UserError, WorldError: the call failed.
+    """
+    speaker = as_speaker(model, "equivalence")
+    shown = {"first": as_data("answer", first, number="1"), "second": as_data("answer", second, number="2")}
+    values = {"subject": task["subject"], "claim": show_claim(claim, task), **shown}
+    try:
+        reply = await speaker.ask(fill(load("tasks/equivalence"), values), SameReply)
+    except ReplyError as error:
+        return Comparison(first, second, None, error.detail)
+    return Comparison(first, second, reply.same, reply.reason)
+
+
+async def group_answers(
+    claim: str, task: Task, answers: Sequence[str | None], model: Speaker | BaseChatModel | None = None
+) -> tuple[list[int | None], list[list[Comparison]]]:
+    """Which answers are the same: by their text, and where the task is open by the model's check after that.
+
+    Answers are taken in order, each compared with the first of every group, those comparisons at once.
+
+    Args:
+        claim: what was asked.
+        task: what an answer is.
+        answers: one for each agent, None where it gave none.
+        model: who checks answers in words; without one only texts are compared.
+
+    Returns:
+        Each answer's group, numbered from 0, None where there is no answer; and the checks that each answer took.
+
+    Raises:
+        UserError, WorldError: a call failed.
+    """
+    firsts: list[str] = []
+    found: list[int | None] = []
+    checks: list[list[Comparison]] = []
+    for answer in answers:
+        made: list[Comparison] = []
+        group = None
+        if answer is not None:
+            group = next((i for i, first in enumerate(firsts) if same_answer(task, first, answer)), None)
+            if group is None and firsts and model is not None and task["kind"] in IN_WORDS:
+                made = await all_at_once(same_meaning(claim, task, first, answer, model) for first in firsts)
+                group = next((i for i, check in enumerate(made) if check.same), None)
+            if group is None:
+                group = len(firsts)
+                firsts.append(answer)
+        found.append(group)
+        checks.append(made)
+    return found, checks
+
+
+def average_scores(turns: Sequence[Turn]) -> dict[str, dict[str, float | None]]:
+    """Each debater's mean of each score over its rounds so far; null where none is known.
+
+    Args:
+        turns: of the debate; those of the step ``respond`` have scores.
+    """
+    given = [t for t in turns if t["step"] == "respond"]
+    agents = list(dict.fromkeys(t["agent"] for t in given))
+    measured = [m for m in METRICS if any(m in t.get("scores", {}) for t in given)]
+    return {
+        agent: {m: average([t.get("scores", {}).get(m) for t in given if t["agent"] == agent]) for m in measured}
+        for agent in agents
+    }
+
+
+def compare_node(*, by_text: bool = False) -> Node:
+    """Closes a round: its number, who answered what, and whose answers are the same.
+
+    Reads: claim, task, turns. Answers in words whose texts differ are compared by the role ``equivalence``; what it
+    said is a turn of the agent whose answer it was about.
+
+    Args:
+        by_text: texts alone are compared, where no choice depends on it; no model is asked then.
+    """
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        return await closed_round(state, run, by_text=by_text)
+
+    return Node(step, prompts=("tasks/equivalence",))
+
+
+async def closed_round(state: DebateState, run: Run, *, by_text: bool = False) -> dict[str, Any]:
+    """What `compare_node` writes."""
+    spoken = answers_of(state["turns"])
+    last = [t for t in spoken if t.get("outcome") != "failed"]
+    least = min(getattr(run.settings, "min_agents", 0), len(spoken))  # of those who were asked; a lone agent is one
+    if len(last) < least:
+        raise WorldError(
+            f"Only {len(last)} of {len(spoken)} agents could be reached in round {spoken[0]['round']}; `min_agents` is "
+            f"{least}. See the warnings for why.",
+            kind="too_few_agents",
+            retryable=True,
+        )
+    answers = [t.get("answer") for t in last]
+    in_words = state["task"]["kind"] in IN_WORDS and not by_text
+    speaker = await run.speaker("equivalence") if in_words else None
+    groups, checks = await group_answers(state["claim"], state["task"], answers, speaker)
+    turns = [_compared(turn, made) for turn, made in zip(last, checks, strict=True) if made]
+    return {"rounds": last[0]["round"] if last else 0, "votes": votes_of(last, groups), "turns": turns}
+
+
+def votes_of(turns: Sequence[Turn], groups: Sequence[int | None]) -> list[Vote]:
+    """A round's answers as votes."""
+    votes: list[Vote] = []
+    for turn, group in zip(turns, groups, strict=True):
+        vote: Vote = {"agent": turn["agent"], "answer": turn.get("answer"), "group": group}
+        if "number" in turn:
+            vote["number"] = turn["number"]
+        if "confidence" in turn:
+            vote["confidence"] = turn["confidence"]
+        votes.append(vote)
+    return votes
+
+
+def _compared(turn: Turn, made: Sequence[Comparison]) -> Turn:
+    said = [{"with": c.first, "same": c.same, "reason": c.reason} for c in made]
+    key = {k: turn[k] for k in ("round", "phase", "agent", "number") if k in turn}
+    return {**key, "step": "compare", "role": "equivalence", "comparisons": said}  # type: ignore[typeddict-item]
+
+
+def average_scores_node() -> Node:
+    """Averages each debater's scores over its rounds. Reads: turns."""
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        return {"scores": average_scores(state["turns"])}
+
+    return Node(step)
+
+
+def agree_node(reason: Callable[[Any], StopReason]) -> Node:
+    """Ends the debate with the answer that the last round agrees on. Reads: votes.
+
+    Args:
+        reason: the stop reason, from the settings.
+    """
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        answer = agreed_answer(state["votes"])
+        return {"answer": answer, "raw_verdict": answer, "stop_reason": reason(run.settings)}
+
+    return Node(step)

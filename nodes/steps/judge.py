@@ -1,0 +1,111 @@
+"""Judging: a last answer from the whole debate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from moot.core.errors import ReplyError
+from moot.nodes.models.speaker import Speaker, as_speaker
+from moot.nodes.runtime.budget import rounds_or_budget
+from moot.nodes.runtime.node import Node, Run
+from moot.nodes.runtime.state import DebateState, Task, Turn
+from moot.nodes.steps.compare import silence_of
+from moot.nodes.steps.respond import quote_check, with_answer
+from moot.nodes.texts.replies import AnswerReply, answer_reply
+from moot.nodes.texts.show import (
+    show_claim,
+    show_evidence,
+    show_given,
+    show_history,
+    show_person,
+    show_scores,
+    shown_ids,
+)
+from moot.nodes.texts.task import wording
+from moot.prompts import fill, load
+from moot.retrievers import Evidence
+from moot.retrievers.evidence import given_in, standing
+
+
+async def judge(
+    claim: str,
+    task: Task,
+    history: Sequence[Turn],
+    evidence: Sequence[Evidence],
+    model: Speaker | BaseChatModel,
+    *,
+    scores: Mapping[str, Mapping[str, float | None]] | None = None,
+    verified_quotes: bool = False,
+    prompt: str = "tool_mad/judge",
+) -> AnswerReply:
+    """The judge's answer (S1 III-D).
+
+    Args:
+        claim: what is debated.
+        task: what an answer is.
+        history: the debaters' answers of all rounds.
+        evidence: everything that they found or were given.
+        model: who judges.
+        scores: each debater's averages; None where they are kept from the judge.
+        verified_quotes: as for `respond`.
+        prompt: the prompt's name.
+
+    Raises:
+        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
+    """
+    speaker = as_speaker(model, "judge")
+    values = wording(task, given=bool(given_in(evidence))) | {
+        "claim": show_claim(claim, task),
+        "evidence": show_evidence(evidence),
+        "given": show_given(evidence),
+        "history": show_history(history),
+        "scores": show_scores(scores or {}),
+    }
+    shown = shown_ids(evidence)
+    check = quote_check(evidence, shown) if verified_quotes and evidence else None
+    return await speaker.ask(fill(load(prompt), values), answer_reply(task), sorted(shown), check)
+
+
+def judge_node(prompt: str = "tool_mad/judge") -> Node:
+    """Adds the judge's turn, its answer and the stop reason.
+
+    Reads: claim, task, turns, evidence, and where they are there scores, rounds, budget, calls. Where no debater ever
+    gave an answer there is nothing to judge, and where the judge gives none there is no verdict: the debate fails.
+
+    Args:
+        prompt: the prompt's name.
+    """
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        history = [t for t in state["turns"] if t["step"] == "respond"]
+        if all(t.get("answer") is None for t in history):
+            raise ReplyError(
+                "No debater gave a usable answer in any round, so there is nothing to judge. "
+                "Try another model, or another `structured_output`.",
+                silence_of(history),
+            )
+        speaker = await run.speaker_of({"name": "judge", "told": show_person(state["turns"])})
+        evidence = standing(state["evidence"])
+        reply = await judge(
+            state["claim"],
+            state["task"],
+            history,
+            evidence,
+            speaker,
+            scores=state.get("scores"),
+            verified_quotes=run.settings.verified_quotes,
+            prompt=prompt,
+        )
+        turn: Turn = {"round": state.get("rounds", 0), "phase": "primary", "agent": "judge", "step": "judge"}
+        turn |= {"role": "judge", "side": None, "query": None, "scores": {}}
+        turn = with_answer(turn, reply, evidence, shown_ids(evidence), run.ledger)
+        return {
+            "turns": [{**turn, "evidence_ids": [piece["id"] for piece in evidence]}],
+            "answer": reply.answer,
+            "raw_verdict": reply.answer,
+            "stop_reason": rounds_or_budget(state, run.settings),
+        }
+
+    return Node(step, prompts=(prompt,))

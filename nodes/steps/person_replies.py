@@ -1,0 +1,137 @@
+"""What a person may reply at each moment: plain JSON from whoever resumes a debate, and so checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from moot.core.errors import UserError
+from moot.nodes.runtime.settings import Moment
+from moot.nodes.runtime.state import PERSON
+from moot.nodes.texts.given import MOST_GIVEN, GivenText, check_given
+from moot.retrievers import Evidence
+from moot.retrievers.evidence import clean
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+
+
+def _something(text: str) -> str:
+    if not (said := clean(text)):
+        raise ValueError("it holds nothing that can be shown")
+    return said
+
+
+Line = Annotated[str, StringConstraints(max_length=1000), AfterValidator(_something)]
+Said = Annotated[str, StringConstraints(max_length=4000), AfterValidator(_something)]
+
+
+class PersonReply(BaseModel):
+    """A reply: go on as proposed, or what is to change."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    accept: Literal[True] | None = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> PersonReply:
+        changes = {name for name in self.model_fields_set - {"accept"} if getattr(self, name)}
+        if bool(changes) == bool(self.accept):
+            raise ValueError("either accept, or say what is to change")
+        return self
+
+
+class Queries(PersonReply):
+    """Other queries, by whose they are."""
+
+    queries: dict[str, Line] = {}
+
+
+class Premises(PersonReply):
+    """Premises in place of those that are proposed."""
+
+    premises: Annotated[list[Line], Field(min_length=1, max_length=50)] | None = None
+
+
+class Added(PersonReply):
+    """Pieces that are struck, by their ids, and texts that are added."""
+
+    strike: list[str] = Field([], max_length=1000)
+    add: list[GivenText] = Field([], max_length=MOST_GIVEN)
+
+    def pieces(self, round: int) -> list[Evidence]:
+        """The added texts as evidence that a person gave in a round. Blocking."""
+        given = check_given(list(self.add))
+        return [
+            {**piece, "retrievals": [{**piece["retrievals"][0], "round": round, "agent": PERSON}]} for piece in given
+        ]
+
+
+class Remark(PersonReply):
+    """What those who debate have to answer."""
+
+    remark: Said | None = None
+
+
+class Question(PersonReply):
+    """What is asked of whoever decides."""
+
+    question: Said | None = None
+
+
+REPLIES: dict[Moment, type[PersonReply]] = {
+    "queries": Queries,
+    "premises": Premises,
+    "evidence": Added,
+    "remark": Remark,
+    "verdict": Question,
+}
+"""What may be replied at each moment."""
+
+
+def check_person_reply(moment: Moment, given: Any, proposed: Mapping[str, Any]) -> PersonReply:
+    """A reply that fits what was proposed. Blocking.
+
+    Args:
+        moment: what is reviewed.
+        given: what the debate was resumed with; true and null accept.
+        proposed: what was shown.
+
+    Raises:
+        UserError: it is something else.
+    """
+    try:
+        reply = REPLIES[moment].model_validate({"accept": True} if given is True or given is None else given)
+    except ValidationError as error:
+        raise _refused(moment, _problem(error.errors(include_url=False)[0])) from error
+    if isinstance(reply, Queries) and (unknown := sorted(set(reply.queries) - set(proposed["queries"]))):
+        raise _refused(moment, f"nobody called {unknown[0]!r} has a query here")
+    if isinstance(reply, Added):
+        known = {piece["id"] for piece in proposed["evidence"]}
+        if strange := [id for id in reply.strike if id not in known]:
+            raise _refused(moment, f"no piece of what is shown has the id {strange[0][:80]!r}")
+        if any(text.get("id") for text in reply.add):
+            raise _refused(moment, "an added text has no `id`: it gets one")
+        reply.pieces(0)
+    return reply
+
+
+def _problem(error: Any) -> str:
+    place = ".".join(map(str, error["loc"]))
+    return f"{place}: {error['msg']}" if place else str(error["msg"])
+
+
+SHAPES: dict[Moment, str] = {
+    "queries": '{"queries": {name: query}}',
+    "premises": '{"premises": [premise, ...]}',
+    "evidence": '{"strike": [id, ...], "add": [{"text": ..., "title": ..., "source": ..., "url": ...}]}',
+    "remark": '{"remark": text}',
+    "verdict": '{"question": text}',
+}
+"""A reply that changes something, at each moment."""
+
+
+def _refused(moment: Moment, problem: str) -> UserError:
+    said = problem.replace("Value error, ", "")
+    return UserError(
+        f'The reply cannot be used: {said}. It is {{"accept": true}} to go on as proposed, or {SHAPES[moment]}.',
+        kind="invalid_reply",
+    )

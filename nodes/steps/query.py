@@ -1,0 +1,86 @@
+"""Query formulation (S1, algorithm 1, Query): a debater's search query for a round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from moot.core.errors import ReplyError
+from moot.nodes.models.speaker import Speaker, as_speaker
+from moot.nodes.runtime.node import Node, Run
+from moot.nodes.runtime.state import DebaterState, Task, Turn
+from moot.nodes.steps.retrieve import sources_of
+from moot.nodes.texts.replies import QueryReply
+from moot.nodes.texts.show import show_claim, show_opponents
+from moot.nodes.texts.task import make_task, wording
+from moot.prompts import as_data, fill, load
+from moot.retrievers.search import ABOUT, resolve
+
+
+async def formulate_query(
+    claim: str,
+    model: Speaker | BaseChatModel,
+    *,
+    task: Task | None = None,
+    tool: str = "a search engine",
+    opponents: Sequence[Turn] = (),
+    previous_query: str | None = None,
+    prompt: str = "tool_mad/query",
+) -> str:
+    """One search query for a claim.
+
+    Args:
+        claim: what is debated.
+        model: who formulates it.
+        task: what an answer is; by default FEVER's labels.
+        tool: what will be searched, in a few words.
+        opponents: the other debaters' last answers.
+        previous_query: the last query of the same debater.
+        prompt: the prompt's name.
+
+    Raises:
+        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
+    """
+    speaker = as_speaker(model, "debater")
+    task = task or make_task(claim=claim)
+    values = wording(task) | {
+        "name": speaker.role,
+        "tool": tool,
+        "claim": show_claim(claim, task),
+        "previous_query": f"Your last query:\n{as_data('query', previous_query)}" if previous_query else "",
+        "opponents": show_opponents(opponents),
+    }
+    reply = await speaker.ask(fill(load(prompt), values), QueryReply)
+    return reply.query
+
+
+def query_node(prompt: str = "tool_mad/query") -> Node:
+    """Writes the debater's query into its turn.
+
+    Reads: claim, debater, opponents, previous_query. Where the model gives no usable query, the claim itself is
+    searched, and a warning says so.
+
+    Args:
+        prompt: the prompt's name.
+    """
+
+    async def step(state: DebaterState, run: Run) -> dict[str, Any]:
+        debater, turn = state["debater"], state["turns"][0]
+        speaker = await run.speaker_of(debater)
+        try:
+            query = await formulate_query(
+                state["claim"],
+                speaker,
+                task=state["task"],
+                tool=" and ".join(dict.fromkeys(ABOUT[resolve(name)[0]] for name in sources_of(debater))),
+                opponents=state["opponents"],
+                previous_query=state["previous_query"],
+                prompt=prompt,
+            )
+        except ReplyError as error:
+            run.ledger.warn("query_not_formulated", f"{error.detail} The claim itself was searched.")
+            query = state["claim"]
+        return {"turns": [{**turn, "query": query}]}
+
+    return Node(step, prompts=(prompt,))

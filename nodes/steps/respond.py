@@ -1,0 +1,187 @@
+"""Answering (S1, algorithm 1, Respond): a debater's answer from its evidence and the others' last answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from moot.core.errors import ReplyError, WorldError
+from moot.nodes.models.speaker import Ledger, Speaker, as_speaker
+from moot.nodes.runtime.node import Node, Run
+from moot.nodes.runtime.state import DebaterState, Task, Turn
+from moot.nodes.texts.quotes import check_citations, what_is_wrong, without_quote
+from moot.nodes.texts.replies import AnswerReply, answer_reply
+from moot.nodes.texts.show import (
+    NOTHING,
+    show_claim,
+    show_evidence,
+    show_given,
+    show_opponents,
+    show_own,
+    show_persona,
+    shown_ids,
+)
+from moot.nodes.texts.task import wording
+from moot.prompts import fill, load
+from moot.retrievers import Evidence
+from moot.retrievers.evidence import given_in, standing
+
+
+async def respond(
+    claim: str,
+    task: Task,
+    evidence: Sequence[Evidence],
+    model: Speaker | BaseChatModel,
+    *,
+    opponents: Sequence[Turn] = (),
+    own: Turn | None = None,
+    cited: Sequence[Evidence] = (),
+    verified_quotes: bool = False,
+    direct: bool = False,
+    persona: str | None = None,
+    confidence: bool = False,
+    nothing: str = NOTHING,
+    more: Mapping[str, str] | None = None,
+    prompt: str = "tool_mad/respond",
+) -> AnswerReply:
+    """An answer to a claim, with reasons and citations.
+
+    Args:
+        claim: what is debated.
+        task: what an answer is.
+        evidence: what the debater found or was given; may be empty. Prompts of those who look for nothing show what
+            was given with the claim alone.
+        model: who answers.
+        opponents: the other debaters' last answers.
+        own: the debater's own last answer.
+        cited: the evidence that those cite; not shown, but it may be quoted.
+        verified_quotes: refuse an answer that quotes nothing which stands in the evidence; where there is no evidence
+            there is nothing to quote, and every answer will do.
+        direct: the answer is written before its reasons.
+        persona: whom the debater speaks as.
+        confidence: the reply says how sure the debater is, from 0 to 1.
+        nothing: what is said where there is no evidence.
+        more: what fills further placeholders of the prompt.
+        prompt: the prompt's name.
+
+    Raises:
+        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
+    """
+    speaker = as_speaker(model, "debater")
+    values = wording(task, given=bool(given_in(evidence))) | {
+        "name": speaker.role,
+        "claim": show_claim(claim, task),
+        "evidence": show_evidence(evidence, nothing),
+        "given": show_given(evidence),
+        "opponents": show_opponents(opponents),
+        "own": show_own(own),
+        "persona": show_persona(persona),
+        "confidence": HOW_SURE if confidence else "",
+        **(more or {}),
+    }
+    shown = shown_ids(evidence, [*opponents, *([own] if own else [])])
+    check = quote_check([*evidence, *cited], shown) if verified_quotes and evidence else None
+    kind = answer_reply(task, direct=direct, confidence=confidence)
+    return await speaker.ask(fill(load(prompt), values), kind, sorted(shown), check)
+
+
+HOW_SURE = "- In `confidence`, say how likely your answer is to be right, from 0 to 1."
+"""The line of a prompt that asks for a confidence."""
+
+
+def quote_check(evidence: Sequence[Evidence], shown: set[str]) -> Callable[[AnswerReply], str]:
+    """Says of an answer that none of its quotes stands in the evidence; nothing where one does."""
+    return lambda reply: without_quote(check_citations(reply.citations, evidence, shown))
+
+
+def respond_node(
+    prompt: str = "tool_mad/respond",
+    *,
+    then: str | None = None,
+    direct: bool = False,
+    confidence: bool = False,
+    may_leave: bool = False,
+    more: Callable[[DebaterState, Any], Mapping[str, str]] | None = None,
+) -> Node:
+    """Writes the debater's answer into its turn.
+
+    Reads: claim, task, debater, opponents, evidence, turns, and where they are there own and cited. An answer that
+    cannot be used is recorded as what it is (``outcome``), with a null answer.
+
+    Args:
+        prompt: the prompt's name.
+        then: the prompt of those who see an answer, their own or others'; by default the same.
+        direct: the answer is written before its reasons.
+        confidence: the reply says how sure the debater is, from 0 to 1.
+        may_leave: where the debater's model cannot be reached, the debate goes on without it (``outcome`` is then
+            ``failed``, and a warning says why).
+        more: what fills further placeholders of the prompts, from the state and the settings.
+    """
+
+    async def step(state: DebaterState, run: Run) -> dict[str, Any]:
+        opponents, own = state["opponents"], state.get("own")
+        evidence, cited = standing(state.get("evidence") or []), state.get("cited") or []
+        turn: Turn = {**state["turns"][0], "evidence_ids": [piece["id"] for piece in evidence]}
+        speaker = await run.speaker_of(state["debater"])
+        try:
+            reply = await respond(
+                state["claim"],
+                state["task"],
+                evidence,
+                speaker,
+                opponents=opponents,
+                own=own,
+                cited=cited,
+                verified_quotes=run.settings.verified_quotes,
+                direct=direct,
+                persona=state["debater"].get("persona"),
+                confidence=confidence,
+                nothing=why_nothing(state),
+                more=more(state, run.settings) if more else None,
+                prompt=then if then and (opponents or own) else prompt,
+            )
+        except ReplyError as error:
+            return {"turns": [without_answer(turn, error.kind)]}
+        except WorldError as error:
+            if not may_leave:
+                raise
+            run.ledger.warn("agent_left", f"{error.detail} The debate goes on without {turn['agent']}.")
+            return {"turns": [without_answer(turn, "failed")]}
+        shown = shown_ids(evidence, [*opponents, *([own] if own else [])])
+        return {"turns": [with_answer(turn, reply, [*evidence, *cited], shown, run.ledger)]}
+
+    return Node(step, prompts=(prompt, then) if then else (prompt,))
+
+
+def why_nothing(state: DebaterState) -> str:
+    """What is said to a speaker without evidence: why there is none."""
+    turn = state["turns"][0]
+    if "selected" in turn and state.get("pool"):
+        return "(none of what was found was selected)"
+    if (turn.get("retrieval") or state.get("retrieval")) == "failed":
+        return "(none, as the sources could not be searched)"
+    return NOTHING
+
+
+def with_answer(turn: Turn, reply: AnswerReply, evidence: Sequence[Evidence], shown: set[str], ledger: Ledger) -> Turn:
+    """The turn with an answer; a warning names each citation of what was not shown, or does not stand there."""
+    citations = check_citations(reply.citations, evidence, shown)
+    for citation in citations:
+        if not citation["verified"]:
+            kind = "fabricated_citation" if citation["fabricated"] else "unverified_quote"
+            ledger.warn(kind, what_is_wrong(citation))
+    said: Turn = {
+        **turn,
+        "answer": reply.answer,
+        "rationale": reply.rationale,
+        "citations": citations,
+        "outcome": "ok",
+    }
+    confidence = getattr(reply, "confidence", None)
+    return said if confidence is None else {**said, "confidence": confidence}
+
+
+def without_answer(turn: Turn, outcome: str) -> Turn:
+    """The turn of somebody who gave no answer that can be used."""
+    return {**turn, "answer": None, "rationale": None, "citations": [], "outcome": outcome}

@@ -1,0 +1,251 @@
+"""Retrieval (S1, algorithm 1, Retrieve): a debater's evidence for a round."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from moot.core.errors import MootError, ReplyError, WorldError
+from moot.nodes.models.speaker import Speaker, all_at_once, as_speaker
+from moot.nodes.runtime.node import Node, Run
+from moot.nodes.runtime.settings import EvidenceSettings
+from moot.nodes.runtime.state import DebaterState, Reading, Task
+from moot.nodes.runtime.trace import watched
+from moot.nodes.texts.replies import KeywordsReply, SummaryReply
+from moot.nodes.texts.show import show_claim, show_evidence
+from moot.nodes.texts.task import wording
+from moot.prompts import as_data, fill, load
+from moot.retrievers import Evidence, Retriever
+from moot.retrievers.evidence import clean, evidence_id
+from moot.retrievers.gather import ask_all, search_all
+from moot.retrievers.normalise import Rules, cut, last_day, normalise
+from moot.retrievers.search import SCHOLARLY, resolve
+from moot.retrievers.summariser import open_summariser
+
+
+async def retrieve(
+    query: str, retriever: Retriever | Sequence[Retriever], k: int = 3, *, agent: str = "", round: int = 0
+) -> list[Evidence]:
+    """The best ``k`` pieces of a source, or of each of several, for a query; marked with who asked and when.
+
+    Args:
+        query: what is looked for.
+        retriever: the source, or several, which are asked at once.
+        k: how many pieces from each.
+        agent: who asks.
+        round: when.
+
+    Raises:
+        UserError, WorldError: a source is misconfigured, or none could answer.
+    """
+    sources = [retriever] if not isinstance(retriever, Sequence) else retriever
+    finding = await search_all([(watched(source), query) for source in sources], Rules(k))
+    if finding.failures and not finding.evidence:
+        raise next(iter(finding.failures.values()))
+    return marked(finding.evidence, agent, round)
+
+
+def marked(evidence: Iterable[Evidence], agent: str, round: int, phase: str = "primary") -> list[Evidence]:
+    """Pieces whose findings say who asked in which round, and in which phase where there are several."""
+    marks = {"round": round, "agent": agent} | ({} if phase == "primary" else {"phase": phase})
+    return [{**piece, "retrievals": [{**r, **marks} for r in piece["retrievals"]]} for piece in evidence]  # type: ignore[typeddict-item]
+
+
+async def find_keywords(claim: str, task: Task, query: str, model: Speaker | BaseChatModel) -> list[str]:
+    """A query as keywords for a scholarly source (S0 C.2): one call.
+
+    Args:
+        claim: what is debated.
+        task: what an answer is.
+        query: what is looked for.
+        model: who finds them.
+
+    Raises:
+        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
+    """
+    speaker = as_speaker(model, "debater")
+    values = wording(task) | {"name": speaker.role, "claim": show_claim(claim, task), "query": as_data("query", query)}
+    reply = await speaker.ask(fill(load("tool_mad/keywords"), values), KeywordsReply)
+    return reply.keywords
+
+
+async def summarise_evidence(claim: str, task: Task, piece: Evidence, model: Speaker | BaseChatModel) -> Evidence:
+    """A piece of evidence with a summary in place of its text (S0 C.2), and so with an id of its own: one call.
+
+    Args:
+        claim: what is debated.
+        task: what an answer is.
+        piece: what is summarised.
+        model: who summarises.
+
+    Raises:
+        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
+    """
+    speaker = as_speaker(model, "source_summariser")
+    values = wording(task) | {"claim": show_claim(claim, task), "evidence": show_evidence([piece])}
+    reply = await speaker.ask(fill(load("tool_mad/source_summary"), values), SummaryReply)
+    return with_text(piece, reply.summary)
+
+
+def retrieve_node(*, required: bool = False) -> Node:
+    """Adds the evidence for the query in the speaker's turn; without a query, for the claim itself.
+
+    Reads: claim, task, debater, turns. All of the speaker's sources are asked at once; for each that fails one of its
+    fallbacks stands in, in their order. A scholarly source is asked by keywords, and its abstracts are summarised as
+    the setting ``source_summaries`` says; where a model gives none, the query and the abstract stay, with a warning.
+    Every failure is warned of; the turn's ``retrieval`` says whether evidence was found.
+
+    Args:
+        required: where no source can be searched, the debate fails.
+    """
+
+    async def step(state: DebaterState, run: Run) -> dict[str, Any]:
+        debater, turn = state["debater"], state["turns"][0]
+        query = turn.get("query") or state["claim"]
+        retrieved = datetime.now(UTC)
+        answers, readings = await ask_with_fallbacks(state, query, run)
+        lists = [answer for answer in answers if not isinstance(answer, MootError)]
+        pieces = await asyncio.to_thread(normalise, lists, rules_of(run.settings, debater), retrieved)
+        outcome = "ok" if pieces else "empty" if len(readings) == len(lists) else "failed"
+        if required and outcome == "failed":
+            raise WorldError(
+                "No evidence, as a source could not be searched: "
+                + "; ".join(f"{reading['retriever']} failed" for reading in readings if reading.get("failed"))
+                + ". See the warnings for why; another source can be named in `sources` or `fallback`.",
+                kind="retrieval_failed",
+                retryable=True,
+            )
+        if outcome == "empty":
+            asked = " and ".join(reading["retriever"] for reading in readings)
+            run.ledger.warn("empty_retrieval", f"{asked} found nothing for {query!r}.")
+        found = await all_at_once(summarised(state, piece, run) for piece in pieces)
+        undated = [piece["id"] for piece in found if not last_day(piece.get("published") or "")]
+        if undated and run.settings.published_before:
+            run.ledger.warn("undated_evidence", f"Nothing says when these were published: {', '.join(undated)}.")
+        return {
+            "turns": [{**turn, "query": query, "evidence_ids": [p["id"] for p in found], "retrieval": outcome}],
+            "evidence": marked(found, debater["name"], turn["round"], turn["phase"]),
+            "corpora": readings,
+        }
+
+    return Node(step, prompts=("tool_mad/keywords", "tool_mad/source_summary"))
+
+
+Answer = list[Evidence] | MootError
+
+
+async def ask_with_fallbacks(state: DebaterState, query: str, run: Run) -> tuple[list[Answer], list[Reading]]:
+    """What each of a speaker's sources finds, or the one that stood in for it; and all that was read from.
+
+    Raises:
+        UserError, WorldError: a source is misconfigured, or a model that makes keywords failed.
+    """
+    debater, keywords = state["debater"], Keywords(state, query, run)
+    rules = rules_of(run.settings, debater)
+    names, spare = sources_of(debater), list(debater.get("fallback", ()))
+    answers: list[Answer] = []
+    readings: list[Reading] = []
+    places = list(range(len(names)))
+    while names:
+        queries = [(await run.retriever(name), await keywords.fit(name)) for name in names]
+        given = await ask_all([(watched(source, run.ledger), asked) for source, asked in queries], rules)
+        answers = answers or [*given]
+        for place, name, (source, _), answer in zip(places, names, queries, given, strict=True):
+            answers[place] = answer
+            reading = reading_of(debater["name"], name, source)
+            if isinstance(answer, MootError):
+                run.ledger.warn("retrieval_failed", f"{source.name}: {answer.detail}")
+                reading["failed"] = True
+            readings.append(reading)
+        failed = [i for i in places if isinstance(answers[i], MootError)]
+        places, names, spare = failed[: len(spare)], spare[: len(failed)], spare[len(failed) :]
+    return answers, readings
+
+
+def sources_of(debater: Mapping[str, Any]) -> list[str]:
+    """The names of a debater's sources."""
+    given = debater["retriever"]
+    return [given] if isinstance(given, str) else list(given or ())
+
+
+def rules_of(settings: EvidenceSettings, debater: Mapping[str, Any]) -> Rules:
+    """What a debate keeps of what its sources find; who looks for more or fewer documents than ``k`` says how many."""
+    return Rules(
+        debater.get("k", settings.k), settings.max_per_host, settings.published_before, settings.max_evidence_tokens
+    )
+
+
+def reading_of(agent: str, name: str, retriever: Retriever) -> Reading:
+    """What a debater reads from under a source's name."""
+    return {
+        "agent": agent,
+        "requested": name,
+        "retriever": retriever.name,
+        "passages": getattr(retriever, "passages", None),
+        "encoder": getattr(retriever, "encoder", None),
+    }
+
+
+@dataclass
+class Keywords:
+    """A query as each source takes it; keywords are made once, when a source first needs them."""
+
+    state: DebaterState
+    query: str
+    run: Run
+    made: str | None = None
+
+    async def fit(self, name: str) -> str:
+        """What a source is asked: the query, or its keywords."""
+        if resolve(name)[0] not in SCHOLARLY:
+            return self.query
+        if self.made is None:
+            self.made = await keywords_of(self.state, self.query, self.run)
+        return self.made
+
+
+async def keywords_of(state: DebaterState, query: str, run: Run) -> str:
+    """The keywords of a query, or the query with a warning."""
+    speaker = await run.speaker_of(state["debater"])
+    try:
+        return " ".join(await find_keywords(state["claim"], state["task"], query, speaker))
+    except ReplyError as error:
+        run.ledger.warn("query_not_formulated", f"{error.detail} The query itself was searched.")
+        return query
+
+
+async def summarised(state: DebaterState, piece: Evidence, run: Run) -> Evidence:
+    """A scholarly source's piece with its summary, or as it was with a warning; other pieces as they are."""
+    how = run.settings.source_summaries
+    if how == "none" or piece["retrievals"][0]["retriever"] not in SCHOLARLY:
+        return piece
+    try:
+        if how == "model":
+            speaker = await run.speaker("source_summariser")
+            short = await summarise_evidence(state["claim"], state["task"], piece, speaker)
+            return with_summary(piece, short["text"], run.settings)
+        return with_summary(piece, await (await open_summariser(how)).summarise(piece["text"]), run.settings)
+    except WorldError as error:
+        run.ledger.warn("source_not_summarised", f"{piece['id']}: {error.detail} The abstract itself is shown.")
+        return piece
+
+
+def with_summary(piece: Evidence, text: str, settings: EvidenceSettings) -> Evidence:
+    """The piece with a summary of at most the tokens that evidence may have."""
+    return with_text(piece, cut(text, settings.max_evidence_tokens))
+
+
+def with_text(piece: Evidence, text: str) -> Evidence:
+    """The piece with a summary in place of its text, and so with an id of its own.
+
+    Raises:
+        WorldError: the summary holds nothing that can be shown.
+    """
+    text = clean(text)
+    if not text:
+        raise WorldError("The summary holds no text.", kind="empty")
+    return {**piece, "text": text, "id": evidence_id(piece["source"], text), "summary_of": piece["text"]}

@@ -1,0 +1,306 @@
+"""The stability score (S1, section III): faithfulness and answer relevance, after RAGAS's definitions.
+
+The formulae are pure functions; the model only lists, judges and asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from moot.core.errors import MootError, UserError, WorldError
+from moot.core.lazy import imported
+from moot.nodes.models.speaker import Speaker, as_speaker, is_alone
+from moot.nodes.runtime.node import Node, Run
+from moot.nodes.runtime.state import DebateState, ScoreState, Task, Turn
+from moot.nodes.texts.replies import StatementsReply, questions_reply, verdicts_reply
+from moot.nodes.texts.show import show_evidence
+from moot.nodes.texts.task import full_answer
+from moot.prompts import as_data, fill, load
+from moot.retrievers import Encoder, Evidence
+from moot.retrievers.encoders import Vector, open_cross_encoder
+
+# --- formulae -------------------------------------------------------------------------------------------------------
+
+
+def faithfulness_score(supported: Sequence[bool]) -> float | None:
+    """F = supported statements / statements (S1 III; RAGAS). None without statements: the share of nothing is unknown.
+
+    Args:
+        supported: one verdict for each statement.
+    """
+    return sum(supported) / len(supported) if supported else None
+
+
+def answer_relevance_score(claim: Sequence[float], questions: Sequence[Sequence[float]]) -> float | None:
+    """AR = mean over the questions q_i of cos(e(c), e(q_i)) (S1 III; RAGAS, without its term for evasive answers).
+
+    Args:
+        claim: the claim's vector, of any length but 0.
+        questions: the vectors of the questions that the answer answers. None without questions.
+
+    Raises:
+        ValueError: a vector is zero or not finite.
+    """
+    return mean_cosine(claim, questions)
+
+
+def mean_cosine(vector: Sequence[float], others: Sequence[Sequence[float]]) -> float | None:
+    """The mean of a vector's cosines with others; None without others.
+
+    Raises:
+        ValueError: a vector is zero or not finite.
+    """
+    np = imported("numpy")
+    if not len(others):
+        return None
+    c, q = np.asarray(vector, dtype=float), np.asarray(others, dtype=float)
+    lengths = np.linalg.norm(q, axis=1) * np.linalg.norm(c)
+    if not np.all(np.isfinite(lengths) & (lengths > 0)):
+        raise ValueError("a vector without a direction has no cosine")
+    return float(np.mean(q @ c / lengths))
+
+
+def passes(
+    scores: Mapping[str, float | None], *, faithfulness: float, answer_relevance: float, has_evidence: bool
+) -> bool:
+    """Whether one answer is stable: F and AR at or above their thresholds (S1 III-C).
+
+    A score that is unknown fails. An answer that is not to follow from evidence (``has_evidence``: some was looked for,
+    or given) has no faithfulness, and only its AR counts.
+
+    Args:
+        scores: of the answer, each in [0, 1] or None.
+        faithfulness: its threshold.
+        answer_relevance: its threshold.
+        has_evidence: whether the answer is to follow from evidence.
+    """
+    f, ar = scores.get("faithfulness"), scores.get("answer_relevance")
+    relevant = ar is not None and ar >= answer_relevance
+    faithful = not has_evidence or (f is not None and f >= faithfulness)
+    return relevant and faithful
+
+
+def average(values: Sequence[float | None]) -> float | None:
+    """The mean of the values that are known; None where none is."""
+    known = [v for v in values if v is not None]
+    return sum(known) / len(known) if known else None
+
+
+# --- steps ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Faithfulness:
+    """A faithfulness score with what it was computed from."""
+
+    score: float | None
+    statements: list[str]
+    supported: list[bool]
+
+
+@dataclass(frozen=True)
+class AnswerRelevance:
+    """An answer relevance score with the questions that it was computed from."""
+
+    score: float | None
+    questions: list[str]
+
+
+async def faithfulness(
+    rationale: str, evidence: Sequence[Evidence], model: Speaker | BaseChatModel, *, claim: str = ""
+) -> Faithfulness:
+    """How much of a rationale can be inferred from its evidence: two calls, one after the other.
+
+    Args:
+        rationale: the reasons of an answer.
+        evidence: what the answer was written from.
+        model: who takes the rationale apart and judges its statements.
+        claim: what the rationale is about, which helps to resolve pronouns.
+
+    Raises:
+        UserError, WorldError, ReplyError: a call failed, or no reply could be used.
+    """
+    speaker = as_speaker(model, "scorer")
+    values = {"claim": as_data("topic", claim), "answer": as_data("answer", rationale)}
+    listed = await speaker.ask(fill(load("scoring/statements"), values), StatementsReply)
+    if not listed.statements:
+        return Faithfulness(None, [], [])
+    count = len(listed.statements)
+    numbered = "\n".join(as_data("statement", s, index=str(i)) for i, s in enumerate(listed.statements))
+    values = {"evidence": show_evidence(evidence), "statements": numbered, "count": str(count)}
+    judged = await speaker.ask(fill(load("scoring/verdicts"), values), verdicts_reply(count))
+    supported = [v.supported for v in judged.verdicts]
+    return Faithfulness(faithfulness_score(supported), listed.statements, supported)
+
+
+async def answer_relevance(
+    claim: str, answer: str, model: Speaker | BaseChatModel, encoder: Encoder, n: int = 3
+) -> AnswerRelevance:
+    """How directly an answer speaks to the claim: one call for n questions, and their vectors.
+
+    Args:
+        claim: what was asked.
+        answer: the answer with its reasons.
+        model: who writes the questions.
+        encoder: e(), which makes the vectors.
+        n: how many questions.
+
+    Raises:
+        UserError, WorldError, ReplyError: a call failed, or no reply could be used.
+    """
+    speaker = as_speaker(model, "scorer")
+    values = {"answer": as_data("answer", answer), "count": str(n)}
+    reply = await speaker.ask(fill(load("scoring/questions"), values), questions_reply(n))
+    return AnswerRelevance(await closeness(claim, reply.questions, encoder), reply.questions)
+
+
+async def closeness(
+    text: str,
+    others: Sequence[str],
+    encoder: Encoder,
+    formula: Callable[[Vector, Sequence[Vector]], float | None] = answer_relevance_score,
+) -> float | None:
+    """A formula of a text's vector and other texts' vectors.
+
+    Raises:
+        UserError, WorldError: the encoder failed, or its vectors have no direction.
+    """
+    vectors = await encoder.embed([text, *others])
+    try:
+        return formula(vectors[0], vectors[1:])
+    except ValueError as error:
+        problem = f"The encoder {encoder.name} returned vectors that cannot be compared ({error})."
+        raise WorldError(problem, kind="bad_response") from error
+
+
+# --- nodes ----------------------------------------------------------------------------------------------------------
+
+
+def faithfulness_node() -> Node:
+    """Writes ``scores.faithfulness`` (and what it rests on) of the one turn in the state.
+
+    Reads: claim, turns, evidence. Null where the turn has no answer or no evidence, or where scoring failed; a warning
+    says which.
+    """
+
+    async def step(state: ScoreState, run: Run) -> dict[str, Any]:
+        turn = state["turns"][0]
+        if turn.get("answer") is None or not state["evidence"]:
+            return missing(turn, "faithfulness", run)
+        try:
+            speaker = await run.speaker("scorer")
+            found = await faithfulness(turn["rationale"] or "", state["evidence"], speaker, claim=state["claim"])
+        except MootError as error:
+            return unscored(turn, "faithfulness", error, run)
+        if found.score is None:
+            run.ledger.warn("score_missing", "faithfulness: the answer makes no statement")
+        details = {"statements": found.statements, "supported": found.supported}
+        return scored(turn, {"faithfulness": found.score, **details})
+
+    return Node(step, prompts=("scoring/statements", "scoring/verdicts"))
+
+
+def answer_relevance_node() -> Node:
+    """Writes ``scores.answer_relevance`` (and its questions) of the one turn in the state.
+
+    Reads: claim, turns. Null where the turn has no answer, or where scoring failed; a warning says which.
+    """
+
+    async def step(state: ScoreState, run: Run) -> dict[str, Any]:
+        turn = state["turns"][0]
+        if turn.get("answer") is None:
+            return missing(turn, "answer_relevance", run)
+        answer = written_answer(state["task"], turn)
+        try:
+            speaker, encoder = await run.speaker("scorer"), await run.encoder()
+            found = await answer_relevance(state["claim"], answer, speaker, encoder, run.settings.questions)
+        except MootError as error:
+            return unscored(turn, "answer_relevance", error, run)
+        return scored(turn, {"answer_relevance": found.score, "questions": found.questions})
+
+    return Node(step, prompts=("scoring/questions",))
+
+
+COSINE = "cosine of"
+"""How a similarity by the text encoder begins; the encoder's name follows."""
+
+
+def similarity_node() -> Node:
+    """Says in ``metrics.similarity`` what compares answers with evidence: the cross-encoder by name.
+
+    Where it cannot be loaded, the text encoder's cosine stands in (`COSINE`), and a warning says so. Reads: metrics.
+    """
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        name = run.settings.cross_encoder
+        if run.settings.scoring == "off":
+            return {}
+        try:
+            await open_cross_encoder(name)
+        except UserError as error:
+            run.ledger.warn("cross_encoder_missing", f"{error.detail} The cosine of {run.settings.embedder} is used.")
+            await run.encoder()
+            name = f"{COSINE} {run.settings.embedder}"
+        return {"metrics": {**state["metrics"], "similarity": name}}
+
+    return Node(step)
+
+
+def consistency_node() -> Node:
+    """Writes ``scores.consistency`` of the one turn in the state: the mean similarity(D, a) over its documents (S0).
+
+    Reads: task, turns, evidence, metrics. Null where the turn has no answer or no evidence, or where scoring failed.
+    """
+
+    async def step(state: ScoreState, run: Run) -> dict[str, Any]:
+        turn = state["turns"][0]
+        if turn.get("answer") is None or not state["evidence"]:
+            return missing(turn, "consistency", run)
+        answer = written_answer(state["task"], turn)
+        documents = [piece["text"] for piece in state["evidence"]]
+        name: str = state["metrics"]["similarity"]
+        try:
+            if name.startswith(COSINE):
+                score = await closeness(answer, documents, await run.encoder(), mean_cosine)
+            else:
+                score = average(await (await open_cross_encoder(name)).compare(answer, documents))
+        except MootError as error:
+            return unscored(turn, "consistency", error, run)
+        return scored(turn, {"consistency": score})
+
+    return Node(step)
+
+
+def written_answer(task: Task, turn: Turn) -> str:
+    """A turn's answer with its reasons, as it is compared with other texts."""
+    return f"{full_answer(task, turn['answer'] or '')}. {turn['rationale']}"
+
+
+def scored(turn: Turn, scores: dict[str, Any]) -> dict[str, Any]:
+    """The update that adds scores to a turn."""
+    key = {name: turn[name] for name in ("round", "phase", "agent", "step")}
+    return {"turns": [{**key, "scores": scores}]}
+
+
+def missing(turn: Turn, score: str, run: Run) -> dict[str, Any]:
+    """The update for a score that has nothing to rest on: null; with a warning, unless the debater reads no source."""
+    if turn.get("answer") is None:
+        run.ledger.warn("score_missing", f"{score}: there is no answer")
+    elif turn.get("query") is not None:
+        run.ledger.warn("score_missing", f"{score}: there is no evidence")
+    return scored(turn, {score: None})
+
+
+def unscored(turn: Turn, score: str, error: MootError, run: Run) -> dict[str, Any]:
+    """The update for a score that could not be computed: null, with a warning.
+
+    Raises:
+        UserError: the caller has to mend something that every further call needs, such as a key.
+    """
+    if not is_alone(error):
+        raise error
+    run.ledger.warn("score_missing", f"{score}: {error.detail}")
+    return scored(turn, {score: None})

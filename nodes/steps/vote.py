@@ -1,0 +1,116 @@
+"""Voting: the answer that most agents give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from moot.core.errors import ReplyError
+from moot.nodes.runtime.budget import rounds_or_budget
+from moot.nodes.runtime.node import Node, Run
+from moot.nodes.runtime.state import DebateState, StopReason, Vote
+from moot.nodes.steps.compare import agreed_answer, answers_of, closed_round, silence_of
+
+Tie = Literal["first", "none"]
+SAME = 9
+"""Decimal places to which sums of weights are compared."""
+
+
+def majority(votes: Sequence[Vote], weights: Sequence[float] | None = None, tie: Tie = "first") -> Vote | None:
+    """The first vote of the answer that has most votes; None where nobody gave an answer.
+
+    Args:
+        votes: who answered what, in the agents' order; those without an answer do not count.
+        weights: what each vote counts; by default 1.
+        tie: the answer that came ``first``, or ``none`` where several have most.
+    """
+    sums: dict[int, float] = {}
+    for vote, weight in zip(votes, weights or [1.0] * len(votes), strict=True):
+        if vote["group"] is not None:
+            sums[vote["group"]] = sums.get(vote["group"], 0.0) + weight
+    if not sums:
+        return None
+    most = round(max(sums.values()), SAME)
+    leading = [group for group, total in sums.items() if round(total, SAME) == most]
+    if tie == "none" and len(leading) > 1:
+        return None
+    return next(vote for vote in votes if vote["group"] == leading[0])
+
+
+def confidence_weight(confidence: float) -> float:
+    """What a vote of this confidence (0 to 1) counts (RECONCILE, arXiv:2309.13007, section 4.3).
+
+    Args:
+        confidence: how sure the voter is, from 0 to 1.
+    """
+    steps = ((1.0, 1.0), (0.9, 0.8), (0.8, 0.5))
+    return next((weight for least, weight in steps if confidence >= least), 0.3 if confidence > 0.6 else 0.1)
+
+
+def consensus_or_rounds(state: DebateState, settings: Any) -> StopReason:
+    """Why a debate ended that goes on until all agree after a round; first answers, if they are round 0, end none.
+
+    Args:
+        state: the debate.
+        settings: with ``max_rounds``.
+    """
+    agreed = agreed_answer(state["votes"]) is not None and state["rounds"] > 0
+    return "consensus" if agreed else rounds_or_budget(state, settings)
+
+
+def vote_node(
+    reason: StopReason | Callable[[DebateState, Any], StopReason],
+    weigh: Callable[[Vote, Any], float | None] = lambda vote, settings: None,
+    tie: Tie = "first",
+    report: Callable[[DebateState], dict[str, Any]] = lambda state: {},
+) -> Node:
+    """Ends the debate with the answer that most agents gave in the last round.
+
+    Reads: votes, turns. Where nobody gave an answer there is nothing to count, and the debate fails.
+
+    Args:
+        reason: the stop reason, or what finds it from the state and the settings.
+        weigh: what a vote with an answer counts, from it and the settings; None where all count alike.
+        tie: what a tie leads to; without an answer the debate ends undecided.
+        report: what the debate's ``metrics`` say of it.
+    """
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        votes = state["votes"]
+        if all(vote["group"] is None for vote in votes):
+            raise ReplyError(
+                "No agent gave a usable answer, so there is nothing to count. "
+                "Try another model, or another `structured_output`.",
+                silence_of(answers_of(state["turns"])),
+            )
+        weights = [weigh(v, run.settings) if v["group"] is not None else None for v in votes]
+        votes = [v if w is None else {**v, "weight": w} for v, w in zip(votes, weights, strict=True)]
+        won = majority(votes, [v.get("weight", 1.0) for v in votes], tie)
+        answer = won["answer"] if won else None
+        why = reason if isinstance(reason, str) else reason(state, run.settings)
+        metrics = {**state["metrics"], **report(state)} | ({"abstained": won is None} if tie == "none" else {})
+        update = {"answer": answer, "raw_verdict": answer, "stop_reason": why, "metrics": metrics}
+        return update if votes == state["votes"] else {**update, "votes": votes}
+
+    return Node(step)
+
+
+def conclude_node(
+    reason: StopReason | Callable[[DebateState, Any], StopReason],
+    by_text: Callable[[Any], bool] = lambda settings: False,
+) -> Node:
+    """Compares the last round's answers and ends the debate with the one that most agents gave.
+
+    Reads: claim, task, turns. For systems that compare answers once, at their end: `compare_node` and `vote_node`.
+
+    Args:
+        reason: the stop reason, or what finds it from the state and the settings.
+        by_text: whether answers in words are compared by their texts alone, from the settings.
+    """
+    vote = vote_node(reason)
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        closed = await closed_round(state, run, by_text=by_text(run.settings))
+        return closed | await vote.step({**state, **closed}, run)
+
+    return Node(step, prompts=("tasks/equivalence",))

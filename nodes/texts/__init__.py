@@ -1,0 +1,1 @@
+"""What is said and shown: tasks, answers, quotes, replies, given texts, conversations."""

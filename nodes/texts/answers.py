@@ -1,0 +1,328 @@
+"""Reading what models write as an answer of the task, and comparing answers. Nothing is guessed.
+
+A text is an answer where it is one, or where it begins with one and goes on to explain it. A text that denies an
+answer, names two, or only quotes one is none: it is asked for again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import string
+import unicodedata
+from fractions import Fraction
+from functools import lru_cache
+
+from moot.nodes.runtime.state import Task
+
+LONGEST_READ = 20_000
+"""Characters of a text that is read as an answer; longer ones are none."""
+LONGEST_ANSWER = 500
+"""Characters of a short answer or an expression."""
+
+QUOTES = "\"'“”‘’«»„‚‹›「」"
+MARKS = string.whitespace + QUOTES + "`*#>.,;:!()[]{}$|\\"
+DASHES = str.maketrans(dict.fromkeys("‐‑‒–—―−_-/", " ") | {"’": "'"})
+_FILLER = r"^(?:(?:so|thus|therefore|hence|and),?\s+)?(?:(?:the|my|our|a|final|correct|right|best|overall)\s+)*"
+_TO = r"(?:\s+to\s+(?:this|the|your)\s+question)?"
+LEAD = re.compile(
+    rf"{_FILLER}(?:(?:answer{_TO}|label|verdict|conclusion|decision|option|choice|result|claim|statement)"
+    r"(?:\s+(?:is|was|would\s+be)\b(?:\s+(?:that|therefore|option|choice)\b)?\s*[:=]*|\s*[:=]+)"
+    r"|(?:option|choice|letter|answer|label|verdict)\s)\s*",
+    re.IGNORECASE,
+)
+ANSWER_LEAD = re.compile(rf"{_FILLER}(?:answer{_TO}(?:\s+is\b\s*[:=]*|\s*[:=]+))\s*", re.IGNORECASE)
+_TAG = r"</?(?:answer|final_answer|label|verdict|b|i|strong|em|p|code|span)>"
+TAGS = re.compile(rf"^(?:\s*{_TAG})+|(?:{_TAG}\s*)+$", re.IGNORECASE)
+REJECTED = re.compile(
+    r"\b(?:rejects?|disagree|mistaken|opponent|other debater|take that back|is (?:false|wrong)|contraindicated)\b"
+    r"|\b(?:do not|don't) think\b|\bnot (?:the case|apply)\b"
+)
+UNBOXED = re.compile(rf"{REJECTED.pattern}|\b(?:not|instead)\b|n't\b")
+REFUSALS = frozenset(
+    ("i don't know", "i do not know", "unknown", "n/a", "null", "cannot be determined", "not known", "no answer")
+)
+EMPHASIS = re.compile(r"(?<!\w)[*`]+|[*`]+(?!\w)")
+BOXED = re.compile(r"\\boxed\s*\{")
+SEPARATOR = re.compile(r"\s*(?:[.:;,!)\]]+(?=\s|$)|[(\n–—]|-+\s|$)")
+DENIED = re.compile(
+    r"^\W*(?:(?:no|not|nope|never|wrong|false|incorrect|rather|or|nor|and/or|is|isn't|was|if|unless|but|only|except"
+    r"|(?:none|nothing)(?! of the)|hardly|unclear|cannot|insufficient)\b"
+    r"|(?:actually|perhaps|maybe|possibly|although|though)\b|i\s+(?:do not|don't|am not|would not|take)\b)"
+)
+
+
+def read_answer(task: Task, text: str) -> str | None:
+    """The answer of the task that a text gives; None where it gives none, or not clearly one.
+
+    Labels come back as the task spells them, numbers in one spelling of their value, short answers and expressions
+    as they were written.
+
+    Args:
+        task: what an answer is.
+        text: what somebody wrote as an answer.
+    """
+    if len(text) > LONGEST_READ:
+        return None
+    if task["kind"] == "labels":
+        return read_label(task, text)
+    if task["kind"] == "number":
+        value = read_number(text)
+        return None if value is None else show_number(value)
+    given = unwrapped(text)
+    given = _without_lead(given, ANSWER_LEAD).strip() or given
+    if task["kind"] == "short_answer":
+        given = given.strip(string.whitespace + "*`")
+        if "\n" in given:  # more than a phrase
+            return None
+    refused = given.strip(MARKS).casefold().replace("’", "'") in REFUSALS or given.startswith(("{", "~~"))
+    return given if not refused and len(given) <= LONGEST_ANSWER and re.search(r"\w", given) else None
+
+
+def same_answer(task: Task, one: str, other: str) -> bool:
+    """Whether two answers are the same by their text: same label or value, or the same once normalised.
+
+    Args:
+        task: what an answer is.
+        one: an answer, as `read_answer` gives it.
+        other: another one.
+    """
+    if task["kind"] == "short_answer":
+        return normal_text(one) == normal_text(other)
+    if task["kind"] == "expression":
+        return normal_expression(one) == normal_expression(other)
+    return one == other
+
+
+# --- labels -----------------------------------------------------------------------------------------------------------
+
+
+def fold(text: str) -> str:
+    """A text without what tells no labels apart: case, marks around it, and what stands between its words."""
+    normal = unicodedata.normalize("NFKC", text).translate(DASHES).casefold()
+    return re.sub(r"\s+", " ", normal.strip(MARKS)).strip(MARKS)
+
+
+def spellings(task: Task) -> dict[str, str]:
+    """Every folded spelling of every label; a spelling that two labels could mean is none.
+
+    A spelling with signs or digits, such as an option ``-0.5``, is not folded: too much would be lost.
+    """
+    labels = {fold(label): label for label in task["labels"]}
+    others: dict[str, str | None] = {}
+    for spelling, label in task["spellings"].items():
+        key = fold(spelling)
+        if re.fullmatch(r"[^\W\d]([^\W\d]|[\s_.,'/-])*", spelling):
+            others[key] = label if others.get(key, label) == label else None
+    return {k: v for k, v in others.items() if v is not None and k} | labels
+
+
+@lru_cache(maxsize=256)
+def _tables(task_json: str) -> tuple[dict[str, str], dict[str, str]]:
+    """What labels may be written as: folded, and strictly."""
+    task: Task = json.loads(task_json)
+    options = {strict(spelling): label for spelling, label in task["spellings"].items()}
+    return spellings(task), options | {strict(label): label for label in task["labels"]}
+
+
+def strict(text: str) -> str:
+    """A text as options are compared: Unicode's compatible form, single spaces, no Markdown around it."""
+    normal = unicodedata.normalize("NFKC", text).replace("−", "-").strip(string.whitespace + "*`$")
+    return re.sub(r"\s+", " ", normal).casefold()
+
+
+def read_label(task: Task, text: str) -> str | None:
+    """The label that a text is, or begins with; None where it denies it, names another one too, or only quotes it."""
+    known, options = _tables(json.dumps(task))
+
+    def whole(body: str) -> str | None:
+        signed = re.search(r"[-+−]\s*[\d.]", body)  # folding would lose the sign
+        return options.get(strict(body)) or (None if signed else known.get(fold(body)))
+
+    body = unwrapped(text)
+    if (label := whole(body)) is not None:
+        return label
+    if body.startswith(">") and "\n" in body:  # somebody else's words
+        return None
+    body = EMPHASIS.sub("", _without_lead(unicodedata.normalize("NFKC", body))).lstrip("#>([{ \t\n")
+    if not body or body[0] in QUOTES or body.startswith("~~"):
+        return None
+    if (label := whole(body)) is not None:
+        return label
+    for spelling in sorted(known, key=len, reverse=True):
+        pattern = r"[\s_/‐-―-]+".join(map(re.escape, spelling.split()))
+        begin = re.match(pattern, body, re.IGNORECASE)
+        if begin is None or not (gap := SEPARATOR.match(body, begin.end())):
+            continue
+        rest = body[gap.end() :]
+        if options.get(strict(rest), known[spelling]) != known[spelling]:
+            return None  # a letter with another option's text
+        return known[spelling] if _explains(task, rest, known, known[spelling]) else None
+    return None
+
+
+def _explains(task: Task, rest: str, known: dict[str, str], label: str) -> bool:
+    """Whether what follows a label takes nothing back and names no other."""
+    folded = fold(rest)
+    if folded in known:
+        return known[folded] == label
+    own = fold(task["meanings"].get(label, ""))
+    if own and folded.startswith(own):
+        folded = folded[len(own) :]
+    if DENIED.match(folded) or REJECTED.search(folded[:200]):
+        return False
+    letters = all(len(other) == 1 for other in task["labels"])
+    others = [k for k, v in known.items() if v != label and (len(k) > 1 or not letters)]
+    if any(re.search(rf"(?<!\w){re.escape(k)}(?!\w)", folded) for k in others):
+        return False
+    if not letters:
+        return True
+    # "A" and "I" are words too: they name an option only where something says so.
+    named = re.findall(r"(?<![\w'])([B-HJ-Z])(?![\w'])|[(\[]([A-Z])[)\]]|(?:option|answer|choice)\s+([A-Z])\b", rest)
+    return all(not found or found not in task["labels"] or found == label for groups in named for found in groups)
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+NUMBER = re.compile(
+    r"(?<![\w.,/^_√])(?P<sign>[-+])? ?[$€£¥₹]? ?(?P<sign2>[-+])?"
+    r"(?:(?P<whole>\d{1,40}) (?=\d{1,20}/))?"
+    r"(?P<digits>\d{1,3}(?:,\d{3})+(?:\.\d{1,40})?|\d{1,40}(?:\.\d{1,40})?|\.\d{1,40})"
+    r"(?:[eE](?P<power>[-+]?\d{1,2})(?!\d))?(?: ?/ ?(?P<below>\d{1,40}))?"
+    rf"(?:\s+(?P<scale>{'|'.join(SCALES)})s?\b)?",
+)
+FRACTION = re.compile(r"\\[dt]?frac\s*\{\s*(\d{1,40})\s*\}\s*\{\s*(\d{1,40})\s*\}|\\[dt]?frac\s*(\d)\s*(\d)")
+NEGATED = re.compile(
+    r"\b(?:not|never|cannot|neither|nor|no|than|between|or|minus|negative|some|wrong|incorrect|nope|maybe|probably"
+    r"|perhaps|dozens?|half|quarters?|twice|squared|lakh|mil|tn|bn)\b|n't\b|[?±~≈<>≤≥]"
+    r"|\b(?:about|approximately|approx|roughly|around|nearly|almost|over|under|up to|at (?:least|most))\b"
+    r"|\d\s?(?:\+(?!\d)|(?:k|m|bn)\b)"
+)
+
+
+def read_number(text: str) -> Fraction | None:
+    """The value of the one number that a text gives; None where it gives none, several, or a vague one.
+
+    Where a text computes, the number after its last marker counts: ``####``, a box, an equals sign.
+    """
+    body = unwrapped(text)
+    if "####" in body:
+        body = body.rpartition("####")[2]
+    body = re.sub(r"(?<=\d)(?=[¼½¾⅐-⅞])", " ", body)
+    body = unicodedata.normalize("NFKC", body).replace("\u2044", "/").replace("−", "-")
+    body = FRACTION.sub(lambda m: f" {m[1] or m[3]}/{m[2] or m[4]}", body)
+    body = re.sub(r"\\([$%])", r"\1", re.sub(r"\\[,;! ]", "", body)).replace("*", " ").strip(" \n\t$`")
+    body = _without_lead(body)
+    if re.search(r"\\[a-zA-Z]+|[!<>≠/]=|=/", body):  # a formula, or a comparison
+        return None
+    if "=" in body:
+        before, _, body = body.rpartition("=")
+        if re.search(r"\bor\b|=.*[,;]|[,;].*=", before + "="):  # "x = 3 or x = 4", "x = 3, y = 4"
+            return None
+    found = list(NUMBER.finditer(body))
+    digits = len(re.findall(r"[\d,./]*\d", body))
+    if len(found) != 1 or NEGATED.search(body.casefold()):
+        return None
+    match = found[0]
+    after = body[match.end() :]
+    if digits != len(re.findall(r"[\d,./]*\d", match[0])) or re.match(r"[\d.,/:^]*\d|\.\.|\s?[!^π√²³]", after):
+        return None
+    root = re.search(r"(?:sqrt\(|√)\s?$", body[: match.start()])
+    variable = re.match(r"[a-zA-Z](?![a-zA-Z])", after) and after[0] not in "mgslhWVACFKNJ"
+    if root or variable:
+        return None
+    return _value(match)
+
+
+def _value(match: re.Match[str]) -> Fraction | None:
+    if match["sign"] and match["sign2"]:
+        return None
+    value = Fraction(match["digits"].replace(",", ""))
+    if match["power"]:
+        value *= Fraction(10) ** int(match["power"])
+    if match["below"]:
+        if not int(match["below"]):
+            return None
+        value /= int(match["below"])
+    value += int(match["whole"] or 0)
+    if match["scale"]:
+        value *= 10 ** SCALES[match["scale"]]
+    return -value if "-" in (match["sign"], match["sign2"]) else value
+
+
+def show_number(value: Fraction) -> str:
+    """One spelling for each value: a decimal number where it ends, else a fraction."""
+    below, places = value.denominator, 0
+    while below % 10 == 0 or below % 5 == 0 or below % 2 == 0:
+        below = below // 10 if below % 10 == 0 else below // 5 if below % 5 == 0 else below // 2
+        places += 1
+    if below > 1:
+        return f"{value.numerator}/{value.denominator}"
+    digits = str(abs(value.numerator) * 10**places // value.denominator).rjust(places + 1, "0")
+    shown = f"{digits[:-places]}.{digits[-places:]}".rstrip("0").rstrip(".") if places else digits
+    return f"-{shown}" if value < 0 else shown
+
+
+# --- short answers and expressions ------------------------------------------------------------------------------------
+
+
+def normal_text(text: str) -> str:
+    """A short answer without case, Latin accents, an article before it, and punctuation that tells nothing apart.
+
+    Signs and what stands between digits stay: a match here is final, while a difference costs one more check.
+    """
+    plain = unicodedata.normalize("NFKD", text).casefold()
+    plain = unicodedata.normalize("NFC", re.sub(r"(?<=[a-zα-ωа-я])[\u0300-\u036f]+", "", plain))
+    plain = re.sub(r"(?<=\d)[.,/](?=\d)|[-+](?=\d)|[+#%$<>]|(?<=\w)[-/](?=\w)", lambda m: f"\x00{ord(m[0])}\x01", plain)
+    words = re.sub(r"[^\w\x00\x01]+", " ", plain.replace("'", "").replace("’", "")).split()
+    if len(words) > 1 and words[0] in ("a", "an", "the"):
+        words = words[1:]
+    return " ".join(words) or text.strip()
+
+
+def normal_expression(text: str) -> str:
+    """A LaTeX expression without what changes its looks alone (after MATH's own way of comparing)."""
+    shown = unwrapped(text).strip().strip("$").strip().rstrip(".")
+    shown = re.sub(r"\\(?:left|right|displaystyle|!|,|;|:|quad|qquad)(?![a-zA-Z])|\\ |~", " ", shown)
+    shown = re.sub(r"\\[dt]frac", r"\\frac", shown)
+    shown = re.sub(r"\\(?:text|mbox|mathrm|textbf|mathbf)\s*\{([^{}]*)\}", r"\1", shown)
+    shown = re.sub(r"\^\s*\{?\s*\\circ\s*\}?|\\degree|\\?%|\\\$", "", shown)
+    shown = re.sub(r"(?<=\d)\s+(?=\d)", "_", shown.strip())
+    shown = re.sub(r"\s+", "", shown)
+    shown = re.sub(r"\\frac(\d)(\d)", r"\\frac{\1}{\2}", shown)
+    shown = re.sub(r"\\sqrt(\w)", r"\\sqrt{\1}", shown)
+    shown = re.sub(r"(?<![\d.])\.(?=\d)", "0.", re.sub(r"^[a-zA-Z]=", "", shown))
+    value = read_number(shown) if re.fullmatch(r"-?(?:[\d.,]+(?:/\d+)?|\\frac\{\d+\}\{\d+\})", shown) else None
+    return shown if value is None else show_number(value)
+
+
+# --- what surrounds an answer -----------------------------------------------------------------------------------------
+
+
+def unwrapped(text: str) -> str:
+    """A text without a box, tags or Markdown around its answer; where it has one box, what is in the box."""
+    boxes = list(BOXED.finditer(text))
+    if len(boxes) == 1:
+        inside = _braced(text, boxes[0].end())
+        if inside is not None:
+            after = text[boxes[0].end() + len(inside) + 1 :]
+            if not after.strip(MARKS) and not UNBOXED.search(text[: boxes[0].start()].casefold()):
+                text = re.sub(r"^\\(?:text|textbf|mathrm)\{([^{}]*)\}$", r"\1", inside)
+    return TAGS.sub("", text).strip()
+
+
+def _braced(text: str, begin: int) -> str | None:
+    depth = 1
+    for place in range(begin, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[place], 0)
+        if depth == 0:
+            return text[begin:place]
+    return None
+
+
+def _without_lead(text: str, pattern: re.Pattern[str] = LEAD) -> str:
+    """A text without words like "The answer is:" before its answer."""
+    plain = text.lstrip("#>*_ \t\n").replace("**", "").replace("__", "")
+    lead = pattern.match(plain)
+    return plain[lead.end() :] if lead else text

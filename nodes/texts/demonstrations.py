@@ -1,0 +1,82 @@
+"""Worked examples that a prompt shows before the question, in the form that the task's answers have."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+from moot.core.errors import UserError
+from moot.nodes.runtime.state import DebaterState, Task
+from moot.nodes.texts.answers import read_answer
+from moot.nodes.texts.task import make_task
+from moot.prompts import as_data
+
+SPELLINGS = {"true": ("supported",), "false": ("refuted", "not_supported"), "open": ("not enough info",)}
+"""How an example's outcome is written in tasks on claims."""
+
+
+@lru_cache(maxsize=1)
+def _examples() -> tuple[dict[str, Any], ...]:
+    text = (resources.files("moot.prompts") / "demonstrations.jsonl").read_text(encoding="utf-8")
+    return tuple(json.loads(line) for line in text.splitlines())
+
+
+def demonstrations(task: Task, count: int, *, steps: bool = False) -> str:
+    """So many worked examples for a task; nothing for none.
+
+    Args:
+        task: what an answer is.
+        count: how many.
+        steps: with reasoning step by step, else with one sentence.
+
+    Raises:
+        UserError: the task has fewer examples; tasks with labels of one's own have none.
+    """
+    if not count:
+        return ""
+    blocks = [block for one in _examples() if (block := _shown(one, task, steps))]
+    if len(blocks) < count:
+        raise UserError(
+            f"There are {len(blocks)} demonstrations for the task {task['name']!r}, not {count}. "
+            f"Set `demonstrations` to at most {len(blocks)}.",
+            kind="invalid_setting",
+        )
+    return "\n".join(["Examples of how others were answered:", *blocks[:count]])
+
+
+def _shown(example: dict[str, Any], task: Task, steps: bool) -> str:
+    """An example as the task's answers look; nothing where it does not fit."""
+    if example["kind"] != _kind(task):
+        return ""
+    spellings: Sequence[str] = SPELLINGS.get(example["outcome"], (example["outcome"],))
+    like = make_task("choice", options=example["options"]) if "options" in example else task
+    answer = next((found for spelling in spellings if (found := read_answer(like, spelling))), None)
+    if answer is None:
+        return ""
+    options = [f"{label} - {like['meanings'][label]}" for label in like["labels"]] if "options" in example else []
+    reasons = example["steps" if steps else "short"]
+    said = [f"Reasons: {reasons}", f"Answer: {answer}"] if steps else [f"Answer: {answer}", f"Reasons: {reasons}"]
+    return as_data("example", "\n".join([example["text"], *options, *said]))
+
+
+def _kind(task: Task) -> str:
+    """The kind of examples that fit a task; nothing for labels of one's own."""
+    if task["kind"] != "labels":
+        return task["kind"]
+    if task["name"] == "pubmedqa":
+        return "yes_no"
+    if task["name"] == "labels":
+        return ""
+    return "choice" if task["labels"][:2] == ["A", "B"] else "claim"
+
+
+def shown_demonstrations(*, steps: bool = False) -> Callable[[DebaterState, Any], dict[str, str]]:
+    """What fills the placeholder ``demonstrations``, as the setting of that name says."""
+
+    def shown(state: DebaterState, settings: Any) -> dict[str, str]:
+        return {"demonstrations": demonstrations(state["task"], settings.demonstrations, steps=steps)}
+
+    return shown

@@ -1,0 +1,93 @@
+"""Texts that are given with a claim, checked and made evidence."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NotRequired
+
+from moot.core.errors import UserError
+from moot.retrievers.evidence import GIVEN, Evidence, clean, make_evidence, merge_evidence
+from moot.retrievers.normalise import iso_date
+from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
+MOST_GIVEN = 200
+"""Texts."""
+LONGEST_GIVEN = 400_000
+"""Characters of all texts together."""
+
+Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$")]
+Short = Annotated[str, StringConstraints(max_length=4000)]
+
+
+class GivenText(TypedDict):
+    """A text that is given with a claim. Without an ``id`` it has the one that evidence with its text would have."""
+
+    text: Annotated[str, Field(min_length=1, max_length=LONGEST_GIVEN, description="The text.")]
+    id: NotRequired[Annotated[Id | None, Field(description="What citations call it; by default a hash of the text.")]]
+    title: NotRequired[Annotated[Short | None, Field(description="Its title.")]]
+    source: NotRequired[Annotated[Short | None, Field(description="Where it comes from.")]]
+    url: NotRequired[Annotated[Short | None, Field(description="Its address.")]]
+    published: NotRequired[Annotated[Short | None, Field(description="When it was published, e.g. 2020-10-25.")]]
+
+
+_TEXTS: TypeAdapter[list[GivenText]] = TypeAdapter(list[GivenText])
+
+
+def check_given(given: Any) -> list[Evidence]:
+    """What is given with a claim as evidence, each text once. Blocking.
+
+    Args:
+        given: a list of `GivenText`, or None; further fields of its elements, as evidence has them, are passed over.
+
+    Raises:
+        UserError: something else, a text that holds nothing, two texts with one id, or too much text.
+    """
+    if isinstance(given, list) and len(given) > MOST_GIVEN:
+        raise _refused(f"there are {len(given):,} texts")
+    try:
+        texts = _TEXTS.validate_python([] if given is None else given)
+    except ValidationError as error:
+        raise _refused(_problem(error.errors(include_url=False)[0])) from error
+    if (total := sum(len(text["text"]) for text in texts)) > LONGEST_GIVEN:
+        raise _refused(f"they have {total:,} characters")
+    pieces = [_piece(text, number) for number, text in enumerate(texts, 1)]
+    kept = merge_evidence(None, pieces)
+    known = {piece["id"]: piece["text"] for piece in kept}
+    if other := next((piece for piece in pieces if piece["text"] != known[piece["id"]]), None):
+        raise _refused(f"two different texts have the id {other['id']}")
+    return kept
+
+
+def _piece(given: GivenText, number: int) -> Evidence:
+    piece = make_evidence(
+        text=given["text"],
+        title=given.get("title") or "",
+        source=clean(given.get("source") or "") or GIVEN,
+        query="",
+        score=None,
+        retriever=GIVEN,
+        url=given.get("url"),
+        published=given.get("published"),
+    )
+    if not piece["text"]:
+        raise _refused(f"text {number} holds nothing that can be shown")
+    if published := piece.get("published"):
+        piece["published"] = iso_date(published) or published
+    piece["retrievals"] = [{**piece["retrievals"][0], "round": 0, "agent": GIVEN}]
+    return {**piece, "id": given.get("id") or piece["id"]}
+
+
+def _problem(error: Any) -> str:
+    """One of Pydantic's errors in words."""
+    number, *field = error["loc"] or ("",)
+    place = f"text {number + 1}{''.join(f', {part}' for part in field)}: " if isinstance(number, int) else ""
+    return f"{place}{error['msg']}"
+
+
+def _refused(problem: str) -> UserError:
+    return UserError(
+        f"`given` cannot be used: {problem}. It is a list of at most {MOST_GIVEN} objects, each with `text` and, if "
+        f"known, `id` (letters, digits and ._:-), `title`, `source`, `url`, `published`; all texts together have at "
+        f"most {LONGEST_GIVEN:,} characters.",
+        kind="invalid_given",
+    )

@@ -1,0 +1,277 @@
+"""Tasks: what an answer is, by name, and how prompts speak of it. `moot.nodes.texts.answers` reads answers."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from moot.core.errors import UserError
+from moot.nodes.runtime.state import Task
+from moot.nodes.texts.answers import fold, strict
+from moot.prompts.load import LOOKALIKES, as_data
+from moot.retrievers.evidence import clean
+
+LONGEST_CLAIM = 4000
+LONGEST_LABEL = 500
+LONGEST_OPTION = 2000
+"""Characters."""
+
+SUPPORTED = ("support", "supports", "supported")
+REFUTED = ("refute", "refutes", "refuted", "contradict", "contradicts", "contradicted")
+UNSETTLED = (
+    *("not enough info", "not enough information", "notenoughinfo", "NEI", "no info", "noinfo"),
+    *("not enough evidence", "insufficient information", "insufficient evidence", "neutral"),
+)
+MIXED = ("conflicting evidence", "cherrypicking", "cherry picking", "conflicting evidence/cherry picking")
+
+TRUE = "the evidence shows that the claim is true"
+FALSE = "the evidence shows that the claim is false"
+OPEN = "the evidence settles the claim neither way"
+
+
+@dataclass(frozen=True)
+class Known:
+    """A task by name. ``labels`` give each label's meaning and its other spellings."""
+
+    kind: Literal["labels", "choice", "short_answer", "number", "expression"]
+    about: str
+    labels: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+
+
+def _claims(about: str, supported: str, refuted: str, unsettled: str | None = None, *more: Any) -> Known:
+    labels = [(supported, TRUE, SUPPORTED), (refuted, FALSE, REFUTED)]
+    if unsettled:
+        labels.append((unsettled, OPEN, UNSETTLED))
+    return Known("labels", about, (*labels, *more))
+
+
+_HOVER = (
+    ("SUPPORTED", TRUE, SUPPORTED),
+    ("NOT_SUPPORTED", "the evidence shows that the claim is false, or does not show that it is true", ()),
+)
+_PUBMEDQA = (
+    ("yes", "the evidence answers the question with yes", ()),
+    ("no", "the evidence answers the question with no", ()),
+    ("maybe", "the evidence leaves the answer undecided", ()),
+)
+_MIXED = ("Conflicting Evidence/Cherrypicking", "some evidence supports the claim and some refutes it", MIXED)
+
+TASKS: dict[str, Known] = {
+    "labels": Known("labels", "one of your own labels"),
+    "choice": Known("choice", "one of the given options, by its letter"),
+    "short_answer": Known("short_answer", "a name, phrase or span"),
+    "number": Known("number", "a number, compared by its value"),
+    "expression": Known("expression", "a mathematical expression in LaTeX"),
+    "fever": _claims("FEVER: three labels", "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"),
+    "feverous": _claims("FEVEROUS: three labels", "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"),
+    "faviq": _claims("FaVIQ: two labels", "SUPPORTS", "REFUTES"),
+    "averitec": _claims("AVeriTeC: four labels", "Supported", "Refuted", "Not Enough Evidence", _MIXED),
+    "hover": Known("labels", "HoVer: two labels", _HOVER),
+    "scifact": _claims("SciFact: three labels", "SUPPORT", "CONTRADICT", "NOT ENOUGH INFO"),
+    "check_covid": _claims("Check-COVID: three labels", "SUPPORT", "REFUTE", "NOTENOUGHINFO"),
+    "check_covid_binary": _claims("Check-COVID: two labels", "SUPPORT", "REFUTE"),
+    "healthver": _claims("HealthVer: three labels", "Supports", "Refutes", "Neutral"),
+    "healthver_binary": _claims("HealthVer: two labels", "SUPPORT", "REFUTE"),
+    "pubmedqa": Known("labels", "PubMedQA: yes, no, maybe", _PUBMEDQA),
+    **{
+        name: Known("choice", f"{title}: the letter of an option")
+        for name, title in {
+            "medqa": "MedQA",
+            "medmcqa": "MedMCQA",
+            "mmlu": "MMLU",
+            "mmlu_pro": "MMLU-Pro",
+            "gpqa": "GPQA",
+            "arc_challenge": "ARC-Challenge",
+        }.items()
+    },
+    **{
+        name: Known("short_answer", f"{title}: a name, phrase or span")
+        for name, title in {
+            "triviaqa": "TriviaQA",
+            "nq_open": "NQ-open",
+            "hotpotqa": "HotpotQA",
+            "2wikimultihopqa": "2WikiMultiHopQA",
+            "squad": "SQuAD",
+            "longbench": "LongBench's question answering",
+        }.items()
+    },
+    "gsm8k": Known("number", "GSM8K: a number"),
+    "gsm_ic": Known("number", "GSM-IC: a number"),
+    "math": Known("expression", "MATH: an expression"),
+}
+"""Every task by name."""
+
+Labels = Sequence[str] | Mapping[str, str]
+
+
+def make_task(
+    name: str | None = None, labels: Labels | None = None, options: Sequence[str] | None = None, claim: str = ""
+) -> Task:
+    """The task of a debate.
+
+    Args:
+        name: a key of `TASKS`; by default ``choice`` where there are options, ``labels`` where there are labels, else
+            ``fever``.
+        labels: for ``labels``: the answers to choose from, alone or each with its meaning.
+        options: for multiple choice: the options; the answers are their letters, from A.
+        claim: what is debated; a question mark at its end makes it a question.
+
+    Raises:
+        UserError: an unknown task, or labels or options that do not fit it.
+    """
+    if any(isinstance(given, str) or not isinstance(given, Sequence | Mapping | None) for given in (labels, options)):
+        raise UserError("Labels and options are lists of texts.", kind="invalid_task")
+    name = name or ("choice" if options else "labels" if labels else "fever")
+    known = TASKS.get(name)
+    if known is None:
+        raise UserError(f"The task {name!r} is unknown. Known: {', '.join(TASKS)}.", kind="invalid_task")
+    asks = known.kind != "labels" or name == "pubmedqa" or claim.rstrip().endswith("?")
+    task: Task = {
+        "name": name,
+        "kind": "labels" if known.kind == "choice" else known.kind,
+        "subject": "question" if asks else "claim",
+        "labels": [label for label, _, _ in known.labels],
+        "meanings": {label: meaning for label, meaning, _ in known.labels},
+        "spellings": {spelling: label for label, _, others in known.labels for spelling in others},
+    }
+    if name == "labels" and labels and not options:
+        meanings = {k: v for k, v in labels.items() if v} if isinstance(labels, Mapping) else {}
+        return _checked({**task, "labels": list(labels), "meanings": meanings}, [*labels, *meanings.values()])
+    if known.kind == "choice" and options and not labels and not isinstance(options, Mapping):
+        letters = list(string.ascii_uppercase[: len(options)])
+        pairs = list(zip(letters, options, strict=False))
+        task |= {"labels": letters, "meanings": dict(pairs), "spellings": _read_options(pairs)}
+        return _checked(task, options)
+    if name != "labels" and known.kind != "choice" and not labels and not options:
+        return task
+    raise UserError(
+        f"The task {name!r} does not fit the input. `labels` needs a list of labels, multiple choice a list of "
+        "options, and the other tasks neither.",
+        kind="invalid_task",
+    )
+
+
+def _read_options(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Options as spellings of their letters; what two options could mean is none."""
+    texts = [strict(option) for _, option in pairs if isinstance(option, str)]
+    return {o: letter for letter, o in pairs if isinstance(o, str) and texts.count(strict(o)) == 1}
+
+
+def _checked(task: Task, texts: Sequence[str]) -> Task:
+    longest = LONGEST_LABEL if task["name"] == "labels" else LONGEST_OPTION
+    if not all(isinstance(t, str) and t.strip() and len(t) <= longest for t in texts):
+        raise UserError(f"Labels and options are texts of 1 to {longest:,} characters.", kind="invalid_task")
+    count = len(task["labels"]) if task["name"] == "labels" else len(texts)
+    if not 2 <= count <= len(string.ascii_uppercase):
+        raise UserError(f"A task has 2 to 26 answers, not {count}.", kind="invalid_task")
+    if not all(fold(label) for label in task["labels"]):
+        raise UserError("A label needs a letter or a digit.", kind="invalid_task")
+    # Options are told apart by their letters, even where two read the same, as some benchmarks' do.
+    if task["name"] == "labels" and len(set(map(fold, task["labels"]))) < len(task["labels"]):
+        raise UserError("Two of the labels are the same.", kind="invalid_task")
+    return task
+
+
+def check_claim(claim: object) -> str:
+    """The claim without the white space around it.
+
+    Raises:
+        UserError: no text, an empty one, one of more than 4,000 characters, or one that is no valid Unicode.
+    """
+    if not isinstance(claim, str) or not clean(claim):
+        raise UserError(
+            "The claim is empty. Give one sentence that can be true or false, or a question.", kind="invalid_claim"
+        )
+    if len(claim) > LONGEST_CLAIM:
+        raise UserError(
+            f"The claim has {len(claim):,} characters; at most {LONGEST_CLAIM:,} are taken. Give its core.",
+            kind="invalid_claim",
+        )
+    if any("\ud800" <= character <= "\udfff" for character in claim):
+        raise UserError(
+            "The claim holds half a character (a lone surrogate), which cannot be sent.", kind="invalid_claim"
+        )
+    return claim.strip()
+
+
+WITHOUT_EVIDENCE = {
+    TRUE: "the claim is true",
+    FALSE: "the claim is false",
+    OPEN: "what is known settles the claim neither way",
+    _HOVER[1][1]: "the claim is false, or cannot be shown to be true",
+    _MIXED[1]: "some of what is known supports the claim and some refutes it",
+    **{meaning: f"the answer to the question is {label}" for label, meaning, _ in _PUBMEDQA[:2]},
+    _PUBMEDQA[2][1]: "what is known leaves the answer undecided",
+}
+"""What labels mean to those who are shown no evidence."""
+
+
+def describe(task: Task, *, evidence: bool = True) -> str:
+    """What an answer is, for a prompt: with labels, one a line.
+
+    Args:
+        task: what an answer is.
+        evidence: whether the prompt shows any.
+    """
+    if task["kind"] != "labels":
+        return RULES[task["kind"]]
+    meanings = task["meanings"] if evidence else {k: WITHOUT_EVIDENCE.get(v, v) for k, v in task["meanings"].items()}
+    lines = (f"{label} - {meanings[label]}" if label in meanings else label for label in task["labels"])
+    shown = "\n".join(f"  - {' '.join(line.split())}".translate(LOOKALIKES) for line in lines)
+    what = "the letter of exactly one of these" if _lettered(task) else "exactly one of these, as it is written here"
+    return f"`answer` is {what}:\n{shown}"
+
+
+def show_options(task: Task) -> str:
+    """The options of a multiple-choice question, for prompts that ask for something else than an answer."""
+    lines = [f"{label} - {' '.join(task['meanings'][label].split())}" for label in task["labels"] if _lettered(task)]
+    return as_data("options", "\n".join(lines)) if lines else ""
+
+
+RULES = {
+    "short_answer": "`answer` is a name, date or phrase of a few words, without a sentence around it.",
+    "number": "`answer` is one number in digits, without a unit or a calculation.",
+    "expression": "`answer` is one mathematical expression in LaTeX, simplified, without a sentence around it.",
+}
+
+
+def _lettered(task: Task) -> bool:
+    return bool(task["labels"]) and task["labels"] == list(string.ascii_uppercase[: len(task["labels"])])
+
+
+CITE = (
+    "- In `citations`, name the evidence that carries your reasons: its `evidence_id` as given, and in `quote` a short "
+    "passage (5 to 25 words) copied word for word from its text. Quotes are checked, and readers see where one does "
+    "not stand there. Cite only what you were shown."
+)
+CITE_NOTHING = "- No evidence is given, so leave `citations` empty."
+
+
+def wording(task: Task, *, given: bool = False) -> dict[str, str]:
+    """The words in which prompts speak of the task, so that they read naturally of claims and of questions.
+
+    Args:
+        task: what an answer is.
+        given: whether evidence was given with the claim, so that prompts of those who look for none show it.
+    """
+    asked = task["subject"] == "question"
+    asks = "what is the answer to this question" if asked else "what does the evidence above say about this claim"
+    return {
+        "labels": describe(task),
+        "labels_known": describe(task, evidence=given),
+        "options": show_options(task),
+        "subject": task["subject"],
+        "work": "answer a question" if asked else "check a claim",
+        "to_decide": "The question to answer:" if asked else "The claim to decide:",
+        "asks": asks,
+        "holds": asks if asked or given else "what holds for this claim",
+        "basis": "the evidence in front of you" if given else "what you know",
+        "cite": CITE if given else CITE_NOTHING,
+    }
+
+
+def full_answer(task: Task, answer: str) -> str:
+    """An answer that can be read alone: an option's letter with the option."""
+    return f"{answer} ({task['meanings'][answer]})" if _lettered(task) and answer in task["meanings"] else answer

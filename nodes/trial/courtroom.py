@@ -1,0 +1,337 @@
+"""A debate in court (PROClaim; S2, section 2.5): what a trial can be told, how rounds go on, and when they stop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from langgraph.types import Send
+from moot.core.errors import ReplyError
+from moot.nodes.runtime.budget import BudgetSettings, is_spent, share
+from moot.nodes.runtime.node import Node, Run
+from moot.nodes.runtime.opening import Needs
+from moot.nodes.runtime.settings import SOURCES, Moment, Source, SourcesSettings, ask_person
+from moot.nodes.runtime.state import DebateState, TrialState, Turn
+from moot.nodes.speakers.hand_over import SHARED_ROLES, Agent, named_once, needs_for, numbered
+from moot.nodes.steps.score import average
+from moot.nodes.trial.confidence import Verdict
+from moot.nodes.trial.counsel import (
+    RECENT,
+    SIDES,
+    Side,
+    on_record,
+    premises_of,
+    said_in,
+    statements,
+    this_round,
+    to_sides,
+)
+from moot.nodes.trial.critique import advice_for
+from moot.nodes.trial.stopping import reflection_total, why_stop
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+WITHOUT_RETRIEVAL = 3
+"""Rounds of both debates where nothing more is retrieved (S2, Table 6)."""
+TEMPERATURES: dict[str, float | None] = {
+    **dict.fromkeys(("plaintiff", "defense", "expert"), 0.5),
+    **dict.fromkeys(("court", "arbiter"), 0.2),
+    **dict.fromkeys(("critic", "miner", "analyser", "negotiator", "retrieval", "judges"), 0.3),
+}
+"""Sampling temperatures of roles (S2, appendix B.3); ``judges`` stands for all of them."""
+ROLES = frozenset(TEMPERATURES) - {"judges"}
+
+
+def _odd(judges: tuple[Agent, ...]) -> tuple[Agent, ...]:
+    if len(judges) % 2 == 0:
+        raise ValueError(f"a panel has an odd number of judges, not {len(judges)}")
+    named_once((judge.name for judge in judges), ROLES | SHARED_ROLES)
+    return judges
+
+
+def _over_defaults(given: Any) -> Any:
+    if not isinstance(given, Mapping):
+        return given
+    if unknown := sorted(set(map(str, given)) - set(TEMPERATURES)):
+        raise ValueError(f"there is no role {unknown[0]!r}; known are {', '.join(sorted(TEMPERATURES))}")
+    return {**TEMPERATURES, **given}
+
+
+class TrialSettings(BudgetSettings, SourcesSettings):
+    """Settings of a trial. The defaults are PROClaim's (S2, Table 8)."""
+
+    judges: Annotated[tuple[Agent, ...], numbered("judge"), AfterValidator(_odd)] = Field(
+        tuple(Agent(name=f"judge-{number}") for number in (1, 2, 3)),
+        min_length=1,
+        max_length=15,
+        description="The panel: a list of judges, or of their models, or how many; an odd number. The first is the "
+        "chief judge. They are meant to have different models, and none that a counsel has.",
+    )
+    temperatures: Annotated[dict[str, Annotated[float, Field(ge=0, le=2)] | None], BeforeValidator(_over_defaults)] = (
+        Field(
+            TEMPERATURES,
+            description="Sampling temperatures of roles (judges: of all judges) whose models name none; null leaves "
+            "one to the endpoint. Where `temperature` alone is set, it is that of all roles.",
+        )
+    )
+    sources: tuple[Source, ...] = Field(
+        ("chroma",),
+        max_length=10,
+        description=f"Where evidence is looked for: {SOURCES}; an empty list for a trial on nothing but what is given "
+        "with the claim.",
+    )
+    max_concurrency: int = Field(32, ge=1, le=1000, description="Most calls to one endpoint at the same time.")
+    seed_k: int = Field(
+        5, ge=1, le=50, description="Documents that the claim itself is searched for, from each source."
+    )
+    max_premises: int = Field(10, ge=1, le=50, description="Premises that evidence is looked for; others are kept.")
+    admitted_above: float = Field(0.5, ge=0, le=1, description="Evidence of a higher weight is admitted.")
+    disputed_above: float = Field(
+        0.1,
+        ge=0,
+        le=1,
+        description="Evidence of a higher weight, and not admitted, is disputed: the panel alone reads it.",
+    )
+    ask_person: tuple[Moment, ...] = ask_person()
+    max_rounds: int = Field(10, ge=1, le=20, description="Most rounds of the primary debate.")
+    min_rounds: int = Field(2, ge=1, le=20, description="No debate stops by itself before the end of this round.")
+    switched_rounds: int = Field(2, ge=1, le=20, description="Most rounds of the debate with switched sides.")
+    role_switch: bool = Field(True, description="Off: no debate with switched sides.")
+    progressive_retrieval: bool = Field(
+        True,
+        description=f"Off: nothing is retrieved during the debates, and each has exactly {WITHOUT_RETRIEVAL} rounds.",
+    )
+    self_reflection: bool = Field(True, description="Off: no side reflects on its case.")
+    novelty_threshold: float = Field(0.20, ge=0, le=2, description="Least novelty of what joins the record.")
+    redundant_similarity: float = Field(
+        0.85, ge=-1, le=1, description="What is more similar than this to the record is redundant."
+    )
+    redundant_share: float = Field(
+        0.70, ge=0, le=1, description="A larger redundant share of a retrieval ends the side's search."
+    )
+    max_retrievals: int = Field(10, ge=1, le=20, description="Most retrievals of a side in a debate.")
+    relevance_gain: float | None = Field(
+        None,
+        ge=-2,
+        le=2,
+        description="Least gain in relevance of a side's retrieval over its last one, e.g. 0.05; less ends the side's "
+        "search. Null: gains do not count.",
+    )
+    plateau: float = Field(
+        0.05,
+        ge=0,
+        le=2,
+        description="Smaller changes of both sides' reflection in two rounds in a row stop the debate.",
+    )
+    exhaustion: float = Field(
+        0.10, ge=0, le=2, description="Less novelty of what was retrieved in two rounds in a row stops the debate."
+    )
+    panel_tokens: int = Field(
+        48_000,
+        ge=500,
+        le=2_000_000,
+        description="About how many tokens of the record a judge reads; exhibits of the "
+        "lowest weight are left out first.",
+    )
+    inconclusive: Literal["abstain", "burden_of_refutation"] | None = Field(
+        None,
+        description="What an inconclusive verdict comes to: abstain gives the task's label for it, or no answer; with "
+        "burden_of_refutation a claim that was not refuted counts as supported. Null: abstain where the task has such "
+        "a label, else burden_of_refutation.",
+    )
+    verdict_labels: dict[Verdict, str] = Field(
+        {}, description="Labels of your own that SUPPORTED, NOT SUPPORTED and INCONCLUSIVE stand for."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_temperature(cls, given: Any) -> Any:
+        """A temperature that is set alone is that of all roles."""
+        if isinstance(given, Mapping) and "temperature" in given and "temperatures" not in given:
+            return {**given, "temperatures": dict.fromkeys(TEMPERATURES, given["temperature"])}
+        return given
+
+    @model_validator(mode="after")
+    def _disputed_below_admitted(self) -> TrialSettings:
+        if self.disputed_above > self.admitted_above:
+            raise ValueError("`disputed_above` is not to be above `admitted_above`: nothing would be disputed")
+        return self
+
+    def roles(self) -> set[str]:
+        """Who may have a model of its own."""
+        return {*ROLES, *(judge.name for judge in self.judges)} | SHARED_ROLES
+
+    def temperature_of(self, role: str) -> float | None:
+        """The sampling temperature of a role whose model names none."""
+        judges = any(judge.name == role for judge in self.judges)
+        return self.temperatures.get(role, self.temperatures["judges"] if judges else self.temperature)
+
+    @property
+    def searches_on(self) -> bool:
+        """Whether the sides look for more evidence during the debates."""
+        return self.progressive_retrieval and bool(self.sources)
+
+    def rounds_of(self, phase: str) -> int:
+        """Most rounds of a debate."""
+        if not self.searches_on:
+            return WITHOUT_RETRIEVAL
+        return self.switched_rounds if phase == "switched" else self.max_rounds
+
+
+def trial_needs(settings: TrialSettings) -> Needs:
+    """What a trial with these settings uses.
+
+    Args:
+        settings: the trial's.
+    """
+    roles = set(ROLES) - (set() if settings.role_switch else {"analyser"})
+    speakers = dict.fromkeys(sorted(roles)) | {judge.name: judge.model for judge in settings.judges}
+    sources = (*settings.sources, *settings.fallback)
+    return needs_for(settings, speakers, sources, encoder=settings.searches_on)
+
+
+# --- edges ------------------------------------------------------------------------------------------------------------
+
+
+def to_debates(state: DebateState, debates: Mapping[str, str]) -> list[Send]:
+    """Debates begin, each with what the negotiation left: the evidence, and an even share of the budget.
+
+    Args:
+        state: the trial.
+        debates: the node of each phase.
+    """
+    given = {
+        "claim": state["claim"],
+        "task": state["task"],
+        "settings": state.get("settings", {}),
+        "premises": premises_of(state["turns"]),
+        "evidence": state["evidence"],
+        "rounds": 0,
+        "budget": share(state, len(debates)),
+        "depth": state["depth"],
+    }
+    return [Send(node, {**given, "phase": phase}) for phase, node in debates.items()]
+
+
+def to_argument(to: str, state: TrialState, side: Side) -> list[Send]:
+    """A side's counsel goes to argue, from the record, what was said last and what the critic advised it.
+
+    Args:
+        to: the node.
+        state: the debate in court.
+        side: whose counsel argues.
+    """
+    record, said = on_record(state["evidence"]), statements(state["turns"], RECENT)
+    advice = advice_for(state["turns"], side, this_round(state) - 1)
+    return to_sides(
+        to,
+        state,
+        "argue",
+        [side],
+        evidence=lambda side: record,
+        heard=lambda side: said,
+        speaker=lambda side: {"advice": advice},
+    )
+
+
+def to_experts(to: str, state: TrialState) -> list[Send]:
+    """Each side may ask for an expert, who would testify from the record.
+
+    Args:
+        to: the node.
+        state: the debate in court.
+    """
+    record, said = on_record(state["evidence"]), statements(state["turns"], RECENT)
+    return to_sides(to, state, "request_expert", evidence=lambda side: record, heard=lambda side: said)
+
+
+def to_reflection(to: str, state: TrialState) -> list[Send]:
+    """Each side that has argued reflects on its arguments.
+
+    Args:
+        to: the node.
+        state: the debate in court.
+    """
+    said = statements(state["turns"])
+    spoken: list[Side] = [side for side in SIDES if any(t["step"] == "argue" and t["side"] == side for t in said)]
+    return to_sides(to, state, "reflect", spoken, heard=lambda side: said)
+
+
+# --- the end of a round -----------------------------------------------------------------------------------------------
+
+
+def close_round_node() -> Node:
+    """Counts the round, and says why the debate stops where it does; then how it went is an entry of ``debates``.
+
+    Reads: phase, rounds, turns, budget, calls. Where a side was never heard in the primary debate there is nothing to
+    judge, and the trial fails.
+    """
+
+    async def step(state: TrialState, run: Run) -> dict[str, Any]:
+        settings, turns, rounds = run.settings, state["turns"], this_round(state)
+        course = course_of(turns, rounds)
+        reason = "max_rounds" if rounds >= settings.rounds_of(state["phase"]) else None
+        if settings.searches_on:
+            reason = why_stop(
+                rounds=rounds,
+                totals=course["reflection_total"],
+                novelties=course["novelty"],
+                resolved=_found(turns, rounds, "critique", "debate_resolved"),
+                closed=_found(turns, rounds, "close", "close"),
+                min_rounds=settings.min_rounds,
+                max_rounds=settings.rounds_of(state["phase"]),
+                plateau=settings.plateau,
+                exhaustion=settings.exhaustion,
+            )
+        if reason is None and is_spent(state):
+            reason = "budget_exhausted"
+        if reason is None:
+            return {"rounds": rounds}
+        _check_heard(state, run)
+        entry = {"phase": state["phase"], "stop_reason": reason, "rounds": rounds, **course}
+        return {"rounds": rounds, "stop_reason": reason, "debates": [entry]}
+
+    return Node(step)
+
+
+def _found(turns: Sequence[Turn], round: int, step: str, field: str) -> bool:
+    return any(turn.get(field) is True for turn in said_in(turns, round, step))
+
+
+def _check_heard(state: TrialState, run: Run) -> None:
+    heard = {turn["side"] for turn in state["turns"] if turn.get("argument")}
+    silent = " and the ".join(side for side in SIDES if side not in heard)
+    if silent and state["phase"] == "primary":
+        raise ReplyError(
+            f"The {silent} gave no usable argument in any round, so there is nothing to judge. Try another model, or "
+            "another `structured_output`.",
+            "unparsed",
+        )
+    if silent:
+        run.ledger.warn("side_not_heard", f"The {silent} gave no usable argument after the sides were switched.")
+
+
+def course_of(turns: Sequence[Turn], rounds: int) -> dict[str, Any]:
+    """How a debate went, round by round: reflection of each side and in all, novelty of what was retrieved.
+
+    ``novelty`` is the mean over both sides' candidates of a round, null where nothing was retrieved.
+    """
+    sides = {side: [_reflection(turns, round, side) for round in range(1, rounds + 1)] for side in SIDES}
+    totals = [reflection_total(*of) for of in zip(*sides.values(), strict=True)]
+    novelty = [_novelty(turns, round) for round in range(1, rounds + 1)]
+    ended = {turn["side"]: turn["ended"] for turn in turns if turn.get("ended")}
+    return {"reflection": sides, "reflection_total": totals, "novelty": novelty, "retrieval_ended": ended}
+
+
+def _reflection(turns: Sequence[Turn], round: int, side: str) -> float | None:
+    said = said_in(turns, round, "reflect")
+    return next((turn["scores"].get("reflection") for turn in said if turn["side"] == side), None)
+
+
+def _novelty(turns: Sequence[Turn], round: int) -> float | None:
+    """Of turns with a mean and a number of candidates each: the mean over all candidates."""
+    weighed = [
+        value
+        for turn in said_in(turns, round, "discover")
+        for value in [turn["scores"].get("novelty")] * len(turn["evidence_ids"])
+    ]
+    return average(weighed)

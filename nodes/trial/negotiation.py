@@ -1,0 +1,298 @@
+"""The negotiation of evidence before a trial (PROClaim; S2, sections 2.1 to 2.3): each step one call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langgraph.types import Send
+from moot.core.errors import ReplyError, WorldError
+from moot.nodes.models.speaker import Speaker, as_speaker
+from moot.nodes.runtime.node import Node, Run
+from moot.nodes.runtime.state import Task, TrialState, Turn
+from moot.nodes.speakers.hand_over import new_turn
+from moot.nodes.steps.compare import silence_of
+from moot.nodes.texts.show import show_evidence
+from moot.nodes.trial.admissibility import admissibility, ruling
+from moot.nodes.trial.counsel import OTHER, SIDES, about, case, given, premises_of, said_in, to_one, trial_node, turn_of
+from moot.nodes.trial.replies import AdmissibilityReply, ChallengesReply, PremisesReply, StanceQueriesReply
+from moot.prompts import as_data, fill, load
+from moot.retrievers import Evidence
+from moot.retrievers.evidence import GIVEN, given_in, standing
+
+# --- steps ------------------------------------------------------------------------------------------------------------
+
+
+async def mine_premises(
+    claim: str, task: Task, model: Speaker | BaseChatModel, *, prompt: str = "proclaim/premises"
+) -> PremisesReply:
+    """What a claim rests on: premises that can each be checked alone (S2, section 2.1).
+
+    Args:
+        claim: what is tried.
+        task: what an answer is.
+        model: who finds them.
+        prompt: the prompt's name.
+
+    Raises:
+        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
+    """
+    return await as_speaker(model, "miner").ask(fill(load(prompt), case(claim, task)), PremisesReply)
+
+
+async def stance_queries(
+    claim: str, task: Task, model: Speaker | BaseChatModel, *, prompt: str = "proclaim/stance_queries"
+) -> StanceQueriesReply:
+    """A query for what supports a claim and one for what challenges it (S2, section 2.3).
+
+    Args:
+        claim: what is tried.
+        task: what an answer is.
+        model: who formulates them.
+        prompt: the prompt's name.
+
+    Raises:
+        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
+    """
+    return await as_speaker(model, "negotiator").ask(fill(load(prompt), case(claim, task)), StanceQueriesReply)
+
+
+async def challenge(
+    claim: str,
+    task: Task,
+    premises: Sequence[str],
+    evidence: Sequence[Evidence],
+    model: Speaker | BaseChatModel,
+    *,
+    side: str,
+    prompt: str = "proclaim/challenge",
+) -> ChallengesReply:
+    """What one side holds against the evidence that the other side found (S2, section 2.3).
+
+    Args:
+        claim: what is tried.
+        task: what an answer is.
+        premises: what the claim rests on.
+        evidence: what the other side found.
+        model: who speaks.
+        side: ``plaintiff`` or ``defense``.
+        prompt: the prompt's name.
+
+    Raises:
+        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
+    """
+    values = case(claim, task, premises, evidence)
+    values |= {"side": side, "position": values[f"{side}_holds"]}
+    ids = [piece["id"] for piece in evidence]
+    return await as_speaker(model, side).ask(fill(load(prompt), values), ChallengesReply, ids)
+
+
+async def weigh_evidence(
+    claim: str,
+    task: Task,
+    premises: Sequence[str],
+    piece: Evidence,
+    model: Speaker | BaseChatModel,
+    *,
+    challenges: Sequence[str] = (),
+    prompt: str = "proclaim/weigh",
+) -> AdmissibilityReply:
+    """How relevant and credible one piece of evidence is, each from 0 to 1 (S2, section 2.3).
+
+    Args:
+        claim: what is tried.
+        task: what an answer is.
+        premises: what the claim rests on.
+        piece: the evidence.
+        model: who weighs it.
+        challenges: what was said against it.
+        prompt: the prompt's name.
+
+    Raises:
+        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
+    """
+    said = "\n".join(as_data("challenge", reason) for reason in challenges)
+    shown = {"evidence": show_evidence([piece]), "challenges": f"What was said against it:\n{said}" if said else ""}
+    return await as_speaker(model, "arbiter").ask(
+        fill(load(prompt), case(claim, task, premises) | shown), AdmissibilityReply
+    )
+
+
+# --- nodes ------------------------------------------------------------------------------------------------------------
+
+
+def premises_node() -> Node:
+    """Adds the miner's turn: what the claim rests on. Reads: claim, task."""
+
+    async def ask(state: TrialState, speaker: Speaker, settings: Any) -> PremisesReply:
+        return await mine_premises(state["claim"], state["task"], speaker)
+
+    return trial_node("proclaim/premises", PremisesReply, ask, turn_of("miner", "premises", "negotiation"))
+
+
+def stance_queries_node() -> Node:
+    """Adds the negotiator's turn: two queries. Reads: claim, task."""
+
+    async def ask(state: TrialState, speaker: Speaker, settings: Any) -> StanceQueriesReply:
+        return await stance_queries(state["claim"], state["task"], speaker)
+
+    begin = turn_of("negotiator", "stance_queries", "negotiation")
+    return trial_node("proclaim/stance_queries", StanceQueriesReply, ask, begin)
+
+
+def disclose_node() -> Node:
+    """Marks what was given and found with the first pool that holds it, and warns of premises not searched for.
+
+    Reads: turns, evidence.
+    """
+
+    async def step(state: TrialState, run: Run) -> dict[str, Any]:
+        pools = {piece["id"]: GIVEN for piece in given_in(state["evidence"])}
+        for turn in state["turns"]:
+            for found in turn.get("evidence_ids", []) if "pool" in turn else ():
+                pools.setdefault(found, turn["pool"])
+        pieces: list[Evidence] = [
+            {**piece, "pool": pools[piece["id"]], "status": "seed"}
+            for piece in state["evidence"]
+            if piece["id"] in pools
+        ]
+        premises = premises_of(state["turns"])
+        if (over := len(premises) - run.settings.max_premises) > 0:
+            run.ledger.warn("premises_not_searched", f"{over} of {len(premises)} premises; `max_premises` bounds them.")
+        return {"evidence": pieces}
+
+    return Node(step)
+
+
+def challenge_node() -> Node:
+    """Writes what a counsel holds against the other side's evidence into its turn.
+
+    Reads: claim, task, premises, evidence, turns.
+    """
+
+    async def ask(state: TrialState, speaker: Speaker, settings: Any) -> ChallengesReply:
+        side = str(state["turns"][0]["side"])
+        return await challenge(*about(state), state["evidence"], speaker, side=side)
+
+    return trial_node("proclaim/challenge", ChallengesReply, ask, shown=given)
+
+
+def weigh_exhibit_node() -> Node:
+    """Writes how relevant and credible one piece of evidence is into the arbiter's turn.
+
+    Reads: claim, task, premises, evidence, heard, turns.
+    """
+
+    async def ask(state: TrialState, speaker: Speaker, settings: Any) -> AdmissibilityReply:
+        (piece,) = state["evidence"]
+        against = challenges_to(piece["id"], state["heard"])
+        return await weigh_evidence(*about(state), piece, speaker, challenges=against)
+
+    def scores(said: AdmissibilityReply) -> dict[str, float]:
+        return {"weight": admissibility(said.relevance, said.credibility)}
+
+    return trial_node("proclaim/weigh", AdmissibilityReply, ask, shown=given, scores=scores)
+
+
+def rule_node() -> Node:
+    """Rules on every piece that was weighed; what could not be weighed stays out of the debates, with a warning.
+
+    Reads: turns, evidence. Where evidence was found and none of it could be weighed, the trial fails.
+    """
+
+    async def step(state: TrialState, run: Run) -> dict[str, Any]:
+        known = {piece["id"]: piece for piece in state["evidence"]}
+        weighed = [turn for turn in state["turns"] if turn["step"] == "weigh"]
+        if weighed and not any(turn["scores"] for turn in weighed):
+            raise nothing_weighed(weighed)
+        ruled: list[Evidence] = []
+        for turn in weighed:
+            (exhibit,) = turn["evidence_ids"]
+            if (weight := turn["scores"].get("weight")) is None:
+                run.ledger.warn("not_weighed", f"{exhibit} could not be weighed, so it is not admitted.")
+                continue
+            found = ruling(weight, admitted=run.settings.admitted_above, disputed=run.settings.disputed_above)
+            ruled.append({**known[exhibit], **_weighed(turn), "weight": weight, "status": found})
+        if not any(piece["status"] == "admitted" for piece in ruled):
+            run.ledger.warn("nothing_admitted", "No evidence was admitted: the debates begin without any exhibit.")
+        return {"evidence": ruled}
+
+    return Node(step)
+
+
+def nothing_weighed(turns: Sequence[Turn]) -> WorldError:
+    """Why no evidence could be weighed."""
+    if all(turn.get("outcome") == "failed" for turn in turns):
+        detail = "The arbiter could not be reached for any piece of evidence. See the warnings for why."
+        return WorldError(detail, kind="nothing_weighed", retryable=True)
+    detail = "The arbiter gave no usable reply on any piece of evidence. Try another model in `models.arbiter`."
+    return ReplyError(detail, silence_of(turns))
+
+
+def _weighed(turn: Turn) -> Any:
+    return {"relevance": turn["relevance"], "credibility": turn["credibility"]}
+
+
+# --- edges ------------------------------------------------------------------------------------------------------------
+
+
+def to_seed(to: str, state: TrialState, settings: Any) -> Send:
+    """The sources are searched for the claim itself."""
+    turn: Turn = {**new_turn(0, "retrieval", "retrieve_seed", phase="negotiation"), "pool": "seed"}
+    return to_one(to, state, searcher("retrieval", settings) | {"k": settings.seed_k}, turn)
+
+
+def to_pools(to: str, state: TrialState, settings: Any) -> list[Send]:
+    """The sources are searched for every premise, and with each side's query."""
+    sends = []
+    for number, premise in enumerate(premises_of(state["turns"])[: settings.max_premises], 1):
+        turn = new_turn(0, "retrieval", "retrieve_premise", number, phase="negotiation")
+        sends.append(to_one(to, state, searcher("retrieval", settings), {**turn, "query": premise, "pool": "premises"}))
+    (asked,) = said_in(state["turns"], 0, "stance_queries")
+    for side, query in zip(SIDES, (asked["supporting_query"], asked["challenging_query"]), strict=True):
+        if query is not None:
+            turn = new_turn(0, side, "retrieve", phase="negotiation", side=side)
+            sends.append(to_one(to, state, searcher(side, settings), {**turn, "query": query, "pool": side}))
+    return sends
+
+
+def searcher(name: str, settings: Any) -> dict[str, Any]:
+    """Whoever searches the trial's sources."""
+    return {"name": name, "retriever": list(settings.sources), "fallback": list(settings.fallback)}
+
+
+def to_challengers(to: str, state: TrialState) -> list[Send]:
+    """Each side goes to what the other one found."""
+    sends = []
+    for side in SIDES:
+        theirs = {i for turn in state["turns"] if turn.get("pool") == OTHER[side] for i in turn["evidence_ids"]}
+        turn = new_turn(0, side, "challenge", phase="negotiation", side=side)
+        evidence = [piece for piece in standing(state["evidence"]) if piece["id"] in theirs]
+        if evidence:
+            sends.append(to_one(to, state, {"name": side}, turn, evidence=evidence))
+    return sends
+
+
+def to_arbiter(to: str, state: TrialState) -> list[Send]:
+    """The arbiter goes to every piece that was found, with what was said against it."""
+    heard = [turn for turn in state["turns"] if turn["step"] == "challenge"]
+    return [
+        to_one(
+            to,
+            state,
+            {"name": "arbiter"},
+            new_turn(0, "arbiter", "weigh", number, phase="negotiation"),
+            evidence=[piece],
+            heard=heard,
+        )
+        for number, piece in enumerate(standing(state["evidence"]), 1)
+    ]
+
+
+def challenges_to(evidence_id: str, turns: Sequence[Turn]) -> list[str]:
+    """What was said against a piece of evidence by those who were shown it."""
+    said: list[Mapping[str, str]] = [
+        c for turn in turns if evidence_id in turn["evidence_ids"] for c in turn.get("challenges") or []
+    ]
+    return [c["reason"] for c in said if c["evidence_id"] == evidence_id]
