@@ -27,6 +27,8 @@ from moot.nodes.trial.confidence import (
 )
 from moot.nodes.trial.panel import confidence_of, panel_report
 
+from tests.each import each
+
 SUP, NOT, INC = VERDICTS
 SHARE, TEN = st.floats(0, 1), st.floats(0, 10)
 VERDICT = st.sampled_from(VERDICTS)
@@ -35,7 +37,7 @@ PANELS = st.lists(st.none() | VERDICT, min_size=1, max_size=7)
 # --- verdict --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("verdicts", "verdict", "winning", "votes", "tied"),
     [
         ([SUP, SUP, SUP], SUP, 3, 3, False),
@@ -195,7 +197,7 @@ def test_what_reflection_adds(score: float | None, adjustment: float) -> None:
     assert reflection_adjustment(score) == pytest.approx(adjustment)
 
 
-@pytest.mark.parametrize(
+@each(
     ("base", "winning", "votes", "expected"),
     [
         (0.7, 2, 3, 0.5),

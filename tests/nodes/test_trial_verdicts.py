@@ -25,6 +25,7 @@ from moot.nodes.trial.replies import (
 )
 from pydantic import ValidationError
 
+from tests.each import each
 from tests.nodes.test_trial_panel import INC, NOT, SUP, scored
 
 # --- labels ---------------------------------------------------------------------------------------------------------
@@ -54,7 +55,7 @@ def known_task(name: str) -> Task:
     return make_task(name, labels=["cat", "dog"] if name == "labels" else None)
 
 
-@pytest.mark.parametrize("name", TASKS)
+@each("name", TASKS)
 def test_every_task_has_labels_for_verdicts_or_is_refused(name: str) -> None:
     if name in FITTING:
         assert verdict_labels(known_task(name)) == labelled(*FITTING[name])
@@ -148,7 +149,7 @@ def test_verdicts_in_other_spellings(said: str, verdict: Verdict) -> None:
     assert JudgementReply.model_validate(JUDGED | {"verdict": said}).verdict == verdict
 
 
-@pytest.mark.parametrize(
+@each(
     "said",
     [
         *[
@@ -174,8 +175,8 @@ def test_what_is_no_verdict(said: Any) -> None:
         JudgementReply.model_validate(JUDGED | {"verdict": said})
 
 
-@pytest.mark.parametrize("score", [10.5, -1, "good", math.nan, math.inf, None])
-@pytest.mark.parametrize("quality", QUALITIES)
+@each("score", [10.5, -1, "good", math.nan, math.inf, None])
+@each("quality", QUALITIES)
 def test_what_is_no_score_is_refused(quality: str, score: Any) -> None:
     with pytest.raises(ValidationError):
         JudgementReply.model_validate(JUDGED | {quality: score})
