@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import os
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from moot.cli.main import COLLECTED_EVERY
 from moot.core.endpoint import close_clients
 
 if TYPE_CHECKING:
@@ -28,6 +30,13 @@ os.environ |= {"LANGSMITH_TRACING": "false", "LANGCHAIN_TRACING_V2": "false", "H
 
 STUB = Path(__file__).parent / "stub_llm.py"
 SHARED = Path(__file__).parents[2] / "shared"
+
+
+def pytest_collection_finish() -> None:
+    """Cyclic garbage is looked for as often as in the command line's process, and not among what was imported."""
+    gc.set_threshold(COLLECTED_EVERY)
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
