@@ -54,7 +54,7 @@ builder = DebateGraph(ChatEvalSettings, DebateState, input_schema=ClaimInput, ou
 builder.add_node("open", open_node("chat_eval", agents_needs))
 builder.add_node("answer", agent_node())
 builder.add_node("compare_answers", compare_node(by_text=True))
-builder.add_node("summarise", summary_node("chat_eval/summary"))
+builder.add_node("summarise", summary_node())
 builder.add_node("hear_remark", person_node("remark"))
 builder.add_node("vote", conclude_node(rounds_or_budget))
 builder.add_node("close", close_node())

@@ -12,7 +12,7 @@ from typing import Any
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 from langgraph.types import Send
-from moot.nodes.models.speaker import tokens_of
+from moot.nodes.models.ledger import tokens_of
 from moot.nodes.runtime.node import DebateGraph, settings_of
 from moot.nodes.runtime.opening import close_node, open_node
 from moot.nodes.runtime.state import ClaimInput, DebateState, StopReason, VerdictOutput

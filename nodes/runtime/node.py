@@ -17,7 +17,8 @@ from langgraph.runtime import Runtime, get_runtime
 from moot.core.endpoint import Limits
 from moot.core.errors import MootError, UserError, error_of
 from moot.nodes.models.chat_models import ModelChoice, open_chat_model
-from moot.nodes.models.speaker import Ledger, Speaker, start_chain
+from moot.nodes.models.ledger import Ledger
+from moot.nodes.models.speaker import Speaker, start_chain
 from moot.nodes.runtime.budget import uncounted
 from moot.nodes.runtime.node_errors import Keys, no_setting, no_settings
 from moot.nodes.runtime.progress import came_of, progress
@@ -26,7 +27,6 @@ from moot.nodes.runtime.settings import Settings, checked_settings
 from moot.nodes.runtime.state import DebateState
 from moot.nodes.runtime.trace import is_turn, mark
 from moot.nodes.runtime.tracing import traced
-from moot.prompts import edited
 from moot.retrievers import Encoder, Retriever, open_encoder, open_retriever
 
 
@@ -68,6 +68,7 @@ class Run:
             self.ledger,
             choice.structured_output or settings.structured_output,
             limits_of(settings),
+            prompts=settings.edited(),
         )
 
     async def speaker_of(self, debater: Mapping[str, Any]) -> Speaker:
@@ -228,8 +229,7 @@ class Node:
     async def _taken(self, state: Any, run: Run) -> dict[str, Any]:
         """What the step writes; what it lacks is said in words."""
         try:
-            with edited(run.settings.edited()):
-                return await self.step(state if self.keeps_errors else Keys(state, self.name), run)
+            return await self.step(state if self.keeps_errors else Keys(state, self.name), run)
         except AttributeError as error:
             if error.obj is not run.settings:
                 raise

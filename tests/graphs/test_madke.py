@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from moot.evals.stats.debate_measures import consistent
 from moot.graphs.madke import MadkeSettings, graph
-from moot.nodes.models.speaker import Ledger
+from moot.nodes.models.ledger import Ledger
 from moot.nodes.runtime.node import Run
 from moot.nodes.speakers.hand_over import declared
 
