@@ -17,7 +17,6 @@ from moot.nodes.runtime.opening import Needs, close_node, open_node
 from moot.nodes.runtime.settings import EvidenceSettings, PoolSettings, Settings, SourcesSettings
 from moot.nodes.runtime.state import (
     Call,
-    Citation,
     ClaimInput,
     CourtDebate,
     DebaterState,
@@ -37,6 +36,7 @@ from moot.nodes.runtime.state import (
     merge_turns,
 )
 from moot.nodes.runtime.tracing import guard_traces
+from moot.nodes.runtime.turns import Citation
 from moot.nodes.speakers.agents import (
     Agents,
     AgentsSettings,
