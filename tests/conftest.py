@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 LIVE = {name: os.environ.pop(name) for name in list(os.environ) if name.endswith(("_API_KEY", "_BASE_URL"))}
 """What the machine has; only tests marked live use it, the others use the endpoints that they start."""
 os.environ |= {"LANGSMITH_TRACING": "false", "LANGCHAIN_TRACING_V2": "false", "HF_HUB_OFFLINE": "1"}
+os.environ["OMP_NUM_THREADS"] = "1"  # workers share the cores: threads of encoders that wait for one would spin
 
 STUB = Path(__file__).parent / "stub_llm.py"
 SHARED = Path(__file__).parents[2] / "shared"
