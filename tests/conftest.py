@@ -33,6 +33,20 @@ STUB = Path(__file__).parent / "stub_llm.py"
 SHARED = Path(__file__).parents[2] / "shared"
 
 
+FIRST = ("embedded", "evals", "graphs", "web", "retrievers", "cli")
+"""Folders whose files take long; workers that begin with them end together."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that take long come first, the many short ones of ``nodes`` last; a file's tests stay together."""
+
+    def place(item: pytest.Item) -> int:
+        folder = item.path.parent.name
+        return FIRST.index(folder) if folder in FIRST else len(FIRST) + (folder == "nodes")
+
+    items.sort(key=place)
+
+
 def pytest_collection_finish() -> None:
     """Cyclic garbage is looked for as often as in the command line's process, and not among what was imported."""
     gc.set_threshold(COLLECTED_EVERY)

@@ -16,10 +16,11 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-async def test_one_round_on_the_embedded_model() -> None:
+async def test_one_round_on_the_embedded_model(monkeypatch: pytest.MonkeyPatch) -> None:
     from moot.graphs.tool_mad import ToolMadSettings, graph
 
-    settings = ToolMadSettings(max_rounds=1, max_tokens=400, questions=1)
+    monkeypatch.setattr("os.cpu_count", lambda: 1)  # several threads would spin while others have the cores
+    settings = ToolMadSettings(max_rounds=1, max_tokens=400, questions=1, k=2)
     document = await graph.ainvoke({"claim": "The platypus is a mammal that lays eggs."}, context=settings)
     assert document["status"] == "done", document["error"]
     assert document["answer"] in document["task"]["labels"]
