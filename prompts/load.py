@@ -25,7 +25,11 @@ _edited: ContextVar[Mapping[str, str] | None] = ContextVar("edited", default=Non
 
 @contextmanager
 def edited(prompts: Mapping[str, str]) -> Iterator[None]:
-    """While it lasts, `load` gives these texts for these names, and the shipped ones for others."""
+    """While it lasts, `load` gives these texts for these names, and the shipped ones for others.
+
+    Args:
+        prompts: the texts by name.
+    """
     before = _edited.set(prompts)
     try:
         yield
@@ -34,7 +38,11 @@ def edited(prompts: Mapping[str, str]) -> Iterator[None]:
 
 
 def load(name: str) -> str:
-    """The prompt of that name, e.g. ``tool_mad/query``: as it was edited for the node that runs, else as shipped."""
+    """The prompt of that name, e.g. ``tool_mad/query``: as it was edited for the node that runs, else as shipped.
+
+    Args:
+        name: of the prompt.
+    """
     return (_edited.get() or {}).get(name) or shipped(name)
 
 
@@ -65,6 +73,10 @@ def check_edited(name: str, text: str) -> str:
 
     It may leave out placeholders of the instructions, but none of the data, which belong below the line.
 
+    Args:
+        name: of the prompt.
+        text: that takes its place.
+
     Raises:
         ValueError: it has no line of three dashes, or other placeholders than it may and must have.
     """
@@ -84,7 +96,14 @@ def check_edited(name: str, text: str) -> str:
 
 
 def fill(prompt: str, values: Mapping[str, str]) -> tuple[str, str]:
-    """The two messages of a prompt, instructions and data, with its placeholders filled.
+    """The two messages of a prompt, with its placeholders filled.
+
+    Args:
+        prompt: the whole text.
+        values: by placeholder.
+
+    Returns:
+        The instructions, and the data.
 
     Raises:
         ValueError: the prompt names a placeholder that there is no value for, or has no line of three dashes.
@@ -99,11 +118,22 @@ def fill(prompt: str, values: Mapping[str, str]) -> tuple[str, str]:
 
 
 def as_data(tag: str, text: str, **attributes: str) -> str:
-    """Untrusted text between tags that it cannot close. Attributes are ours: names and ids, never free text."""
+    """Untrusted text between tags that it cannot close.
+
+    Args:
+        tag: the tag's name.
+        text: untrusted.
+        attributes: of the tag. They are ours: names and ids, never free text.
+    """
     head = "".join(f' {name}="{value}"' for name, value in attributes.items())
     return f"<{tag}{head}>\n{text.translate(LOOKALIKES)}\n</{tag}>"
 
 
 def listed(items: Iterable[str], *, empty: str) -> str:
-    """Blocks one under the other, or the words that say that there are none."""
+    """Blocks one under the other, or the words that say that there are none.
+
+    Args:
+        items: the blocks.
+        empty: these words.
+    """
     return "\n".join(items) or empty
