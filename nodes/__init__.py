@@ -12,9 +12,10 @@ from moot.nodes.cortex.debating_graph import History, Round, first_history, next
 from moot.nodes.cortex.weigh import WeighingSettings, weigh_node
 from moot.nodes.models.chat_models import ChatModel, ModelChoice, open_chat_model
 from moot.nodes.models.fake import FakeChatModel
+from moot.nodes.models.ledger import Ledger
 from moot.nodes.models.prices import Price, cost_of, read_prices
 from moot.nodes.models.sizes import Size, size_of
-from moot.nodes.models.speaker import Ledger, Speaker
+from moot.nodes.models.speaker import Speaker
 from moot.nodes.runtime.budget import BudgetSettings, no_round_left, rounds_or_budget
 from moot.nodes.runtime.graph import DebateGraph, graph_node
 from moot.nodes.runtime.node import Node, Run, settings_of
