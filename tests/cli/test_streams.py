@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import socket
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.cli.main import app, run
+from moot.cli.main import app
 from typer.main import get_command
 
+from tests.commands import moot
 from tests.conftest import StartStub
-
-Said = tuple[int, str, str]
 
 MISTAKES: dict[str, tuple[list[str], str]] = {
     "verify": (["A claim.", "--graph", "nope"], "moot: There is no graph 'nope'"),
@@ -38,19 +35,6 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
 """For each command what is wrong, and what is said of it."""
 
 
-@pytest.fixture
-def moot(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Said]:
-    """The command line: what a command ends with, prints, and says beside it."""
-
-    def command(*words: str) -> Said:
-        monkeypatch.setattr(sys, "argv", ["moot", *words])
-        with pytest.raises(SystemExit) as ended:
-            run()
-        return int(ended.value.code or 0), *capfd.readouterr()
-
-    return command
-
-
 def test_every_command_is_tried() -> None:
     commands: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
     inner = {f"eval {name}" for name in commands.pop("eval").commands}
@@ -58,34 +42,37 @@ def test_every_command_is_tried() -> None:
 
 
 @pytest.mark.parametrize("command", MISTAKES)
-def test_a_mistake(command: str, moot: Callable[..., Said], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     words, wanted = MISTAKES[command]
     with socket.create_server(("127.0.0.1", 0)) as taken, socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         ports = {"taken": str(taken.getsockname()[1]), "closed": str(closed.getsockname()[1])}
-        code, printed, said = moot(*command.split(), *(word.format(**ports) for word in words))
-    assert printed == ""
-    assert wanted in said
-    assert code in (2, 3)
-    assert "Traceback" not in said
+        done = moot(*command.split(), *(word.format(**ports) for word in words))
+    assert done.stdout == ""
+    assert wanted in done.stderr
+    assert done.returncode in (2, 3)
+    assert "Traceback" not in done.stderr
 
 
-def test_a_debate_that_fails(moot: Callable[..., Said], start_stub: StartStub) -> None:
+def test_a_debate_that_fails(start_stub: StartStub) -> None:
     start_stub([{"status": 401}])
     words = ["verify", "A claim.", "--graph", "standard_prompting", "--model", "openai:stub"]
-    code, printed, said = moot(*words)
-    assert (code, "refused the key" in said, "refused the key" in printed) == (2, True, False)
-    code, printed, said = moot(*words, "--json")
-    assert (code, "refused the key" in said) == (2, True)
-    assert json.loads(printed)["status"] == "failed"
+    done = moot(*words)
+    assert done.returncode == 2
+    assert "refused the key" in done.stderr
+    assert "refused the key" not in done.stdout
+    done = moot(*words, "--json")
+    assert done.returncode == 2
+    assert "refused the key" in done.stderr
+    assert json.loads(done.stdout)["status"] == "failed"
 
 
-def test_a_verdict_with_a_warning(moot: Callable[..., Said], start_stub: StartStub) -> None:
+def test_a_verdict_with_a_warning(start_stub: StartStub) -> None:
     start_stub([{"reply": "No JSON.", "times": 1}])
-    code, printed, said = moot("verify", "A claim.", "--graph", "standard_prompting", "--model", "openai:stub")
-    assert code == 0
-    assert "Verdict: " in printed
-    assert "no complete JSON object" in said
-    assert "no complete JSON object" not in printed
-    assert "Verdict: " not in said
+    done = moot("verify", "A claim.", "--graph", "standard_prompting", "--model", "openai:stub")
+    assert done.returncode == 0
+    assert "Verdict: " in done.stdout
+    assert "no complete JSON object" in done.stderr
+    assert "no complete JSON object" not in done.stdout
+    assert "Verdict: " not in done.stderr

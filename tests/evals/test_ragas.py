@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.cli.main import run
 from moot.evals.runs.ragas import LOST, read_answers
 from moot.retrievers import make_evidence
 
+from tests.commands import moot
 from tests.conftest import StartStub
 from tests.evals.made_logs import debate, write_log
 
@@ -36,33 +36,22 @@ def asks(question: str) -> dict[str, Any]:
     return {"model": "ragas", "match": ASK, "fields": {"question": question, "noncommittal": 0}}
 
 
-class Moot:
-    """The command line: what a command ends with, prints, and says beside it."""
+def measure(log: Path, out: Path, *words: object) -> tuple[int, str, str]:
+    """``moot eval ragas`` of a log: what it ends with, prints, and says beside it."""
+    flags = ("--model", "openai:stub-ragas", "--embedder", ENCODER, "--out", out)
+    done = moot("eval", "ragas", log, *flags, *words)
+    return done.returncode, done.stdout, done.stderr
 
-    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-        self.capsys, self.monkeypatch = capsys, monkeypatch
 
-    def __call__(self, *words: object) -> tuple[int, str, str]:
-        self.monkeypatch.setattr(sys, "argv", ["moot", *map(str, words)])
-        with pytest.raises(SystemExit) as ended:
-            run()
-        said = self.capsys.readouterr()
-        return int(ended.value.code or 0), said.out, said.err
-
-    def measure(self, log: Path, out: Path, *words: object) -> tuple[int, str, str]:
-        """``moot eval ragas`` of a log."""
-        flags = ("--model", "openai:stub-ragas", "--embedder", ENCODER, "--out", out)
-        return self("eval", "ragas", log, *flags, *words)
+@pytest.fixture(autouse=True)
+def _private(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Keeps RAGAS from reporting its use and from writing to the user's folder."""
+    monkeypatch.setenv("RAGAS_DO_NOT_TRACK", "true")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
 
 
 @pytest.fixture
-def moot(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Moot:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))  # RAGAS writes to the user's folder
-    return Moot(capsys, monkeypatch)
-
-
-@pytest.fixture
-def logs(start_stub: StartStub, tmp_path: Path, moot: Moot) -> Path:
+def logs(start_stub: StartStub, tmp_path: Path) -> Path:
     """Logs made by `moot eval run`: one system reads a corpus and fails on its third item, one reads nothing."""
     start_stub([{"match": "(?s)Claim 2.*evidence", "status": 400}])
     data = tmp_path / "fever.jsonl"
@@ -70,8 +59,8 @@ def logs(start_stub: StartStub, tmp_path: Path, moot: Moot) -> Path:
     data.write_text("\n".join(map(json.dumps, items)))
     words = ["--task", f"fever={data}", "--model", "openai:stub", "--set", 'sources=["bm25:demo-news"]']
     words += [word for graph in GRAPHS for word in ("--graph", graph)]
-    code, _, said = moot("eval", "run", *words, "--set", f"embedder={ENCODER}", "--logs", tmp_path / "logs")
-    assert code == 3, said
+    done = moot("eval", "run", *words, "--set", f"embedder={ENCODER}", "--logs", tmp_path / "logs")
+    assert done.returncode == 3, done.stderr
     return tmp_path / "logs"
 
 
@@ -81,10 +70,10 @@ def rows(document: dict[str, Any], system: str) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in names) for row in document["samples"] if row["system"] == system]
 
 
-def test_a_log_s_verdicts_are_measured_by_ragas(logs: Path, start_stub: StartStub, tmp_path: Path, moot: Moot) -> None:
+def test_a_log_s_verdicts_are_measured_by_ragas(logs: Path, start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub([asks(CLAIM.format(0)), *judged(True, False, True, True)])
     out = tmp_path / "figures.json"
-    code, printed, said = moot.measure(logs, out)
+    code, printed, said = measure(logs, out)
     assert code == 0, said
     document = json.loads(out.read_text())
     rag, plain = document["systems"]
@@ -114,10 +103,10 @@ def test_a_log_s_verdicts_are_measured_by_ragas(logs: Path, start_stub: StartStu
     assert of.response.startswith(("SUPPORTS\n", "REFUTES\n", "NOT ENOUGH INFO\n"))
 
 
-def test_a_csv_file_and_a_part_of_each_log(logs: Path, start_stub: StartStub, tmp_path: Path, moot: Moot) -> None:
+def test_a_csv_file_and_a_part_of_each_log(logs: Path, start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([asks("Why?"), *judged(True, False)])
     out = tmp_path / "figures.csv"
-    code, printed, said = moot.measure(logs, out, "--limit", 1, "--json")
+    code, printed, said = measure(logs, out, "--limit", 1, "--json")
     assert code == 0, said
     assert [row["faithfulness"] for row in json.loads(printed)["samples"]] == [0.5, None]
     with out.open() as file:
@@ -127,12 +116,12 @@ def test_a_csv_file_and_a_part_of_each_log(logs: Path, start_stub: StartStub, tm
     assert [tuple(row[name] for name in names) for row in found] == wanted
 
 
-def test_a_document_of_verify(start_stub: StartStub, tmp_path: Path, moot: Moot) -> None:
+def test_a_document_of_verify(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([asks("Why?"), *judged(True, False)])
     document = tmp_path / "kilogram.json"
     words = ["--graph", "rag", "--set", 'sources=["bm25:demo-news"]', "--model", "openai:stub", "--out", document]
-    assert moot("verify", CLAIM.format(0), *words)[0] == 0
-    code, _, said = moot.measure(document, tmp_path / "figures.json")
+    assert moot("verify", CLAIM.format(0), *words).returncode == 0
+    code, _, said = measure(document, tmp_path / "figures.json")
     assert code == 0, said
     (row,) = json.loads((tmp_path / "figures.json").read_text())["samples"]
     assert (row["system"], row["id"], row["faithfulness"]) == ("rag", "kilogram", 0.5)
@@ -159,10 +148,10 @@ def some(tmp_path: Path, number: int) -> Path:
     ],
 )
 def test_a_metric_that_fails_on_a_sample_is_missing(
-    start_stub: StartStub, tmp_path: Path, moot: Moot, rule: dict[str, Any], why: str, calls: int, code: int
+    start_stub: StartStub, tmp_path: Path, rule: dict[str, Any], why: str, calls: int, code: int
 ) -> None:
     stub = start_stub([{"model": "ragas", "match": ASK, **rule}, *judged(True, False)])
-    ended, _, said = moot.measure(some(tmp_path, 2), tmp_path / "figures.json")
+    ended, _, said = measure(some(tmp_path, 2), tmp_path / "figures.json")
     document = json.loads((tmp_path / "figures.json").read_text())
     for faithful, _, relevant, missing in rows(document, "some"):
         assert (faithful, relevant) == (0.5, None)
@@ -172,17 +161,17 @@ def test_a_metric_that_fails_on_a_sample_is_missing(
     assert sum(ASK in prompt for prompt in stub.prompts("ragas")) == 2 * calls
 
 
-def test_no_statement_is_no_zero(start_stub: StartStub, tmp_path: Path, moot: Moot) -> None:
+def test_no_statement_is_no_zero(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([asks("Why?"), *judged()])
-    assert moot.measure(some(tmp_path, 1), tmp_path / "figures.json")[0] == 0
+    assert measure(some(tmp_path, 1), tmp_path / "figures.json")[0] == 0
     (row,) = rows(json.loads((tmp_path / "figures.json").read_text()), "some")
     assert row[:2] == (None, "RAGAS found nothing to judge in it")
 
 
-def test_an_outage_ends_it_and_loses_nothing(start_stub: StartStub, tmp_path: Path, moot: Moot) -> None:
+def test_an_outage_ends_it_and_loses_nothing(start_stub: StartStub, tmp_path: Path) -> None:
     """The endpoint answers for the first two samples, then refuses everything."""
     start_stub([asks("Why?") | {"times": 6}, *[one | {"times": 2} for one in judged(True, False)], {"status": 401}])
-    code, printed, said = moot.measure(some(tmp_path, 30), tmp_path / "figures.json", "--at-once", 1)
+    code, printed, said = measure(some(tmp_path, 30), tmp_path / "figures.json", "--at-once", 1)
     document = json.loads((tmp_path / "figures.json").read_text())
     assert [row[0] for row in rows(document, "some")[:2]] == [0.5, 0.5]
     assert {row[1] for row in rows(document, "some")[2:]} == {"not measured: the command ended before"}
@@ -192,16 +181,16 @@ def test_an_outage_ends_it_and_loses_nothing(start_stub: StartStub, tmp_path: Pa
     assert "moot:" not in printed
 
 
-def test_an_endpoint_that_fails_call_after_call_is_given_up(start_stub: StartStub, tmp_path: Path, moot: Moot) -> None:
+def test_an_endpoint_that_fails_call_after_call_is_given_up(start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub([{"model": "ragas", "status": 400}])
-    code, _, said = moot.measure(some(tmp_path, 30), tmp_path / "figures.json", "--at-once", 2)
+    code, _, said = measure(some(tmp_path, 30), tmp_path / "figures.json", "--at-once", 2)
     assert (code, "did not accept" in said.splitlines()[-1]) == (2, True)
     assert LOST <= len(stub.prompts("ragas")) < 2 * LOST
 
 
-def test_calls_run_at_once_within_the_bound(start_stub: StartStub, tmp_path: Path, moot: Moot) -> None:
+def test_calls_run_at_once_within_the_bound(start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub([asks("Why?"), *judged(True)], latency_ms=30)
-    assert moot.measure(some(tmp_path, 12), tmp_path / "figures.json", "--at-once", 4)[0] == 0
+    assert measure(some(tmp_path, 12), tmp_path / "figures.json", "--at-once", 4)[0] == 0
     calls = [call for call in stub.calls() if call["model"] == "stub-ragas"]
     assert len(calls) == 12 * 5
     most = max(sum(one["start"] <= other["start"] < one["end"] for one in calls) for other in calls)
@@ -218,15 +207,15 @@ def test_calls_run_at_once_within_the_bound(start_stub: StartStub, tmp_path: Pat
         ("some", "fake:1", "RAGAS needs a real model"),
     ],
 )
-def test_what_cannot_be_measured(tmp_path: Path, moot: Moot, log: str, model: str, said: str) -> None:
+def test_what_cannot_be_measured(tmp_path: Path, log: str, model: str, said: str) -> None:
     path = some(tmp_path, 1) if log == "some" else tmp_path / log
-    code, printed, told = moot("eval", "ragas", path, "--model", model)
-    assert (code, printed) == (2, "")
-    assert said in told
+    done = moot("eval", "ragas", path, "--model", model)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
 
 
-def test_without_ragas_it_says_how_to_get_it(tmp_path: Path, moot: Moot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ragas_it_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ragas.metrics.collections", None)
-    code, printed, said = moot("eval", "ragas", tmp_path, "--model", "openai:stub")
-    assert (code, printed) == (2, "")
-    assert said.rstrip().endswith("pip install 'moot[ragas]'")
+    done = moot("eval", "ragas", tmp_path, "--model", "openai:stub")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.rstrip().endswith("pip install 'moot[ragas]'")
