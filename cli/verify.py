@@ -20,7 +20,7 @@ from moot.core.errors import USER_KINDS
 from moot.graphs import DebateSystem
 from moot.nodes.runtime.opening import closing
 from moot.nodes.runtime.settings import Settings
-from moot.nodes.runtime.state import folded, place_of
+from moot.nodes.runtime.state import folded, place_of, written_values
 from moot.nodes.speakers.debaters import DebaterSettings
 from moot.nodes.trial.courtroom import TrialSettings
 from rich.console import Console
@@ -123,9 +123,10 @@ class Running:
             if mode == "values" and not place:
                 self._known(chunk)
             elif mode == "updates" and INTERRUPT not in chunk:
-                for node, written in chunk.items():
-                    self.inner = [*without_steps(self.inner, (*place, node), written or {}), (place, written or {})]
-                    self.update(written or {})
+                for node, update in chunk.items():
+                    written = written_values(update or {})
+                    self.inner = [*without_steps(self.inner, (*place, node), written), (place, written)]
+                    self.update(written)
             elif mode == "updates" and not place:
                 self.waits |= {wait.id: wait.value for wait in chunk[INTERRUPT]}
 

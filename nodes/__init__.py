@@ -23,7 +23,6 @@ from moot.nodes.runtime.opening import Needs, close_node, open_node
 from moot.nodes.runtime.settings import EvidenceSettings, PoolSettings, Settings, SourcesSettings
 from moot.nodes.runtime.state import (
     Call,
-    Citation,
     ClaimInput,
     CourtDebate,
     DebaterState,
@@ -44,6 +43,7 @@ from moot.nodes.runtime.state import (
 )
 from moot.nodes.runtime.system import Debate
 from moot.nodes.runtime.tracing import guard_traces
+from moot.nodes.runtime.turns import Citation
 from moot.nodes.speakers.agents import (
     Agents,
     AgentsSettings,
