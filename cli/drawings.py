@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib.resources import files
 from typing import Any
 
 from moot.graphs import DESCRIPTIONS, DebateSystem, load_graph
@@ -23,11 +24,13 @@ def drawings_page() -> str:
 
 def section(system: DebateSystem) -> str:
     """One graph of the page."""
+    folder = (files("moot.graphs") / system.name).is_dir()
+    page = f"{system.name}/__init__.py" if folder else f"{system.name}.py"
     return f"""## {system.name}
 
 {system.description}
 
-The procedure: [graphs/{system.name}.py](../graphs/{system.name}.py). The settings: `moot settings {system.name}`.
+The procedure: [graphs/{page}](../graphs/{page}). The settings: `moot settings {system.name}`.
 
 {drawings(system.graph)}
 """

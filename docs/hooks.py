@@ -21,7 +21,7 @@ MERMAID = Path(mermaidx.__file__).parent / "assets" / "mermaid.js"
 FILL = re.compile(r"^\tclassDef .*\n", re.M)
 LINKS = {
     r"\.\./README\.md#systems": "systems.md",
-    r"\.\./graphs/(\w+)\.py": r"api/graphs.md#moot.graphs.\1",
+    r"\.\./graphs/(\w+)(?:/__init__)?\.py": r"api/graphs.md#moot.graphs.\1",
     r"docs/graphs\.md": "graphs.md",
 }
 """Links that hold in the repository, and what they are on the site."""
