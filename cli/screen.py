@@ -12,6 +12,8 @@ from rich.text import Text
 
 NARROW, WIDE = 10, 20
 """Least and most columns of a speaker's name."""
+WRONG = {"bold red", "yellow"}
+"""Styles of lines of our own about what went wrong, which go to the console ``errors``."""
 
 
 class Screen:
@@ -23,7 +25,7 @@ class Screen:
     """
 
     def __init__(self, console: Console, speakers: Iterable[str] = ()) -> None:
-        self.console = console
+        self.console = self.errors = console
         self.width = min(max((len(name) for name in speakers), default=0), WIDE)
         self.width = max(self.width, NARROW)
 
@@ -41,7 +43,8 @@ class Screen:
 
     def say(self, text: str, style: str = "", indent: int = 0) -> None:
         """A line of our own; what it quotes is cleaned with it."""
-        self.console.print(Text(" " * indent + clean(text), style=style))
+        console = self.errors if style in WRONG else self.console
+        console.print(Text(" " * indent + clean(text), style=style))
 
 
 def titled(piece: Mapping[str, Any]) -> str:

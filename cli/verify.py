@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -45,10 +46,13 @@ def debate(
     console = Console(stderr=as_json, quiet=as_json, soft_wrap=not Console().is_terminal)
     printer = next((of for kind, of in TRANSCRIPTS.items() if isinstance(settings, kind)), Transcript)
     transcript = printer(console, settings)
+    transcript.errors = Console(stderr=True, soft_wrap=console.soft_wrap)
     document = held_debate(system, given, settings, transcript.update)
     give(document, as_json=as_json, out=out)
     if not as_json:
         transcript.close(document)
+    elif document["error"]:
+        print(f"moot: {document['error']['detail']}", file=sys.stderr)  # noqa: T201
     return exit_code(document)
 
 

@@ -1,0 +1,1 @@
+"""A debate in words, as data: sections and lines."""
