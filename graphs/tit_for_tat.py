@@ -86,7 +86,7 @@ def go_on(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
 builder = DebateGraph(TitForTatSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
 builder.add_node("open", open_node("tit_for_tat", needs))
 builder.add_node("argue", respond_node("tit_for_tat/argue", more=stance))
-builder.add_node("compare_answers", compare_node(by_text=True))
+builder.add_node("compare_answers", compare_node(by_text=True, finds="no_preference"))
 builder.add_node("moderate", moderate_node())
 builder.add_node("hear_remark", person_node("remark"))
 builder.add_node("judge", judge_node("tit_for_tat/judge"))

@@ -22,7 +22,7 @@ from langgraph.types import Send
 from moot.nodes.runtime.budget import no_round_left
 from moot.nodes.runtime.node import DebateGraph, settings_of
 from moot.nodes.runtime.opening import Needs, close_node, open_node
-from moot.nodes.runtime.state import ClaimInput, DebateState, ScoreState, StepUpdate, VerdictOutput
+from moot.nodes.runtime.state import ClaimInput, DebateState, RoundReason, ScoreState, StepUpdate, VerdictOutput
 from moot.nodes.speakers.debaters import (
     DebaterSettings,
     debater_graph,
@@ -31,7 +31,14 @@ from moot.nodes.speakers.debaters import (
     to_debaters,
     unscored_answers,
 )
-from moot.nodes.steps.compare import agree_node, agreed_answer, answers_of, average_scores_node, compare_node
+from moot.nodes.steps.compare import (
+    agree_node,
+    agreed_answer,
+    agreed_or_disputed,
+    answers_of,
+    average_scores_node,
+    compare_node,
+)
 from moot.nodes.steps.judge import judge_node
 from moot.nodes.steps.person import person_node, question_or, remark_first
 from moot.nodes.steps.score import answer_relevance_node, faithfulness_node, passes
@@ -76,22 +83,30 @@ def consensus(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
     return unscored_answers(state) if settings.scoring == "on" else "judge"
 
 
-def stability(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
-    """After a round's scores: a consensus whose every score reaches its threshold ends the debate."""
-    settings = settings_of(runtime, ToolMadSettings)
-    last = answers_of(state["turns"])
-    stable = all(
+def finding(state: DebateState, settings: ToolMadSettings) -> RoundReason:
+    """What is found after a round's answers."""
+    return "every_round" if settings.scoring == "all_rounds" else agreed_or_disputed(state, settings)
+
+
+def is_stable(state: DebateState, settings: ToolMadSettings) -> bool:
+    """Whether every score of the last round's answers reaches its threshold."""
+    return all(
         passes(
             turn.get("scores", {}),
             faithfulness=settings.faithfulness_threshold,
             answer_relevance=settings.answer_relevance_threshold,
             has_evidence=rests_on_evidence(turn, settings),
         )
-        for turn in last
+        for turn in answers_of(state["turns"])
     )
+
+
+def stability(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+    """After a round's scores: a stable consensus ends the debate."""
+    settings = settings_of(runtime, ToolMadSettings)
     if state["error"]:
         return "close"
-    if agreed_answer(state["votes"]) is not None and stable:
+    if agreed_answer(state["votes"]) is not None and is_stable(state, settings):
         return "agree"
     return "judge" if no_round_left(state, settings) else to_debaters(state, runtime)
 
@@ -109,9 +124,9 @@ score.add_edge("answer_relevance", END)
 builder = DebateGraph(ToolMadSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
 builder.add_node("open", open_node("tool_mad", needs))
 builder.add_node("debater", debater_graph(ToolMadSettings))
-builder.add_node("compare_answers", compare_node())
+builder.add_node("compare_answers", compare_node(finds=finding))
 builder.add_node("score", score.compile(name="score"))
-builder.add_node("average_scores", average_scores_node())
+builder.add_node("average_scores", average_scores_node(is_stable))
 builder.add_node("hear_remark", person_node("remark"))
 builder.add_node("agree", agree_node(lambda s: "stable_consensus" if s.scoring == "on" else "consensus"))
 builder.add_node("judge", judge_node())

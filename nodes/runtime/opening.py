@@ -57,6 +57,7 @@ def blank_document(graph: str, settings: Settings) -> dict[str, Any]:
         "votes": [],
         "graphs": [],
         "debates": [],
+        "round_log": [],
         "metrics": {},
         "calls": [],
         "usage": usage([]),
@@ -81,7 +82,7 @@ class Needs:
     summariser: str | None = None
 
 
-MERGED = ("turns", "evidence", "debates", "calls", "corpora", "warnings", "depth")
+MERGED = ("turns", "evidence", "debates", "round_log", "calls", "corpora", "warnings", "depth")
 """What nodes add to; None empties it, so that the debate before it on the same thread is left behind."""
 ASKED = ("labels", "options", "given")
 """Input that is read once, when a debate is opened; the next one on the same thread is not to inherit it."""

@@ -232,6 +232,58 @@ class CourtDebate(TypedDict):
     retrieval_ended: dict[str, str]
 
 
+RoundReason = Literal[
+    "agreed",
+    "disputed",
+    "first_answers",
+    "stable",
+    "unstable",
+    "no_agreement",
+    "preferred",
+    "no_preference",
+    "every_round",
+    "single_pass",
+    "min_rounds",
+    "unresolved",
+]
+
+
+class RoundRecord(TypedDict):
+    """What was found after a round, which decides whether another one is held.
+
+    ``reason`` is that finding. All answers are the same or not (``agreed``, ``disputed``; ``first_answers`` that are
+    the same end no debate); where scores gate an agreement, every score reaches its threshold or not (``stable``,
+    ``unstable``). The judge finds ``no_agreement``. The moderator prefers an answer or none (``preferred``,
+    ``no_preference``). Nothing is looked for, as ``every_round`` is held, or as there are no rounds (``single_pass``).
+    In a trial, before ``min_rounds`` nothing stops a debate; then no reason to stop holds (``unresolved``), or one
+    does, that of ``debates``. Why the last round was the last is the document's ``stop_reason``.
+
+    ``votes`` are who answered what; ``scores``, by debater, those that an agreement was held against.
+    """
+
+    round: int
+    phase: str
+    reason: RoundReason | StopReason
+    votes: NotRequired[list[Vote]]
+    scores: NotRequired[dict[str, dict[str, float | None]]]
+
+
+def recorded_round(round: int, phase: str = "primary", **found: Any) -> dict[str, Any]:
+    """An update of the state with what was found after a round."""
+    return {"round_log": [{"round": round, "phase": phase, **found}]}
+
+
+def merge_rounds(old: list[RoundRecord] | None, new: list[RoundRecord] | None) -> list[RoundRecord]:
+    """Records in the order of their rounds; several writes to one are one."""
+    if new is None:
+        return []
+    merged: dict[tuple[str, int], Any] = {}
+    for record in [*(old or ()), *new]:
+        key = (record["phase"], record["round"])
+        merged[key] = {**merged.get(key, {}), **record}
+    return sorted(merged.values(), key=_place)
+
+
 class Usage(TypedDict):
     """Tokens and calls. ``uncounted`` is the number of calls whose tokens the endpoint did not give."""
 
@@ -267,8 +319,8 @@ def merge_turns(old: list[Turn] | None, new: list[Turn] | None) -> list[Turn]:
     return sorted(merged.values(), key=_place)  # stable: agents keep the order they were given in
 
 
-def _place(turn: Turn) -> tuple[int, int]:
-    return PHASES.index(turn["phase"]) if turn["phase"] in PHASES else len(PHASES), turn["round"]
+def _place(of: Turn | RoundRecord) -> tuple[int, int]:
+    return PHASES.index(of["phase"]) if of["phase"] in PHASES else len(PHASES), of["round"]
 
 
 def merge_readings(old: list[Reading] | None, new: list[Reading] | None) -> list[Reading]:
@@ -398,6 +450,9 @@ class VerdictOutput(TypedDict):
         Field(description="By round, who heard whom and with which weight, where that changes."),
     ]
     debates: Annotated[list[CourtDebate], Field(description="How each debate of a trial went.")]
+    round_log: NotRequired[  # documents of 0.1.0 have none
+        Annotated[list[RoundRecord], Field(description="By round, what was found after it: why another one was held.")]
+    ]
     metrics: Annotated[dict[str, Any], Field(description="What the system reports of itself.")]
     calls: Annotated[list[Call], Field(description="Every exchange with a model.")]
     usage: Annotated[dict[str, Any], Field(description="Calls and tokens, in all and by role.")]
@@ -448,6 +503,7 @@ class DebateState(TypedDict):
     votes: list[Vote]
     graphs: list[dict[str, Any]]
     debates: Annotated[list[CourtDebate], joined]
+    round_log: Annotated[list[RoundRecord], merge_rounds]
     metrics: dict[str, Any]
     calls: Annotated[list[Call], joined]
     usage: dict[str, Any]
@@ -537,6 +593,7 @@ class TrialState(TypedDict):
     budget: NotRequired[dict[str, Any] | None]
     stop_reason: NotRequired[StopReason | None]
     debates: Annotated[list[CourtDebate], joined]
+    round_log: Annotated[list[RoundRecord], merge_rounds]
     turns: Annotated[list[Turn], merge_turns]
     evidence: Annotated[list[Evidence], merge_evidence]
     corpora: Annotated[list[Reading], merge_readings]
@@ -562,3 +619,4 @@ class TrialUpdate(StepUpdate, total=False):
     """What a phase of a trial hands to the trial."""
 
     debates: Annotated[list[CourtDebate], joined]
+    round_log: Annotated[list[RoundRecord], merge_rounds]
