@@ -7,7 +7,6 @@ that is given with a claim follows a None.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NotRequired
 
 from moot.core.errors import ErrorRecord
@@ -15,7 +14,7 @@ from moot.nodes.texts.chat import ChatMessage, merge_messages
 from moot.nodes.texts.given import MOST_GIVEN, GivenText
 from moot.retrievers.evidence import Evidence, merge_evidence
 from pydantic import Field
-from typing_extensions import TypedDict, get_type_hints
+from typing_extensions import TypedDict
 
 SCHEMA_VERSION = "1.0"
 OPENING = "open"
@@ -335,13 +334,6 @@ def merge_readings(old: list[Reading] | None, new: list[Reading] | None) -> list
 def joined(old: list[Any] | None, new: list[Any] | None) -> list[Any]:
     """One list after the other."""
     return [] if new is None else [*(old or ()), *new]
-
-
-def folded(state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
-    """A debate's state with what a step within it wrote, as far as that is added to."""
-    kinds = get_type_hints(DebateState, include_extras=True)
-    reducers = {key: kinds[key].__metadata__[0] for key in update if hasattr(kinds.get(key), "__metadata__")}
-    return {**state, **{key: reduce(state.get(key), update[key]) for key, reduce in reducers.items()}}
 
 
 def deepest(old: int | None, new: int | None) -> int:
