@@ -4,7 +4,7 @@
     python examples/own_debate.py openai:gpt-4o-mini     # on any other; see README
 
 The debate is what stands between the imports and `main`. It takes claims, questions, tasks, personas and budgets as
-moot's own systems do, its prompts are settings, and its result is the same document.
+moot's own systems do, a person may be asked, its prompts are settings, and its result is the same document.
 """
 
 from __future__ import annotations
@@ -13,36 +13,25 @@ import asyncio
 import sys
 from typing import Any
 
-from langgraph.graph import END, START
-from langgraph.runtime import Runtime
-from langgraph.types import Send
 from moot.nodes import (
-    ClaimInput,
-    DebateGraph,
+    Debate,
     DebateState,
     RoundsSettings,
-    VerdictOutput,
     agent_node,
     agents_needs,
     agreed_answer,
-    close_node,
     compare_node,
     confidence_weight,
     consensus_or_rounds,
     neighbours,
     no_round_left,
-    open_node,
-    settings_of,
     to_agents,
     vote_node,
 )
 
 
-def another_round(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+def another_round(state: DebateState, settings: RoundsSettings) -> Any:
     """Until all agree, or the rounds or the budget are used up, every agent answers anew."""
-    settings = settings_of(runtime, RoundsSettings)
-    if state["error"]:
-        return "close"
     if no_round_left(state, settings) or agreed_answer(state["votes"]) is not None:
         return "vote"
     return to_agents("answer", state, settings, neighbours)
@@ -53,18 +42,15 @@ def weight(vote: Any, settings: RoundsSettings) -> float:
     return confidence_weight(vote["confidence"])
 
 
-builder = DebateGraph(RoundsSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
-builder.add_node("open", open_node("ring", agents_needs))
+builder = Debate("ring", RoundsSettings, agents_needs)
 builder.add_node("answer", agent_node(confidence=True))
 builder.add_node("compare_answers", compare_node())
 builder.add_node("vote", vote_node(consensus_or_rounds, weigh=weight))
-builder.add_node("close", close_node())
-builder.add_edge(START, "open")
-builder.add_conditional_edges("open", another_round, ["answer", "vote", "close"])
+builder.begin(another_round, ["answer"])
+builder.rounds(another_round, ["answer"])
 builder.add_edge("answer", "compare_answers")
-builder.add_conditional_edges("compare_answers", another_round, ["answer", "vote", "close"])
-builder.add_edge("vote", "close")
-builder.add_edge("close", END)
+builder.add_conditional_edges("compare_answers", another_round, ["answer", "vote"])
+builder.verdict_from("vote")
 graph = builder.compile(name="Ring")
 
 

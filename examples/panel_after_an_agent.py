@@ -18,6 +18,7 @@ from langchain_core.documents import Document
 from langchain_core.messages import AIMessage
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.state import CompiledStateGraph
+from moot.graphs import panel_graph
 from moot.nodes import (
     DebateGraph,
     DebateState,
@@ -27,7 +28,6 @@ from moot.nodes import (
     make_task,
     new_turn,
     open_chat_model,
-    panel_graph,
 )
 from moot.retrievers import from_documents
 

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from moot.core.errors import UserError
 
@@ -75,4 +75,34 @@ def load_graph(name: str) -> DebateSystem:
     return DebateSystem(name, DESCRIPTIONS[name], graph, graph.context_schema)
 
 
-__all__ = ["DESCRIPTIONS", "DebateSystem", "load_graph", "suggest"]
+if TYPE_CHECKING:
+    from moot.graphs.proclaim.court import discovery_graph as discovery_graph
+    from moot.graphs.proclaim.court import expert_graph as expert_graph
+    from moot.graphs.proclaim.negotiation import negotiation_graph as negotiation_graph
+    from moot.graphs.proclaim.panel import panel_graph as panel_graph
+
+PARTS = {
+    "discovery_graph": "moot.graphs.proclaim.court",
+    "expert_graph": "moot.graphs.proclaim.court",
+    "negotiation_graph": "moot.graphs.proclaim.negotiation",
+    "panel_graph": "moot.graphs.proclaim.panel",
+}
+"""Parts of a system that other graphs can take, each with its module; imported when asked for, as systems are."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in PARTS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(PARTS[name]), name)
+
+
+__all__ = [
+    "DESCRIPTIONS",
+    "DebateSystem",
+    "discovery_graph",
+    "expert_graph",
+    "load_graph",
+    "negotiation_graph",
+    "panel_graph",
+    "suggest",
+]

@@ -9,15 +9,11 @@ the answer that most agents give in the last round is the verdict; a tie goes to
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from langgraph.graph import END, START
-from langgraph.runtime import Runtime
-from langgraph.types import Send
 from moot.nodes.runtime.budget import no_round_left, rounds_or_budget
-from moot.nodes.runtime.node import DebateGraph, settings_of
-from moot.nodes.runtime.opening import close_node, open_node
-from moot.nodes.runtime.state import ClaimInput, DebateState, VerdictOutput
+from moot.nodes.runtime.state import DebateState
+from moot.nodes.runtime.system import Debate, Next
 from moot.nodes.speakers.agents import (
     Agents,
     RoundsSettings,
@@ -31,7 +27,6 @@ from moot.nodes.speakers.agents import (
     to_agents,
 )
 from moot.nodes.steps.compare import compare_node
-from moot.nodes.steps.person import person_node, remark_first
 from moot.nodes.steps.summarise import summaries_of, summary_node, to_summariser
 from moot.nodes.steps.vote import conclude_node
 from pydantic import Field
@@ -50,20 +45,14 @@ def groups(settings: GroupSettings) -> list[list[str]]:
     return groups_of([agent.name for agent in settings.agents], settings.group_size)
 
 
-def answer(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+def answer(state: DebateState, settings: GroupSettings) -> Next:
     """Every agent goes into the next round, with its group's last answers and all groups' summaries."""
-    settings = settings_of(runtime, GroupSettings)
     heard = summaries_of(state["turns"], state["rounds"])
-    if state["error"]:
-        return "close"
     return to_agents("answer", state, settings, same_group(groups(settings)), heard=lambda name: heard)
 
 
-def after_round(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+def after_round(state: DebateState, settings: GroupSettings) -> Next:
     """After a round that is not the last, every group is summed up."""
-    settings = settings_of(runtime, GroupSettings)
-    if state["error"]:
-        return "close"
     if no_round_left(state, settings):
         return "vote"
     last = last_round(state, settings)
@@ -71,22 +60,17 @@ def after_round(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
     return [to_summariser(state, answers, f"group-{i}") for i, answers in enumerate(said, 1) if answers]
 
 
-builder = DebateGraph(GroupSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
-builder.add_node("open", open_node("group_debate", agents_needs))
+builder = Debate("group_debate", GroupSettings, agents_needs)
 builder.add_node("answer", agent_node())
 builder.add_node("compare_answers", compare_node(by_text=True))
 builder.add_node("summarise", summary_node("group_debate/summary"))
 builder.add_node("share", gather_node())
-builder.add_node("hear_remark", person_node("remark"))
 builder.add_node("vote", conclude_node(rounds_or_budget))
-builder.add_node("close", close_node())
-builder.add_edge(START, "open")
-builder.add_conditional_edges("open", answer, ["answer", "close"])
+builder.begin(answer, ["answer"])
+builder.rounds(answer, ["answer"])
 builder.add_edge("answer", "compare_answers")
-builder.add_conditional_edges("compare_answers", after_round, ["summarise", "vote", "close"])
+builder.add_conditional_edges("compare_answers", after_round, ["summarise", "vote"])
 builder.add_edge("summarise", "share")
-builder.add_conditional_edges("share", remark_first(answer), ["hear_remark", "answer", "close"])
-builder.add_conditional_edges("hear_remark", answer, ["answer", "close"])
-builder.add_edge("vote", "close")
-builder.add_edge("close", END)
+builder.add_conditional_edges("share", answer, ["answer"])
+builder.verdict_from("vote")
 graph = builder.compile(name="GroupDebate")

@@ -11,19 +11,17 @@ the summariser puts down the answer that the debate came to
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from langgraph.graph import END, START
-from langgraph.runtime import Runtime
-from langgraph.types import Send
 from moot.nodes.runtime.budget import no_round_left
-from moot.nodes.runtime.node import DebateGraph, settings_of
-from moot.nodes.runtime.opening import close_node, open_node
+from moot.nodes.runtime.graph import DebateGraph
 from moot.nodes.runtime.settings import SOURCES, Source
-from moot.nodes.runtime.state import ClaimInput, DebaterState, DebateState, StepUpdate, VerdictOutput
+from moot.nodes.runtime.state import DebaterState, DebateState, StepUpdate
+from moot.nodes.runtime.system import Debate, Next
 from moot.nodes.speakers.pool import PoolDebateSettings, pool_needs, round_is_over, talk, to_pool
 from moot.nodes.steps.compare import compare_node
-from moot.nodes.steps.person import person_node, question_or, remark_first
+from moot.nodes.steps.person import person_node
 from moot.nodes.steps.respond import respond_node
 from moot.nodes.steps.retrieve import retrieve_node
 from moot.nodes.steps.select import select_node
@@ -62,47 +60,37 @@ class MadkeSettings(PoolDebateSettings):
 # --- edges ----------------------------------------------------------------------------------------------------------
 
 
-def fill_pool(state: DebateState, runtime: Runtime[Any]) -> list[Send] | Send | str:
+def fill_pool(state: DebateState, settings: MadkeSettings) -> Next:
     """The sources are searched for the claim; without that, the debate begins."""
-    settings = settings_of(runtime, MadkeSettings)
-    return to_pool(state, settings) if settings.searches else debate(state, runtime)
+    return to_pool(state, settings) if settings.searches else debate(state, settings)
 
 
-def debate(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+def debate(state: DebateState, settings: MadkeSettings) -> Next:
     """Whoever speaks next, with the pool."""
-    settings = settings_of(runtime, MadkeSettings)
-    if state["error"]:
-        return "close"
     pool = state["evidence"] if settings.web_titles else without_titles(state["evidence"], state["corpora"])
     shown = {"pool": pool} if settings.selection else {"evidence": pool}
     in_turn = settings.sequential_talk
     return talk("debater", state, settings.debaters, lambda round: in_turn and round > 1, also_before=in_turn, **shown)
 
 
-def first_step(state: DebaterState, runtime: Runtime[Any]) -> Literal["select", "respond"]:
+def first_step(state: DebaterState, settings: MadkeSettings) -> Literal["select", "respond"]:
     """A debater who was given the whole pool selects nothing."""
-    return "select" if settings_of(runtime, MadkeSettings).selection else "respond"
+    return "select" if settings.selection else "respond"
 
 
-def consensus(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+def consensus(state: DebateState, settings: MadkeSettings) -> Next:
     """After an answer, the next debater; after a round, the judge. Who gave no answer agrees with nobody."""
-    settings = settings_of(runtime, MadkeSettings)
-    if state["error"]:
-        return "close"
     if not round_is_over(state, settings):
-        return debate(state, runtime)
+        return debate(state, settings)
     if all(vote["answer"] is not None for vote in state["votes"]):
         return "agreement"
-    return go_on(state, runtime)
+    return go_on(state, settings)
 
 
-def go_on(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+def go_on(state: DebateState, settings: MadkeSettings) -> Next:
     """An agreement ends the debate, and so does the last round."""
-    settings = settings_of(runtime, MadkeSettings)
-    if state["error"]:
-        return "close"
     over = no_round_left(state, settings) or agreed_in(state["turns"], state["rounds"])
-    return "summarise" if over else debate(state, runtime)
+    return "summarise" if over else debate(state, settings)
 
 
 # --- the graph ------------------------------------------------------------------------------------------------------
@@ -114,27 +102,19 @@ debater.add_conditional_edges(START, first_step)
 debater.add_edge("select", "respond")
 debater.add_edge("respond", END)
 
-builder = DebateGraph(MadkeSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
-builder.add_node("open", open_node("madke", pool_needs))
+builder = Debate("madke", MadkeSettings, pool_needs)
 builder.add_node("retrieve", retrieve_node())
 builder.add_node("review_evidence", person_node("evidence"))
 builder.add_node("debater", debater.compile(name="debater"))
 builder.add_node("compare_answers", compare_node(by_text=True, finds="no_agreement"))
 builder.add_node("agreement", agreement_node())
-builder.add_node("hear_remark", person_node("remark"))
 builder.add_node("summarise", summarise_node())
-builder.add_node("review_verdict", person_node("verdict"))
-builder.add_node("close", close_node())
-builder.add_edge(START, "open")
-builder.add_conditional_edges("open", fill_pool, ["retrieve", "debater", "close"])
+builder.begin(fill_pool, ["retrieve", "debater"])
+builder.rounds(debate, ["debater"])
 builder.add_edge("retrieve", "review_evidence")
-builder.add_conditional_edges("review_evidence", debate, ["debater", "close"])
+builder.begin(debate, ["debater"], after="review_evidence")
 builder.add_edge("debater", "compare_answers")
-after_answers = ["hear_remark", "debater", "agreement", "summarise", "close"]
-builder.add_conditional_edges("compare_answers", remark_first(consensus), after_answers)
-builder.add_conditional_edges("agreement", remark_first(go_on), ["hear_remark", "debater", "summarise", "close"])
-builder.add_conditional_edges("hear_remark", debate, ["debater", "close"])
-builder.add_edge("summarise", "review_verdict")
-builder.add_conditional_edges("review_verdict", question_or("summarise"), ["summarise", "close"])
-builder.add_edge("close", END)
+builder.add_conditional_edges("compare_answers", consensus, ["debater", "agreement", "summarise"])
+builder.add_conditional_edges("agreement", go_on, ["debater", "summarise"])
+builder.verdict_from("summarise", reviewed=True)
 graph = builder.compile(name="MADKE")

@@ -8,14 +8,10 @@ the answer that most agents give in the last round is the verdict; a tie goes to
 
 from __future__ import annotations
 
-from langgraph.graph import END, START
 from moot.nodes.runtime.budget import rounds_or_budget
-from moot.nodes.runtime.node import DebateGraph
-from moot.nodes.runtime.opening import close_node, open_node
-from moot.nodes.runtime.state import ClaimInput, DebateState, VerdictOutput
+from moot.nodes.runtime.system import Debate
 from moot.nodes.speakers.agents import Agents, RoundsSettings, agent_node, agents_needs, neighbours, rounds, so_many
 from moot.nodes.steps.compare import compare_node
-from moot.nodes.steps.person import person_node, remark_first
 from moot.nodes.steps.vote import conclude_node
 from pydantic import Field
 
@@ -26,22 +22,15 @@ class NeighborSettings(RoundsSettings):
     agents: Agents = Field(so_many(5), min_length=2, max_length=50, description="Who debates: a list, or how many.")
 
 
-another_round = rounds(NeighborSettings, neighbours)
+another_round = rounds(neighbours)
 
-builder = DebateGraph(NeighborSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
-builder.add_node("open", open_node("neighbor_debate", agents_needs))
+builder = Debate("neighbor_debate", NeighborSettings, agents_needs)
 builder.add_node("answer", agent_node())
 builder.add_node("compare_answers", compare_node(by_text=True))
-builder.add_node("hear_remark", person_node("remark"))
 builder.add_node("vote", conclude_node(rounds_or_budget))
-builder.add_node("close", close_node())
-builder.add_edge(START, "open")
-builder.add_conditional_edges("open", another_round, ["answer", "close"])
+builder.begin(another_round, ["answer"])
+builder.rounds(another_round, ["answer"])
 builder.add_edge("answer", "compare_answers")
-builder.add_conditional_edges(
-    "compare_answers", remark_first(another_round), ["hear_remark", "answer", "vote", "close"]
-)
-builder.add_conditional_edges("hear_remark", another_round, ["answer", "close"])
-builder.add_edge("vote", "close")
-builder.add_edge("close", END)
+builder.add_conditional_edges("compare_answers", another_round, ["answer", "vote"])
+builder.verdict_from("vote")
 graph = builder.compile(name="Neighbor debate")

@@ -12,17 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from langgraph.graph import END, START
-from langgraph.runtime import Runtime
-from langgraph.types import Send
 from moot.nodes.runtime.budget import BudgetSettings, no_round_left, rounds_or_budget
-from moot.nodes.runtime.node import DebateGraph, settings_of
-from moot.nodes.runtime.opening import close_node, open_node
 from moot.nodes.runtime.settings import ask_person
-from moot.nodes.runtime.state import ClaimInput, DebaterState, DebateState, VerdictOutput
+from moot.nodes.runtime.state import DebaterState, DebateState
+from moot.nodes.runtime.system import Debate, Next
 from moot.nodes.speakers.agents import AgentsSettings, agent_node, agents_needs, gather_node, nobody, to_agents
 from moot.nodes.steps.compare import compare_node
-from moot.nodes.steps.person import person_node, remark_first
 from moot.nodes.steps.review import review_node, reviews_of, to_reviewers
 from moot.nodes.steps.vote import conclude_node
 from moot.nodes.texts.show import show_heard
@@ -41,22 +36,16 @@ class PeerReviewSettings(BudgetSettings, AgentsSettings):
         return self.rounds + 1
 
 
-def answer(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+def answer(state: DebateState, settings: PeerReviewSettings) -> Next:
     """Every agent answers, from the second round on with the reviews of its last answer."""
-    settings = settings_of(runtime, PeerReviewSettings)
-    if state["error"]:
-        return "close"
     return to_agents("answer", state, settings, nobody, heard=lambda name: reviews_of(state, name))
 
 
-def after_round(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+def after_round(state: DebateState, settings: PeerReviewSettings) -> Next:
     """The answers are reviewed; without an answer there is nothing to review."""
-    settings = settings_of(runtime, PeerReviewSettings)
-    if state["error"]:
-        return "close"
     if no_round_left(state, settings):
         return "vote"
-    return to_reviewers("review", state, settings) or answer(state, runtime)
+    return to_reviewers("review", state, settings) or answer(state, settings)
 
 
 def reviews(state: DebaterState, settings: Any) -> Mapping[str, str]:
@@ -64,23 +53,17 @@ def reviews(state: DebaterState, settings: Any) -> Mapping[str, str]:
     return {"heard": show_heard(state.get("heard") or []) or "(no review came)"}
 
 
-builder = DebateGraph(PeerReviewSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
-builder.add_node("open", open_node("peer_review", agents_needs))
+builder = Debate("peer_review", PeerReviewSettings, agents_needs)
 builder.add_node("answer", agent_node("peer_review/revise", heard=reviews))
 builder.add_node("compare_answers", compare_node(by_text=True))
 builder.add_node("review", review_node())
 builder.add_node("hand_back", gather_node())
-builder.add_node("hear_remark", person_node("remark"))
 builder.add_node("vote", conclude_node(rounds_or_budget))
-builder.add_node("close", close_node())
-builder.add_edge(START, "open")
-builder.add_conditional_edges("open", answer, ["answer", "close"])
+builder.begin(answer, ["answer"])
+builder.rounds(answer, ["answer"])
 builder.add_edge("answer", "compare_answers")
-after_answers = ["hear_remark", "review", "answer", "vote", "close"]
-builder.add_conditional_edges("compare_answers", remark_first(after_round), after_answers)
+builder.add_conditional_edges("compare_answers", after_round, ["review", "answer", "vote"])
 builder.add_edge("review", "hand_back")
-builder.add_conditional_edges("hand_back", remark_first(answer), ["hear_remark", "answer", "close"])
-builder.add_conditional_edges("hear_remark", answer, ["answer", "close"])
-builder.add_edge("vote", "close")
-builder.add_edge("close", END)
+builder.add_conditional_edges("hand_back", answer, ["answer"])
+builder.verdict_from("vote")
 graph = builder.compile(name="Peer review")

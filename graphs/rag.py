@@ -9,15 +9,11 @@ Its sources and k are those of Tool-MAD here, so that the two can be compared; t
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-from langgraph.graph import END, START
-from langgraph.runtime import Runtime
-from langgraph.types import Send
-from moot.nodes.runtime.node import DebateGraph, settings_of
-from moot.nodes.runtime.opening import close_node, open_node
 from moot.nodes.runtime.settings import SOURCES, PoolSettings, Source, ask_person
-from moot.nodes.runtime.state import ClaimInput, DebateState, VerdictOutput
+from moot.nodes.runtime.state import DebateState
+from moot.nodes.runtime.system import Debate, Next
 from moot.nodes.speakers.pool import to_pool
 from moot.nodes.speakers.single import AGENT, SingleReaderSettings, single_needs, to_agent
 from moot.nodes.steps.person import person_node
@@ -36,24 +32,19 @@ class RagSettings(PoolSettings, SingleReaderSettings):
     ask_person: tuple[Literal["evidence"], ...] = ask_person()
 
 
-def search(state: DebateState, runtime: Runtime[Any]) -> Send | str:
+def search(state: DebateState, settings: RagSettings) -> Next:
     """The agent looks for the claim itself; without that, it answers."""
-    settings = settings_of(runtime, RagSettings)
     return to_pool(state, settings, AGENT) if settings.searches else to_agent(state)
 
 
-builder = DebateGraph(RagSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
-builder.add_node("open", open_node("rag", single_needs))
+builder = Debate("rag", RagSettings, single_needs)
 builder.add_node("retrieve", retrieve_node(required=True))
 builder.add_node("review_evidence", person_node("evidence"))
 builder.add_node("answer", respond_node("rag/answer"))
 builder.add_node("conclude", conclude_node("single_pass"))
-builder.add_node("close", close_node())
-builder.add_edge(START, "open")
-builder.add_conditional_edges("open", search, ["retrieve", "answer", "close"])
+builder.begin(search, ["retrieve", "answer"])
 builder.add_edge("retrieve", "review_evidence")
-builder.add_conditional_edges("review_evidence", to_agent, ["answer", "close"])
+builder.add_conditional_edges("review_evidence", to_agent, ["answer"])
 builder.add_edge("answer", "conclude")
-builder.add_edge("conclude", "close")
-builder.add_edge("close", END)
+builder.verdict_from("conclude")
 graph = builder.compile(name="RAG")

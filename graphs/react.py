@@ -10,13 +10,10 @@ The loop is LangChain's own agent. Every tool call is a turn, what it finds is e
 
 from __future__ import annotations
 
-from langgraph.graph import END, START
 from moot.nodes.react.tool_agent import AGENT_PROMPTS, show_steps, to_answer, to_tool_agent, tool_agent
 from moot.nodes.runtime.budget import BudgetSettings
-from moot.nodes.runtime.node import DebateGraph
-from moot.nodes.runtime.opening import close_node, open_node
 from moot.nodes.runtime.settings import SOURCES, Source
-from moot.nodes.runtime.state import ClaimInput, DebateState, VerdictOutput
+from moot.nodes.runtime.system import Debate
 from moot.nodes.speakers.single import SingleReaderSettings, single_needs
 from moot.nodes.steps.respond import respond_node
 from moot.nodes.steps.vote import conclude_node
@@ -38,16 +35,12 @@ class ReactSettings(BudgetSettings, SingleReaderSettings):
 
 # --- the graph ------------------------------------------------------------------------------------------------------
 
-builder = DebateGraph(ReactSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
-builder.add_node("open", open_node("react", single_needs))
+builder = Debate("react", ReactSettings, single_needs)
 builder.add_node("agent", tool_agent(ReactSettings), prompts=AGENT_PROMPTS)
 builder.add_node("answer", respond_node("react/answer", more=show_steps))
 builder.add_node("conclude", conclude_node(lambda state, settings: state["stop_reason"] or "single_pass"))
-builder.add_node("close", close_node())
-builder.add_edge(START, "open")
-builder.add_conditional_edges("open", to_tool_agent, ["agent", "close"])
-builder.add_conditional_edges("agent", to_answer, ["answer", "conclude", "close"])
+builder.begin(to_tool_agent, ["agent"])
+builder.add_conditional_edges("agent", to_answer, ["answer", "conclude"])
 builder.add_edge("answer", "conclude")
-builder.add_edge("conclude", "close")
-builder.add_edge("close", END)
+builder.verdict_from("conclude")
 graph = builder.compile(name="ReAct")

@@ -11,16 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from langgraph.graph import END, START
-from langgraph.runtime import Runtime
-from langgraph.types import Send
 from moot.nodes.runtime.budget import no_round_left
-from moot.nodes.runtime.node import DebateGraph, settings_of
-from moot.nodes.runtime.opening import close_node, open_node
-from moot.nodes.runtime.state import ClaimInput, DebaterState, DebateState, VerdictOutput
+from moot.nodes.runtime.state import DebaterState, DebateState
+from moot.nodes.runtime.system import Debate, Next
 from moot.nodes.speakers.agents import RoundsSettings, agent_node, agents_needs, everyone, to_agents
 from moot.nodes.steps.compare import agreed_answer, compare_node
-from moot.nodes.steps.person import person_node, remark_first
 from moot.nodes.steps.vote import confidence_weight, consensus_or_rounds, vote_node
 from moot.nodes.texts.show import show_groups
 from pydantic import Field
@@ -34,11 +29,8 @@ class ReconcileSettings(RoundsSettings):
     )
 
 
-def another_round(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+def another_round(state: DebateState, settings: ReconcileSettings) -> Next:
     """Until all agree."""
-    settings = settings_of(runtime, ReconcileSettings)
-    if state["error"]:
-        return "close"
     if no_round_left(state, settings) or agreed_answer(state["votes"]) is not None:
         return "vote"
     groups = {vote["agent"]: vote["group"] for vote in state["votes"]}
@@ -58,20 +50,13 @@ def weight(vote: Mapping[str, Any], settings: Any) -> float | None:
     return confidence_weight(vote["confidence"]) if settings.voting == "confidence" else None
 
 
-builder = DebateGraph(ReconcileSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
-builder.add_node("open", open_node("reconcile", agents_needs))
+builder = Debate("reconcile", ReconcileSettings, agents_needs)
 builder.add_node("answer", agent_node("reconcile/revise", confidence=True, heard=round_table))
 builder.add_node("compare_answers", compare_node())
-builder.add_node("hear_remark", person_node("remark"))
 builder.add_node("vote", vote_node(consensus_or_rounds, weigh=weight))
-builder.add_node("close", close_node())
-builder.add_edge(START, "open")
-builder.add_conditional_edges("open", another_round, ["answer", "close"])
+builder.begin(another_round, ["answer"])
+builder.rounds(another_round, ["answer"])
 builder.add_edge("answer", "compare_answers")
-builder.add_conditional_edges(
-    "compare_answers", remark_first(another_round), ["hear_remark", "answer", "vote", "close"]
-)
-builder.add_conditional_edges("hear_remark", another_round, ["answer", "close"])
-builder.add_edge("vote", "close")
-builder.add_edge("close", END)
+builder.add_conditional_edges("compare_answers", another_round, ["answer", "vote"])
+builder.verdict_from("vote")
 graph = builder.compile(name="RECONCILE")

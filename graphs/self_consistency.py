@@ -9,13 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from langgraph.graph import END, START
-from langgraph.runtime import Runtime
-from langgraph.types import Send
 from moot.nodes.models.speaker import tokens_of
-from moot.nodes.runtime.node import DebateGraph, settings_of
-from moot.nodes.runtime.opening import close_node, open_node
-from moot.nodes.runtime.state import ClaimInput, DebateState, StopReason, VerdictOutput
+from moot.nodes.runtime.state import DebateState, StopReason
+from moot.nodes.runtime.system import Debate, Next
 from moot.nodes.speakers.agents import gather_node
 from moot.nodes.speakers.hand_over import hand_over, new_turn
 from moot.nodes.speakers.single import AGENT, SingleAgentSettings, single_needs
@@ -48,31 +44,21 @@ def stop_reason(state: DebateState, settings: SelfConsistencySettings) -> StopRe
     return "single_pass" if settings.budget is None else "budget_exhausted"
 
 
-def samples(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+def samples(state: DebateState, settings: SelfConsistencySettings) -> Next:
     """All samples at once; with a budget the next one, while there is any of it left."""
-    settings = settings_of(runtime, SelfConsistencySettings)
     taken = len(answers_of(state["turns"]))
-    if state["error"]:
-        return "close"
-    if settings.budget is None:
-        wanted, left = range(taken + 1, settings.samples + 1), None
-    else:
-        left = settings.budget - tokens_of(state["calls"])
-        wanted = range(taken + 1, taken + 2) if left > 0 else range(0)
-    agents: list[dict[str, Any]] = [{"name": AGENT, "tokens_left": left, "sample": i} for i in wanted]
+    left = None if settings.budget is None else settings.budget - tokens_of(state["calls"])
+    last = settings.samples if left is None else taken + (left > 0)
+    agents: list[dict[str, Any]] = [{"name": AGENT, "tokens_left": left, "sample": i + 1} for i in range(taken, last)]
     return [hand_over("answer", state, a, new_turn(1, AGENT, number=a["sample"])) for a in agents] or "conclude"
 
 
-builder = DebateGraph(SelfConsistencySettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
-builder.add_node("open", open_node("self_consistency", single_needs))
+builder = Debate("self_consistency", SelfConsistencySettings, single_needs)
 builder.add_node("answer", respond_node("chain_of_thought/answer", more=shown_demonstrations(steps=True)))
 builder.add_node("gather_samples", gather_node())
 builder.add_node("conclude", conclude_node(stop_reason, by_text=lambda settings: settings.budget is not None))
-builder.add_node("close", close_node())
-builder.add_edge(START, "open")
-builder.add_conditional_edges("open", samples, ["answer", "close"])
+builder.begin(samples, ["answer"])
 builder.add_edge("answer", "gather_samples")
-builder.add_conditional_edges("gather_samples", samples, ["answer", "conclude", "close"])
-builder.add_edge("conclude", "close")
-builder.add_edge("close", END)
+builder.add_conditional_edges("gather_samples", samples, ["answer", "conclude"])
+builder.verdict_from("conclude")
 graph = builder.compile(name="Self-consistency").with_config(recursion_limit=1_000_000)  # a budget may take many steps

@@ -10,14 +10,10 @@ With one agent it is self-correction: nobody is heard, and every round the agent
 
 from __future__ import annotations
 
-from langgraph.graph import END, START
 from moot.nodes.runtime.budget import rounds_or_budget
-from moot.nodes.runtime.node import DebateGraph
-from moot.nodes.runtime.opening import close_node, open_node
-from moot.nodes.runtime.state import ClaimInput, DebateState, VerdictOutput
+from moot.nodes.runtime.system import Debate
 from moot.nodes.speakers.agents import Agents, RoundsSettings, agent_node, agents_needs, everyone, rounds, so_many
 from moot.nodes.steps.compare import compare_node
-from moot.nodes.steps.person import person_node, remark_first
 from moot.nodes.steps.vote import conclude_node
 from pydantic import Field
 
@@ -31,22 +27,15 @@ class SocietySettings(RoundsSettings):
     max_rounds: int = Field(2, ge=1, le=20, description="Rounds (T); the first answers are the first round.")
 
 
-another_round = rounds(SocietySettings, everyone)
+another_round = rounds(everyone)
 
-builder = DebateGraph(SocietySettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
-builder.add_node("open", open_node("society_of_minds", agents_needs))
+builder = Debate("society_of_minds", SocietySettings, agents_needs)
 builder.add_node("answer", agent_node())
 builder.add_node("compare_answers", compare_node(by_text=True))
-builder.add_node("hear_remark", person_node("remark"))
 builder.add_node("vote", conclude_node(rounds_or_budget))
-builder.add_node("close", close_node())
-builder.add_edge(START, "open")
-builder.add_conditional_edges("open", another_round, ["answer", "close"])
+builder.begin(another_round, ["answer"])
+builder.rounds(another_round, ["answer"])
 builder.add_edge("answer", "compare_answers")
-builder.add_conditional_edges(
-    "compare_answers", remark_first(another_round), ["hear_remark", "answer", "vote", "close"]
-)
-builder.add_conditional_edges("hear_remark", another_round, ["answer", "close"])
-builder.add_edge("vote", "close")
-builder.add_edge("close", END)
+builder.add_conditional_edges("compare_answers", another_round, ["answer", "vote"])
+builder.verdict_from("vote")
 graph = builder.compile(name="Society of minds")

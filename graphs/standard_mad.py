@@ -9,20 +9,14 @@ the judge decides from the whole debate
 
 from __future__ import annotations
 
-from typing import Any
-
-from langgraph.graph import END, START
-from langgraph.runtime import Runtime
-from langgraph.types import Send
 from moot.nodes.runtime.budget import no_round_left
-from moot.nodes.runtime.node import DebateGraph, settings_of
-from moot.nodes.runtime.opening import close_node, open_node
 from moot.nodes.runtime.settings import SOURCES, Source
-from moot.nodes.runtime.state import ClaimInput, DebateState, VerdictOutput
+from moot.nodes.runtime.state import DebateState
+from moot.nodes.runtime.system import Debate, Next
 from moot.nodes.speakers.pool import PoolDebateSettings, pool_needs, round_is_over, talk, to_pool
 from moot.nodes.steps.compare import compare_node
 from moot.nodes.steps.judge import judge_node
-from moot.nodes.steps.person import person_node, question_or, remark_first
+from moot.nodes.steps.person import person_node
 from moot.nodes.steps.respond import respond_node
 from moot.nodes.steps.retrieve import retrieve_node
 from pydantic import Field
@@ -37,41 +31,29 @@ class StandardMadSettings(PoolDebateSettings):
     k: int = Field(5, ge=1, le=50, description="Documents from each source.")
 
 
-def search(state: DebateState, runtime: Runtime[Any]) -> list[Send] | Send | str:
+def search(state: DebateState, settings: StandardMadSettings) -> Next:
     """The sources are searched for the claim; without that, the debate begins."""
-    settings = settings_of(runtime, StandardMadSettings)
-    return to_pool(state, settings) if settings.searches else next_speaker(state, runtime)
+    return to_pool(state, settings) if settings.searches else next_speaker(state, settings)
 
 
-def next_speaker(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+def next_speaker(state: DebateState, settings: StandardMadSettings) -> Next:
     """The debater whose turn it is; after the last round the judge."""
-    settings = settings_of(runtime, StandardMadSettings)
-    if state["error"]:
-        return "close"
     if round_is_over(state, settings) and no_round_left(state, settings):
         return "judge"
     return talk("argue", state, settings.debaters, in_turn=lambda round: True, evidence=state["evidence"])
 
 
-builder = DebateGraph(StandardMadSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
-builder.add_node("open", open_node("standard_mad", pool_needs))
+builder = Debate("standard_mad", StandardMadSettings, pool_needs)
 builder.add_node("retrieve", retrieve_node(required=True))
 builder.add_node("review_evidence", person_node("evidence"))
 builder.add_node("argue", respond_node("standard_mad/argue"))
 builder.add_node("compare_answers", compare_node(by_text=True))
-builder.add_node("hear_remark", person_node("remark"))
 builder.add_node("judge", judge_node())
-builder.add_node("review_verdict", person_node("verdict"))
-builder.add_node("close", close_node())
-builder.add_edge(START, "open")
-builder.add_conditional_edges("open", search, ["retrieve", "argue", "close"])
+builder.begin(search, ["retrieve", "argue"])
+builder.rounds(next_speaker, ["argue"])
 builder.add_edge("retrieve", "review_evidence")
-builder.add_conditional_edges("review_evidence", next_speaker, ["argue", "close"])
+builder.begin(next_speaker, ["argue"], after="review_evidence")
 builder.add_edge("argue", "compare_answers")
-after_answers = ["hear_remark", "argue", "judge", "close"]
-builder.add_conditional_edges("compare_answers", remark_first(next_speaker), after_answers)
-builder.add_conditional_edges("hear_remark", next_speaker, ["argue", "close"])
-builder.add_edge("judge", "review_verdict")
-builder.add_conditional_edges("review_verdict", question_or("judge"), ["judge", "close"])
-builder.add_edge("close", END)
+builder.add_conditional_edges("compare_answers", next_speaker, ["argue", "judge"])
+builder.verdict_from("judge", reviewed=True)
 graph = builder.compile(name="Standard MAD")

@@ -9,27 +9,23 @@ if the rounds are used up, the judge decides from the whole debate
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from langgraph.graph import END, START
-from langgraph.runtime import Runtime
-from langgraph.types import Send
 from moot.nodes.runtime.budget import BudgetSettings, no_round_left
-from moot.nodes.runtime.node import DebateGraph, settings_of
-from moot.nodes.runtime.opening import Needs, close_node, open_node
+from moot.nodes.runtime.opening import Needs
 from moot.nodes.runtime.settings import Settings, ask_person
-from moot.nodes.runtime.state import ClaimInput, DebaterState, DebateState, VerdictOutput
+from moot.nodes.runtime.state import DebaterState, DebateState
+from moot.nodes.runtime.system import Debate, Next
 from moot.nodes.speakers.hand_over import SHARED_ROLES, Agent, called, needs_for
 from moot.nodes.speakers.pool import talk
 from moot.nodes.steps.compare import answers_of, compare_node
 from moot.nodes.steps.judge import judge_node
 from moot.nodes.steps.moderate import moderate_node
-from moot.nodes.steps.person import person_node, question_or, remark_first
 from moot.nodes.steps.respond import respond_node
 from pydantic import Field
 
 SIDES = ("affirmative", "negative")
+BOTH = tuple(Agent(name=side) for side in SIDES)
 STANCES = {
     "affirmative": "You speak first: give the answer that you hold to be right, and argue for it. Where the other one "
     "shows that it is wrong, give it up.",
@@ -42,10 +38,7 @@ class TitForTatSettings(BudgetSettings, Settings):
     """Settings of the debate in tit for tat. The defaults are the paper's."""
 
     debaters: Annotated[tuple[Agent, ...], called(*SIDES)] = Field(
-        tuple(Agent(name=side) for side in SIDES),
-        min_length=2,
-        max_length=2,
-        description="The two debaters, the affirmative one first.",
+        BOTH, min_length=2, max_length=2, description="The two debaters, the affirmative one first."
     )
     max_rounds: int = Field(3, ge=1, le=20, description="Most rounds (T).")
     ask_person: tuple[Literal["remark", "verdict"], ...] = ask_person()
@@ -60,46 +53,35 @@ def needs(settings: TitForTatSettings) -> Needs:
     return needs_for(settings, {d.name: d.model for d in settings.debaters} | dict.fromkeys(("moderator", "judge")))
 
 
-def stance(state: DebaterState, settings: Any) -> Mapping[str, str]:
+def stance(state: DebaterState, settings: Any) -> dict[str, str]:
     """What a debater is told of its side."""
     return {"stance": STANCES[state["debater"]["name"]]}
 
 
-def speak(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+def speak(state: DebateState, settings: TitForTatSettings) -> Next:
     """The debater whose turn it is; after both the moderator, unless neither gave an answer."""
-    if state["error"]:
-        return "close"
     spoken = answers_of(state["turns"])
     heard = len(spoken) == len(SIDES) and any(turn.get("answer") is not None for turn in spoken)
-    return "moderate" if heard else go_on(state, runtime)
+    return "moderate" if heard else go_on(state, settings)
 
 
-def go_on(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+def go_on(state: DebateState, settings: TitForTatSettings) -> Next:
     """A preferred answer ends the debate; after the last round the judge decides."""
-    settings = settings_of(runtime, TitForTatSettings)
-    if state["error"] or state["answer"] is not None:
+    if state["answer"] is not None:
         return "close"
     over = len(answers_of(state["turns"])) == len(SIDES) and no_round_left(state, settings)
     return "judge" if over else talk("argue", state, settings.debaters, in_turn=lambda round: True)
 
 
-builder = DebateGraph(TitForTatSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
-builder.add_node("open", open_node("tit_for_tat", needs))
+builder = Debate("tit_for_tat", TitForTatSettings, needs)
 builder.add_node("argue", respond_node("tit_for_tat/argue", more=stance))
 builder.add_node("compare_answers", compare_node(by_text=True, finds="no_preference"))
 builder.add_node("moderate", moderate_node())
-builder.add_node("hear_remark", person_node("remark"))
 builder.add_node("judge", judge_node("tit_for_tat/judge"))
-builder.add_node("review_verdict", person_node("verdict"))
-builder.add_node("close", close_node())
-builder.add_edge(START, "open")
-builder.add_conditional_edges("open", go_on, ["argue", "close"])
+builder.begin(go_on, ["argue"])
+builder.rounds(go_on, ["argue"])
 builder.add_edge("argue", "compare_answers")
-after_answers = ["hear_remark", "argue", "moderate", "judge", "close"]
-builder.add_conditional_edges("compare_answers", remark_first(speak), after_answers)
-builder.add_conditional_edges("moderate", remark_first(go_on), ["hear_remark", "argue", "judge", "close"])
-builder.add_conditional_edges("hear_remark", go_on, ["argue", "close"])
-builder.add_edge("judge", "review_verdict")
-builder.add_conditional_edges("review_verdict", question_or("judge"), ["judge", "close"])
-builder.add_edge("close", END)
+builder.add_conditional_edges("compare_answers", speak, ["argue", "moderate", "judge"])
+builder.add_conditional_edges("moderate", go_on, ["argue", "judge"])
+builder.verdict_from("judge", reviewed=True)
 graph = builder.compile(name="Tit for tat")

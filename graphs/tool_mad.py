@@ -14,15 +14,12 @@ before the judge, all at the same time.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-from langgraph.graph import END, START
-from langgraph.runtime import Runtime
-from langgraph.types import Send
 from moot.nodes.runtime.budget import no_round_left
-from moot.nodes.runtime.node import DebateGraph, settings_of
-from moot.nodes.runtime.opening import Needs, close_node, open_node
-from moot.nodes.runtime.state import ClaimInput, DebateState, RoundReason, ScoreState, StepUpdate, VerdictOutput
+from moot.nodes.runtime.opening import Needs
+from moot.nodes.runtime.state import DebateState, RoundReason
+from moot.nodes.runtime.system import Debate, Next
 from moot.nodes.speakers.debaters import (
     DebaterSettings,
     debater_graph,
@@ -40,8 +37,7 @@ from moot.nodes.steps.compare import (
     compare_node,
 )
 from moot.nodes.steps.judge import judge_node
-from moot.nodes.steps.person import person_node, question_or, remark_first
-from moot.nodes.steps.score import answer_relevance_node, faithfulness_node, passes
+from moot.nodes.steps.score import answer_relevance_node, faithfulness_node, passes, score_graph
 from pydantic import Field
 
 # --- settings -------------------------------------------------------------------------------------------------------
@@ -69,22 +65,18 @@ def needs(settings: ToolMadSettings) -> Needs:
 # --- edges ----------------------------------------------------------------------------------------------------------
 
 
-def consensus(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+def consensus(state: DebateState, settings: ToolMadSettings) -> Next:
     """After a round's answers: disputed with rounds left, go on at once; otherwise the scores have to be known."""
-    settings = settings_of(runtime, ToolMadSettings)
     agreed = agreed_answer(state["votes"]) is not None
-    if state["error"]:
-        return "close"
-    left = not no_round_left(state, settings)
     if settings.scoring == "consensus_only" and agreed:
         return "agree"
-    if left and (settings.scoring != "on" or not agreed):
-        return to_debaters(state, runtime)
+    if not no_round_left(state, settings) and (settings.scoring != "on" or not agreed):
+        return to_debaters(state, settings)
     return unscored_answers(state) if settings.scoring == "on" else "judge"
 
 
 def finding(state: DebateState, settings: ToolMadSettings) -> RoundReason:
-    """What is found after a round's answers."""
+    """What is found after a round's answers, as far as scores are not looked at."""
     return "every_round" if settings.scoring == "all_rounds" else agreed_or_disputed(state, settings)
 
 
@@ -101,48 +93,31 @@ def is_stable(state: DebateState, settings: ToolMadSettings) -> bool:
     )
 
 
-def stability(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+def stability(state: DebateState, settings: ToolMadSettings) -> Next:
     """After a round's scores: a stable consensus ends the debate."""
-    settings = settings_of(runtime, ToolMadSettings)
-    if state["error"]:
-        return "close"
-    if agreed_answer(state["votes"]) is not None and is_stable(state, settings):
+    if state["round_log"][-1]["reason"] == "stable":
         return "agree"
-    return "judge" if no_round_left(state, settings) else to_debaters(state, runtime)
+    return "judge" if no_round_left(state, settings) else to_debaters(state, settings)
 
 
 # --- the graph ------------------------------------------------------------------------------------------------------
 
-score = DebateGraph(ToolMadSettings, ScoreState, output_schema=StepUpdate)
-score.add_node("faithfulness", faithfulness_node())
-score.add_node("answer_relevance", answer_relevance_node())
-score.add_edge(START, "faithfulness")
-score.add_edge(START, "answer_relevance")
-score.add_edge("faithfulness", END)
-score.add_edge("answer_relevance", END)
-
-builder = DebateGraph(ToolMadSettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
-builder.add_node("open", open_node("tool_mad", needs))
+builder = Debate("tool_mad", ToolMadSettings, needs)
 builder.add_node("debater", debater_graph(ToolMadSettings))
 builder.add_node("compare_answers", compare_node(finds=finding))
-builder.add_node("score", score.compile(name="score"))
+builder.add_node(
+    "score",
+    score_graph(ToolMadSettings, faithfulness=faithfulness_node(), answer_relevance=answer_relevance_node()),
+)
 builder.add_node("average_scores", average_scores_node(is_stable))
-builder.add_node("hear_remark", person_node("remark"))
 builder.add_node("agree", agree_node(lambda s: "stable_consensus" if s.scoring == "on" else "consensus"))
 builder.add_node("judge", judge_node())
-builder.add_node("review_verdict", person_node("verdict"))
-builder.add_node("close", close_node())
-builder.add_edge(START, "open")
-builder.add_conditional_edges("open", to_debaters, ["debater", "close"])
+builder.begin(to_debaters, ["debater"])
+builder.rounds(to_debaters, ["debater"])
 builder.add_edge("debater", "compare_answers")
-after_answers = ["hear_remark", "debater", "score", "agree", "judge", "close"]
-builder.add_conditional_edges("compare_answers", remark_first(consensus), after_answers)
+builder.add_conditional_edges("compare_answers", consensus, ["debater", "score", "agree", "judge"])
 builder.add_edge("score", "average_scores")
-after_scores = ["hear_remark", "debater", "agree", "judge", "close"]
-builder.add_conditional_edges("average_scores", remark_first(stability), after_scores)
-builder.add_conditional_edges("hear_remark", to_debaters, ["debater", "close"])
-builder.add_edge("agree", "close")
-builder.add_edge("judge", "review_verdict")
-builder.add_conditional_edges("review_verdict", question_or("judge"), ["judge", "close"])
-builder.add_edge("close", END)
+builder.add_conditional_edges("average_scores", stability, ["debater", "agree", "judge"])
+builder.verdict_from("agree")
+builder.verdict_from("judge", reviewed=True)
 graph = builder.compile(name="Tool-MAD")

@@ -12,20 +12,15 @@ if the rounds are used up:
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-from langgraph.graph import END, START
-from langgraph.runtime import Runtime
-from langgraph.types import Send
 from moot.nodes.runtime.budget import no_round_left
-from moot.nodes.runtime.node import DebateGraph, settings_of
-from moot.nodes.runtime.opening import close_node, open_node
-from moot.nodes.runtime.state import ClaimInput, DebateState, ScoreState, StepUpdate, VerdictOutput
+from moot.nodes.runtime.state import DebateState
+from moot.nodes.runtime.system import Debate, Next
 from moot.nodes.speakers.debaters import DebaterSettings, debater_graph, needs_of, to_debaters, unscored_answers
 from moot.nodes.steps.compare import agree_node, agreed_answer, average_scores_node, compare_node
 from moot.nodes.steps.judge import judge_node
-from moot.nodes.steps.person import person_node, question_or, remark_first
-from moot.nodes.steps.score import consistency_node, similarity_node
+from moot.nodes.steps.score import consistency_node, score_graph, similarity_node
 from pydantic import Field
 
 
@@ -42,46 +37,30 @@ class ConsistencySettings(DebaterSettings):
     scoring: Literal["on", "off"] = Field("on", description="off: the judge decides without scores.")
 
 
-def consensus(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+def consensus(state: DebateState, settings: ConsistencySettings) -> Next:
     """After a round's answers: one answer ends the debate; with rounds left, go on; else score and judge."""
-    settings = settings_of(runtime, ConsistencySettings)
-    if state["error"]:
-        return "close"
     if agreed_answer(state["votes"]) is not None:
         return "agree"
     if not no_round_left(state, settings):
-        return to_debaters(state, runtime)
+        return to_debaters(state, settings)
     return unscored_answers(state) if settings.scoring == "on" else "judge"
 
 
-score = DebateGraph(ConsistencySettings, ScoreState, output_schema=StepUpdate)
-score.add_node("consistency", consistency_node())
-score.add_edge(START, "consistency")
-score.add_edge("consistency", END)
-
-builder = DebateGraph(ConsistencySettings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
-builder.add_node("open", open_node("tool_mad_consistency", lambda settings: needs_of(settings, "judge")))
+builder = Debate("tool_mad_consistency", ConsistencySettings, lambda settings: needs_of(settings, "judge"))
 builder.add_node("choose_similarity", similarity_node())
 builder.add_node("debater", debater_graph(ConsistencySettings))
 builder.add_node("compare_answers", compare_node())
-builder.add_node("score", score.compile(name="score"))
+builder.add_node("score", score_graph(ConsistencySettings, consistency=consistency_node()))
 builder.add_node("average_scores", average_scores_node())
-builder.add_node("hear_remark", person_node("remark"))
 builder.add_node("agree", agree_node(lambda settings: "consensus"))
 builder.add_node("judge", judge_node())
-builder.add_node("review_verdict", person_node("verdict"))
-builder.add_node("close", close_node())
-builder.add_edge(START, "open")
 builder.add_edge("open", "choose_similarity")
-builder.add_conditional_edges("choose_similarity", to_debaters, ["debater", "close"])
+builder.begin(to_debaters, ["debater"], after="choose_similarity")
+builder.rounds(to_debaters, ["debater"])
 builder.add_edge("debater", "compare_answers")
-after_answers = ["hear_remark", "debater", "score", "agree", "judge", "close"]
-builder.add_conditional_edges("compare_answers", remark_first(consensus), after_answers)
-builder.add_conditional_edges("hear_remark", to_debaters, ["debater", "close"])
+builder.add_conditional_edges("compare_answers", consensus, ["debater", "score", "agree", "judge"])
 builder.add_edge("score", "average_scores")
 builder.add_edge("average_scores", "judge")
-builder.add_edge("agree", "close")
-builder.add_edge("judge", "review_verdict")
-builder.add_conditional_edges("review_verdict", question_or("judge"), ["judge", "close"])
-builder.add_edge("close", END)
+builder.verdict_from("agree")
+builder.verdict_from("judge", reviewed=True)
 graph = builder.compile(name="Tool-MAD (consistency)")

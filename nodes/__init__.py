@@ -4,6 +4,10 @@ Functions take a LangChain chat model (or a `Speaker`); node factories read and 
 docstrings name, and take their settings from the run's context or from ``.having(Settings(...))``.
 """
 
+import warnings
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from moot.nodes.cortex.debating_graph import History, Round, first_history, next_round
 from moot.nodes.cortex.weigh import WeighingSettings, weigh_node
 from moot.nodes.models.chat_models import ChatModel, ModelChoice, open_chat_model
@@ -12,7 +16,8 @@ from moot.nodes.models.prices import Price, cost_of, read_prices
 from moot.nodes.models.sizes import Size, size_of
 from moot.nodes.models.speaker import Ledger, Speaker
 from moot.nodes.runtime.budget import BudgetSettings, no_round_left, rounds_or_budget
-from moot.nodes.runtime.node import DebateGraph, Node, Run, graph_node, settings_of
+from moot.nodes.runtime.graph import DebateGraph, graph_node
+from moot.nodes.runtime.node import Node, Run, settings_of
 from moot.nodes.runtime.opening import Needs, close_node, open_node
 from moot.nodes.runtime.settings import EvidenceSettings, PoolSettings, Settings, SourcesSettings
 from moot.nodes.runtime.state import (
@@ -36,6 +41,7 @@ from moot.nodes.runtime.state import (
     Warned,
     merge_turns,
 )
+from moot.nodes.runtime.system import Debate
 from moot.nodes.runtime.tracing import guard_traces
 from moot.nodes.speakers.agents import (
     Agents,
@@ -182,7 +188,6 @@ from moot.nodes.trial.panel import (
     to_judges,
     verdict_labels,
 )
-from moot.nodes.trial.phases import discovery_graph, expert_graph, negotiation_graph, panel_graph
 from moot.nodes.trial.replies import (
     AdmissibilityReply,
     ArgumentReply,
@@ -221,6 +226,7 @@ __all__ = [
     "ConsistencyReply",
     "CourtDebate",
     "CritiqueReply",
+    "Debate",
     "DebateGraph",
     "DebateState",
     "Debater",
@@ -319,10 +325,8 @@ __all__ = [
     "decide_node",
     "demonstrations",
     "disclose_node",
-    "discovery_graph",
     "discovery_query_node",
     "everyone",
-    "expert_graph",
     "faithfulness",
     "faithfulness_node",
     "faithfulness_score",
@@ -353,7 +357,6 @@ __all__ = [
     "moderate_node",
     "needs_for",
     "needs_of",
-    "negotiation_graph",
     "neighbours",
     "new_turn",
     "next_round",
@@ -362,7 +365,6 @@ __all__ = [
     "novelty",
     "open_chat_model",
     "open_node",
-    "panel_graph",
     "panel_verdict",
     "passes",
     "person_node",
@@ -444,3 +446,14 @@ __all__ = [
     "weigh_node",
     "why_stop",
 ]
+
+MOVED = {"discovery_graph", "expert_graph", "negotiation_graph", "panel_graph"}
+"""Names that moot.graphs holds now; they can still be imported from here, with a warning."""
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name not in MOVED:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        warnings.warn(f"import {name} from moot.graphs, not from moot.nodes", DeprecationWarning, stacklevel=2)
+        return getattr(import_module("moot.graphs"), name)

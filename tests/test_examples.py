@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import ToolMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 from moot.retrievers import WorldError
 
 from tests.conftest import StartStub
@@ -151,3 +153,19 @@ async def test_a_ring_hears_its_neighbours_until_all_agree(start_stub: StartStub
     assert outcome == ("done", "SUPPORTS", "consensus", 2)
     [heard] = [p for p in stub.prompts() if 'You are "agent-1"' in p and "You have answered before" in p]
     assert [n for n in (1, 2, 3, 4) if f"Reason {n}." in heard] == [1, 2, 4]
+
+
+async def test_a_ring_waits_for_a_remark_before_its_second_round(start_stub: StartStub) -> None:
+    first = reply("Answer on your own", 1, answer="SUPPORTS", rationale="So.", confidence=0.9, citations=[])
+    then = reply("your `answer`", answer="REFUTES", rationale="So.", confidence=0.9, citations=[])
+    stub = start_stub([first, then])
+    ring = example("own_debate")
+    graph = ring.builder.compile(name="Ring", checkpointer=InMemorySaver())
+    settings = ring.RoundsSettings(model=STUB, agents=2, ask_person=["remark"], max_rounds=2)
+    config: Any = {"configurable": {"thread_id": "1"}}
+    waiting = await graph.ainvoke({"claim": "The kilogram rests on a constant."}, config, context=settings)
+    [wait] = waiting["__interrupt__"]
+    assert wait.value["kind"] == "remark"
+    document = await graph.ainvoke(Command(resume={"remark": "Think of 2019."}), config, context=settings)
+    assert (document["status"], document["answer"], document["rounds"]) == ("done", "REFUTES", 2)
+    assert sum("Think of 2019." in prompt for prompt in stub.prompts()) == 2

@@ -81,18 +81,14 @@ def tool_agent(settings: type[SourcesSettings], prompt: str = "react/agent") -> 
     )
 
 
-def to_tool_agent(state: DebateState) -> Send | str:
+def to_tool_agent(state: DebateState) -> Send:
     """The agent begins, with nothing found."""
-    if state["error"]:
-        return "close"
     known = {"claim": state["claim"], "task": state["task"], "evidence": state["evidence"]}
     return Send("agent", {**known, "depth": state["depth"], "budget": state.get("budget")})
 
 
 def to_answer(state: DebateState) -> Send | str:
     """An agent that stopped without a usable answer is asked for one, from what it thought, searched and found."""
-    if state["error"]:
-        return "close"
     said = [turn for turn in state["turns"] if turn["step"] == "respond"]
     if said and said[0].get("answer") is not None:
         return "conclude"

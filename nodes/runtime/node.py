@@ -7,13 +7,9 @@ import zlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from inspect import signature
-from types import MappingProxyType
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar
 
-from langgraph.graph import StateGraph
-from langgraph.graph.state import CompiledStateGraph
-from langgraph.runtime import Runtime, get_runtime
+from langgraph.runtime import Runtime
 from moot.core.endpoint import Limits
 from moot.core.errors import MootError, UserError, error_of
 from moot.nodes.models.chat_models import ModelChoice, open_chat_model
@@ -23,9 +19,7 @@ from moot.nodes.runtime.node_errors import Keys, no_setting, no_settings
 from moot.nodes.runtime.progress import came_of, progress
 from moot.nodes.runtime.prompt_settings import PROMPT, with_prompts
 from moot.nodes.runtime.settings import Settings, checked_settings
-from moot.nodes.runtime.state import DebateState
 from moot.nodes.runtime.trace import is_turn, mark
-from moot.nodes.runtime.tracing import traced
 from moot.prompts import edited
 from moot.retrievers import Encoder, Retriever, open_encoder, open_retriever
 
@@ -166,6 +160,7 @@ class Node:
         keeps_errors: an error becomes the state's ``error``, which the state then has to know.
         prompts: the names of those that it uses.
         opens: the system whose debates it opens, where it opens them.
+        moment: when it asks a person, if it does.
         reads: from a state with keys of its own, what the step reads; by default the state itself.
         writes: from what the step and its books write, what the state takes; by default all of it.
     """
@@ -177,6 +172,7 @@ class Node:
     keeps_errors: bool = False
     prompts: tuple[str, ...] = ()
     opens: str = ""
+    moment: str = ""
     reads: Callable[[Any], Mapping[str, Any]] | None = None
     writes: Callable[[dict[str, Any]], Mapping[str, Any]] | None = None
 
@@ -257,83 +253,6 @@ class Node:
                 where the node made a call or warned of something.
         """
         return replace(self, reads=reads, writes=writes)
-
-
-class DebateGraph(StateGraph[Any, Any, Any, Any]):
-    """LangGraph's `StateGraph`, whose nodes know their names and their graph's default settings.
-
-    Without it ``graph.ainvoke(claim)`` would leave nodes without settings, as LangGraph passes none then. The settings
-    of the graph that it makes have the prompts of all its nodes as fields; see `with_prompts`.
-    """
-
-    def __init__(self, settings: type[Settings], state: type = DebateState, **schemas: Any) -> None:
-        super().__init__(state, context_schema=settings, **schemas)
-        self._defaults = settings()
-        self._prompts: dict[str, list[str]] = {}
-        self._opened = ""
-
-    def add_node(  # type: ignore[override]
-        self, name: str, action: Any, *, prompts: Mapping[str, Sequence[str]] = MappingProxyType({}), **options: Any
-    ) -> DebateGraph:
-        """Adds a node, a subgraph or any other callable.
-
-        ``prompts`` are those of a subgraph that does not know its own, each with the nodes that use it.
-        """
-        inner = getattr(action, "builder", None)
-        used = dict.fromkeys(getattr(action, "prompts", ()), ()) | (
-            inner._prompts if isinstance(inner, DebateGraph) else dict(prompts)
-        )
-        for prompt, nodes in used.items():
-            self._prompts.setdefault(prompt, []).extend([name, *(f"{name}:{node}" for node in nodes)])
-        if isinstance(action, Node):
-            action = action.having(self._defaults, name, keeps_errors=True)
-            self._opened = self._opened or action.opens
-        super().add_node(name, action, **options)
-        return self
-
-    def add_conditional_edges(  # type: ignore[override]
-        self, source: str, path: Callable[..., Any], path_map: Any = None
-    ) -> DebateGraph:
-        """Adds an edge that depends on the state, and on the run's settings where ``path`` takes a runtime."""
-        if "runtime" in signature(path).parameters:
-            path = self._with_settings(path)
-        super().add_conditional_edges(source, path, path_map)
-        return self
-
-    def _with_settings(self, path: Callable[..., Any]) -> Callable[[Any], Any]:
-        """The same edge, with the settings of the debate where there is no run, as when its state is updated."""
-
-        def route(state: Any) -> Any:
-            runtime = get_runtime() or Runtime()
-            settings = kept(runtime.context or type(self._defaults)(), state)
-            return path(state, runtime.override(context=settings))
-
-        route.__name__ = path.__name__
-        route.__annotations__ = {"return": get_type_hints(path).get("return", Any)}  # a Literal names where it leads
-        return route
-
-    def compile(self, *arguments: Any, **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]:
-        """The graph; the name of the system is a tag of all that runs in a trace."""
-        self.context_schema = with_prompts(type(self._defaults), self._prompts)
-        return traced(super().compile(*arguments, **options), self._opened)
-
-
-def graph_node(graph: Any) -> Node:
-    """A whole debate, or a part of one, as one node of your graph: it writes what the graph gives.
-
-    Its settings are the graph's: ``graph_node(graph).having(ToolMadSettings(...))``. What ends the debate without a
-    verdict is raised. Reads: what the graph's input names, for a debate claim and where they are there task, labels,
-    options, given.
-
-    Args:
-        graph: a compiled `DebateGraph`, such as ``moot.graphs.tool_mad.graph``.
-    """
-
-    async def step(state: Mapping[str, Any], run: Run) -> dict[str, Any]:
-        document: dict[str, Any] = await graph.ainvoke(dict(state), context=run.settings)
-        return document
-
-    return Node(step)
 
 
 def place_of(state: Any) -> dict[str, Any]:

@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal
 
-from langgraph.runtime import Runtime
 from langgraph.types import Send
 from moot.nodes.runtime.budget import BudgetSettings, no_round_left
-from moot.nodes.runtime.node import Node, settings_of
+from moot.nodes.runtime.node import Node
 from moot.nodes.runtime.opening import Needs
 from moot.nodes.runtime.settings import Settings, ask_person
 from moot.nodes.runtime.state import DebaterState, DebateState, Turn
@@ -206,18 +205,14 @@ def to_agents(
     return sends
 
 
-def rounds(kind: type[RoundsSettings], hears: Topology) -> Callable[[DebateState, Runtime[Any]], list[Send] | str]:
-    """A conditional edge: round after round, until they or the budget are used up; then the node ``vote``.
+def rounds(hears: Topology) -> Callable[[DebateState, RoundsSettings], list[Send] | str]:
+    """A router: round after round, until they or the budget are used up; then the node ``vote``.
 
     Args:
-        kind: the graph's settings.
         hears: whom an agent hears.
     """
 
-    def another_round(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
-        settings = settings_of(runtime, kind)
-        if state["error"]:
-            return "close"
+    def another_round(state: DebateState, settings: RoundsSettings) -> list[Send] | str:
         return "vote" if no_round_left(state, settings) else to_agents("answer", state, settings, hears)
 
     return another_round

@@ -6,11 +6,10 @@ from typing import Annotated, Any, Literal
 
 from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.runtime import Runtime
 from langgraph.types import Send
 from moot.nodes.models.chat_models import ModelChoice
 from moot.nodes.runtime.budget import BudgetSettings
-from moot.nodes.runtime.node import DebateGraph, settings_of
+from moot.nodes.runtime.graph import DebateGraph
 from moot.nodes.runtime.opening import Needs
 from moot.nodes.runtime.settings import SOURCES, EvidenceSettings, ModelName, Name, Source, ask_person
 from moot.nodes.runtime.state import DebaterState, DebateState, StepUpdate, Turn
@@ -101,16 +100,14 @@ def rests_on_evidence(answer: Turn, settings: DebaterSettings) -> bool:
     return answer["agent"] in searching or bool(answer["evidence_ids"])
 
 
-def to_debaters(state: DebateState, runtime: Runtime[Any]) -> list[Send] | str:
+def to_debaters(state: DebateState, settings: DebaterSettings) -> list[Send]:
     """Every debater goes into the next round, with the others' last answers.
 
     Args:
         state: the debate.
-        runtime: LangGraph's; its context are the settings.
+        settings: who debates, and how.
     """
-    if state["error"]:
-        return "close"
-    settings, last = settings_of(runtime, DebaterSettings), answers_of(state["turns"])
+    last = answers_of(state["turns"])
     sends: list[Send] = []
     for debater in settings.debaters:
         own = next((t for t in last if t["agent"] == debater.name), None)
@@ -154,9 +151,8 @@ def unscored_answers(state: DebateState) -> list[Send]:
     ]
 
 
-def first_step(state: DebaterState, runtime: Runtime[Any]) -> Literal["formulate_query", "retrieve", "respond"]:
+def first_step(state: DebaterState, settings: DebaterSettings) -> Literal["formulate_query", "retrieve", "respond"]:
     """Who looks for nothing in this round answers at once; without query formulation the claim is the query."""
-    settings = settings_of(runtime, DebaterSettings)
     searching = {"every_round": True, "once": state["turns"][0]["round"] == 1, "none": False}[settings.retrieval]
     if not (searching and state["debater"]["retriever"]):
         return "respond"

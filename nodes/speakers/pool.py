@@ -67,7 +67,7 @@ def pool_needs(settings: PoolDebateSettings) -> Needs:
     return needs_for(settings, speakers | ({POOL: None} if asked_by_keywords else {}), sources)
 
 
-def to_pool(state: DebateState, settings: SourcesSettings, name: str = POOL) -> Send | str:
+def to_pool(state: DebateState, settings: SourcesSettings, name: str = POOL) -> Send:
     """The sources that all share are searched for the claim itself, in the name of ``name``.
 
     Args:
@@ -75,8 +75,6 @@ def to_pool(state: DebateState, settings: SourcesSettings, name: str = POOL) -> 
         settings: with the sources.
         name: who asks.
     """
-    if state["error"]:
-        return "close"
     reader = {"name": name, "retriever": list(settings.sources), "fallback": list(settings.fallback)}
     return hand_over("retrieve", state, reader, new_turn(1, name, "retrieve"), evidence=[])
 

@@ -43,12 +43,10 @@ def single_needs(settings: Settings) -> Needs:
     return needs_for(settings, {AGENT: None}, shared)
 
 
-def to_agent(state: DebateState) -> Send | str:
+def to_agent(state: DebateState) -> Send:
     """The single agent answers, from all evidence that there is.
 
     Args:
         state: the debate.
     """
-    if state["error"]:
-        return "close"
     return hand_over("answer", state, {"name": AGENT}, new_turn(1, AGENT), evidence=state["evidence"])

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from langgraph.config import get_config
-from langgraph.runtime import Runtime
 from langgraph.types import Send, interrupt
 from moot.core.errors import UserError
+from moot.nodes.runtime.graph import as_router
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.settings import Moment, asks
 from moot.nodes.runtime.state import PERSON, DebaterState, DebateState, TrialState, Turn
@@ -75,7 +75,7 @@ def person_node(moment: Moment, *, phase: str | None = None) -> Node:
         turns, evidence = written.get("turns", []), [*before.get("evidence", []), *written.get("evidence", [])]
         return {"turns": [*turns, turn | said | {"about": about}]} | ({"evidence": evidence} if evidence else {})
 
-    return Node(step)
+    return Node(step, moment=moment)
 
 
 async def replied(moment: Moment, about: str, proposed: Mapping[str, Any]) -> PersonReply:
@@ -225,21 +225,19 @@ MOMENTS: dict[Moment, tuple[Propose, Take]] = {
 
 # --- edges ------------------------------------------------------------------------------------------------------------
 
-Edge = Callable[[Any, Runtime[Any]], Any]
-"""Where a debate goes on, from its state and settings."""
 
-
-def remark_first(edge: Edge, to: str = "hear_remark") -> Edge:
-    """The same edge by way of a node, where it leads into another round and a person is to be asked for a remark.
+def remark_first(edge: Callable[..., Any], to: str = "hear_remark") -> Callable[[Any, Any], Any]:
+    """The same router by way of a node, where it leads into another round and a person is to be asked for a remark.
 
     Args:
-        edge: sends those who speak next, or names a node, from the state and the runtime.
+        edge: a router: sends those who speak next, or names a node, from the state and the settings.
         to: the node, a `person_node` of the moment ``remark``.
     """
+    ask = as_router(edge)
 
-    def by_way(state: Any, runtime: Runtime[Any]) -> Any:
-        onward = edge(state, runtime)
-        return to if asks(runtime.context, "remark") and begins_round(onward, state["turns"]) else onward
+    def by_way(state: Any, settings: Any) -> Any:
+        onward = ask(state, settings)
+        return to if asks(settings, "remark") and begins_round(onward, state["turns"]) else onward
 
     by_way.__name__ = getattr(edge, "__name__", "remark_first")
     return by_way

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from statistics import stdev
 from typing import Any
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from moot.core.errors import UserError
-from moot.evals.report.comparison import Study, System, check_against, pairs_of, studies_of
+from moot.evals.report.comparison import Study, System, check_against, studies_of
 from moot.evals.report.confidence import calibration_table, reliability_table
 from moot.evals.report.debates import consistency_table, evidence_table, rounds_table, stops_table, trials_table
 from moot.evals.report.runs import errors_table, notes_of
@@ -25,59 +25,15 @@ from moot.evals.stats.estimates import mean_over_runs
 from moot.evals.stats.item_scores import item_score
 from moot.evals.stats.measures import package
 from moot.evals.stats.power import power
-from moot.evals.stats.significance import RESAMPLES, SEED, Interval
+from moot.evals.stats.significance import RESAMPLES, SEED
 
-from tests.evals.made_logs import Documents, call, debate, failed, write_log
-
-S, R, N = "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"
-GOLD = dict(zip("12345678", (S, S, S, R, R, R, N, N), strict=True))
-SPLIT = [S, R, S]
-DEBATE = {
-    "1": debate(S, SPLIT, stop_reason="consensus", rounds=1),
-    "2": debate(S, [R, S, R], [S, S, S]),
-    "3": debate(S, SPLIT),
-    "4": debate(R, [R, R, R]),
-    "5": debate(R, SPLIT, [R, R, S], [R, R, R]),
-    "6": failed(),
-    "7": debate(N, [N, N, N], stop_reason="consensus"),
-    "8": debate(None, [N, N, S]),
-}
-"""Right on 1 to 5 and 7 of the seven that ended; item 8 is an abstention. Its first rounds are wrong on 2 and 5."""
-CONTROL = {id: debate(said) for id, said in zip("12345678", (S, R, S, R, S, R, R, N), strict=True)}
-"""Right on 1, 3, 4, 6 and 8."""
-AT: dict[str, Any] = {"model": "openai:gpt-4o-mini"}
-OWN: dict[str, Any] = {"control": "self_consistency", "of": "debate"}
-
-
-Systems = dict[str, tuple[Documents, dict[str, Any]]]
-
-
-def study(folder: Path, **systems: tuple[Documents, dict[str, Any]]) -> Study:
-    """A study of systems, by file name: documents, gold where it is another, and what the log says of them."""
-    for name, (documents, facts) in systems.items():
-        more: dict[str, Any] = {"system": name.partition("__")[0], **AT, **facts}
-        write_log(folder, name, documents, more.pop("gold", GOLD), **more)
-    runs, _ = read_runs([folder], lambda calls: 0.001 * len(calls))
-    [made] = studies_of(runs)
-    return made
+from tests.evals.made_logs import call, debate, failed, write_log
+from tests.evals.made_study import AT, CONTROL, DEBATE, GOLD, OWN, R, S, paired, records, study, value
 
 
 @pytest.fixture
 def compared(tmp_path: Path) -> Study:
     return study(tmp_path, debate=(DEBATE, {}), debate_own=(CONTROL, OWN), another=(CONTROL, {}))
-
-
-def records(made: Table | None) -> dict[str, dict[str, Any]]:
-    """The rows of a table by their first cell, cells by their columns; of several the last."""
-    assert made is not None
-    keys = [column.key for column in made.columns]
-    rows: list[dict[str, Any]] = [dict(zip(keys, row, strict=True)) for row in made.rows]
-    return {row["system"].text if isinstance(row["system"], Nested) else str(row["system"]): row for row in rows}
-
-
-def value(cell: Any) -> float | None:
-    assert isinstance(cell, Interval)
-    return cell.value
 
 
 # --- scores -----------------------------------------------------------------------------------------------------------
@@ -262,127 +218,7 @@ def test_the_front_is_what_nothing_beats(points: list[tuple[int, int]]) -> None:
     assert front([(None, 9.0), (1.0, None)]) == [False, False]
 
 
-# --- several runs -----------------------------------------------------------------------------------------------------
-
-
-def test_several_runs(tmp_path: Path) -> None:
-    """Three runs on four items: 3/4, 2/4 and 2/3, as one item of the last is missing."""
-    gold = {"a": S, "b": S, "c": R, "d": R}
-    answers: list[Sequence[str | None]] = [(S, S, R, S), (R, S, R, S), (S, R, R, None)]
-    runs: Systems = {
-        f"debate__{n}": (
-            {id: failed() if said is None else debate(said) for id, said in zip(gold, given, strict=True)},
-            {"gold": gold, "seed": n, "settings": {"seed": n, "k": 3}},
-        )
-        for n, given in enumerate(answers)
-    }
-    made = study(tmp_path, **runs)
-    assert [len(system.runs) for system in made.measured] == [3]
-    row = records(seeds_table(made))["debate"]
-    assert (row["runs"], row["errors"], row["lowest"], row["highest"]) == (3, 1, 0.5, 0.75)
-    assert row["mean"] == pytest.approx((3 / 4 + 2 / 4 + 2 / 3) / 3)
-    assert row["variance"] == pytest.approx(0.016204, abs=1e-6)
-    assert row["majority"] == 3 / 4  # a, b, c; two of three said SUPPORTS of d
-    assert (row["oracle"], row["undecided"]) == (1.0, 0)  # d: no run was right, but the missing one could have been
-    assert value(records(systems_table(made))["debate"]["accuracy"]) == pytest.approx(row["mean"])
-
-
-def test_settings_that_differ_are_other_systems(tmp_path: Path) -> None:
-    made = study(tmp_path, a__1=(CONTROL, {"settings": {"k": 3}}), a__2=(CONTROL, {"settings": {"k": 5}}))
-    assert [system.label for system in made.measured] == ["a", "a (2)"]
-    assert made.notes == ("a was run with different settings: a (2) is a system of its own.",)
-
-
-def test_the_plan_says_who_is_first_then_the_time(tmp_path: Path) -> None:
-    early, late = "2026-01-01T00:00:00+00:00", "2026-01-02T00:00:00+00:00"
-    made = study(
-        tmp_path,
-        a=(CONTROL, {"created": early}),
-        b=(CONTROL, {"created": late, "position": 1}),
-        c=(CONTROL, {"created": late, "position": 0}),
-        d=(CONTROL, {"created": early, "position": 0, "control": "retrieval none", "of": "c"}),
-        e=(CONTROL, {"created": late}),
-    )
-    assert [system.label for system in made.measured] == ["c", "d", "b", "a", "e"]
-    assert paired(made, None) == [("c", "d"), ("b", "c"), ("a", "c"), ("e", "c")]
-
-
-def test_controls_follow_the_debate_whose_budget_they_had(tmp_path: Path) -> None:
-    """Two debates of one name, as their settings were changed between runs, and a control that names neither."""
-    facts: dict[str, Any] = {"system": "debate", "graph": "tool_mad"}
-    own: dict[str, Any] = {"graph": "self_consistency", "control": "self_consistency", "of": "debate", "system": "own"}
-    made = study(
-        tmp_path,
-        a=(CONTROL, {**facts, "key": "one", "settings": {"k": 3}}),
-        b=(CONTROL, {**facts, "key": "two", "settings": {"k": 5}}),
-        c=(DEBATE, {**own, "key": "three", "of_key": "two"}),
-        d=(CONTROL, {**own, "key": "four", "of_key": "one"}),
-        e=(
-            CONTROL,
-            {**facts, "system": "variant", "key": "five", "settings": {"k": 9}, "control": "x", "of": "debate"},
-        ),
-    )
-    found = {system.label: (system.of, [run.file for run in system.runs]) for system in made.measured}
-    assert found == {
-        "debate": (None, ["a.eval"]),
-        "own": ("debate", ["d.eval"]),
-        "debate (2)": (None, ["b.eval"]),
-        "own (2)": ("debate (2)", ["c.eval"]),
-        "variant": (None, ["e.eval"]),
-    }
-    assert made.notes == (
-        "variant is a control of debate, but there are 2 systems of that name: it is shown as a system of its own.",
-        "debate was run with different settings: debate (2) is a system of its own.",
-    )
-
-
-def test_runs_of_a_system_that_was_renamed_are_its_runs(tmp_path: Path) -> None:
-    facts: dict[str, Any] = {"graph": "tool_mad", "settings": {"k": 3}}
-    created = "2026-01-02T00:00:00+00:00"
-    made = study(
-        tmp_path,
-        old=(CONTROL, {**facts, "key": "one", "seed": 1}),
-        new=(CONTROL, {**facts, "key": "two", "seed": 2, "created": created}),
-        own=(CONTROL, {"graph": "rag", "key": "three", "control": "single_call", "of": "old", "seed": 1}),
-        moved=(CONTROL, {**facts, "key": "four", "seed": 2, "system": "new"}),  # the same items from another file
-    )
-    assert [(s.label, s.of, [run.file for run in s.runs]) for s in made.measured] == [
-        ("new", None, ["old.eval", "new.eval"]),
-        ("own", "new", ["own.eval"]),
-    ]
-    assert made.notes == ("moved.eval (new): left out, as new.eval is of the same settings and items.",)
-
-
-def test_other_items_are_another_study(tmp_path: Path) -> None:
-    half = {id: GOLD[id] for id in "1234"}
-    fewer = {id: CONTROL[id] for id in half}
-    for name, documents, items, judge in (
-        ("a", CONTROL, "aa", None),
-        ("b", fewer, "bb", None),
-        ("c", CONTROL, "aa", "j"),
-    ):
-        write_log(tmp_path, name, documents, GOLD, system="s", key=name, items=items, judge=judge, **AT)
-    write_log(tmp_path, "d", CONTROL, GOLD, system="t", key="d", items="aa", **AT)
-    studies = studies_of(read_runs([tmp_path], lambda calls: 0.0)[0])
-    assert [(made.title, [system.label for system in made.measured]) for made in studies] == [
-        ("FEVER, openai:gpt-4o-mini, 8 items of claims.jsonl (aa)", ["s", "t"]),  # nobody judges labels
-        ("FEVER, openai:gpt-4o-mini, 4 items of claims.jsonl (bb)", ["s"]),
-    ]
-    assert "a study for each" in studies[0].notes[0]
-
-
-def test_no_system_is_lost_whatever_it_is_a_control_of(tmp_path: Path) -> None:
-    of = {"a": "a", "b": "c", "c": "b", "d": "nobody", "e": "d", "f": "e"}
-    systems: Systems = {name: (CONTROL, {"control": "x", "of": other}) for name, other in of.items()}
-    made = study(tmp_path, **systems)
-    assert sorted(system.label for system in made.measured) == sorted(of)
-
-
 # --- who is compared with whom ----------------------------------------------------------------------------------------
-
-
-def paired(made: Study, against: str | None) -> list[tuple[str, str]]:
-    return [(first.label, second.label) for first, second in pairs_of(made, against)]
 
 
 def test_baselines(compared: Study) -> None:

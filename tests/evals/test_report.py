@@ -23,7 +23,7 @@ from moot.evals.stats.significance import Interval
 from PIL import Image
 
 from tests.evals.made_logs import debate, failed, write_log
-from tests.evals.test_comparison import CONTROL, DEBATE, GOLD, N, R, S
+from tests.evals.made_study import CONTROL, DEBATE, GOLD, N, R, S
 
 EVIL = "=$x^{$|1<script src='http://x.example/a.js'></script>`!"
 COURT = {"stop_reason": "critic_resolved", "rounds": 2, "retrieval_ended": {}}

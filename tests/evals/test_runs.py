@@ -31,8 +31,9 @@ from moot.retrievers.files import Passage
 from typer.testing import CliRunner
 
 from tests.conftest import StartStub, StubEndpoint
-from tests.evals.test_benchmarks import ASKED, FILES, VISIBLE, needs_visible
+from tests.evals.benchmark_samples import ASKED, VISIBLE
 from tests.evals.test_solver import claims, says
+from tests.evals.test_visible_records import FILES, needs_visible
 
 AT_ONCE = 4
 ENCODER = "openai:stub-embedding"

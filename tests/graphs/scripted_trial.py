@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from string import ascii_uppercase
 from typing import Any
@@ -272,3 +273,78 @@ def prompts(stub: StubEndpoint, role: str, step: str = "", side: str = "") -> li
     sent = [r["messages"] for r in stub.requests() if r["model"] == f"stub-{role}" and len(r["messages"]) == 2]
     texts = ["\n".join(message["content"] for message in messages) for messages in sent]
     return [t for t in texts if STEPS.get(step, "") in t and (not side or f"counsel for the {side}" in t)]
+
+
+# --- several trials, and why they stop --------------------------------------------------------------------------------
+
+SEARCHING, ONE_SEARCHES, ARGUING = 14, 11, 8
+"""Calls of a round: 3 for each search, 2 arguments, 2 who want no expert, 2 reflections, critic and court."""
+S, N, I = "SUPPORTED", "NOT SUPPORTED", "INCONCLUSIVE"  # noqa: E741
+LOW = ("#A #B #C8", "#A #B #D8", "#A #B #E8", "#A #B #F8")
+OTHERS = ("#A #B #G8", "#A #B #H8", "#A #B #A8", "#A #B #B8")
+"""Searches of which two thirds are redundant: too few to end the search, with a mean novelty of 0.0667."""
+YES, NO = [True] * 5, [False] * 5
+NAME_OF = {id_of(name): name for name in TEXTS}
+
+
+def side_by_side(scripts: Iterable[Sequence[Rule]]) -> list[Rule]:
+    """Rules for several trials on one endpoint: the models of each end in its number."""
+    return [
+        {**r, "model": f"{r.get('model', '').removesuffix('$')}@{number}$"}
+        for number, rules in enumerate(scripts)
+        for r in rules
+    ]
+
+
+async def trial_of(number: int, **settings: Any) -> dict[str, Any]:
+    """The trial of that number."""
+    known = ProclaimSettings.model_validate({k: v for k, v in settings.items() if k == "judges"})
+    return await trial(models={role: f"openai:stub-{role}@{number}" for role in known.roles()}, **settings)
+
+
+def calls_by_round(document: Mapping[str, Any], phase: str = "primary") -> list[int]:
+    """How many calls each round of a debate took."""
+    count = Counter(call["round"] for call in document["calls"] if call["phase"] == phase)
+    assert sorted(count) == list(range(1, len(count) + 1))
+    return [count[number] for number in sorted(count)]
+
+
+def roles(document: Mapping[str, Any]) -> set[str]:
+    """Who was asked anything."""
+    return {call["role"] for call in document["calls"]}
+
+
+def stopped(document: Mapping[str, Any], phase: str = "primary") -> tuple[str, int]:
+    """Why a debate stopped, and after how many rounds."""
+    entry = course(document, phase)
+    return entry["stop_reason"], entry["rounds"]
+
+
+def was_asked(stub: StubEndpoint) -> int:
+    """The calls that came to the endpoint."""
+    return sum(call["kind"] == "chat" for call in stub.calls())
+
+
+def piece(document: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """An exhibit of a result."""
+    return next(p for p in document["evidence"] if NAMES[p["text"]] == name)
+
+
+def sharing(document: Mapping[str, Any]) -> set[str]:
+    """Who is said to have a counsel's model."""
+    details = [warning["detail"] for warning in document["warnings"] if warning["kind"] == "shared_model"]
+    assert len(details) < 2
+    return {name for detail in details for name in detail.partition(":")[0].split(", ")}
+
+
+def shown(prompt: str) -> list[str]:
+    """The exhibits whose texts a prompt holds, in its order."""
+    return [NAME_OF[i] for i in re.findall(r'<evidence id="(ev-[0-9a-f]+)"', prompt)]
+
+
+def both(plaintiff: Sequence[float], defense: Sequence[float], phase: str = "primary") -> list[Rule]:
+    """What both sides score themselves."""
+    return [*reflects("plaintiff", *plaintiff, phase=phase), *reflects("defense", *defense, phase=phase)]
+
+
+LEAST: dict[str, Any] = {"max_rounds": 1, "role_switch": False}

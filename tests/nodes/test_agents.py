@@ -14,6 +14,7 @@ from moot.nodes.speakers.agents import AgentsSettings, everyone, groups_of, neig
 from moot.nodes.speakers.hand_over import Agent
 from pydantic import TypeAdapter, ValidationError
 
+from tests.each import each
 from tests.graphs.scripted_agents import N_AGENTS
 
 COUNTS = st.integers(1, 12)
@@ -93,7 +94,7 @@ def test_everybody_is_in_one_group_in_order_and_nobody_is_alone(count: int, size
     assert all(set(same_group(groups)(m, left)) <= set(left) for m in left)
 
 
-@pytest.mark.parametrize(("count", "size"), [(count, size) for count in range(2, 12) for size in (2, 3)])
+@each(("count", "size"), [(count, size) for count in range(2, 12) for size in (2, 3)])
 def test_a_group_has_two_or_three(count: int, size: int) -> None:
     assert {len(group) for group in groups_of(called(count), size)} <= {2, 3}
 
@@ -117,7 +118,7 @@ def test_who_has_no_name_is_called_by_its_place() -> None:
     assert [agent.name for agent in AgentsSettings(agents=(Agent(), Agent(persona="a clerk"))).agents] == called(2)
 
 
-@pytest.mark.parametrize(
+@each(
     "given",
     [
         0,

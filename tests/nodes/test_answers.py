@@ -9,6 +9,8 @@ from moot.nodes.runtime.state import Task
 from moot.nodes.texts.answers import normal_expression, normal_text, read_answer, read_number, same_answer, show_number
 from moot.nodes.texts.task import TASKS, make_task
 
+from tests.each import each
+
 OPTIONS = ["Aspirin", "A loop diuretic", "Vitamin B", "Not enough information", "B"]
 
 
@@ -155,7 +157,7 @@ HARD = [
 ]
 
 
-@pytest.mark.parametrize(("name", "text", "label"), HARD)
+@each(("name", "text", "label"), HARD)
 def test_the_table_of_hard_labels(name: str, text: str, label: str | None) -> None:
     assert read_answer(task(name), text) == label
 
@@ -167,7 +169,7 @@ def test_every_label_of_every_task_is_read_as_itself() -> None:
                 assert read_answer(task(name), text) == label, (name, text)
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "text", "letter"),
     [
         (["-0.5", "0.5", "5", "50"], "-0.5", "A"),
@@ -189,7 +191,7 @@ def test_options_are_told_apart(options: list[str], text: str, letter: str | Non
     assert read_answer(make_task(options=options), text) == letter
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "value"),
     [
         ("1,860", 1860),
@@ -293,7 +295,7 @@ def test_a_number_has_one_spelling(value: Fraction, shown: str) -> None:
     assert read_number(shown) == value
 
 
-@pytest.mark.parametrize(
+@each(
     ("one", "other", "same"),
     [
         ("Paris", "paris.", True),
@@ -321,7 +323,7 @@ def test_short_answers_are_compared_without_what_tells_nothing_apart(one: str, o
     assert (normal_text(one) == normal_text(other)) is same
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "answer"),
     [
         ("Paris", "Paris"),
@@ -344,7 +346,7 @@ def test_short_answers(text: str, answer: str | None) -> None:
     assert read_answer(make_task("short_answer"), text) == answer
 
 
-@pytest.mark.parametrize(
+@each(
     ("one", "other", "same"),
     [
         ("\\frac{1}{2}", "\\dfrac12", True),

@@ -12,6 +12,8 @@ from moot.nodes.texts.answers import read_answer
 from moot.nodes.texts.demonstrations import demonstrations
 from moot.nodes.texts.task import TASKS, make_task
 
+from tests.each import each
+
 OPTIONS = ["iron", "gold", "tin", "lead"]
 CHOICES = [name for name, known in TASKS.items() if known.kind == "choice"]
 
@@ -29,8 +31,8 @@ def answers(blocks: list[str]) -> list[str]:
     return [re.findall(r"^Answer: (.+)$", block, re.MULTILINE)[0] for block in blocks]
 
 
-@pytest.mark.parametrize("steps", [False, True])
-@pytest.mark.parametrize("name", [name for name in TASKS if name != "labels"])
+@each("steps", [False, True])
+@each("name", [name for name in TASKS if name != "labels"])
 def test_every_task_but_one_with_labels_of_ones_own_has_two(name: str, steps: bool) -> None:
     task = task_of(name)
     for count in (1, 2):

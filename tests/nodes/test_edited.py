@@ -16,12 +16,13 @@ from moot.nodes.runtime.settings import Settings, checked_settings
 from moot.prompts import check_edited, edited, load, shipped
 
 from tests.conftest import StartStub
+from tests.each import each
 
 PROMPTS = Path(__file__).parents[2] / "prompts"
 NAMES = sorted(str(path.relative_to(PROMPTS).with_suffix("")) for path in PROMPTS.glob("*/*.md"))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_every_shipped_prompt_may_take_its_own_place(name: str) -> None:
     assert check_edited(name, shipped(name).replace("\n", "\r\n")) == shipped(name)
 

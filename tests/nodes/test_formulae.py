@@ -13,6 +13,8 @@ from moot.nodes.steps.compare import agreed_answer, answers_of, average_scores, 
 from moot.nodes.steps.score import answer_relevance_score, average, faithfulness_score, passes
 from moot.nodes.texts.task import make_task
 
+from tests.each import each
+
 THRESHOLDS = {"faithfulness": 0.7, "answer_relevance": 0.8}
 
 
@@ -54,7 +56,7 @@ def test_a_vector_without_a_direction_has_no_cosine(claim: list[float], question
         answer_relevance_score(claim, questions)
 
 
-@pytest.mark.parametrize(
+@each(
     ("f", "ar", "has_evidence", "passed"),
     [
         (0.7, 0.8, True, True),  # both exactly met

@@ -8,18 +8,19 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from moot.nodes.cortex.trust import credibilities
 from moot.nodes.models.chat_models import EMBEDDED
 from moot.nodes.models.sizes import Size, by_name, entries, entry_of, folded, size_of
 
+from tests.each import each
+
 FIELDS = {"family", "names", "parameters", "tokens", "source"}
 LINES = (Path(__file__).parents[2] / "nodes" / "models" / "model_sizes.jsonl").read_text(encoding="utf-8").splitlines()
 
 
-@pytest.mark.parametrize("line", LINES)
+@each("line", LINES)
 def test_each_line(line: str) -> None:
     entry: dict[str, Any] = json.loads(line)
     assert FIELDS <= set(entry) <= FIELDS | {"note"}
@@ -40,7 +41,7 @@ def test_no_two_lines_have_one_name() -> None:
     assert len(names) == len(set(names)) == len(by_name())
 
 
-@pytest.mark.parametrize("entry", entries(), ids=lambda e: str(e["names"][0]))
+@each("entry", entries())
 def test_each_name_finds_its_line(entry: Any) -> None:
     for name in entry["names"]:
         for setting in (name, f"openai:{name}", f"vllm:{name.upper()}", *([f"ollama:{name}"] if ":" in name else [])):
@@ -58,7 +59,7 @@ def test_each_name_finds_its_line(entry: Any) -> None:
             assert all(entry_of(f"openai:{name}{ending}") == entry for ending in endings)
 
 
-@pytest.mark.parametrize(
+@each(
     ("model", "size"),
     [
         ("openai:Qwen/Qwen2.5-7B-Instruct", (7.61e9, 18e12)),
@@ -87,7 +88,7 @@ def test_sizes(model: str, size: tuple[float, float | None]) -> None:
     assert size_of(model) == size
 
 
-@pytest.mark.parametrize(
+@each(
     ("one", "other"),
     [
         ("ollama:llama3.1:8b", "ollama:llama3:8b"),
@@ -106,7 +107,7 @@ def test_siblings_are_told_apart(one: str, other: str) -> None:
     assert first != second
 
 
-@pytest.mark.parametrize(
+@each(
     "model",
     [
         *("openai:gpt-4o-mini", "fake:1", "openai:", "", ":", "ollama:", "7b", "llama", "instruct", "openai:-instruct"),

@@ -16,6 +16,8 @@ from moot.nodes.texts.replies import Quote
 from moot.retrievers import Evidence
 from moot.retrievers.evidence import make_evidence
 
+from tests.each import each
+
 # The text, the quote, and the part of the text that it is.
 FOUND = [
     ("It was built in 1889.", "built in 1889", "built in 1889"),
@@ -57,7 +59,7 @@ FOUND = [
 ]
 
 
-@pytest.mark.parametrize(("text", "quote", "part"), FOUND)
+@each(("text", "quote", "part"), FOUND)
 def test_what_is_found(text: str, quote: str, part: str) -> None:
     found = find_quote(quote, text)
     assert found == (text.index(part), text.index(part) + len(part))
@@ -122,7 +124,7 @@ NOT_FOUND = [
 ]
 
 
-@pytest.mark.parametrize(("text", "quote"), NOT_FOUND)
+@each(("text", "quote"), NOT_FOUND)
 def test_what_is_not_found(text: str, quote: str) -> None:
     assert find_quote(quote, text) is None
 

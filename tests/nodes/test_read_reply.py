@@ -21,6 +21,8 @@ from moot.nodes.texts.replies import (
 )
 from moot.nodes.texts.task import make_task
 
+from tests.each import each
+
 ANSWER = answer_reply(make_task())
 VALID: dict[str, Any] = {
     "rationale": 'It says "{so}" \\ and {"answer": "REFUTES"}.',
@@ -34,7 +36,7 @@ def said(text: str, finish: str = "stop", **more: Any) -> AIMessage:
     return AIMessage(text, response_metadata={"finish_reason": finish}, additional_kwargs=more)
 
 
-@pytest.mark.parametrize(
+@each(
     "around",
     [
         "%s",
@@ -49,7 +51,7 @@ def said(text: str, finish: str = "stop", **more: Any) -> AIMessage:
         "%s\n%s",
     ],
 )
-@pytest.mark.parametrize("indent", [None, 2])
+@each("indent", [None, 2])
 def test_an_object_is_found_bare_fenced_and_amid_prose(around: str, indent: int | None) -> None:
     text = around.replace("%s", json.dumps(VALID, indent=indent))
     assert set(map(json.dumps, find_objects(text))) == {json.dumps(VALID)}
@@ -101,7 +103,7 @@ def test_a_hostile_reply_costs_little_time(text: str) -> None:
     assert time.perf_counter() - started < 1  # the event loop waits meanwhile
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "SUPPORTS",

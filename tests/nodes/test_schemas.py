@@ -24,6 +24,7 @@ from moot.nodes.texts.replies import (
 from moot.nodes.texts.task import make_task
 
 from tests.conftest import MODELS, StartStub, says
+from tests.each import each
 
 KEYWORDS = {
     *("$defs", "$ref", "additionalProperties", "anyOf", "const", "description", "enum", "exclusiveMaximum"),
@@ -110,7 +111,7 @@ def nested(levels: int) -> dict[str, Any]:
     return obj({"a": nested(levels - 1)}) if levels > 1 else obj({})
 
 
-@pytest.mark.parametrize(
+@each(
     "schema",
     [
         {"type": "array", "items": {"type": "string"}},

@@ -18,6 +18,8 @@ from moot.nodes.texts.replies import reply_schema, select_reply
 from moot.nodes.texts.task import make_task
 from moot.retrievers import Evidence
 
+from tests.each import each
+
 CLAIM = "The bridge is closed."
 FRAGMENTS = [*"[]{}<>-,.:\"' ", "0", "2", "14", "[3]", "no item helps", "not found", "item", '{"selected": ']
 NUMBERS = st.lists(st.integers(-3, 12), max_size=12)
@@ -67,7 +69,7 @@ async def test_selected_numbers(given: list[int], kept: list[int], dropped: list
     assert chosen == Selection(kept, dropped, "they do", len(set(given)))
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "numbers"),
     [
         ('{"selected": [2, 4], "reason": "r"}', [2, 4]),

@@ -9,6 +9,8 @@ from moot.core.errors import UserError
 from moot.nodes.texts.answers import read_label
 from moot.nodes.texts.task import LONGEST_CLAIM, check_claim, describe, make_task, wording
 
+from tests.each import each
+
 FEVER = ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]
 
 
@@ -33,7 +35,7 @@ def test_tasks(given: dict[str, Any], name: str, labels: list[str]) -> None:
     assert (task["name"], task["kind"], task["labels"]) == (name, "labels", labels)
 
 
-@pytest.mark.parametrize(
+@each(
     "given",
     [
         {"name": "poetry"},
@@ -63,7 +65,7 @@ def test_tasks_that_are_refused(given: dict[str, Any]) -> None:
     assert refused.value.kind == "invalid_task"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "label"),
     [
         ("SUPPORTS", "SUPPORTS"),

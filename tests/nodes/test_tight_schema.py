@@ -25,6 +25,7 @@ from moot.nodes.texts.replies import (
 from moot.nodes.texts.task import make_task
 
 from tests.conftest import StartStub
+from tests.each import each
 
 IDS = ["ev-0123456789", "ev-1"]
 LONGEST = 220
@@ -81,7 +82,7 @@ def test_every_usable_reply_is_allowed(data: st.DataObject) -> None:
         reply.model_validate(value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("reply", "value"),
     [
         (QueryReply, {}),

@@ -18,6 +18,8 @@ from moot.nodes.trial.stopping import is_exhausted, is_plateau, reflection_score
 from moot.retrievers import Evidence, make_evidence, merge_evidence
 from moot.retrievers.evidence import Standing
 
+from tests.each import each
+
 SHARE = st.floats(0, 1)
 TENTHS = st.integers(0, 10)
 HUNDREDTHS = st.integers(0, 100)
@@ -63,8 +65,8 @@ def test_what_is_no_share_has_no_weight(share: float) -> None:
             admissibility(*given_shares)
 
 
-@pytest.mark.parametrize(("top", "status"), [((1, 2), "disputed"), ((1, 10), "discarded")])
-@pytest.mark.parametrize("parts", range(2, 40))
+@each(("top", "status"), [((1, 2), "disputed"), ((1, 10), "discarded")])
+@each("parts", range(2, 40))
 def test_a_weight_at_a_threshold_is_not_above_it_however_it_is_multiplied(
     top: tuple[int, int], status: Standing, parts: int
 ) -> None:
@@ -205,7 +207,7 @@ def test_any_share_is_that_of_whole_numbers(hundredths: list[int]) -> None:
     assert (retrieval_end(share, 1) == "redundancy") == (10 * redundant > 7 * len(hundredths))
 
 
-@pytest.mark.parametrize(
+@each(
     ("share", "retrievals", "gain", "least_gain", "expected"),
     [
         (0.70, 1, None, None, None),
@@ -268,7 +270,7 @@ def test_any_reflection(logic: float, new: float, rebuttal: float) -> None:
     assert reflection_total(score, score) == pytest.approx(2 * score)
 
 
-@pytest.mark.parametrize(
+@each(
     ("totals", "expected"),
     [
         ([], False),

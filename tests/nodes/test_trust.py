@@ -30,6 +30,8 @@ from moot.nodes.cortex.trust import (
     weight,
 )
 
+from tests.each import each
+
 ONES = {"1": 1.0, "2": 1.0, "3": 1.0}
 ROUND_1: dict[str, Any] = {
     "confidences": {"1": 0.9, "2": 0.7, "3": 0.2},
@@ -177,8 +179,8 @@ def test_each_pruning(pruning: Pruning, kept: list[str]) -> None:
     assert heard(FIVE, pruning=pruning) == {"j": kept}
 
 
-@pytest.mark.parametrize("value", [0.0, 0.1, 1 / 3, 1e-300, 7.0])
-@pytest.mark.parametrize(
+@each("value", [0.0, 0.1, 1 / 3, 1e-300, 7.0])
+@each(
     ("pruning", "kept"),
     [("average", "abcd"), ("median", "abcd"), ("top-3", "abc"), ("bottom-3-removed", "a")],
 )

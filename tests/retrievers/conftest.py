@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from moot.retrievers import Passage, UserError, open_retriever
 
 from .quick import open_quick_encoder
 
@@ -78,3 +79,18 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Corpora are encoded without a model."""
     for module in ("corpus", "local"):
         monkeypatch.setattr(f"moot.retrievers.{module}.open_encoder", open_quick_encoder)
+
+
+def passage(i: int | str, text: str = "", **more: Any) -> Passage:
+    return Passage(id=str(i), title=f"Entry {i}", text=text or f"Entry {i} of the ledger.", source="ledger", **more)
+
+
+async def refused(name: str) -> UserError:
+    """The error that both kinds of search give for a corpus."""
+    errors = []
+    for kind in ("chroma", "bm25"):
+        with pytest.raises(UserError) as caught:
+            await open_retriever(f"{kind}:{name}")
+        errors.append(caught.value)
+    assert errors[0].kind == errors[1].kind
+    return errors[0]

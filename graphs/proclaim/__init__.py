@@ -1,0 +1,54 @@
+"""Trial with progressive retrieval and switched sides (PROClaim; Chowdhury et al.; S2, algorithm 1).
+
+negotiate the evidence:
+    find what the claim rests on, and beside that a supporting and a challenging query
+    search for the claim, for every premise and with both queries
+    each side challenges what the other one found
+    weigh every piece: it is admitted, disputed or discarded
+debate, and at the same time debate with the counsel on each other's sides; in every round:
+    each side that still searches states a gap; a query is formulated and refined; what is new joins the record
+    the plaintiff argues, then the defense
+    each side may ask for an expert, whom the court may hear
+    each side reflects, the critic scores both, the court closes or goes on
+until reflections or discoveries bring nothing new, the critic or the court ends it, or the rounds are used up
+analyse how consistently the counsel argued, then let every judge of a panel read the whole record
+decide by majority; confidence comes from votes, the judges' scores, consistency and the winner's reflection
+"""
+
+from __future__ import annotations
+
+from moot.graphs.proclaim.court import court_graph
+from moot.graphs.proclaim.negotiation import negotiation_graph
+from moot.graphs.proclaim.panel import panel_graph
+from moot.nodes.runtime.state import DebateState
+from moot.nodes.runtime.system import Debate, Next, always
+from moot.nodes.speakers.agents import gather_node
+from moot.nodes.trial.courtroom import TrialSettings, to_debates, trial_needs
+from moot.nodes.trial.panel import decide_node, fits
+
+
+class ProclaimSettings(TrialSettings):
+    """Settings of PROClaim. The defaults are the paper's."""
+
+
+def debate(state: DebateState, settings: ProclaimSettings) -> Next:
+    """The switched debate waits for nothing in the primary one, so both are held at the same time."""
+    debates = {"primary": "primary_debate"} | ({"switched": "switched_debate"} if settings.role_switch else {})
+    return to_debates(state, debates)
+
+
+builder = Debate("proclaim", ProclaimSettings, trial_needs, fits)
+builder.add_node("negotiation", negotiation_graph(ProclaimSettings))
+builder.add_node("primary_debate", court_graph(ProclaimSettings, "primary_debate"))
+builder.add_node("switched_debate", court_graph(ProclaimSettings, "switched_debate"))
+builder.add_node("gather_debates", gather_node())
+builder.add_node("panel", panel_graph(ProclaimSettings))
+builder.add_node("decide", decide_node())
+builder.begin(always("negotiation"), ["negotiation"])
+builder.add_conditional_edges("negotiation", debate, ["primary_debate", "switched_debate"])
+builder.add_edge("primary_debate", "gather_debates")
+builder.add_edge("switched_debate", "gather_debates")
+builder.add_conditional_edges("gather_debates", always("panel"), ["panel"])
+builder.add_conditional_edges("panel", always("decide"), ["decide"])
+builder.verdict_from("decide", reviewed=True, again="panel", phase="panel")
+graph = builder.compile(name="PROClaim")

@@ -1,0 +1,136 @@
+"""A debate in court (PROClaim; S2, sections 2.4 to 2.7), and the parts of its rounds that are graphs of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langgraph.graph import END, START
+from langgraph.graph.state import CompiledStateGraph
+from moot.nodes.runtime.graph import DebateGraph
+from moot.nodes.runtime.state import TrialState, TrialUpdate
+from moot.nodes.runtime.system import Next
+from moot.nodes.speakers.agents import gather_node
+from moot.nodes.steps.person import person_node, remark_first
+from moot.nodes.steps.retrieve import retrieve_node
+from moot.nodes.trial.counsel import handed, said_in, this_round
+from moot.nodes.trial.courtroom import TrialSettings, close_round_node, to_argument, to_experts, to_reflection
+from moot.nodes.trial.critique import court_node, critique_node, reflect_node
+from moot.nodes.trial.discovery import (
+    admit_node,
+    discovery_query_node,
+    gap_node,
+    refine_node,
+    still_searching,
+    to_discovery,
+)
+from moot.nodes.trial.hearing import argue_node, request_expert_node, rule_on_expert_node, testify_node
+
+Graph = CompiledStateGraph[Any, Any, Any, Any]
+
+# --- a debate -------------------------------------------------------------------------------------------------------
+
+
+def next_round(state: TrialState, settings: TrialSettings) -> Next:
+    """A round begins with what each side still searches for; without that with the plaintiff's argument."""
+    if state.get("stop_reason"):
+        return END
+    searching = settings.searches_on and still_searching(state)
+    return to_discovery("discovery", state, settings) if searching else plaintiff_first(state)
+
+
+def plaintiff_first(state: TrialState) -> Next:
+    """The plaintiff argues from what is on record now."""
+    return to_argument("argue", state, "plaintiff")
+
+
+def then_defense(state: TrialState) -> Next:
+    """The defense answers the plaintiff; after both each side may ask for an expert."""
+    spoken = len(said_in(state["turns"], this_round(state), "argue"))
+    return to_argument("argue", state, "defense") if spoken == 1 else to_experts("expert_witness", state)
+
+
+def look_back(state: TrialState, settings: TrialSettings) -> Next:
+    """Both sides reflect, while the critic and the court look at the round."""
+    reflections = to_reflection("reflect", state) if settings.self_reflection else []
+    return [*reflections, "critique", *(["court"] if settings.searches_on else [])]
+
+
+def court_graph(kind: type[TrialSettings], name: str) -> Graph:
+    """One debate, from the admitted evidence to the reason why it stops.
+
+    Args:
+        kind: the settings' class of the graph that it becomes a part of.
+        name: the graph's name.
+    """
+    court = DebateGraph(kind, TrialState, output_schema=TrialUpdate)
+    court.add_node("discovery", discovery_graph(kind))
+    court.add_node("admit_discoveries", admit_node())
+    court.add_node("argue", argue_node())
+    court.add_node("expert_witness", expert_graph(kind))
+    court.add_node("gather_testimony", gather_node())
+    court.add_node("reflect", reflect_node())
+    court.add_node("critique", critique_node())
+    court.add_node("court", court_node())
+    court.add_node("close_round", close_round_node())
+    court.add_node("hear_remark", person_node("remark"))
+    court.add_conditional_edges(START, next_round, ["discovery", "argue", END])
+    court.add_edge("discovery", "admit_discoveries")
+    court.add_conditional_edges("admit_discoveries", plaintiff_first, ["argue", END])
+    court.add_conditional_edges("argue", then_defense, ["argue", "expert_witness", END])
+    court.add_edge("expert_witness", "gather_testimony")
+    court.add_conditional_edges("gather_testimony", look_back, ["reflect", "critique", "court", END])
+    court.add_edge("reflect", "close_round")
+    court.add_edge("critique", "close_round")
+    court.add_edge("court", "close_round")
+    court.add_conditional_edges("close_round", remark_first(next_round), ["hear_remark", "discovery", "argue", END])
+    court.add_conditional_edges("hear_remark", next_round, ["discovery", "argue", END])
+    return court.compile(name=name)
+
+
+# --- parts of a round -----------------------------------------------------------------------------------------------
+
+
+def discovery_graph(kind: type[TrialSettings]) -> Graph:
+    """One side's progressive retrieval in a round (S2, section 2.4).
+
+    Args:
+        kind: the settings' class of the graph that it becomes a part of.
+    """
+    graph = DebateGraph(kind, TrialState, output_schema=TrialUpdate)
+    graph.add_node("state_gap", gap_node())
+    graph.add_node("formulate_query", discovery_query_node())
+    graph.add_node("refine_query", refine_node())
+    graph.add_node("retrieve", retrieve_node())
+    graph.add_edge(START, "state_gap")
+    graph.add_edge("state_gap", "formulate_query")
+    graph.add_edge("formulate_query", "refine_query")
+    graph.add_edge("refine_query", "retrieve")
+    graph.add_edge("retrieve", END)
+    return graph.compile(name="discovery")
+
+
+def wanted(state: TrialState) -> str:
+    """The court rules on an expert whom the side wants."""
+    return "rule_on_expert" if handed(state).get("needed") else END
+
+
+def granted(state: TrialState) -> str:
+    """An expert whom the court hears testifies."""
+    return "testify" if any(turn.get("granted") for turn in state["turns"]) else END
+
+
+def expert_graph(kind: type[TrialSettings]) -> Graph:
+    """One side's expert: wanted or not, granted or not, heard (S2, section 2.5, step 3).
+
+    Args:
+        kind: the settings' class of the graph that it becomes a part of.
+    """
+    graph = DebateGraph(kind, TrialState, output_schema=TrialUpdate)
+    graph.add_node("request_expert", request_expert_node())
+    graph.add_node("rule_on_expert", rule_on_expert_node())
+    graph.add_node("testify", testify_node())
+    graph.add_edge(START, "request_expert")
+    graph.add_conditional_edges("request_expert", wanted, ["rule_on_expert", END])
+    graph.add_conditional_edges("rule_on_expert", granted, ["testify", END])
+    graph.add_edge("testify", END)
+    return graph.compile(name="expert")

@@ -1,0 +1,84 @@
+"""Before the debates of a trial: what is found, challenged and admitted (PROClaim; S2, sections 2.1 to 2.3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langgraph.graph import END, START
+from langgraph.graph.state import CompiledStateGraph
+from moot.nodes.runtime.graph import DebateGraph
+from moot.nodes.runtime.state import TrialInput, TrialState, TrialUpdate
+from moot.nodes.runtime.system import Next
+from moot.nodes.speakers.agents import gather_node
+from moot.nodes.steps.person import person_node
+from moot.nodes.steps.retrieve import retrieve_node
+from moot.nodes.trial.courtroom import TrialSettings
+from moot.nodes.trial.negotiation import (
+    challenge_node,
+    disclose_node,
+    premises_node,
+    rule_node,
+    stance_queries_node,
+    to_arbiter,
+    to_challengers,
+    to_pools,
+    to_seed,
+    weigh_exhibit_node,
+)
+
+
+def begin(state: TrialState, settings: TrialSettings) -> Next:
+    """Premises, queries and a first search at the same time; without a source, what was given is all there is."""
+    if not settings.sources:
+        return "review_evidence"
+    return ["premises", "stance_queries", to_seed("seed_retrieval", state, settings)]
+
+
+def search(state: TrialState, settings: TrialSettings) -> Next:
+    """The sources are searched for every premise and with each side's query."""
+    return to_pools("retrieve", state, settings) or "review_evidence"
+
+
+def challenge(state: TrialState) -> Next:
+    """Each side challenges what the other one found."""
+    return to_challengers("challenge", state) or "gather_challenges"
+
+
+def weigh(state: TrialState) -> Next:
+    """The arbiter weighs every piece."""
+    return to_arbiter("weigh_exhibit", state) or "rule"
+
+
+def negotiation_graph(kind: type[TrialSettings]) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """What is found, what each side holds against it, what is admitted (S2, section 2.3).
+
+    Args:
+        kind: the settings' class of the graph that it becomes a part of.
+    """
+    graph = DebateGraph(kind, TrialState, input_schema=TrialInput, output_schema=TrialUpdate)
+    graph.add_node("premises", premises_node())
+    graph.add_node("stance_queries", stance_queries_node())
+    graph.add_node("seed_retrieval", retrieve_node(required=True))
+    graph.add_node("gather_queries", gather_node())
+    graph.add_node("review_premises", person_node("premises", phase="negotiation"))
+    graph.add_node("review_queries", person_node("queries", phase="negotiation"))
+    graph.add_node("retrieve", retrieve_node())
+    graph.add_node("review_evidence", person_node("evidence", phase="negotiation"))
+    graph.add_node("disclose", disclose_node())
+    graph.add_node("challenge", challenge_node())
+    graph.add_node("gather_challenges", gather_node())
+    graph.add_node("weigh_exhibit", weigh_exhibit_node())
+    graph.add_node("rule", rule_node())
+    graph.add_conditional_edges(START, begin, ["premises", "stance_queries", "seed_retrieval", "review_evidence"])
+    graph.add_edge(["premises", "stance_queries", "seed_retrieval"], "gather_queries")
+    graph.add_edge("gather_queries", "review_premises")
+    graph.add_edge("review_premises", "review_queries")
+    graph.add_conditional_edges("review_queries", search, ["retrieve", "review_evidence", END])
+    graph.add_edge("retrieve", "review_evidence")
+    graph.add_edge("review_evidence", "disclose")
+    graph.add_conditional_edges("disclose", challenge, ["challenge", "gather_challenges", END])
+    graph.add_edge("challenge", "gather_challenges")
+    graph.add_conditional_edges("gather_challenges", weigh, ["weigh_exhibit", "rule", END])
+    graph.add_edge("weigh_exhibit", "rule")
+    graph.add_edge("rule", END)
+    return graph.compile(name="negotiation")

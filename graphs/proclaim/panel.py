@@ -1,0 +1,43 @@
+"""After the debates of a trial: consistency and judges (PROClaim; S2, section 2.8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langgraph.graph import END, START
+from langgraph.graph.state import CompiledStateGraph
+from moot.nodes.runtime.graph import DebateGraph
+from moot.nodes.runtime.state import TrialInput, TrialState, TrialUpdate
+from moot.nodes.runtime.system import Next
+from moot.nodes.trial.counsel import statements
+from moot.nodes.trial.courtroom import TrialSettings
+from moot.nodes.trial.panel import analyse_node, compile_record_node, judge_record_node, to_judges
+
+
+def first_look(state: TrialState) -> Next:
+    """Consistency is analysed once, and only if both sides were heard on each other's side."""
+    heard = {turn["side"] for turn in statements(state["turns"]) if turn["phase"] == "switched"}
+    analysed = any(turn["step"] == "analyse" for turn in state["turns"])  # the panel decides anew on a question
+    return "analyse_consistency" if len(heard) == 2 and not analysed else "compile_record"
+
+
+def judge(state: TrialState, settings: TrialSettings) -> Next:
+    """Every judge reads the whole record."""
+    return to_judges("judge", state, settings)
+
+
+def panel_graph(kind: type[TrialSettings]) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """How consistently the counsel argued, then every judge, at the same time (S2, section 2.8).
+
+    Args:
+        kind: the settings' class of the graph that it becomes a part of.
+    """
+    graph = DebateGraph(kind, TrialState, input_schema=TrialInput, output_schema=TrialUpdate)
+    graph.add_node("analyse_consistency", analyse_node())
+    graph.add_node("compile_record", compile_record_node())
+    graph.add_node("judge", judge_record_node())
+    graph.add_conditional_edges(START, first_look, ["analyse_consistency", "compile_record"])
+    graph.add_edge("analyse_consistency", "compile_record")
+    graph.add_conditional_edges("compile_record", judge, ["judge", END])
+    graph.add_edge("judge", END)
+    return graph.compile(name="panel")

@@ -1,0 +1,116 @@
+"""LangGraph's `StateGraph` for debates and their parts: nodes know their settings, routers take them, errors end it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
+from types import MappingProxyType
+from typing import Any, get_type_hints
+
+from langgraph.graph import END, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime, get_runtime
+from moot.nodes.runtime.node import Node, Run, kept, settings_of
+from moot.nodes.runtime.prompt_settings import with_prompts
+from moot.nodes.runtime.settings import Settings
+from moot.nodes.runtime.state import DebateState
+from moot.nodes.runtime.tracing import traced
+
+CLOSE = "close"
+"""The last node of every debate."""
+
+
+def as_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    """A router as a function of the state and the settings, whichever of the two it takes.
+
+    Args:
+        path: takes the state alone, the state and the settings, or the state and LangGraph's ``runtime``.
+    """
+    takes = signature(path).parameters
+    if "runtime" in takes:
+        return lambda state, settings: path(state, runtime=Runtime(context=settings))
+    return path if len(takes) > 1 else lambda state, settings: path(state)
+
+
+class DebateGraph(StateGraph[Any, Any, Any, Any]):
+    """LangGraph's `StateGraph`, whose nodes and routers know their graph's settings.
+
+    Without it ``graph.ainvoke(claim)`` would leave nodes without settings, as LangGraph passes none then. The settings
+    of the graph that it makes have the prompts of all its nodes as fields; see `with_prompts`. A graph whose state has
+    an error goes to its end without asking its routers.
+    """
+
+    def __init__(self, settings: type[Settings], state: type = DebateState, **schemas: Any) -> None:
+        super().__init__(state, context_schema=settings, **schemas)
+        self._defaults = settings()
+        self._prompts: dict[str, list[str]] = {}
+        self._moments: set[str] = set()
+        self._opened = ""
+
+    def add_node(  # type: ignore[override]
+        self, name: str, action: Any, *, prompts: Mapping[str, Sequence[str]] = MappingProxyType({}), **options: Any
+    ) -> DebateGraph:
+        """Adds a node, a subgraph or any other callable.
+
+        ``prompts`` are those of a subgraph that does not know its own, each with the nodes that use it.
+        """
+        inner = getattr(action, "builder", None)
+        if isinstance(inner, DebateGraph):
+            prompts, self._moments = inner._prompts, self._moments | inner._moments
+        for prompt, nodes in (dict.fromkeys(getattr(action, "prompts", ()), ()) | dict(prompts)).items():
+            self._prompts.setdefault(prompt, []).extend([name, *(f"{name}:{node}" for node in nodes)])
+        if isinstance(action, Node):
+            self._moments |= {action.moment} if action.moment else set()
+            self._opened = self._opened or action.opens
+            action = action.having(self._defaults, name, keeps_errors=True)
+        super().add_node(name, action, **options)
+        return self
+
+    def add_conditional_edges(  # type: ignore[override]
+        self, source: str, path: Callable[..., Any], path_map: Sequence[str] | Mapping[Any, str] | None = None
+    ) -> DebateGraph:
+        """Adds an edge that depends on the state and the settings.
+
+        Args:
+            source: the node that it leaves.
+            path: a router: takes the state and, if it wants them, the settings; gives a node's name, or speakers that
+                are sent to nodes.
+            path_map: the nodes that it may lead to. If ``close`` or LangGraph's ``END`` is one of them, the edge leads
+                there as soon as the state has an error.
+        """
+        leave = next((end for end in (CLOSE, END) if path_map and end in path_map), None)
+        ask = as_router(path)
+
+        def route(state: Any) -> Any:
+            if leave and state.get("error"):
+                return leave
+            runtime = get_runtime() or Runtime()  # none where the state is updated without a run
+            return ask(state, kept(settings_of(runtime, type(self._defaults)), state))
+
+        route.__name__ = path.__name__
+        route.__annotations__ = {"return": get_type_hints(path).get("return", Any)}  # a Literal names where it leads
+        super().add_conditional_edges(source, route, path_map)  # type: ignore[arg-type]
+        return self
+
+    def compile(self, *arguments: Any, **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]:
+        """The graph; the name of the system is a tag of all that runs in a trace."""
+        self.context_schema = with_prompts(type(self._defaults), self._prompts)
+        return traced(super().compile(*arguments, **options), self._opened)
+
+
+def graph_node(graph: Any) -> Node:
+    """A whole debate, or a part of one, as one node of your graph: it writes what the graph gives.
+
+    Its settings are the graph's: ``graph_node(graph).having(ToolMadSettings(...))``. What ends the debate without a
+    verdict is raised. Reads: what the graph's input names, for a debate claim and where they are there task, labels,
+    options, given.
+
+    Args:
+        graph: a compiled `DebateGraph`, such as ``moot.graphs.tool_mad.graph``.
+    """
+
+    async def step(state: Mapping[str, Any], run: Run) -> dict[str, Any]:
+        document: dict[str, Any] = await graph.ainvoke(dict(state), context=run.settings)
+        return document
+
+    return Node(step)

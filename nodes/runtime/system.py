@@ -1,0 +1,164 @@
+"""The builder of a debate system: it adds what every system has, so that a graph's file holds its paper alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, get_args
+
+from langgraph.graph import END, START
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Send
+from moot.nodes.runtime.graph import CLOSE, DebateGraph
+from moot.nodes.runtime.opening import Needs, close_node, open_node
+from moot.nodes.runtime.settings import Settings
+from moot.nodes.runtime.state import ClaimInput, DebateState, Task, VerdictOutput
+from moot.nodes.steps.person import person_node, question_or, remark_first
+
+Next = Sequence[Send | str] | Send | str
+"""Where a debate goes on: a node's name, or speakers that are sent to nodes."""
+Router = Callable[..., Next]
+"""Says where a debate goes on: ``(state, settings)``, or ``(state)``."""
+REMARK, REVIEW = "hear_remark", "review_verdict"
+
+
+def always(to: str) -> Router:
+    """A router that leads to one node, unless the debate has failed.
+
+    Args:
+        to: the node.
+    """
+
+    def route(state: DebateState) -> Next:
+        return to
+
+    route.__name__ = to
+    return route
+
+
+class Debate(DebateGraph):
+    """A debate system.
+
+    It opens on checked input and closes as a result document; an error leads there from every router. Before each
+    round but the first a person may make a remark, and may question the draft of a verdict, if the settings'
+    ``ask_person`` says so.
+
+        builder = Debate("ring", RoundsSettings, agents_needs)
+        builder.add_node("answer", agent_node())
+        builder.add_node("compare_answers", compare_node())
+        builder.add_node("vote", vote_node(consensus_or_rounds))
+        builder.begin(another_round, ["answer"])
+        builder.rounds(another_round, ["answer"])
+        builder.add_edge("answer", "compare_answers")
+        builder.add_conditional_edges("compare_answers", another_round, ["answer", "vote"])
+        builder.verdict_from("vote")
+        graph = builder.compile(name="Ring")
+
+    Args:
+        name: the system's name.
+        settings: the class of its settings.
+        needs: from the settings, what a debate will use; it is opened before any model is called.
+        check: refuses, by a `UserError`, a task that the system cannot take with these settings.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: type[Settings],
+        needs: Callable[[Any], Needs] = lambda settings: Needs(),
+        check: Callable[[Any, Task], None] = lambda settings, task: None,
+    ) -> None:
+        super().__init__(settings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
+        self._led: set[str] = set()
+        self._deciding: list[str] = []
+        self._first_of_a_round: set[str] = set()
+        self.add_node("open", open_node(name, needs, check))
+        self.add_edge(START, "open")
+        self.add_node(CLOSE, close_node())
+        self.add_edge(CLOSE, END)
+
+    def begin(self, route: Router, to: Sequence[str], *, after: str = "open") -> None:
+        """Says how a debate begins.
+
+        Args:
+            route: the router.
+            to: the nodes that it may lead to.
+            after: the node that it follows, if something comes between ``open`` and the first round.
+        """
+        self._lead(after, route, to)
+
+    def rounds(self, route: Router, to: Sequence[str]) -> None:
+        """Says how every further round begins: from here on, edges to its nodes ask a person for a remark first.
+
+        Args:
+            route: the router into a round, which follows the remark.
+            to: the nodes that a round begins with.
+
+        Raises:
+            ValueError: an edge that leads to one of them was added before, which would not ask.
+        """
+        if passed := self._led & set(to):
+            raise ValueError(f"call rounds() before the edges that lead to {', '.join(sorted(passed))}")
+        self._first_of_a_round = set(to)
+        self.add_node(REMARK, person_node("remark"))
+        self._lead(REMARK, route, to)
+
+    def verdict_from(self, node: str, *, reviewed: bool = False, again: str = "", phase: str | None = None) -> None:
+        """Says which node ends a debate with its verdict; several may.
+
+        Args:
+            node: the node.
+            reviewed: a person may question the draft; then it is decided anew.
+            again: the node that decides anew, if it is another one.
+            phase: the phase of a trial that decides.
+        """
+        self._deciding.append(node)
+        if not reviewed:
+            self.add_edge(node, CLOSE)
+            return
+        self.add_node(REVIEW, person_node("verdict", phase=phase))
+        self.add_edge(node, REVIEW)
+        self._lead(REVIEW, question_or(again or node), [again or node])
+
+    def add_conditional_edges(  # type: ignore[override]
+        self, source: str, path: Router, path_map: Sequence[str] | Mapping[Any, str] | None = None
+    ) -> Debate:
+        """Adds an edge that depends on the state and the settings; ``close`` need not be named.
+
+        Args:
+            source: the node that it leaves.
+            path: the router.
+            path_map: the nodes that it may lead to.
+
+        Raises:
+            ValueError: they are not named.
+        """
+        if not path_map:
+            raise ValueError(f"name the nodes that {path.__name__} may lead to")
+        to = list(path_map)
+        self._led |= set(to)
+        if self._first_of_a_round & set(to):
+            path, to = remark_first(path, REMARK), [REMARK, *to]
+        self._lead(source, path, to)
+        return self
+
+    def _lead(self, source: str, route: Router, to: Sequence[str]) -> None:
+        super().add_conditional_edges(source, route, [*to, CLOSE])
+
+    def compile(self, *arguments: Any, **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]:
+        """The graph.
+
+        Raises:
+            ValueError: the settings' ``ask_person`` has a moment at which no node asks.
+        """
+        field = type(self._defaults).model_fields.get("ask_person")
+        moments = get_args(get_args(field.annotation)[0]) if field else ()
+        if silent := [moment for moment in moments if moment not in self._moments]:
+            raise ValueError(
+                f"{type(self._defaults).__name__} offers ask_person={silent}, but nobody is asked then: add "
+                "rounds(...) for a remark, verdict_from(..., reviewed=True) for the verdict, a person_node for "
+                "others, or declare ask_person without it."
+            )
+        last = [node for node in (REMARK, *self._deciding, REVIEW, CLOSE) if node in self.nodes]
+        first = [node for node in self.nodes if node not in last]
+        self.nodes = {node: self.nodes[node] for node in (*first, *last)}  # as a drawing shows them
+        return super().compile(*arguments, **options)

@@ -1,0 +1,347 @@
+"""Trials on the screen: what is printed of what single nodes write, of two debates, and in the end."""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from moot.cli.screen import Screen
+from moot.graphs.proclaim import ProclaimSettings
+from moot.nodes.runtime.document import blank_document
+from moot.nodes.texts.task import make_task
+from moot.transcript import Live, ending
+from moot.transcript.floor import Floor
+from rich.console import Console
+
+from tests.cli.scripted import CLAIM, PRIMARY, SWITCHED
+
+# --- what single nodes write ----------------------------------------------------------------------------------------
+
+
+def printed(*written: dict[str, Any], width: int = 200, document: Any = None, **terminal: Any) -> list[str]:
+    """The lines of what nodes wrote, and of the end where a document is given."""
+    page = io.StringIO()
+    console = Console(file=page, width=width, soft_wrap=not terminal, **terminal)
+    live = Live(ProclaimSettings())
+    screen = Screen(console, live.speakers)
+    for one in written:
+        screen.show(live.feed(one))
+    if document is not None:
+        screen.show(live.end(document))
+    return [line.rstrip() for line in page.getvalue().splitlines()]
+
+
+def turn(agent: str, step: str, phase: str = "primary", round: int = 1, **fields: Any) -> dict[str, Any]:
+    key = {"round": round if phase in ("primary", "switched") else 0, "phase": phase, "agent": agent, "step": step}
+    return {**key, "role": agent, "side": None, "query": None, "evidence_ids": [], "scores": {}, **fields}
+
+
+def entry(phase: str, rounds: int, reason: str, **course: Any) -> dict[str, Any]:
+    return {"debates": [{"phase": phase, "rounds": rounds, "stop_reason": reason, **course}]}
+
+
+def argued(phase: str, round: int, text: str) -> dict[str, Any]:
+    said = turn("plaintiff", "argue", phase, round, side="plaintiff", argument=text, citations=[], outcome="ok")
+    return {"turns": [said]}
+
+
+COURSE: dict[str, Any] = {"reflection_total": [0.5, 1.204, 1.2, 1.22], "novelty": [0.5, None, 0.06, 0.0]}
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("reflection_plateau", "the sides' reflections hardly change any more (in sum 1.20, 1.20, 1.22)"),
+        ("critic_resolved", "the critic finds it resolved"),
+        ("novelty_exhausted", "what is found is hardly new any more (mean novelty 0.06, 0.00)"),
+        ("judicial_signal", "the court closes it"),
+        ("max_rounds", "its rounds are used up"),
+    ],
+)
+def test_why_a_debate_stops(reason: str, words: str) -> None:
+    stopped = entry("primary", 4, reason, **COURSE)
+    lines = printed(argued("primary", 1, "So."), stopped, stopped)  # the subgraph's own update says it again
+    assert lines[-1] == f"  The primary debate stops after 4 rounds: {words}."
+    assert len(lines) == 3
+
+
+@pytest.mark.parametrize(
+    ("ended", "words"),
+    [
+        ("redundancy", "67% of it is redundant (above 60%)"),
+        ("retrievals", "it may make 4 retrievals"),
+        ("relevance_gain", "it gained less than 0.05 in relevance"),
+    ],
+)
+def test_why_a_side_searches_no_more(ended: str, words: str) -> None:
+    live = Live(ProclaimSettings(redundant_share=0.6, max_retrievals=4, relevance_gain=0.05))
+    found: dict[str, Any] = {
+        "joined": [],
+        "ended": ended,
+        "scores": {"redundancy": 2 / 3, "novelty": 0.1},
+        "evidence_ids": ["a"],
+    }
+    said = live.feed({"turns": [turn("defense", "discover", "switched", side="plaintiff", **found)]})
+    said += live.end(blank_document("proclaim", ProclaimSettings()))
+    assert [(line.who, line.what, line.text) for line in said[1:3]] == [
+        ("plaintiff", "finds", "1 piece; none joins the record (mean novelty 0.10)"),
+        ("plaintiff", "searches", f"no more: {words}"),
+    ]
+
+
+def test_replies_that_cannot_be_used_are_shown_as_that() -> None:
+    nothing: dict[str, Any] = {"outcome": "refused"}
+    discover = turn("plaintiff", "discover", side="plaintiff", gap=None, **nothing)
+    asked = discover | {"formulated": None, "query": CLAIM, "retrieval": "empty"}
+    lines = printed(
+        {"turns": [turn("miner", "premises", "negotiation", premises=None, **nothing)]},
+        {"turns": [turn("negotiator", "stance_queries", "negotiation", supporting_query=None, **nothing)]},
+        {"turns": [turn("defense", "challenge", "negotiation", side="defense", challenges=None, **nothing)]},
+        {"turns": [turn("plaintiff", "challenge", "negotiation", side="plaintiff", challenges=[], outcome="ok")]},
+        {"turns": [discover]},
+        {"turns": [asked], "corpora": [{"retriever": "bm25:x"}]},
+        {"turns": [turn("plaintiff", "argue", side="plaintiff", argument=None, citations=[], **nothing)]},
+        {"turns": [turn("plaintiff", "request_expert", side="plaintiff", needed=None, reason=None, **nothing)]},
+        {"turns": [turn("court", "rule_on_expert", side="defense", granted=None, reason=None, **nothing)]},
+        {"turns": [turn("expert", "testify", side="defense", testimony=None, expertise="law", **nothing)]},
+        {"turns": [turn("plaintiff", "reflect", side="plaintiff", logic=None, flaws=None, **nothing)]},
+        {"turns": [turn("critic", "critique", debate_resolved=None, **nothing)]},
+        {"turns": [turn("court", "close", close=None, reason=None, **nothing)]},
+        {"turns": [turn("analyser", "analyse", "panel", overall=None, contradictions=None, **nothing)]},
+        {"turns": [turn("judge-2", "judge", "panel", verdict=None, reason=None, **nothing)]},
+    )
+    none = "(no usable reply: refused)"
+    assert lines == [
+        "Negotiation of the evidence",
+        f"  miner      finds      {none}",
+        f"  negotiator asks       {none}",
+        f"  defense    challenges {none}",
+        "  plaintiff  challenges nothing",
+        "Primary debate, round 1",
+        f"  plaintiff  lacks      {none}",
+        f"  plaintiff  asks       {CLAIM} (as no query could be formulated)",
+        "  plaintiff  finds      nothing in bm25:x",
+        f"  plaintiff  argues     {none}",
+        f"  plaintiff  wants      {none}",
+        f"  court      rules      on the defense's expert {none}",
+        f"  expert     testifies  {none}",
+        f"  plaintiff  reflects   {none}",
+        f"  critic     scores     {none}",
+        f"  court      decides    {none}",
+        "Panel",
+        f"  analyser   finds      {none}",
+        f"  judge-2    decides    {none}",
+    ]
+
+
+def test_what_was_looked_for_and_not_found() -> None:
+    seed = turn("retrieval", "retrieve_seed", "negotiation", pool="seed", retrieval="failed")
+    premise = turn("retrieval", "retrieve_premise", "negotiation", pool="premises", number=2, retrieval="empty")
+    task = make_task("pubmedqa", None, None, "Is tin soft?")
+    opening = {"graph": "proclaim", "claim": "Is tin soft?", "task": task}
+    assert printed(opening, {"turns": [seed]}, {"turns": [premise], "corpora": [{"retriever": "bm25:x"}]})[-2:] == [
+        "  retrieval  finds      for the question: nothing, as a source could not be searched",
+        "  retrieval  finds      for premise 2: nothing in bm25:x",
+    ]
+
+
+def test_nothing_is_admitted_and_many_pieces_are_counted() -> None:
+    pieces = [{"id": f"ev-{n}", "title": f"T{n}", "source": "S", "text": "t", "retrievals": []} for n in range(1, 8)]
+    found = [{**piece, "pool": "seed", "status": "seed"} for piece in pieces]
+    weights = [{**piece, "weight": n / 100, "status": "discarded"} for n, piece in enumerate(found, 1)]
+    ids = [piece["id"] for piece in pieces]
+    seed = turn("retrieval", "retrieve_seed", "negotiation", pool="seed", retrieval="ok", evidence_ids=ids)
+    lines = printed({"turns": [seed], "evidence": pieces}, {"evidence": found}, {"evidence": weights})
+    assert lines[1:3] == [
+        "  retrieval  finds      7 pieces for the claim: T1; T2; T3; T4; T5; and 2 more",
+        "  arbiter    admits     nothing (above 0.5)",
+    ]
+    assert lines[3].startswith("  arbiter    discards   7 pieces: T7 [ev-7] 0.07; T6 [ev-6] 0.06; ")
+
+
+def test_texts_of_models_stay_texts() -> None:
+    nasty = "\x1b[31m[bold]red[/bold]\x07"
+    clean = "[31m[bold]red[/bold]"
+    challenges = [{"evidence_id": nasty * 20, "reason": nasty}]
+    challenged = turn("defense", "challenge", "negotiation", side="defense", challenges=challenges, outcome="ok")
+    premises = turn("miner", "premises", "negotiation", premises=[nasty, nasty], outcome="ok")
+    shown = "".join(printed({"turns": [premises]}, {"turns": [challenged]}, argued("primary", 1, nasty)))
+    assert "\x1b" not in shown
+    assert shown.count(clean) >= 5
+
+
+def test_long_texts_continue_under_themselves_in_a_terminal() -> None:
+    text = "A rather long argument that has no end. " * 10
+    lines = printed(argued("primary", 1, text), width=100, force_terminal=True, color_system=None)
+    assert max(map(len, lines)) <= 100
+    assert all(line.startswith(" " * 24) for line in lines[2:])
+
+
+def test_long_names_of_judges_move_what_follows() -> None:
+    page = io.StringIO()
+    settings = ProclaimSettings.model_validate(
+        {"judges": [{"name": "the-presiding-one"}, {"name": "b"}, {"name": "c"}]}
+    )
+    live = Live(settings)
+    judged = {"turns": [turn(name, "judge", "panel", verdict=None) for name in ("the-presiding-one", "b")]}
+    Screen(Console(file=page, width=200), live.speakers).show(live.feed(judged))
+    assert [line.index("decides") for line in page.getvalue().splitlines()[1:]] == [20, 20]
+
+
+# --- two debates at the same time -----------------------------------------------------------------------------------
+
+
+def test_a_round_is_shown_whole_and_nothing_is_lost() -> None:
+    first = [("primary", 1, "a"), ("primary", 1, "b"), ("primary", 2, "c"), ("primary", 3, "d")]
+    second = [("switched", 1, "A"), ("switched", 2, "B"), ("switched", 2, "C")]
+    for places in itertools.combinations(range(7), 3):  # every order in which the two may happen
+        ones, others = iter(first), iter(second)
+        happened = [next(others) if place in places else next(ones) for place in range(7)]
+        floor, shown = Floor[tuple[str, int, str]]("primary"), list[tuple[str, int, str]]()
+        for event in happened:
+            shown += floor.tell(event[0], event[1], event, last=event in (first[-1], second[-1]))
+        assert sorted(shown) == sorted([*first, *second])
+        assert [event for event in shown if event in first] == first
+        assert [event for event in shown if event in second] == second
+        rounds = [key for key, _ in itertools.groupby(shown, key=lambda event: event[:2])]
+        assert len(rounds) == len(set(rounds))
+
+
+def test_the_other_debate_waits_for_the_round_to_end() -> None:
+    before = [argued("primary", 1, "One."), argued("switched", 1, "Two."), argued("switched", 2, "Three.")]
+    assert printed(*before) == ["Primary debate, round 1", "  plaintiff  argues     One."]
+    shown = printed(*before, argued("primary", 2, "Four."))
+    assert [line for line in shown if not line.startswith("  ")] == [
+        PRIMARY.format(1),
+        SWITCHED.format(1),
+        PRIMARY.format(2),
+    ]
+    shown = printed(*before, entry("primary", 1, "max_rounds", **COURSE))
+    assert shown[2:] == [
+        "  The primary debate stops after 1 round: its rounds are used up.",
+        SWITCHED.format(1),
+        "  plaintiff  argues     Two.",
+        SWITCHED.format(2),
+        "  plaintiff  argues     Three.",
+    ]
+
+
+def test_an_interrupted_trial_shows_what_waited() -> None:
+    document = blank_document("proclaim", ProclaimSettings())
+    shown = printed(argued("primary", 1, "One."), argued("switched", 1, "Two."), document=document)
+    assert shown[:5] == [
+        PRIMARY.format(1),
+        "  plaintiff  argues     One.",
+        SWITCHED.format(1),
+        "  plaintiff  argues     Two.",
+        "Interrupted: no verdict.",
+    ]
+
+
+# --- the end --------------------------------------------------------------------------------------------------------
+
+
+def ended(
+    verdicts: Sequence[str | None], confidence: float, quotes: Sequence[str] = (), **parts: float | None
+) -> list[str]:
+    """The lines of a verdict of these judges with this confidence, and of what the plaintiff quoted."""
+    given = [verdict for verdict in verdicts if verdict]
+    raw = max(given, key=given.count)
+    judged = [
+        turn(f"judge-{n}", "judge", "panel", verdict=verdict, reason=f"Reason {n}.", outcome="ok")
+        for n, verdict in enumerate(verdicts, 1)
+    ]
+    cited = [{"evidence_id": "ev-1", "quote": quote, "fabricated": False, "verified": True} for quote in quotes]
+    known = {"base": 0.0, "role_switch": 0.0, "reflection": 0.0, "quality": 0.5, "consistency": 6.0}
+    counts = {name: given.count(name) for name in ("SUPPORTED", "NOT SUPPORTED", "INCONCLUSIVE")}
+    panel = {
+        "verdicts": counts,
+        "without_verdict": [t["agent"] for t in judged if not t["verdict"]],
+        "tied": sorted(counts.values())[-1] == sorted(counts.values())[-2],
+        "dissent": [t for t in judged if t["verdict"] not in (raw, None)],
+    }
+    document = blank_document("proclaim", ProclaimSettings()) | {
+        "status": "done",
+        "claim": CLAIM,
+        "task": make_task(None, None, None, CLAIM),
+        "answer": {"SUPPORTED": "SUPPORTS", "NOT SUPPORTED": "REFUTES"}.get(raw, "NOT ENOUGH INFO"),
+        "raw_verdict": raw,
+        "stop_reason": "max_rounds",
+        "confidence": confidence,
+        "confidence_parts": {**known, "winning_reflection": 0.5, **parts},
+        "metrics": {"panel": panel},
+        "turns": [turn("defense", "argue", "switched", side="plaintiff", citations=cited), *judged],
+        "evidence": [{"id": "ev-1", "title": "Tin", "source": "Notes", "text": "t", "retrievals": []}],
+    }
+    page = io.StringIO()
+    Screen(Console(file=page, width=200)).show(ending(document).lines)
+    return page.getvalue().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("confidence", "parts", "words"),
+    [
+        (
+            0.902,
+            (0.76, 0.1, 0.042),
+            "0.90 = base 0.76 (2 of 3 votes, quality 0.50) + role switch 0.10 + reflection 0.04",
+        ),
+        # with two digits that would be 0.65 + 0.10 + 0.04 = 0.80
+        (
+            0.79505,
+            (0.65287, 0.1, 0.04218),
+            "0.795 = base 0.653 (2 of 3 votes, quality 0.50) + role switch 0.100 + reflection 0.042",
+        ),
+        (
+            0.5,
+            (0.6, -0.05, -0.05),
+            "0.50 = base 0.60 (2 of 3 votes, quality 0.50) - role switch 0.05 - reflection 0.05",
+        ),
+        (
+            1.0,
+            (1.0, 0.1, 0.0),
+            "1.00: base 1.00 (2 of 3 votes, quality 0.50) + role switch 0.10 + reflection 0.00 = 1.10, cut to 1",
+        ),
+        (
+            0.1,
+            (0.2, -0.05, -0.15),
+            "0.10: base 0.20 (2 of 3 votes, quality 0.50) - role switch 0.05 - reflection 0.15 = 0.00, raised to 0.1",
+        ),
+        (
+            0.0,
+            (0.1, -0.05, -0.15),
+            "0.00: base 0.10 (2 of 3 votes, quality 0.50) - role switch 0.05 - reflection 0.15 = -0.10, raised to 0",
+        ),
+    ],
+)
+def test_confidence_as_a_sum(confidence: float, parts: tuple[float, float, float], words: str) -> None:
+    named: dict[str, Any] = dict(zip(("base", "role_switch", "reflection"), parts, strict=True))
+    lines = ended(["NOT SUPPORTED", "SUPPORTED", "NOT SUPPORTED"], confidence, **named)
+    assert lines[1] == f"  Confidence {words}"
+
+
+def test_parts_of_a_confidence_that_have_no_score() -> None:
+    lines = ended(["INCONCLUSIVE"], 0.95, base=0.95, consistency=None, winning_reflection=None)
+    assert lines[1].endswith(" + role switch 0.00 (no score) + reflection 0.00 (no score)")
+    assert not any("cites" in line for line in lines)
+
+
+def test_equal_votes_and_judges_without_a_verdict() -> None:
+    lines = ended([None, "SUPPORTED", "NOT SUPPORTED"], 0.5, base=0.5)
+    how = "SUPPORTED by 1 of 2 judges; with equal votes that of judge-2 holds; judge-1 gave no verdict; max_rounds"
+    assert lines[0] == f"Verdict: SUPPORTS ({how})"
+    assert lines[2:5] == [
+        "  judge-2    because    Reason 2.",
+        "  plaintiff  cites      nothing",
+        "  judge-3    dissents   NOT SUPPORTED - Reason 3.",
+    ]
+
+
+def test_of_many_citations_some_are_printed() -> None:
+    lines = ended(["SUPPORTED", "SUPPORTED", None], 0.5, [f"quote {number}" for number in range(12)], base=0.5)
+    assert lines[4] == '  plaintiff  cites      [ev-1] Tin (Notes): "quote 0" (found word for word)'
+    assert [line.split()[0] for line in lines[4:14]] == ["plaintiff"] * 10
+    assert lines[14].strip() == "and 2 more"

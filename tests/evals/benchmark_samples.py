@@ -1,0 +1,33 @@
+"""Samples of benchmarks: which there are, and where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from moot.evals.benchmarks.catalogue import BENCHMARKS, Item
+from moot.nodes.texts.answers import read_answer
+from moot.nodes.texts.task import make_task
+
+from tests.conftest import SHARED
+
+VISIBLE = SHARED / "data" / "visible"
+SAMPLES = Path(__file__).parent / "samples"
+
+ASKED = {
+    **dict.fromkeys(("fever", "fever_symmetric", "feverous", "averitec", "hover", "scifact"), "claim"),
+    **dict.fromkeys(("check_covid", "check_covid_binary"), "claim"),
+    "pubmedqa": "QUESTION",
+    **dict.fromkeys(
+        ("medqa_4opt", "medqa_5opt", "medmcqa", "mmlu", "mmlu_med", "mmlu_pro", "arc_challenge"), "question"
+    ),
+    **dict.fromkeys(("triviaqa", "nq_open", "hotpotqa", "hotpotqa_distractor", "2wikimultihopqa"), "question"),
+    **dict.fromkeys(("squad", "gsm8k"), "question"),
+}
+"""Benchmarks with visible records, and the one field of a record that may be asked."""
+WRITTEN = ["faviq", "healthver", "healthver_binary", "gpqa", "gsm_ic", "math", "longbench"]
+"""Benchmarks without visible records."""
+
+
+def reads_itself(name: str, item: Item) -> bool:
+    task = make_task(BENCHMARKS[name].task, options=item.options or None, claim=item.claim)
+    return bool(item.gold) and all(read_answer(task, gold) == gold for gold in item.gold)

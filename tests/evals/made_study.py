@@ -1,0 +1,62 @@
+"""A comparison's study of eight items that were worked out by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from moot.evals.report.comparison import Study, pairs_of, studies_of
+from moot.evals.report.tables import Nested, Table
+from moot.evals.runs.logs import read_runs
+from moot.evals.stats.significance import Interval
+
+from tests.evals.made_logs import Documents, debate, failed, write_log
+
+S, R, N = "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"
+GOLD = dict(zip("12345678", (S, S, S, R, R, R, N, N), strict=True))
+SPLIT = [S, R, S]
+DEBATE = {
+    "1": debate(S, SPLIT, stop_reason="consensus", rounds=1),
+    "2": debate(S, [R, S, R], [S, S, S]),
+    "3": debate(S, SPLIT),
+    "4": debate(R, [R, R, R]),
+    "5": debate(R, SPLIT, [R, R, S], [R, R, R]),
+    "6": failed(),
+    "7": debate(N, [N, N, N], stop_reason="consensus"),
+    "8": debate(None, [N, N, S]),
+}
+"""Right on 1 to 5 and 7 of the seven that ended; item 8 is an abstention. Its first rounds are wrong on 2 and 5."""
+CONTROL = {id: debate(said) for id, said in zip("12345678", (S, R, S, R, S, R, R, N), strict=True)}
+"""Right on 1, 3, 4, 6 and 8."""
+AT: dict[str, Any] = {"model": "openai:gpt-4o-mini"}
+OWN: dict[str, Any] = {"control": "self_consistency", "of": "debate"}
+
+
+Systems = dict[str, tuple[Documents, dict[str, Any]]]
+
+
+def study(folder: Path, **systems: tuple[Documents, dict[str, Any]]) -> Study:
+    """A study of systems, by file name: documents, gold where it is another, and what the log says of them."""
+    for name, (documents, facts) in systems.items():
+        more: dict[str, Any] = {"system": name.partition("__")[0], **AT, **facts}
+        write_log(folder, name, documents, more.pop("gold", GOLD), **more)
+    runs, _ = read_runs([folder], lambda calls: 0.001 * len(calls))
+    [made] = studies_of(runs)
+    return made
+
+
+def records(made: Table | None) -> dict[str, dict[str, Any]]:
+    """The rows of a table by their first cell, cells by their columns; of several the last."""
+    assert made is not None
+    keys = [column.key for column in made.columns]
+    rows: list[dict[str, Any]] = [dict(zip(keys, row, strict=True)) for row in made.rows]
+    return {row["system"].text if isinstance(row["system"], Nested) else str(row["system"]): row for row in rows}
+
+
+def value(cell: Any) -> float | None:
+    assert isinstance(cell, Interval)
+    return cell.value
+
+
+def paired(made: Study, against: str | None) -> list[tuple[str, str]]:
+    return [(first.label, second.label) for first, second in pairs_of(made, against)]

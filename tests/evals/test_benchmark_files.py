@@ -1,0 +1,346 @@
+"""Files of benchmarks, and the Hub: broken ones, damaged ones, missing ones."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moot.core.errors import UserError
+from moot.evals.benchmarks import records_files, records_hub
+from moot.evals.benchmarks.catalogue import BENCHMARKS, read_benchmark
+
+from tests.evals.benchmark_samples import SAMPLES
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def claims(count: int = 100) -> list[dict[str, Any]]:
+    return [{"id": n, "label": "SUPPORTS", "claim": f"Quay {n} is open.", "evidence": []} for n in range(count)]
+
+
+def write_lines(file: Path, records: list[Any], broken: dict[int, str] | None = None) -> Path:
+    """Records one a line; ``broken`` has other lines, by number."""
+    lines = [json.dumps(record) for record in records]
+    for number, line in (broken or {}).items():
+        lines[number - 1] = line
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return file
+
+
+def fails(name: str, path: Path | None, kind: str = "invalid_file") -> str:
+    with pytest.raises(UserError) as error:
+        read_benchmark(name, path)
+    assert error.value.kind == kind
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ('{"id": 57, "label": "SUPPORTS", "claim": "Quay', "no JSON (Unterminated string"),
+        ('{"id": 57, "label": "SUPPORTS", "claim": 5, "claim": 6}', "the key 'claim' comes twice"),
+        ("[57]", "no object with fields, but a list"),
+        ("null", "no object with fields, but null"),
+        ('{"id": 57, "label": "PERHAPS", "claim": "Quay"}', "the label 'PERHAPS' is none of"),
+        ('{"id": 57, "label": "SUPPORTS"}', "the field claim is missing"),
+        ('{"id": 57, "label": "SUPPORTS", "claim": "half \\ud83d"}', "lone surrogate"),
+        ('{"id": 3, "label": "SUPPORTS", "claim": "Another one."}', "the id '3' is that of another record too"),
+        ("[" * 100_000, "no JSON that can be read"),
+        ("9" * 5000, "no JSON that can be read"),
+    ],
+)
+@pytest.mark.parametrize("ending", ["jsonl", "json"])
+def test_a_broken_line_is_named(tmp_path: Path, ending: str, line: str, problem: str) -> None:
+    file = write_lines(tmp_path / f"fever.{ending}", claims(), {57: line})
+    message = fails("fever", file)
+    assert message.startswith(f"fever.{ending}, line 57: ")
+    assert problem in message
+
+
+def test_a_broken_line_is_named_in_other_formats(tmp_path: Path) -> None:
+    listed = tmp_path / "dev.json"
+    listed.write_text(json.dumps(claims(), indent=1).replace('"id": 57,', '"id": 57'))
+    assert fails("fever", listed).startswith("dev.json, line 346: no JSON")
+    listed.write_text(json.dumps([*claims(56), {"label": "SUPPORTS"}]))
+    assert fails("fever", listed).startswith(
+        "dev.json, record 57: the field claim is missing. It is read as a record of"
+    )
+    rows = [["Why?", "w", "x", "y", "z", "A"] for _ in range(100)]
+    table = tmp_path / "mmlu.csv"
+    for row, problem in (
+        (["Why?", "w", "x", "y", "A"], "5 columns"),
+        (["Why?", "w", "x", "y", "z", "F"], "none of the 4"),
+    ):
+        with table.open("w", newline="") as lines:
+            csv.writer(lines).writerows([*rows[:56], row, *rows[57:]])
+        message = fails("mmlu", table)
+        assert message.startswith("mmlu.csv, line 57: ")
+        assert problem in message
+    table.write_text('Why?,w,x,y,z,A\n"Why?,w,x,y,z,A\nWhy?,w,x,y,z,A\n')
+    assert fails("mmlu", table).startswith("mmlu.csv, line 2: no CSV")
+
+
+def test_empty_lines_and_a_mark_at_the_beginning_do_no_harm(tmp_path: Path) -> None:
+    file = tmp_path / "fever.jsonl"
+    lines = [json.dumps(record) for record in claims(3)]
+    file.write_bytes(b"\xef\xbb\xbf" + "\r\n\r\n".join(lines).encode())
+    assert [(i.id, i.source) for i in read_benchmark("fever", file).items] == [
+        ("0", "fever.jsonl, line 1"),
+        ("1", "fever.jsonl, line 3"),
+        ("2", "fever.jsonl, line 5"),
+    ]
+
+
+def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = tmp_path / "fever.jsonl"
+    broken.write_bytes(b'{"id": 1}\n\x80\x04\x95pickle\n')
+    assert "fever.jsonl, line 2: not UTF-8" in fails("fever", broken)
+    packed = tmp_path / "fever.zip"
+    packed.write_bytes(b"PK")
+    assert "Unpack archives first" in fails("fever", packed)
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text("\n")
+    assert "no record that can be measured" in fails("fever", empty)
+    file = write_lines(tmp_path / "large.jsonl", claims())
+    monkeypatch.setattr(records_files, "MOST_RECORDS", 50)
+    assert "more than 50 lines" in fails("fever", file)
+    monkeypatch.setattr(records_files, "LARGEST_FILE", 1000)
+    assert "MiB. Give a part of it" in fails("fever", file)
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_what_is_missing_is_said_with_its_source_and_licence(tmp_path: Path, name: str) -> None:
+    for path in (tmp_path, tmp_path / "nothing.jsonl"):
+        message = fails(name, path, "missing_file")
+        assert BENCHMARKS[name].source in message
+        assert BENCHMARKS[name].licence in message
+        assert BENCHMARKS[name].files[0] in message
+        assert str(path) in message
+
+
+def test_unknown_names_and_limits(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="hotpotqa"):
+        read_benchmark("hotpot", tmp_path)
+    with pytest.raises(UserError, match="limit"):
+        read_benchmark("fever", tmp_path, limit=0)
+
+
+def test_larger_samples_hold_smaller_ones(tmp_path: Path) -> None:
+    file = write_lines(tmp_path / "fever.jsonl", claims())
+
+    def ids(**options: int) -> list[str]:
+        return [item.id for item in read_benchmark("fever", file, **options).items]
+
+    assert ids(limit=3) == ["0", "1", "2"]
+    assert ids(limit=40, seed=1)[:10] == ids(limit=10, seed=1)
+    assert ids(limit=10, seed=1) != ids(limit=10, seed=2)
+    assert sorted(ids(seed=1)) == sorted(ids())
+
+
+def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
+    records = claims(6)
+    del records[1]["label"]
+    records[2]["label"] = None
+    records[3] = records[0]
+    records[4]["claim"] = "x" * 4001
+    records[5] = records[0] | {"id": 99}
+    reading = read_benchmark("fever", write_lines(tmp_path / "fever.jsonl", records))
+    assert [item.id for item in reading.items] == ["0", "99"]
+    assert reading.notes == (
+        "2 of 6 records left out: no gold answer, as in test sets (fever.jsonl, line 2; fever.jsonl, line 3)",
+        "1 of 6 records left out: the same record again (fever.jsonl, line 4)",
+        "1 of 6 records left out: a claim of more than 4,000 characters, which moot does not take "
+        "(fever.jsonl, line 5)",
+        "1 items repeat another one's question and answer under another id",
+    )
+    for record in records:
+        record.pop("label", None)
+    message = fails("fever", write_lines(tmp_path / "fever.jsonl", records))
+    assert "no record that can be measured; 6 of 6 records left out: no gold answer" in message
+
+
+@pytest.mark.parametrize(
+    ("name", "record", "reason"),
+    [
+        ("mmlu_pro", {"question": "?", "options": ["x"], "answer": "A"}, "fewer than two options"),
+        ("mmlu_pro", {"question": "?", "options": ["x", ""], "answer": "A"}, "an empty option"),
+        ("mmlu_pro", {"question": "?", "options": ["x", "y" * 2001], "answer": "A"}, "an option of more than 2,000"),
+        ("squad", {"question": "?", "answers": []}, "SQuAD 2.0"),
+        ("nq_open", {"question": "?", "answer": []}, "no gold answer"),
+        (
+            "nq_open",
+            {"question": "?", "answer": ["\U0001f1e6"]},
+            "no gold answer that is read as one of the task nq_open",
+        ),
+        ("scifact", {"claim": "x"}, "no gold answer"),
+        (
+            "scifact",
+            {"claim": "x", "evidence": {n: [{"sentences": [0], "label": n}] for n in ("SUPPORT", "CONTRADICT")}},
+            "more than one label",
+        ),
+        ("mmlu_med", {"question": "?", "choices": ["x", "y"], "answer": 0, "subject": "law"}, "another subject"),
+    ],
+)
+def test_records_that_cannot_be_measured(tmp_path: Path, name: str, record: dict[str, Any], reason: str) -> None:
+    message = fails(name, write_lines(tmp_path / "one.jsonl", [record]))
+    assert "1 of 1 records left out: " in message
+    assert reason in message
+
+
+def test_days_that_are_missing_are_said(tmp_path: Path) -> None:
+    records = [{"claim": f"x{n}", "label": "Refuted", "claim_date": "1-2-2020" if n else None} for n in range(3)]
+    reading = read_benchmark("averitec", write_lines(tmp_path / "dev.json", records))
+    assert reading.notes == ("1 of 3 items have no day: nothing keeps later evidence from them",)
+
+
+def test_a_list_of_ids_beside_a_file(tmp_path: Path) -> None:
+    file = write_lines(tmp_path / "nq_open.jsonl", [{"question": f"who {n}", "answer": ["x"]} for n in range(3)])
+    assert [item.id for item in read_benchmark("nq_open", tmp_path).items] == ["0", "1", "2"]
+    beside = tmp_path / "nq_open.ids.json"
+    beside.write_text('[7, "b", 9]')
+    assert [item.id for item in read_benchmark("nq_open", file).items] == ["7", "b", "9"]
+    for ids, problem in (("[7]", "3 records, but 1 ids"), ("{}", "no list of ids"), ("[7", "no JSON")):
+        beside.write_text(ids)
+        assert problem in fails("nq_open", file)
+
+
+def test_a_pattern_does_not_take_lists_of_ids_for_data(tmp_path: Path) -> None:
+    folder = tmp_path / "test" / "algebra"
+    folder.mkdir(parents=True)
+    (folder / "1.json").write_text((SAMPLES / "math" / "test" / "algebra" / "1.json").read_text())
+    (folder / "1.ids.json").write_text('["first"]')
+    assert [item.id for item in read_benchmark("math", tmp_path).items] == ["first"]
+
+
+def test_parquet_files_give_labels_their_names(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rows = [{"id": str(n), "question": f"Why {n}?", "cop": n, **{f"op{c}": c * 2 for c in "abcd"}} for n in (0, 3, -1)]
+    features = {"cop": {"names": ["a", "b", "c", "d"], "_type": "ClassLabel"}}
+    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
+    file = tmp_path / "dev.parquet"
+    parquet.write_table(arrow.Table.from_pylist(rows).replace_schema_metadata(metadata), file)
+    reading = read_benchmark("medmcqa", file)
+    assert [item.gold for item in reading.items] == [("A",), ("D",)]
+    assert reading.notes[0].startswith("1 of 3 records left out: no gold answer")
+    parquet.write_table(arrow.Table.from_pylist(rows), file)
+    assert fails("medmcqa", file).startswith("dev.parquet, row 1: the answer is none of the 4 options")  # from 0, not 1
+    file.write_bytes(b"PAR1 but no more")
+    assert "no Parquet file" in fails("medmcqa", file)
+
+
+# --- the Hub ----------------------------------------------------------------------------------------------------------
+
+
+class Rows(list[dict[str, Any]]):
+    """Rows with features, as `datasets` has them."""
+
+    features: dict[str, Any] = {}  # noqa: RUF012
+
+
+class Label:
+    """A feature whose numbers have names."""
+
+    names = ("NOT_SUPPORTED", "SUPPORTED")
+
+
+class Datasets:
+    """In place of `datasets`: gives these rows, and remembers what it was asked for."""
+
+    def __init__(self, rows: Rows | Exception) -> None:
+        self.rows = rows
+        self.asked: list[Any] = []
+
+    def load_dataset(self, *args: Any, **options: Any) -> Rows:
+        self.asked.append((args, options))
+        if isinstance(self.rows, Exception):
+            raise self.rows
+        return self.rows
+
+
+def hub(monkeypatch: pytest.MonkeyPatch, rows: Rows | Exception) -> Datasets:
+    library = Datasets(rows)
+
+    def imported(name: str) -> Datasets:
+        assert name == "datasets"
+        return library
+
+    monkeypatch.setattr(records_hub, "imported", imported)
+    return library
+
+
+def test_fever_from_the_hub_is_gathered_from_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    def row(claim: int, group: int, page: str, line: int, label: str = "REFUTES") -> dict[str, Any]:
+        parts = {"evidence_annotation_id": 1, "evidence_id": group, "evidence_wiki_url": page}
+        return {"id": claim, "label": label, "claim": f"x{claim}", "evidence_sentence_id": line, **parts}
+
+    rows = Rows([row(1, 8, "A_B", 0), row(1, 8, "C", 4), row(1, 9, "D", 2), row(2, -1, "", -1, "NOT ENOUGH INFO")])
+    library = hub(monkeypatch, rows)
+    items = read_benchmark("fever").items
+    assert [(i.id, i.gold) for i in items] == [("1", ("REFUTES",)), ("2", ("NOT ENOUGH INFO",))]
+    assert items[0].gold_evidence == {"sets": [[["A B", 0], ["C", 4]], [["D", 2]]], "pages": ["A B", "C", "D"]}
+    assert items[1].gold_evidence is None
+    files = "hf://datasets/fever/fever@refs%2Fconvert%2Fparquet/v1.0/labelled_dev/*.parquet"
+    assert library.asked == [(("parquet",), {"data_files": files, "split": "train"})]
+
+
+def test_scifact_from_the_hub_is_gathered_from_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    def row(claim: int, document: str, label: str, sentences: list[int]) -> dict[str, Any]:
+        parts = {"evidence_doc_id": document, "evidence_label": label, "evidence_sentences": sentences}
+        return {"id": claim, "claim": f"x{claim}", "cited_doc_ids": [4], **parts}
+
+    hub(monkeypatch, Rows([row(1, "4", "SUPPORT", [0, 1]), row(1, "5", "SUPPORT", [3]), row(2, "", "", [])]))
+    items = read_benchmark("scifact").items
+    assert [(i.id, i.gold) for i in items] == [("1", ("SUPPORT",)), ("2", ("NOT ENOUGH INFO",))]
+    assert items[0].gold_evidence == {"sets": [[["4", 0], ["4", 1]], [["5", 3]]], "documents": ["4", "5"]}
+
+
+def test_labels_from_the_hub_have_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = Rows(
+        {"uid": f"u{n}", "claim": f"x{n}", "label": n, "num_hops": 3, "supporting_facts": []} for n in (0, 1, -1)
+    )
+    rows[0]["supporting_facts"] = [{"key": "A", "value": 2}]
+    rows.features = {"label": Label(), "claim": object()}
+    hub(monkeypatch, rows)
+    reading = read_benchmark("hover")
+    assert [(i.gold, i.stratum) for i in reading.items] == [(("NOT_SUPPORTED",), "3 hops"), (("SUPPORTED",), "3 hops")]
+    assert reading.items[0].gold_evidence == {"sets": [[["A", 2]]], "pages": ["A"]}
+    assert reading.notes[0].startswith("1 of 3 records left out: no gold answer")
+
+
+def test_pubmedqa_from_the_hub_shows_no_conclusion(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {
+        "pubid": 5,
+        "question": "Does it?",
+        "context": {"contexts": ["a"]},
+        "long_answer": "It does.",
+        "final_decision": "yes",
+    }
+    library = hub(monkeypatch, Rows([row]))
+    item = read_benchmark("pubmedqa").items[0]
+    assert (item.id, item.claim, item.gold, item.given) == ("5", "Does it?", ("yes",), ())
+    assert item.source == "qiaojin/PubMedQA (pqa_labeled, train), record 1"
+    assert library.asked == [(("qiaojin/PubMedQA", "pqa_labeled"), {"split": "train"})]
+
+
+def test_a_hub_that_cannot_be_reached_is_said_with_where_else_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    hub(monkeypatch, ConnectionError("no route to host\nand a long trace"))
+    message = fails("gpqa", None, "missing_file")
+    assert "Idavidrein/gpqa (gpqa_diamond, train): the Hub could not be read (no route to host)." in message
+    assert "https://github.com/idavidrein/gpqa (licence: CC BY 4.0" in message
+    assert "FaVIQ: it is not read from the Hub" in fails("faviq", None, "missing_file")
+
+    def nothing(name: str) -> Any:
+        raise ModuleNotFoundError(name)
+
+    monkeypatch.setattr(records_hub, "imported", nothing)
+    assert "pip install datasets" in fails("gpqa", None, "missing_file")
+
+
+@pytest.mark.parametrize("converted", [False, True])
+def test_the_library_itself_without_a_network(converted: bool) -> None:
+    pytest.importorskip("datasets")
+    with pytest.raises(records_hub.NotThere, match="the Hub could not be read"):
+        records_hub.read_hub(records_hub.Hub("moot-tests/nothing", "default", "test", converted))

@@ -1,0 +1,162 @@
+"""Records of benchmarks as items: every visible sample."""
+
+from __future__ import annotations
+
+import csv
+import json
+import string
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from moot.evals.benchmarks.catalogue import BENCHMARKS, Item, Reading, read_benchmark
+from moot.evals.benchmarks.records_answers import without_csv_quotes
+from moot.nodes.texts.task import TASKS
+
+from tests.evals.benchmark_samples import ASKED, VISIBLE, reads_itself
+
+needs_visible = pytest.mark.skipif(
+    not VISIBLE.exists(), reason="the benchmark samples are not part of the project (../shared/data)"
+)
+COUNTS = {"check_covid_binary": 134, "hotpotqa_distractor": 132, "mmlu": 199, "mmlu_med": 199}
+"""How many items there are, where it is not 200; of MMLU's, one question each is too long for moot."""
+FILES = {"check_covid_binary": "check_covid", "squad": "squad_v1.1"}
+
+
+# --- the visible samples ----------------------------------------------------------------------------------------------
+
+
+def raw_records(name: str) -> Iterator[dict[str, Any]]:
+    """The visible records of a benchmark as plain objects, read in a few lines of their own."""
+    file = FILES.get(name, name)
+    if name in ("mmlu", "mmlu_med"):
+        with (VISIBLE / f"{file}.csv").open(newline="", encoding="utf-8") as lines:
+            for row in csv.reader(lines):
+                yield dict(zip(("question", "A", "B", "C", "D", "answer"), row, strict=True))
+    elif name == "pubmedqa":
+        yield from json.loads((VISIBLE / "pubmedqa.json").read_text(encoding="utf-8")).values()
+    elif name == "squad":
+        for article in json.loads((VISIBLE / "squad_v1.1.json").read_text(encoding="utf-8"))["data"]:
+            for paragraph in article["paragraphs"]:
+                yield from (question | {"context": paragraph["context"]} for question in paragraph["qas"])
+    else:
+        for line in (VISIBLE / f"{file}.jsonl").read_text(encoding="utf-8").splitlines():
+            yield json.loads(line)
+
+
+def pairs(name: str, reading: Reading) -> list[tuple[Item, dict[str, Any]]]:
+    """Items, each with the record that it comes from, joined by the list of ids."""
+    ids = json.loads((VISIBLE / f"{FILES.get(name, name)}.ids.json").read_text(encoding="utf-8"))
+    records = dict(zip(map(str, ids), raw_records(name), strict=True))
+    return [(item, records[item.id]) for item in reading.items]
+
+
+@needs_visible
+@pytest.mark.parametrize("name", ASKED)
+def test_visible_records_are_read(name: str) -> None:
+    reading = read_benchmark(name, VISIBLE)
+    assert len(reading.items) == COUNTS.get(name, 200)
+    ids = [str(i) for i in json.loads((VISIBLE / f"{FILES.get(name, name)}.ids.json").read_text(encoding="utf-8"))]
+    kept = {item.id for item in reading.items}
+    assert [item.id for item in reading.items] == [i for i in ids if i in kept]
+    assert len(kept) == len(reading.items)
+    assert bool(reading.notes) or len(kept) == len(ids)
+    assert all(reads_itself(name, item) for item in reading.items)
+
+
+@needs_visible
+@pytest.mark.parametrize("name", ASKED)
+def test_of_a_record_only_the_question_is_asked(name: str) -> None:
+    """Claims are one field word for word; options are those of the record; nothing else is shown."""
+    for item, record in pairs(name, read_benchmark(name, VISIBLE)):
+        asked = record["question"]["stem"] if name == "arc_challenge" else record[ASKED[name]]
+        assert item.claim
+        assert item.claim == (without_csv_quotes(asked) if name == "triviaqa" else asked).strip()
+        assert BENCHMARKS[name].task in TASKS
+        assert bool(item.options) == (TASKS[BENCHMARKS[name].task].kind == "choice")
+        assert bool(item.given) == (name in ("fever_symmetric", "hotpotqa_distractor"))
+
+
+@needs_visible
+@pytest.mark.parametrize(
+    "name", ["medqa_4opt", "medqa_5opt", "medmcqa", "mmlu", "mmlu_med", "mmlu_pro", "arc_challenge"]
+)
+def test_letters_name_the_right_option(name: str) -> None:
+    for item, record in pairs(name, read_benchmark(name, VISIBLE)):
+        if name.startswith("medqa"):
+            options, right = list(record["options"].values()), record["answer"]
+        elif name == "medmcqa":
+            options = [record[f"op{letter}"] for letter in "abcd"]
+            right = options[record["cop"] - 1]
+        elif name == "mmlu_pro":
+            options, right = record["options"], record["options"][record["answer_index"]]
+        elif name == "arc_challenge":
+            options = [option["text"] for option in record["question"]["choices"]]
+            right = next(o["text"] for o in record["question"]["choices"] if o["label"] == record["answerKey"])
+        else:
+            options, right = [record[letter] for letter in "ABCD"], record[record["answer"]]
+        assert item.options == tuple(option.strip() for option in options)
+        assert item.options[string.ascii_uppercase.index(item.gold[0])] == right.strip()
+
+
+@needs_visible
+@pytest.mark.parametrize(
+    ("name", "item_id", "gold", "stratum"),
+    [
+        ("fever", "110040", ("SUPPORTS",), ""),
+        ("feverous", "28561", ("SUPPORTS",), "Other"),
+        ("averitec", "430", ("Supported",), "Event/Property Claim"),
+        ("hover", "8c86715e-2286-453f-b9dc-4d8603b71d69", ("SUPPORTED",), "2 hops"),
+        ("scifact", "967", ("SUPPORT",), ""),
+        ("scifact", "1279", ("NOT ENOUGH INFO",), ""),
+        ("scifact", "180", ("CONTRADICT",), ""),
+        ("check_covid", "5f6903d7e95347460249fbdd_0", ("REFUTE",), ""),
+        ("check_covid_binary", "5f6903d7e95347460249fbdd_0", ("REFUTE",), ""),
+        ("pubmedqa", "26708803", ("maybe",), ""),
+        ("medqa_4opt", "90", ("D",), "step1"),
+        ("medqa_5opt", "90", ("E",), "step1"),
+        ("medmcqa", "57749b9a-2d16-403c-b69f-bcab6b998f88", ("B",), "Dental"),
+        ("mmlu", "nutrition:203", ("A",), "nutrition"),
+        ("mmlu_med", "clinical_knowledge:243", ("C",), "clinical_knowledge"),
+        ("mmlu_pro", "3356", ("F",), "biology"),
+        ("arc_challenge", "MCAS_2015_5_19", ("B",), ""),
+        ("2wikimultihopqa", "500", ("Piccoli fuochi",), ""),
+        ("gsm8k", "564", ("240",), "4 steps"),
+    ],
+)
+def test_spot_values(name: str, item_id: str, gold: tuple[str, ...], stratum: str) -> None:
+    item = next(item for item in read_benchmark(name, VISIBLE).items if item.id == item_id)
+    assert (item.gold, item.stratum) == (gold, stratum)
+
+
+@needs_visible
+def test_gold_evidence_of_the_visible_samples() -> None:
+    items = {name: read_benchmark(name, VISIBLE).items for name in ("fever", "scifact", "averitec", "check_covid")}
+    assert items["fever"][0].gold_evidence == {
+        "sets": [[["Danny Brown", 0], ["Michigan", 0]]],
+        "pages": ["Danny Brown", "Michigan"],
+    }
+    assert not any("_" in page for item in items["fever"] for page in (item.gold_evidence or {}).get("pages", ()))
+    for name, open_label in (
+        ("fever", "NOT ENOUGH INFO"),
+        ("scifact", "NOT ENOUGH INFO"),
+        ("check_covid", "NOTENOUGHINFO"),
+    ):
+        for item in items[name]:
+            assert ("sets" in (item.gold_evidence or {})) == (item.gold != (open_label,))
+    assert all(item.published_before and item.published_before.startswith("20") for item in items["averitec"])
+    assert items["averitec"][0].published_before == "2020-09-01"
+
+
+@needs_visible
+def test_quirks_of_the_visible_samples_are_tolerated_and_said() -> None:
+    notes = {name: read_benchmark(name, VISIBLE).notes for name in ASKED}
+    assert "66 of 200 records left out: labelled NOTENOUGHINFO" in notes["check_covid_binary"][0]
+    assert notes["check_covid"] == ("62 questions come with different answers: no system can get both right",)
+    assert "98 questions come with different answers: each for another text" in notes["fever_symmetric"][1]
+    assert notes["mmlu"][0].startswith("1 of 200 records left out: a claim of more than 4,000 characters")
+    assert "3 accepted answers left out" in notes["triviaqa"][0]  # signs
+    assert "15 accepted answers left out" in notes["2wikimultihopqa"][0]  # flags
+    quoted = [item.claim for item in read_benchmark("triviaqa", VISIBLE).items if '""' in item.claim]
+    assert quoted == []
+    assert "43500" in {item.gold[0] for item in read_benchmark("gsm8k", VISIBLE).items}

@@ -1,0 +1,229 @@
+"""The script of a full trial, whose rounds and record were worked out by hand, and what came of it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+
+from tests.conftest import StubEndpoint
+from tests.graphs.scripted_agents import Rule, rule
+from tests.graphs.scripted_trial import (
+    NAMES,
+    SIDES,
+    TEXTS,
+    argues,
+    counsel,
+    counsel_for,
+    id_of,
+    in_round,
+    latest_first,
+    names,
+    otherwise,
+    premises,
+    reflects,
+    said,
+    searches,
+    stances,
+    weighs,
+)
+
+# --- the script of a full trial ---------------------------------------------------------------------------------------
+
+COURSE = [("primary", 1), ("primary", 2), ("primary", 3), ("switched", 1), ("switched", 2)]
+"""The rounds that are scripted; with ``max_rounds=2`` the third one is not reached."""
+RECORD = "A A9 E F G H I D K A8 L M N A7 O P M8 Q B J"
+"""The exhibits that judges read after two rounds: by weight, then as discovered, then the disputed ones."""
+REFLECTIONS: dict[tuple[str, str], list[tuple[float, float, float]]] = {
+    # side, phase: logic, novelty and rebuttal, by rounds; s = 0.4 l + 0.3 n + 0.3 b
+    ("plaintiff", "primary"): [(0.8, 0.6, 0.5), (0.9, 0.5, 0.6), (0.5, 0.5, 0.5)],  # 0.65, 0.69, 0.5
+    ("defense", "primary"): [(0.5, 0.5, 0.5), (0.7, 0.4, 0.3), (0.9, 0.9, 0.9)],  # 0.5, 0.49, 0.9
+    ("plaintiff", "switched"): [(0.2, 0.2, 0.2), (1, 1, 1)],  # 0.2, 1
+    ("defense", "switched"): [(1, 0, 0.5), (0, 1, 1)],  # 0.55, 0.6
+}
+
+
+def witnessed(side: str, round: int, phase: str = "primary") -> str:
+    return f"Testified for the {side}, {phase} {round}."
+
+
+def advised(side: str, round: int, phase: str = "primary") -> str:
+    return f"Advised to the {side}, {phase} {round}."
+
+
+def needed(side: str, round: int, phase: str = "primary") -> str:
+    return f"Needed by the {side}, {phase} {round}."
+
+
+def experts(*rounds: tuple[str, int]) -> list[Rule]:
+    """Both sides ask for an expert of their own in these rounds of these phases, and are granted one."""
+    wanted, heard = [], []
+    for phase, number in rounds:
+        for side in SIDES:
+            field = f"field {side} {phase} {number}"
+            fields = {"needed": True, "expertise": field, "reason": f"To clear up {field}."}
+            wanted.append(counsel(side, "request_expert", phase, 1, fields=fields))
+            spoken = {"testimony": witnessed(side, number, phase), "citations": []}
+            heard.append(rule("expert", field, fields=spoken))
+    granted = rule("court", "`granted`", fields={"granted": True, "reason": "It may help."})
+    return [*wanted, *latest_first(heard), granted]
+
+
+def critics(*rounds: tuple[str, int]) -> list[Rule]:
+    """What the critic finds in these rounds: 0.7, 0.6, 0.5 for the plaintiff, and 0.45, 0.35, 0.25 for the defense."""
+    rules = []
+    for phase, number in rounds:
+        fields = {
+            "plaintiff": {"logic": 0.7, "evidence": 0.6, "rebuttal": 0.5, "reason": f"Good, {phase} {number}."},
+            "defense": {"logic": 0.45, "evidence": 0.35, "rebuttal": 0.25, "reason": f"Poor, {phase} {number}."},
+            "unresolved_premises": [f"Open after {phase} {number}."],
+            "recommendations": {side: [advised(side, number, phase)] for side in SIDES} | {"queries": ["suggested #Z"]},
+            "debate_resolved": False,
+        }
+        rules.append(rule("critic", in_round(number, phase), fields=fields))
+    return latest_first(rules)
+
+
+def quoting(name: str, quote: str = "") -> dict[str, str]:
+    return {"evidence_id": id_of(name), "quote": quote or " ".join(TEXTS[name].split()[:5])}
+
+
+def full_trial() -> list[Rule]:
+    """Rules for a trial in which everything happens.
+
+    Twelve pieces are found before the debates. B, weighed exactly 0.5, and J are disputed; C, weighed exactly 0.1, and
+    B6 are discarded. In the primary debate K, A8 (just new enough), L, M, N, A7 and O join the record, K9 and L9 are
+    too like K and L; in the switched one K, P and Q do, and M8, as M was not found there.
+    """
+    reflections = [
+        r
+        for (side, phase), scores in REFLECTIONS.items()
+        for number, score in enumerate(scores, 1)
+        for r in reflects(side, score, phase=phase, discovery_need=needed(side, number, phase))
+    ]
+    challenges = [
+        counsel("plaintiff", "challenge", fields={"challenges": [{"evidence_id": id_of("J"), "reason": "J is idle."}]}),
+        counsel("defense", "challenge", fields={"challenges": [{"evidence_id": id_of("A9"), "reason": "A9 repeats."}]}),
+    ]
+    weights = [
+        *weighs(1, 0.9, "A"),
+        *weighs(0.5, 1, "B"),
+        *weighs(0.1, 1, "C"),
+        *weighs(0.8, 0.7, "D"),
+        *weighs(0.2, 0.9, "J"),
+        *weighs(0.95, 0.9, "A9"),
+        *weighs(0.4, 0.2, "B6"),
+    ]
+    return [
+        premises("It was defined so. #A #F #G #H", "It is not any more. #H"),
+        stances("for #I #A9", "against #J #B6"),
+        *challenges,
+        *weights,
+        *searches("plaintiff", "first #K #A8 #B", "second #M #N #K", "third #R"),
+        *searches("defense", "first #K9 #J #L", "second #L9 #A7 #O", "third #K9"),
+        *searches("plaintiff", "switched #K #P", "switched #M8 #Q", phase="switched"),
+        *argues(
+            "plaintiff", said("plaintiff", 1), citations=[quoting("A"), quoting("D", "not in it at all"), quoting("B")]
+        ),
+        *argues("plaintiff", said("plaintiff", 2), said("plaintiff", 3)),
+        *reflections,
+        *experts(*COURSE),
+        *critics(*COURSE),
+        *otherwise(),
+    ]
+
+
+# --- what came of it --------------------------------------------------------------------------------------------------
+
+
+def trace(document: Mapping[str, Any]) -> list[str]:
+    """Turns in their order: ``primary 1 plaintiff/plaintiff argue``, agent and side."""
+    of = ((t["phase"], t["round"], t["agent"], t["side"] or "-", t["step"]) for t in document["turns"])
+    return [f"{phase} {number} {agent}/{side} {step}" for phase, number, agent, side, step in of]
+
+
+def expected_round(phase: str, number: int) -> list[list[str]]:
+    """The turns of a round in which both sides search and are granted experts, in groups whose order is open."""
+    p, d = (f"{phase} {number} {counsel_for(side, phase)}/{side}" for side in SIDES)
+    for_both = [f"{phase} {number} {who}/{side} {step}" for side in SIDES for who, step in EXPERT_STEPS]
+    return [
+        [f"{p} discover", f"{d} discover"],
+        [f"{p} argue"],
+        [f"{d} argue"],
+        [f"{p} request_expert", f"{d} request_expert", *for_both],
+        [f"{p} reflect", f"{d} reflect", f"{phase} {number} critic/- critique", f"{phase} {number} court/- close"],
+    ]
+
+
+EXPERT_STEPS = [("court", "rule_on_expert"), ("expert", "testify")]
+
+
+def check_trace(document: Mapping[str, Any], *rounds: tuple[str, int]) -> None:
+    """The turns stand in the order of the procedure."""
+    before = [
+        ["miner/- premises", "negotiator/- stance_queries", "retrieval/- retrieve_seed"],
+        ["retrieval/- retrieve_premise"] * 2 + [f"{side}/{side} retrieve" for side in SIDES],
+        [f"{side}/{side} challenge" for side in SIDES],
+        ["arbiter/- weigh"] * 12,
+    ]
+    groups = [[f"negotiation 0 {turn}" for turn in group] for group in before]
+    groups += [group for phase, number in rounds for group in expected_round(phase, number)]
+    groups += [["panel 0 analyser/- analyse"], [f"panel 0 judge-{n}/- judge" for n in (1, 2, 3)]]
+    left = trace(document)
+    for group in groups:
+        assert sorted(left[: len(group)]) == sorted(group)
+        left = left[len(group) :]
+    assert left == []
+
+
+def calls(document: Mapping[str, Any], *keys: str) -> Counter[Any]:
+    return Counter(tuple(call[key] for key in keys) if len(keys) > 1 else call[keys[0]] for call in document["calls"])
+
+
+def ids(*exhibits: str) -> list[str]:
+    return [id_of(name) for text in exhibits for name in text.split()]
+
+
+def find_turns(document: Mapping[str, Any], **what: Any) -> list[dict[str, Any]]:
+    return [turn for turn in document["turns"] if what.items() <= turn.items()]
+
+
+def near(value: float) -> Any:
+    return pytest.approx(value, abs=1e-6)
+
+
+def names_of(document: Mapping[str, Any], wanted: Iterable[str]) -> str:
+    by_id = {piece["id"]: piece for piece in document["evidence"]}
+    return names(by_id[one] for one in wanted)
+
+
+# --- what prompts show ------------------------------------------------------------------------------------------------
+
+SPOKEN = re.compile(r"Said for the (\w+) by the (\w+)'s counsel, (\d)\.|Testified for the (\w+), (\w+) (\d)\.")
+
+
+def heard(prompt: str) -> str:
+    """What was said, in the prompt's order: ``p1 d1 xp1``, with a stroke where it was after sides were switched.
+
+    That is the plaintiff's argument in round 1, the defense's, and the testimony of the plaintiff's expert.
+    """
+    marks = []
+    for by, who, number, called, phase, when in SPOKEN.findall(prompt):
+        switched = who != by if by else phase == "switched"
+        marks.append(f"{by[0] + number if by else 'x' + called[0] + when}{'*' if switched else ''}")
+    return " ".join(marks)
+
+
+def exhibits(prompt: str) -> str:
+    """The names of the exhibits in a prompt, in its order."""
+    found = {prompt.find(f"\n{text}\n"): name for text, name in NAMES.items()}
+    return " ".join(found[place] for place in sorted(found) if place >= 0)
+
+
+def holding(stub: StubEndpoint, *texts: str) -> list[tuple[str, str]]:
+    """The roles that were sent all of these texts, with the prompts."""
+    sent = [(r["model"], "\n".join(m["content"] for m in r["messages"])) for r in stub.requests()]
+    return [(model.removeprefix("stub-"), prompt) for model, prompt in sent if all(text in prompt for text in texts)]

@@ -1,0 +1,78 @@
+"""MADKE: who debates, and with which settings of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from moot.graphs.madke import MadkeSettings
+from moot.nodes.models.speaker import Ledger
+from moot.nodes.runtime.node import Run
+from moot.nodes.speakers.hand_over import declared
+
+# --- who debates ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        (3, ["debater-1", "debater-2", "debater-3"]),
+        ([{}, {"model": "openai:other"}], ["debater-1", "debater-2"]),
+        ([{"name": "optimist"}, {"seed": 7}], ["optimist", "debater-2"]),
+    ],
+)
+def test_debaters_by_number_and_without_names(given: Any, names: list[str]) -> None:
+    settings = MadkeSettings.model_validate({"debaters": given})
+    assert [d.name for d in settings.debaters] == names
+    assert MadkeSettings.model_validate({"debaters": settings.debaters}) == settings
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ([{"name": "anna"}, {"name": "anna"}], "name of its own"),
+        ([{"name": "debater-2"}, {}], "name of its own"),
+        *(([{"name": "anna"}, {"name": role}], f"{role}") for role in ("judge", "summariser", "equivalence", "pool")),
+        (1, "at least 2"),
+        (0, "at least 2"),
+        (-3, "at least 2"),
+        (10**12, "at most 50"),
+        (True, "a list is wanted"),
+        ("3", "a list is wanted"),
+        ([{"name": "Anna Lee"}, {}], "match pattern"),
+        ([{"retriever": "bm25"}, {}], "not permitted"),
+    ],
+)
+def test_debaters_that_cannot_be_are_refused(given: Any, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint) as refused:
+        MadkeSettings.model_validate({"debaters": given})
+    assert "debaters" in str(refused.value)
+
+
+def test_only_roles_of_the_debate_have_models() -> None:
+    models = {"debater-3": "fake:1", "judge": "fake:2", "summariser": "fake:3"}
+    assert MadkeSettings.model_validate({"debaters": 3, "models": models}).models == models
+    with pytest.raises(ValueError, match="no role 'debater-3'"):
+        MadkeSettings.model_validate({"models": models})
+
+
+@pytest.mark.parametrize(
+    ("own", "models", "temperature", "model"),
+    [
+        (None, {}, 0.5, "default"),
+        ("openai:own", {}, 0.5, "own"),
+        ({"model": "openai:own"}, {}, 0.5, "own"),
+        ({"model": "openai:own", "temperature": 0.9}, {}, 0.9, "own"),
+        ({"model": "openai:own", "temperature": None}, {}, None, "own"),
+        ({"model": "openai:own", "temperature": 0.9}, {"debater-1": "openai:role"}, 0.5, "role"),
+    ],
+)
+async def test_what_a_debaters_model_leaves_open_is_the_debates(
+    monkeypatch: pytest.MonkeyPatch, own: Any, models: dict[str, Any], temperature: float | None, model: str
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    given = {"model": "openai:default", "debaters": [{"model": own, "seed": 3}, {}], "models": models}
+    settings = MadkeSettings.model_validate(given)
+    speaker = await Run(settings, Ledger()).speaker_of(declared(settings.debaters[0]))
+    chat: Any = speaker.model.chat
+    assert (chat.temperature, chat.model_name, chat.seed) == (temperature, model, 3)

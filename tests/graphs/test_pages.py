@@ -1,0 +1,41 @@
+"""A graph's file holds its paper only: the plumbing that all systems share is the builder's."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+GRAPHS = Path(__file__).parents[2] / "graphs"
+PAGES = sorted(path for path in GRAPHS.rglob("*.py") if path not in (GRAPHS / "__init__.py", GRAPHS / "presets.py"))
+MOST = {
+    "tool_mad": 75,
+    "madke": 80,
+    "proclaim": 100,
+    "tit_for_tat": 55,
+    "group_debate": 55,
+    "tool_mad_consistency": 50,
+}
+"""Lines of code that a file may have; those of all other systems 45."""
+PLUMBING = re.compile(r"""\[['"]error|get\(['"]error|\b(settings_of|runtime|open_node|close_node|question_or)\b""")
+
+
+def docstring_lines(tree: ast.AST) -> Iterator[int]:
+    for node in ast.walk(tree):
+        body = getattr(node, "body", ())
+        for part in body if isinstance(body, list) else ():
+            if isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant):
+                yield from range(part.lineno, (part.end_lineno or part.lineno) + 1)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(GRAPHS)))
+def test_a_page_holds_its_paper(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    said = set(docstring_lines(ast.parse(text)))
+    code = [line for n, line in enumerate(text.splitlines(), 1) if n not in said and line.split("#")[0].strip()]
+    system = page.relative_to(GRAPHS).parts[0].removesuffix(".py")
+    assert len(code) <= MOST.get(system, 45)
+    assert not [line for line in code if not line.startswith("from ") and PLUMBING.search(line)]

@@ -1,0 +1,192 @@
+"""PROClaim: ablations, and a record that is too long."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+
+import pytest
+from moot.graphs.proclaim import ProclaimSettings, graph
+from moot.nodes.trial.record import record_of
+
+from tests.conftest import StartStub
+from tests.graphs.scripted_agents import Rule
+from tests.graphs.scripted_trial import (
+    LIBRARY,
+    LOW,
+    SEARCHING,
+    SIDES,
+    YES,
+    I,
+    N,
+    S,
+    both,
+    calls_by_round,
+    closes,
+    course,
+    criticises,
+    id_of,
+    kinds,
+    otherwise,
+    outcome,
+    prompts,
+    reflects,
+    roles,
+    said,
+    searches,
+    sharing,
+    shown,
+    side_by_side,
+    stopped,
+    trial,
+    trial_of,
+    was_asked,
+    weighs,
+)
+
+# --- ablations --------------------------------------------------------------------------------------------------------
+
+
+async def test_without_a_role_switch_there_is_one_debate(start_stub: StartStub) -> None:
+    stub = start_stub(otherwise())
+    document = await trial(role_switch=False)
+    assert outcome(document) == ("done", "SUPPORTS", S, "max_rounds", 2)
+    assert [entry["phase"] for entry in document["debates"]] == ["primary"]
+    assert {call["phase"] for call in document["calls"]} == {"negotiation", "primary", "panel"}
+    assert roles(document) == ProclaimSettings().roles() - {"analyser", "expert", "equivalence", "source_summariser"}
+    parts = document["confidence_parts"]
+    assert (parts["consistency"], parts["role_switch"]) == (None, 0)
+    assert document["confidence"] == pytest.approx(parts["base"] + parts["reflection"])
+    [judged] = prompts(stub, "judge-1")
+    assert said("plaintiff", 2) in judged
+    assert said("plaintiff", 2, "switched") not in judged
+
+
+async def test_without_progressive_retrieval_both_debates_have_three_rounds(start_stub: StartStub) -> None:
+    steady = [r for phase in ("primary", "switched") for r in both([0.5] * 3, [0.5] * 3, phase=phase)]
+    resolved = [r for phase in ("primary", "switched") for r in criticises(*YES, phase=phase)]
+    stub = start_stub([*steady, *resolved, *closes(*YES), *otherwise()])
+    document = await trial(progressive_retrieval=False, min_rounds=1, max_rounds=1, switched_rounds=1)
+    assert outcome(document) == ("done", "SUPPORTS", S, "max_rounds", 3)
+    for phase in ("primary", "switched"):
+        assert stopped(document, phase) == ("max_rounds", 3)
+        assert calls_by_round(document, phase) == [7] * 3  # arguments, no expert, reflections and critic
+        entry = course(document, phase)
+        assert (entry["novelty"], entry["reflection_total"]) == ([None] * 3, [1.0] * 3)
+    assert not {"retrieval", "court"} & roles(document)
+    assert not [p for side in SIDES for p in prompts(stub, side, "gap")]
+    assert not {turn["step"] for turn in document["turns"]} & {"discover", "close"}
+    assert document["confidence_parts"]["reflection"] == 0  # 0.5, as they still reflect
+    assert document["confidence_parts"]["winning_reflection"] == 0.5
+
+
+@pytest.mark.parametrize("given", [[], [{"title": "A page", "text": "It grows in the east."}]])
+async def test_without_sources_nothing_is_looked_for_and_what_is_given_is_weighed(
+    start_stub: StartStub, given: list[dict[str, str]]
+) -> None:
+    start_stub(otherwise())
+    document = await trial(given={"given": given}, sources=[])
+    assert (document["status"], document["rounds"], document["corpora"]) == ("done", 3, [])
+    assert [piece["text"] for piece in document["evidence"]] == [text["text"] for text in given]
+    steps = Counter(turn["step"] for turn in document["turns"])
+    assert steps["weigh"] == len(given)
+    assert not {"premises", "stance_queries", "retrieve_seed", "challenge", "discover", "close"} & steps.keys()
+
+
+WITHOUT_REFLECTION: dict[str, tuple[list[Rule], str, int]] = {
+    "nothing": (both([0.5] * 4, [0.5] * 4), "max_rounds", 4),
+    "critic": (criticises(*YES), "critic_resolved", 2),
+    "novelty": (searches("plaintiff", *LOW), "novelty_exhausted", 2),
+    "court": (closes(*YES), "judicial_signal", 2),
+}
+
+
+async def test_without_reflection_the_other_reasons_stay(start_stub: StartStub) -> None:
+    start_stub(side_by_side([*rules, *otherwise()] for rules, _, _ in WITHOUT_REFLECTION.values()))
+    for number, (_, reason, rounds) in enumerate(WITHOUT_REFLECTION.values()):
+        document = await trial_of(number, self_reflection=False, max_rounds=4)
+        assert stopped(document) == (reason, rounds)
+        assert calls_by_round(document) == [SEARCHING - 2] * rounds
+        entry = course(document)
+        assert entry["reflection"] == {side: [None] * rounds for side in SIDES}
+        assert entry["reflection_total"] == [None] * rounds
+        assert "reflect" not in {turn["step"] for turn in document["turns"]}
+        parts = document["confidence_parts"]
+        assert (parts["winning_reflection"], parts["reflection"], parts["consistency"]) == (None, 0, 6)
+        assert document["confidence"] == pytest.approx(parts["base"])
+
+
+@pytest.mark.parametrize("reflecting", [True, False])
+async def test_what_reflection_misses_is_requested_in_the_next_round(start_stub: StartStub, reflecting: bool) -> None:
+    wants = [r for side in SIDES for r in reflects(side, 0.2, 0.8, discovery_need=f"Need of the {side}.")]
+    lacks = [*searches("plaintiff", "#I", "#J"), *searches("defense", "#K", "#L")]
+    stub = start_stub([*wants, *lacks, *otherwise()])
+    document = await trial(self_reflection=reflecting, role_switch=False)
+    assert document["status"] == "done"
+    asked = [re.findall(r"Gap: #(\w)|Need of the (\w+)\.", prompt) for prompt in prompts(stub, "retrieval")]
+    later = {"J": ["plaintiff"], "L": ["defense"]} if reflecting else {"J": [], "L": []}
+    assert {gap: [need for _, need in needs] for (gap, _), *needs in asked} == {"I": [], "K": [], **later}
+
+
+@pytest.mark.parametrize("switched", [True, False])
+@pytest.mark.parametrize("retrieving", [True, False])
+@pytest.mark.parametrize("reflecting", [True, False])
+async def test_ablations_with_one_model_for_all(
+    start_stub: StartStub, switched: bool, retrieving: bool, reflecting: bool
+) -> None:
+    stub = start_stub([{"fields": {"citations": [], "challenges": []}}])
+    settings = {"role_switch": switched, "progressive_retrieval": retrieving, "self_reflection": reflecting}
+    chosen = {"model": "openai:stub", "sources": [LIBRARY], "max_rounds": 3, "judges": 1 if switched else 5, **settings}
+    chosen |= {"embedder": "openai:stub-embedding"}
+    document = await graph.ainvoke({"claim": "It holds."}, context=ProclaimSettings.model_validate(chosen))
+    assert (document["status"], document["error"]) == ("done", None)
+    assert document["answer"] in document["task"]["labels"]
+    assert document["raw_verdict"] in (S, N, I)
+    assert [entry["phase"] for entry in document["debates"]] == ["primary", "switched"][: 1 + switched]
+    assert was_asked(stub) == len(document["calls"])
+    asked = roles(document)
+    names = ["judge-1"] if switched else [f"judge-{n}" for n in range(1, 6)]
+    assert {role for role in asked if role.startswith("judge")} == set(names)
+    assert ("analyser" in asked, "retrieval" in asked) == (switched, retrieving)
+    steps = {turn["step"] for turn in document["turns"]}
+    assert ("reflect" in steps, "discover" in steps) == (reflecting, retrieving)
+    if not retrieving:
+        assert {(entry["stop_reason"], entry["rounds"]) for entry in document["debates"]} == {("max_rounds", 3)}
+    assert sharing(document) == {"critic", *names}
+    assert json.loads(json.dumps(document)) == document
+
+
+# --- the length of the record -----------------------------------------------------------------------------------------
+
+
+async def test_a_record_that_is_too_long_loses_its_lightest_exhibits(start_stub: StartStub) -> None:
+    ruled = [*weighs(1, 0.9, "C"), *weighs(1, 0.6, "A"), *weighs(0.5, 0.5, "D"), *weighs(0.4, 0.4, "E")]
+    ruled += weighs(0.1, 0.1, "B")
+    finds = [*searches("plaintiff", "#I", "#0"), *searches("defense", "#0", "#J")]
+    finds += searches("defense", "#K", phase="switched")
+    rules = [*ruled, *finds, *otherwise()]
+    stub = start_stub(rules)
+    document = await trial()
+    assert "exhibits_left_out" not in kinds(document)
+    full = shown(prompts(stub, "judge-1")[0])
+    assert full[:5] == ["C", *"FGH", "A"]  # by weight: 0.9, three of 0.72, 0.6
+    assert sorted(full[5:8]) == ["I", "J", "K"]  # what was discovered has no weight
+    assert full[8:] == ["D", "E"]  # disputed, 0.25 and 0.16; B was discarded
+    budgets: dict[int, int] = {}
+    for tokens in range(500, 6000, 10):
+        _, left = record_of(document["claim"], document["task"], document["turns"], document["evidence"], tokens)
+        budgets.setdefault(len(left), tokens)
+    for missing in (1, 2, 4, 7, 10):
+        stub = start_stub(rules)
+        document = await trial(panel_tokens=budgets[missing])
+        kept, gone = full[: len(full) - missing], full[len(full) - missing :]
+        for judge in ("judge-1", "judge-2", "judge-3"):
+            [prompt] = prompts(stub, judge)
+            assert shown(prompt) == kept
+            assert f"({missing} more are left out for the record's length" in prompt
+            assert all(said(side, 2, phase) in prompt for side in SIDES for phase in ("primary", "switched"))
+        [warning] = [w for w in document["warnings"] if w["kind"] == "exhibits_left_out"]
+        assert re.findall("ev-[0-9a-f]+", warning["detail"]) == [id_of(name) for name in gone]
+        assert str(budgets[missing]) in warning["detail"]
+        assert {p["id"] for p in document["evidence"]} >= {id_of(name) for name in gone}  # the result has them

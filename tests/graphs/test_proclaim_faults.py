@@ -1,0 +1,355 @@
+"""PROClaim on the scripted endpoint: what may fail, and what does not end a trial."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from moot.graphs.proclaim import graph
+
+from tests.conftest import StartStub
+from tests.graphs.full_trial import (
+    COURSE,
+    exhibits,
+    expected_round,
+    experts,
+    find_turns,
+    full_trial,
+    heard,
+    holding,
+    ids,
+    names_of,
+    near,
+    trace,
+    witnessed,
+)
+from tests.graphs.scripted_agents import CLAIM, rule
+from tests.graphs.scripted_trial import (
+    NAMES,
+    SIDES,
+    TEXTS,
+    argues,
+    counsel,
+    counsel_for,
+    course,
+    judges,
+    kinds,
+    names,
+    otherwise,
+    outcome,
+    premises,
+    prompts,
+    said,
+    scripted,
+    searches,
+    stances,
+    trial,
+    turns,
+)
+
+# --- faults -----------------------------------------------------------------------------------------------------------
+
+FAULTS: dict[str, dict[str, Any]] = {"failed": {"status": 500}, "unparsed": {"reply": "I would rather not say."}}
+"""By the outcome that they come to: the model is down, or it never says anything that can be used."""
+fault = pytest.mark.parametrize("fault", FAULTS)
+
+
+@pytest.mark.parametrize(
+    ("side", "phase", "name", "where"),
+    [
+        ("plaintiff", "primary", "plaintiff", "plaintiff: argue, round 2"),
+        ("defense", "primary", "defense", "defense: argue, round 2"),
+        ("defense", "switched", "plaintiff", "plaintiff: argue, switched, round 2"),
+    ],
+)
+async def test_without_a_counsels_model_there_is_no_trial(
+    start_stub: StartStub, side: str, phase: str, name: str, where: str
+) -> None:
+    begun = argues(side, said(side, 1, phase), phase=phase)
+    stub = start_stub([*begun, counsel(side, "argue", phase, status=500), *full_trial()])
+    document = await trial()
+    assert outcome(document)[:4] == ("failed", None, None, None)
+    assert (document["confidence"], document["votes"]) == (None, [])
+    assert (document["error"]["kind"], document["error"]["where"]) == ("server_error", where)
+    assert f"stub-{name}" in document["error"]["detail"]
+    assert [t["argument"] for t in turns(document, "argue", phase).values() if t["round"] == 1] == [
+        said("plaintiff", 1, phase),
+        said("defense", 1, phase),
+    ]
+    kept = expected_round("primary", 1) + expected_round("switched", 1)
+    assert {turn for group in kept for turn in group} <= set(trace(document))
+    assert [e["status"] for e in document["evidence"] if NAMES[e["text"]] in ("A", "B", "K")] == [
+        "admitted",
+        "disputed",
+        "discovered",
+    ]
+    assert not prompts(stub, "judge-1") + prompts(stub, "analyser")
+    failed = [call for call in document["calls"] if call["outcome"] == "failed"]
+    assert [(call["role"], call["phase"], call["round"]) for call in failed] == [(name, phase, 2)]
+
+
+async def test_a_counsel_whose_model_is_down_from_the_start_is_named(start_stub: StartStub) -> None:
+    start_stub([rule("defense", status=500), *full_trial()])
+    document = await trial()
+    assert outcome(document)[:2] == ("failed", None)
+    assert document["error"]["where"].startswith("defense: argue")
+    assert len([e for e in document["evidence"] if "weight" in e]) == 12
+    assert turns(document, "challenge", "negotiation")["defense", 0]["challenges"] is None
+
+
+@pytest.mark.parametrize("phase", ["primary", "switched"])
+async def test_a_round_without_a_usable_argument_is_on_record(start_stub: StartStub, phase: str) -> None:
+    mute = counsel("plaintiff", "argue", phase, 2, reply="I would rather not say.")  # it is asked again once
+    stub = start_stub([mute, *argues("plaintiff", said("plaintiff", 2, phase), phase=phase), *otherwise()])
+    document = await trial()
+    assert document["status"] == "done"
+    arguments = turns(document, "argue", phase)
+    assert {at: (t["argument"], t["outcome"]) for at, t in arguments.items()} == {
+        ("plaintiff", 1): (None, "unparsed"),
+        ("defense", 1): (said("defense", 1, phase), "ok"),
+        ("plaintiff", 2): (said("plaintiff", 2, phase), "ok"),
+        ("defense", 2): (said("defense", 2, phase), "ok"),
+    }
+    assert (arguments["plaintiff", 1]["citations"], course(document, phase)["rounds"]) == ([], 2)
+    stroke = "*" if phase == "switched" else ""
+    answering = [heard(p) for p in prompts(stub, counsel_for("defense", phase), "argue", "defense")]
+    assert answering == ["", f"d1{stroke} p2{stroke}"]
+    assert "I would rather not say." not in "".join(prompts(stub, "judge-1"))
+    assert set(kinds(document)) == {"unparsed"}
+
+
+async def test_a_side_that_is_never_heard_ends_the_trial(start_stub: StartStub) -> None:
+    stub = start_stub([counsel("defense", "argue", reply="I would rather not say."), *otherwise()])
+    document = await trial()
+    assert outcome(document)[:4] == ("failed", None, None, None)
+    assert document["error"]["kind"] == "unparsed"
+    assert "defense" in document["error"]["detail"]
+    assert [t["argument"] for t in turns(document, "argue").values() if t["side"] == "plaintiff"] == [
+        said("plaintiff", 1),
+        said("plaintiff", 2),
+    ]
+    assert len(turns(document, "argue", "switched")) == 4  # what the other debate came to is not lost
+    assert not prompts(stub, "judge-1")
+
+
+async def test_a_side_that_is_never_heard_after_the_switch_leaves_no_consistency(start_stub: StartStub) -> None:
+    mute = counsel("defense", "argue", "switched", reply="I would rather not say.")
+    stub = start_stub([mute, *otherwise()])
+    document = await trial()
+    assert outcome(document)[:2] == ("done", "SUPPORTS")
+    [warning] = [w for w in document["warnings"] if w["kind"] == "side_not_heard"]
+    assert "defense" in warning["detail"]
+    assert not prompts(stub, "analyser")
+    parts = document["confidence_parts"]
+    assert (parts["consistency"], parts["role_switch"]) == (None, 0)
+
+
+@fault
+async def test_the_trial_goes_on_without_those_who_only_assist(start_stub: StartStub, fault: str) -> None:
+    gone = [rule(role, **FAULTS[fault]) for role in ("miner", "negotiator", "retrieval", "court", "critic", "analyser")]
+    gone += [rule("judge-2", **FAULTS[fault]), rule("arbiter", f"\n{TEXTS['A']}\n", **FAULTS[fault])]
+    gone += [
+        counsel(side, step, phase, **FAULTS[fault])
+        for side in SIDES
+        for step in ("gap", "reflect")
+        for phase in ("primary", "switched")
+    ]
+    wanted = [r for r in experts(*COURSE) if "expert" not in r["model"]]
+    stub = start_stub([*gone, *wanted, *judges("SUPPORTED", "NOT SUPPORTED", "SUPPORTED"), *otherwise()])
+    document = await trial()
+    assert outcome(document) == ("done", "SUPPORTS", "SUPPORTED", "max_rounds", 2)
+
+    missing = {
+        "premises": ["premises"],
+        "stance_queries": ["supporting_query", "challenging_query"],
+        "rule_on_expert": ["granted", "reason"],
+        "close": ["close", "reason"],
+        "critique": ["plaintiff", "defense", "unresolved_premises", "recommendations", "debate_resolved"],
+        "reflect": ["logic", "novelty", "rebuttal", "flaws", "discovery_need", "refined_stance"],
+        "analyse": ["plaintiff_counsel", "defense_counsel", "overall", "contradictions"],
+    }
+    for step, fields in missing.items():
+        of = find_turns(document, step=step)
+        assert of
+        assert all((t["outcome"], t["scores"], *map(t.get, fields)) == (fault, {}, *[None] * len(fields)) for t in of)
+        assert all(field in turn for turn in of for field in fields)
+    assert not find_turns(document, step="testify")
+    assert not find_turns(document, step="retrieve_premise")
+
+    # The claim stands in for a query; nothing that the court could not refine is lost.
+    searched = find_turns(document, step="discover")
+    assert [(t["gap"], t["formulated"], t["query"]) for t in searched] == [(None, None, CLAIM)] * 8
+    # A has no weight, and no counsel sees it, nor when it is found again.
+    weights = {NAMES[e["text"]]: (e.get("weight"), e["status"]) for e in document["evidence"]}
+    assert weights == {"A": (None, "seed"), **dict.fromkeys("BCDE", (0.72, "admitted"))}
+    [weighed] = [t for t in find_turns(document, step="weigh") if t["evidence_ids"] == ids("A")]
+    assert [weighed[key] for key in ("relevance", "credibility", "scores", "outcome")] == [None, None, {}, fault]
+    assert {exhibits(p) for p in prompts(stub, "plaintiff", "argue")} == {"B C D E"}
+    assert exhibits(prompts(stub, "judge-1")[0]) == "B C D E A"
+
+    # Two of two judges: 0.8 + 0.3 x 0.6; nothing is known of consistency and reflection.
+    assert document["confidence"] == near(0.98)
+    assert [document["confidence_parts"][key] for key in ("consistency", "role_switch", "winning_reflection")] == [
+        None,
+        0,
+        None,
+    ]
+    assert document["votes"][1] == {"agent": "judge-2", "answer": None, "group": None}
+    panel = document["metrics"]["panel"]
+    assert (panel["without_verdict"], panel["agreement"], panel["dissent"]) == (["judge-2"], 1, [])
+    assert course(document)["reflection"] == {side: [None, None] for side in SIDES}
+    assert course(document)["reflection_total"] == [None, None]
+
+    # All of it is warned of, each by its place.
+    warned = {(w["kind"], w["where"]) for w in document["warnings"]}
+    places = {
+        *(
+            f"{who}, negotiation"
+            for who in ("miner: premises", "negotiator: stance_queries", "arbiter: weigh_exhibit 1")
+        ),
+        *(f"{who}, panel" for who in ("analyser: analyse_consistency", "judge-2: judge")),
+        *(
+            f"{side}: {step}{phase}, round 1"
+            for side in SIDES
+            for step in ("state_gap", "reflect", "formulate_query")
+            for phase in ("", ", switched")
+        ),
+        *(f"{who}{phase}, round 2" for who in ("court: court", "critic: critique") for phase in ("", ", switched")),
+    }
+    assert places <= {where for _, where in warned}
+    assert {kind for kind, _ in warned} == {
+        "call_failed" if fault == "failed" else "unparsed",
+        "query_not_formulated",
+        "query_not_refined",
+        "not_weighed",
+    }
+
+
+@fault
+async def test_one_voice_less_in_court(start_stub: StartStub, fault: str) -> None:
+    gone = [
+        counsel("plaintiff", "challenge", **FAULTS[fault]),
+        counsel("defense", "gap", times=None, **FAULTS[fault]),
+        rule("court", "`query`", **FAULTS[fault]),
+        rule("expert", "field plaintiff primary 1", **FAULTS[fault]),
+        counsel("defense", "request_expert", **FAULTS[fault]),
+    ]
+    stub = start_stub([*gone, *full_trial()])
+    document = await trial(max_rounds=1, switched_rounds=1)
+    assert outcome(document)[:2] == ("done", "SUPPORTS")
+    challenged = turns(document, "challenge", "negotiation")
+    assert (challenged["plaintiff", 0]["challenges"], challenged["plaintiff", 0]["outcome"]) == (None, fault)
+    assert challenged["defense", 0]["outcome"] == "ok"
+    searched = turns(document, "discover")
+    assert (searched["plaintiff", 1]["formulated"], searched["plaintiff", 1]["query"]) == ("first #K #A8 #B",) * 2
+    assert names_of(document, searched["plaintiff", 1]["joined"]) == "K A8"
+    assert (searched["defense", 1]["gap"], searched["defense", 1]["formulated"]) == (None, "#0")
+    [testimony] = turns(document, "testify").values()
+    assert [testimony[key] for key in ("testimony", "citations", "outcome")] == [None, [], fault]
+    assert turns(document, "request_expert")["defense", 1]["needed"] is None
+    assert list(turns(document, "rule_on_expert")) == [("plaintiff", 1)]
+    assert heard(prompts(stub, "judge-1")[0]) == "p1 d1 p1* d1* xp1* xd1*"
+
+
+@fault
+async def test_without_a_judge_there_is_no_verdict(start_stub: StartStub, fault: str) -> None:
+    start_stub([rule("judge-.", **FAULTS[fault]), *full_trial()])
+    document = await trial()
+    assert outcome(document) == ("failed", None, None, None, 2)
+    assert (document["confidence"], document["confidence_parts"]) == (None, None)
+    assert "judge" in document["error"]["detail"]
+    assert [(t["verdict"], t["outcome"]) for t in find_turns(document, step="judge")] == [(None, fault)] * 3
+    assert [entry["stop_reason"] for entry in document["debates"]] == ["max_rounds"] * 2  # nothing is lost
+
+
+async def test_an_expert_who_is_not_granted_is_not_heard(start_stub: StartStub) -> None:
+    asked = [r for r in experts(("primary", 1)) if "`granted`" not in r["match"]]
+    rulings = [
+        rule("court", f"{field} primary 1.*`granted`", fields={"granted": granted, "reason": f"On {field}."})
+        for field, granted in (("field plaintiff", False), ("field defense", True))
+    ]
+    stub = start_stub([*asked, *rulings, *otherwise()])
+    document = await trial(max_rounds=1)
+    assert {at: (t["granted"], t["agent"]) for at, t in turns(document, "rule_on_expert").items()} == {
+        ("plaintiff", 1): (False, "court"),
+        ("defense", 1): (True, "court"),
+    }
+    assert {at: (t["testimony"], t["expertise"]) for at, t in turns(document, "testify").items()} == {
+        ("defense", 1): (witnessed("defense", 1), "field defense primary 1")
+    }
+    for side in SIDES:  # the court and the expert are told on what, and why
+        requests = holding(stub, f"To clear up field {side} primary 1.")
+        assert [role for role, _ in requests] == ["court"] + ["expert"] * (side == "defense")
+    assert not turns(document, "testify", "switched")
+
+
+@pytest.mark.parametrize("fallback", [[], ["bm25:demo-encyclopaedia"]])
+async def test_without_seeds_there_is_no_trial(start_stub: StartStub, fallback: list[str]) -> None:
+    stub = start_stub(otherwise())
+    document = await trial(f"{CLAIM} #down", fallback=fallback)
+    if fallback:
+        assert document["status"] == "done"
+        assert [t["retrieval"] for t in find_turns(document, step="retrieve_seed")] == ["ok"]
+    else:
+        assert outcome(document)[:2] == ("failed", None)
+        assert (document["error"]["kind"], document["error"]["retryable"]) == ("retrieval_failed", True)
+        assert not find_turns(document, step="weigh") + prompts(stub, "plaintiff")
+        assert {t["step"]: t["outcome"] for t in document["turns"]} == {"premises": "ok", "stance_queries": "ok"}
+    assert kinds(document) == ["retrieval_failed"]
+
+
+async def test_other_searches_may_fail(start_stub: StartStub) -> None:
+    down = [premises("First. #down", "Second. #F"), stances("#down", "against #H")]
+    start_stub([*down, *searches("plaintiff", "#down", "again #K"), *otherwise()])
+    document = await trial()
+    assert outcome(document)[:2] == ("done", "SUPPORTS")
+    assert names(e for e in document["evidence"] if "weight" in e) == "A B C D E F H"
+    assert [t["retrieval"] for t in find_turns(document, phase="negotiation") if "retrieval" in t] == [
+        "ok",
+        "failed",
+        "ok",
+        "failed",
+        "ok",
+    ]
+    searched = turns(document, "discover")
+    assert [(searched["plaintiff", n]["retrieval"], searched["plaintiff", n]["scores"]["novelty"]) for n in (1, 2)] == [
+        ("failed", None),
+        ("ok", 1),
+    ]
+    assert kinds(document) == ["retrieval_failed"] * 3
+
+
+async def test_a_prompt_that_one_role_cannot_take_costs_that_role_alone(start_stub: StartStub) -> None:
+    gone = ("judge-2", "analyser", "critic", "retrieval", "court")
+    start_stub([*(rule(role, status=400) for role in gone), *otherwise()])
+    document = await trial()
+    assert document["status"] == "done"
+    assert document["metrics"]["panel"]["without_verdict"] == ["judge-2"]
+    assert document["confidence_parts"]["consistency"] is None
+    searched = find_turns(document, step="discover")
+    assert {(t["formulated"], t["query"]) for t in searched} == {(None, CLAIM)}
+    failed = {w["where"] for w in document["warnings"] if w["kind"] == "call_failed"}
+    assert {place for place in failed if not place.startswith("court")} == {
+        "judge-2: judge, panel",
+        "analyser: analyse_consistency, panel",
+        *(f"critic: critique{phase}, round {n}" for phase in ("", ", switched") for n in (1, 2)),
+    }
+
+
+@fault
+async def test_where_no_evidence_could_be_weighed_there_is_no_trial(start_stub: StartStub, fault: str) -> None:
+    stub = start_stub([rule("arbiter", **FAULTS[fault]), *otherwise()])
+    document = await trial()
+    assert (document["status"], document["answer"], document["debates"]) == ("failed", None, [])
+    assert document["error"]["kind"] == {"failed": "nothing_weighed"}.get(fault, fault)
+    assert document["error"]["where"] == "rule"
+    assert {piece["status"] for piece in document["evidence"]} == {"seed"}
+    assert not prompts(stub, "plaintiff", "argue")
+
+
+async def test_one_failed_debate_ends_the_trial_once(start_stub: StartStub) -> None:
+    start_stub([counsel("plaintiff", "argue", "switched", status=500), *otherwise()])
+    steps = [step async for step in graph.astream({"claim": CLAIM}, context=scripted(), stream_mode="updates")]
+    done = [node for step in steps for node in step]
+    assert done.count("close") == 1
+    assert "panel" not in done

@@ -1,0 +1,137 @@
+"""The builder of debates: what it adds to every system, and what it refuses to build."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command, Send
+from moot.nodes import (
+    BudgetSettings,
+    Debate,
+    DebateGraph,
+    DebateState,
+    Needs,
+    RoundsSettings,
+    Settings,
+    agent_node,
+    agents_needs,
+    compare_node,
+    everyone,
+    no_round_left,
+    to_agents,
+    vote_node,
+)
+from moot.nodes.runtime.settings import ask_person
+
+from tests.conftest import CLAIM
+
+
+def another_round(state: DebateState, settings: RoundsSettings) -> list[Send] | str:
+    return "vote" if no_round_left(state, settings) else to_agents("answer", state, settings, everyone)
+
+
+def ring(settings: type[Settings] = RoundsSettings, to: Sequence[str] = ("answer", "vote")) -> Debate:
+    builder = Debate("ring", settings, agents_needs)
+    builder.add_node("answer", agent_node())
+    builder.add_node("compare_answers", compare_node(by_text=True))
+    builder.add_node("vote", vote_node(lambda state, settings: "max_rounds"))
+    builder.begin(another_round, ["answer"])
+    builder.rounds(another_round, ["answer"])
+    builder.add_edge("answer", "compare_answers")
+    builder.add_conditional_edges("compare_answers", another_round, to)
+    builder.verdict_from("vote")
+    return builder
+
+
+SETTINGS = RoundsSettings.model_validate({"model": "fake:1", "agents": 2, "max_rounds": 2})
+
+
+async def test_a_person_is_asked_before_every_round_but_the_first() -> None:
+    graph = ring().compile(name="ring", checkpointer=InMemorySaver())
+    settings = SETTINGS.model_copy(update={"ask_person": ("remark",), "max_rounds": 3})
+    config: Any = {"configurable": {"thread_id": "1"}}
+    document = await graph.ainvoke({"claim": CLAIM}, config, context=settings)
+    asked = []
+    while waits := document.get("__interrupt__"):
+        asked.append(waits[0].value["about"])
+        assert len(asked) < 5
+        document = await graph.ainvoke(Command(resume={"remark": "Think of the beak."}), config, context=settings)
+    assert [about.partition("(")[2] for about in asked] == ["round 1)", "round 2)"]
+    remarks = [turn["remark"] for turn in document["turns"] if turn["step"] == "review_remark"]
+    assert remarks == ["Think of the beak."] * 2
+    assert document["status"] == "done"
+
+
+async def test_an_error_leads_to_the_end_from_every_router() -> None:
+    asked = []
+
+    def counted(state: DebateState, settings: RoundsSettings) -> list[Send] | str:
+        asked.append(state["error"])
+        return another_round(state, settings)
+
+    builder = Debate("ring", RoundsSettings, agents_needs)
+    builder.add_node("answer", agent_node())
+    builder.add_node("compare_answers", compare_node(by_text=True))
+    builder.add_node("vote", vote_node(lambda state, settings: "max_rounds"))
+    builder.begin(counted, ["answer"])
+    builder.rounds(counted, ["answer"])
+    builder.add_edge("answer", "compare_answers")
+    builder.add_conditional_edges("compare_answers", counted, ["answer", "vote"])
+    builder.verdict_from("vote")
+    document = await builder.compile(name="ring").ainvoke({"claim": " "}, context=SETTINGS)
+    assert (document["status"], document["error"]["kind"], asked) == ("failed", "invalid_claim", [])
+
+
+async def test_routers_take_the_state_the_settings_or_a_runtime() -> None:
+    def of_state(state: DebateState) -> str:
+        return "second"
+
+    def of_settings(state: DebateState, settings: Settings) -> str:
+        seen.append(settings.seed)
+        return "third"
+
+    def of_runtime(state: DebateState, runtime: Any) -> str:
+        seen.append(runtime.context.seed)
+        return "close"
+
+    seen: list[Any] = []
+    graph = DebateGraph(Settings, DebateState)
+    for node in ("first", "second", "third", "close"):
+        graph.add_node(node, lambda state: {})
+    graph.add_edge("__start__", "first")
+    graph.add_conditional_edges("first", of_state, ["second", "close"])
+    graph.add_conditional_edges("second", of_settings, ["third", "close"])
+    graph.add_conditional_edges("third", of_runtime, ["close"])
+    await graph.compile().ainvoke({"claim": CLAIM}, context=Settings(seed=7))
+    assert seen == [7, 7]
+
+
+def test_an_edge_that_would_forget_the_remark_is_refused() -> None:
+    builder = Debate("ring", RoundsSettings)
+    builder.add_node("answer", agent_node())
+    builder.add_conditional_edges("answer", another_round, ["answer"])
+    with pytest.raises(ValueError, match="call rounds\\(\\) before the edges that lead to answer"):
+        builder.rounds(another_round, ["answer"])
+
+
+def test_nodes_that_an_edge_leads_to_have_to_be_named() -> None:
+    with pytest.raises(ValueError, match="name the nodes that another_round may lead to"):
+        ring(to=())
+
+
+class Unasked(BudgetSettings, Settings):
+    """Settings that offer more than their graph asks."""
+
+    ask_person: tuple[Literal["remark", "verdict"], ...] = ask_person()
+
+
+def test_settings_that_offer_a_moment_at_which_nobody_asks_are_refused() -> None:
+    builder = Debate("talk", Unasked, lambda settings: Needs())
+    builder.add_node("vote", vote_node(lambda state, settings: "max_rounds"))
+    builder.begin(lambda state: "vote", ["vote"])
+    builder.verdict_from("vote", reviewed=True)
+    with pytest.raises(ValueError, match=r"Unasked offers ask_person=\['remark'\], but nobody is asked then"):
+        builder.compile(name="talk")

@@ -1,0 +1,218 @@
+"""Corpora: everything that can be wrong with them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from moot.retrievers import (
+    UserError,
+    WorldError,
+    index_passages,
+    open_retriever,
+    read_passages,
+)
+from moot.retrievers.corpus import (
+    DEMO_CORPORA,
+    all_passages,
+    read_manifest,
+)
+from moot.retrievers.stores import corpora_folder
+
+from .conftest import Serve, passage, refused
+from .quick import CHILD
+
+# --- damaged files ----------------------------------------------------------------------------------------------------
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "deleted": lambda path: path.unlink(),
+    "half": lambda path: os.truncate(path, path.stat().st_size // 2),
+    "empty": lambda path: os.truncate(path, 0),
+    "garbage": lambda path: path.write_bytes(bytes(i * i % 251 for i in range(path.stat().st_size))),
+}
+INDEX_FILES = ["data_level0.bin", "header.bin", "length.bin", "link_lists.bin", "index_metadata.pickle"]
+CASES = [(name, damage) for name in ["chroma.sqlite3", *INDEX_FILES] for damage in DAMAGE]
+
+
+@pytest.fixture(scope="module")
+def uses_of_damaged(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], list[str]]:
+    """What indexing more into, searching, and reading a corpus comes to, by what was done to which file.
+
+    All in one process of their own, which Chroma would crash when it reads some of these files.
+    """
+    folder = tmp_path_factory.mktemp("damaged")
+    whole = folder / "whole"
+    subprocess.run([*CHILD, "index", "big", "0", "1300"], env=os.environ | {"MOOT_HOME": str(whole)}, check=True)
+    for name, damage in CASES:
+        copied = shutil.copytree(whole, folder / f"{name} {damage}")
+        [path] = copied.rglob(name)
+        DAMAGE[damage](path)
+    command = [*CHILD, "damaged", *(str(folder / f"{name} {damage}") for name, damage in CASES), str(whole)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    said = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (done.returncode, len(said)) == (0, len(CASES) + 1), (done.stderr, said[-1:])
+    return dict(zip([*CASES, ("", "")], said, strict=True))
+
+
+@pytest.mark.parametrize(("name", "damage"), CASES)
+def test_damaged_files_are_refused(name: str, damage: str, uses_of_damaged: dict[tuple[str, str], list[str]]) -> None:
+    for said in uses_of_damaged[name, damage]:
+        assert said.startswith("damaged_corpus: The corpus 'big' is damaged: ")
+        assert "Delete its folder in" in said
+        assert name in said or name == "chroma.sqlite3"
+
+
+def test_whole_files_are_not_refused(uses_of_damaged: dict[tuple[str, str], list[str]]) -> None:
+    manifest, *searched = uses_of_damaged["", ""]
+    assert "passages=1300" in manifest
+    assert searched == ["True", "True"]
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b'{"id": "1", "text": "fine"}\n' * 56 + b'{"id": "57", "text": ', "a.jsonl, line 57: Invalid JSON"),
+        (b'{"id": "1"}', "a.jsonl, line 1: text: Field required"),
+        (b'\n{"id": "1", "text": "\\u200b "}', "a.jsonl, line 2: text: Value error, holds no text"),
+        (b'["id", "text"]', "a.jsonl, line 1: Input should be an object"),
+        (b'{"id": "1", "text": "fine"}\n{"id": "2", "text": "caf\xe9"}', "a.jsonl, after line"),
+        (b'{"id": "1", "text": "one"}\n{"id": "1", "text": "two"}', "Two different passages have the id '1'"),
+    ],
+)
+async def test_bad_lines_are_named_and_nothing_is_built(
+    content: bytes, said: str, tmp_path: Path, empty_home: Path
+) -> None:
+    (tmp_path / "a.jsonl").write_bytes(content)
+    with pytest.raises(UserError, match=said) as caught:
+        await index_passages("lines", read_passages(tmp_path / "a.jsonl"))
+    assert caught.value.kind == "invalid_file"
+    assert read_manifest("lines") is None
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.md", "a.txt"])
+async def test_empty_and_unreadable_sources_are_refused(name: str, tmp_path: Path, empty_home: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    for path in (source / "nowhere", source):
+        with pytest.raises(UserError, match=r"There is no file|holds nothing to index") as caught:
+            await index_passages("nothing", read_passages(path))
+        assert caught.value.kind == "missing_file"
+    (source / name).write_text("\n \n")
+    with pytest.raises(UserError, match="no passage was found") as caught:
+        await index_passages("nothing", read_passages(source))
+    assert caught.value.kind == "empty_corpus"
+    assert (await refused("nothing")).kind == "unknown_corpus"
+    (source / name).write_bytes(b"caf\xe9")
+    with pytest.raises(UserError, match=f"{name}.*not UTF-8") as caught:
+        list(read_passages(source))
+
+
+async def test_a_mistake_leaves_a_whole_corpus_whole(empty_home: Path, tmp_path: Path) -> None:
+    await index_passages("whole", [passage(1)])
+    with pytest.raises(UserError, match="There is no file"):
+        await index_passages("whole", read_passages(tmp_path / "typo"))
+    assert len(all_passages("whole")) == 1
+
+
+@pytest.mark.parametrize("name", ["", "ab", "../up", "Upper", "a\0b", "x" * 64, "demo-mine"])
+async def test_bad_names_are_refused(name: str, empty_home: Path) -> None:
+    with pytest.raises(UserError, match=r"cannot name a corpus|kept for the demo") as caught:
+        await index_passages(name, [passage(1)])
+    assert caught.value.kind == "invalid_corpus"
+    if name and not name.startswith("demo-"):
+        assert (await refused(name)).kind == "invalid_corpus"
+
+
+async def test_an_unknown_corpus_is_refused_with_the_known_ones(empty_home: Path) -> None:
+    error = await refused("nowhere")
+    assert error.kind == "unknown_corpus"
+    assert all(name in error.detail for name in DEMO_CORPORA)
+    assert "moot index PATH --corpus nowhere" in error.detail
+
+
+async def test_a_home_that_cannot_be_written_is_refused(empty_home: Path) -> None:
+    await asyncio.to_thread(empty_home.write_text, "a file")
+    with pytest.raises(UserError, match="Set MOOT_HOME"):
+        await open_retriever("chroma")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text[: len(text) // 2],
+        lambda text: "[]",
+        lambda text: text.replace('"passages": 1', '"passages": "many"'),
+        lambda text: text.replace('"passages": 1', '"passages": 9'),
+        lambda text: text.replace('"name": "hurt"', '"name": "other"'),
+    ],
+    ids=["cut", "a list", "words for numbers", "too many passages", "renamed"],
+)
+async def test_a_damaged_manifest_is_refused(change: Any, empty_home: Path) -> None:
+    await index_passages("hurt", [passage(1)])
+    path = corpora_folder() / "hurt" / "manifest.json"
+    path.write_text(change(path.read_text()))
+    error = await refused("hurt")
+    assert error.kind == "damaged_corpus"
+    assert "Delete" in error.detail
+
+
+async def test_a_damaged_database_is_refused(empty_home: Path) -> None:
+    folder = corpora_folder() / "hurt" / "chroma"
+    folder.mkdir(parents=True)
+    (folder / "chroma.sqlite3").write_bytes(b"not a database, " * 1000)
+    manifest = {"name": "hurt", "encoder": "all-MiniLM-L6-v2", "dimension": 384, "passages": 1, "complete": True}
+    (folder.parent / "manifest.json").write_text(json.dumps(manifest))
+    assert (await refused("hurt")).kind == "damaged_corpus"
+
+
+async def test_a_corpus_takes_only_its_own_encoder(
+    serve: Serve, empty_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another encoder is refused, and so is another model behind the same name."""
+    dimension = 3
+
+    def answer(n: int, body: dict[str, Any]) -> web.Response:
+        vectors = [[1.0] * dimension for _ in body["input"]]
+        return web.json_response({"data": [{"index": i, "embedding": v} for i, v in enumerate(vectors)], "model": "m"})
+
+    server = await serve(answer)
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url + "/v1")
+    await index_passages("small", [passage(1)], encoder="openai:m")
+    retriever = await open_retriever("chroma:small", encoder="openai:m")
+    assert len(await retriever.search("entry", 1)) == 1
+    for attempt in (open_retriever("chroma:small"), index_passages("small", [passage(2)])):
+        with pytest.raises(UserError, match="Set embedder=openai:m") as caught:
+            await attempt
+        assert caught.value.kind == "corpus_mismatch"
+    dimension = 4
+    again = index_passages("small", [passage(2)], encoder="openai:m")
+    later: list[Awaitable[Any]] = [retriever.search("another", 1), again]
+    for trial in later:
+        with pytest.raises(UserError, match="gave 3 dimensions; now it gives 4") as caught:
+            await trial
+        assert caught.value.kind == "corpus_mismatch"
+
+
+async def test_vectors_that_change_while_a_corpus_is_built(
+    serve: Serve, empty_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(n: int, body: dict[str, Any]) -> web.Response:
+        data = [{"index": i, "embedding": [1.0] * (2 + n)} for i in range(len(body["input"]))]
+        return web.json_response({"data": data, "model": "m"})
+
+    monkeypatch.setenv("OPENAI_BASE_URL", (await serve(answer)).url + "/v1")
+    with pytest.raises(WorldError, match="vectors of 3 and then of 4 dimensions") as caught:
+        await index_passages("shifty", [passage(1)], encoder="openai:m")
+    assert caught.value.kind == "bad_response"
