@@ -28,14 +28,7 @@ from moot.nodes.speakers.debaters import (
     to_debaters,
     unscored_answers,
 )
-from moot.nodes.steps.compare import (
-    agree_node,
-    agreed_answer,
-    agreed_or_disputed,
-    answers_of,
-    average_scores_node,
-    compare_node,
-)
+from moot.nodes.steps.compare import agree_node, agreed_or_disputed, answers_of, average_scores_node, compare_node
 from moot.nodes.steps.judge import judge_node
 from moot.nodes.steps.score import answer_relevance_node, faithfulness_node, passes, score_graph
 from pydantic import Field
@@ -67,7 +60,7 @@ def needs(settings: ToolMadSettings) -> Needs:
 
 def consensus(state: DebateState, settings: ToolMadSettings) -> Next:
     """After a round's answers: disputed with rounds left, go on at once; otherwise the scores have to be known."""
-    agreed = agreed_answer(state["votes"]) is not None
+    agreed = state["round_log"][-1]["reason"] == "agreed"
     if settings.scoring == "consensus_only" and agreed:
         return "agree"
     if not no_round_left(state, settings) and (settings.scoring != "on" or not agreed):

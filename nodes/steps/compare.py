@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import Outcome, ReplyError, WorldError
@@ -161,7 +161,7 @@ def compare_node(
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
         closed = await closed_round(state, run, by_text=by_text)
-        found = reason if isinstance(reason, str) else reason({**state, **closed}, run.settings)
+        found = reason if isinstance(reason, str) else reason(cast(DebateState, {**state, **closed}), run.settings)
         return closed | recorded_round(closed["rounds"], reason=found, votes=closed["votes"])
 
     return Node(step, prompts=("tasks/equivalence",))
@@ -218,7 +218,8 @@ def average_scores_node(stable: Callable[[DebateState, Any], bool] | None = None
         update: dict[str, Any] = {"scores": average_scores(state["turns"])}
         if stable is None or agreed_answer(state["votes"]) is None:
             return update
-        scores = {turn["agent"]: turn.get("scores", {}) for turn in answers_of(state["turns"])}
+        last = [(turn["agent"], turn.get("scores", {})) for turn in answers_of(state["turns"])]
+        scores = {agent: {metric: given[metric] for metric in METRICS if metric in given} for agent, given in last}
         found = "stable" if stable(state, run.settings) else "unstable"
         return update | recorded_round(state["rounds"], reason=found, scores=scores)
 

@@ -85,8 +85,8 @@ def agreement_node(prompt: str = "madke/agree") -> Node:
             found, voted = ("an agreement", "differ") if said.agree else ("no agreement", "are the same")
             run.ledger.warn("judge_contradicts_votes", f"The judge found {found}, but the answers {voted}.")
         agree = said.agree and (same or state["task"]["kind"] in IN_WORDS)
-        found = recorded_round(state["rounds"], reason="agreed" if agree else "no_agreement")
-        return {"turns": [{**turn, "agree": agree, "reason": said.reason, "outcome": "ok"}], **found}
+        record = recorded_round(state["rounds"], reason="agreed" if agree else "no_agreement")
+        return {"turns": [{**turn, "agree": agree, "reason": said.reason, "outcome": "ok"}], **record}
 
     return Node(step, prompts=(prompt,))
 

@@ -10,6 +10,7 @@ from moot.graphs import load_graph
 from moot.nodes.runtime.running import Running
 from moot.nodes.runtime.state import merge_rounds, recorded_round
 from moot.transcript import Line, Live, ending, lines
+from moot.web.debates import checked_document
 from moot.web.report import escaped, report
 
 from tests.conftest import CLAIM, MODELS, StartStub, says, supports
@@ -33,6 +34,7 @@ async def held(name: str, **given: Any) -> Told:
 def check(told: Told, reasons: list[str], *words: str) -> None:
     """Checks the reasons in the document, and that the live debate and its reports say the words once, in order."""
     document, said = told
+    assert checked_document(document) == document
     assert [(record["round"], record["reason"]) for record in document["round_log"]] == [*enumerate(reasons, 1)]
     again = [line for section in lines(document) for line in section.lines]
     for texts in ([line.text for line in said], [line.text for line in again]):
