@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from inspect import getdoc, isfunction, signature
 from pydoc import locate
 from typing import Any
 
-from griffe import Class, Docstring, Extension, Module
+from griffe import Class, Docstring, Extension, Function, Module
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
@@ -23,6 +24,14 @@ class Fields(Extension):
                 default = to_jsonable_python(field.default, exclude_none=True) if not field.is_required() else None
                 cls.members[name].value = None if field.is_required() else repr(default)
                 cls.members[name].docstring = Docstring(field.description or "")
+
+    def on_function_instance(self, *, func: Function, **_: Any) -> None:
+        """A step of a trial has the docstring that it has once it is imported; a prompt's name is said as it is."""
+        function = locate(func.path)
+        if any(str(decorator.value).startswith("explained(") for decorator in func.decorators):
+            func.docstring = Docstring(getdoc(function) or "", parent=func)
+        if "prompt" in func.parameters and isfunction(function):
+            func.parameters["prompt"].default = repr(signature(function).parameters["prompt"].default)
 
     def on_module_instance(self, *, mod: Module, **_: Any) -> None:
         """A system's procedure, which begins with a small letter, keeps its lines."""

@@ -44,7 +44,7 @@ def after_round(state: DebateState, settings: ChatEvalSettings) -> Next:
 builder = Debate("chat_eval", ChatEvalSettings, agents_needs)
 builder.add_node("answer", agent_node())
 builder.add_node("compare_answers", compare_node(by_text=True))
-builder.add_node("summarise", summary_node("chat_eval/summary"))
+builder.add_node("summarise", summary_node())
 builder.add_node("vote", conclude_node(rounds_or_budget))
 builder.begin(answer, ["answer"])
 builder.rounds(answer, ["answer"])

@@ -17,7 +17,7 @@ from moot.nodes.runtime.state import DebateState
 from moot.nodes.runtime.system import Debate, Next
 from moot.nodes.speakers.agents import Agents, agent_node, agents_needs, everyone, so_many, to_agents
 from moot.nodes.steps.compare import agreed_answer, compare_node
-from moot.nodes.steps.review import review_node, score_answer, to_reviewers
+from moot.nodes.steps.review import SCORE, review_node, score_answer, to_reviewers
 from moot.nodes.steps.vote import consensus_or_rounds, vote_node
 from pydantic import Field
 
@@ -64,7 +64,7 @@ def debate(state: DebateState, settings: CortexSettings) -> Next:
 builder = Debate("cortex_debate", CortexSettings, needs)
 builder.add_node("answer", agent_node("cortex_debate/revise", confidence=True))
 builder.add_node("compare_answers", compare_node())
-builder.add_node("score_peers", review_node(score_answer, ("score",), "cortex_debate/score"))
+builder.add_node("score_peers", review_node(score_answer, ("score",), SCORE))
 builder.add_node("weigh_edges", weigh_node())
 builder.add_node("vote", vote_node(consensus_or_rounds, tie="none", report=graph_report))
 builder.begin(first_answers, ["answer"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from moot.nodes.models.speaker import tokens_of
+from moot.nodes.models.ledger import tokens_of
 from moot.nodes.runtime.state import DebateState, StopReason
 from moot.nodes.runtime.system import Debate, Next
 from moot.nodes.speakers.agents import gather_node

@@ -12,9 +12,10 @@ from moot.nodes.cortex.debating_graph import History, Round, first_history, next
 from moot.nodes.cortex.weigh import WeighingSettings, weigh_node
 from moot.nodes.models.chat_models import ChatModel, ModelChoice, open_chat_model
 from moot.nodes.models.fake import FakeChatModel
+from moot.nodes.models.ledger import Ledger
 from moot.nodes.models.prices import Price, cost_of, read_prices
 from moot.nodes.models.sizes import Size, size_of
-from moot.nodes.models.speaker import Ledger, Speaker
+from moot.nodes.models.speaker import Speaker
 from moot.nodes.runtime.budget import BudgetSettings, no_round_left, rounds_or_budget
 from moot.nodes.runtime.graph import DebateGraph, graph_node
 from moot.nodes.runtime.node import Node, Run, settings_of
@@ -22,7 +23,6 @@ from moot.nodes.runtime.opening import Needs, close_node, open_node
 from moot.nodes.runtime.settings import EvidenceSettings, PoolSettings, Settings, SourcesSettings
 from moot.nodes.runtime.state import (
     Call,
-    Citation,
     ClaimInput,
     CourtDebate,
     DebaterState,
@@ -43,6 +43,7 @@ from moot.nodes.runtime.state import (
 )
 from moot.nodes.runtime.system import Debate
 from moot.nodes.runtime.tracing import guard_traces
+from moot.nodes.runtime.turns import Citation
 from moot.nodes.speakers.agents import (
     Agents,
     AgentsSettings,

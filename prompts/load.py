@@ -8,9 +8,7 @@ put between tags as data, and cannot close those tags.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from importlib import resources
 from string import Formatter
@@ -20,29 +18,15 @@ LOOKALIKES = str.maketrans({"<": "‹", ">": "›", "＜": "‹", "＞": "›", 
 """Angle brackets become others, one for one, so that data cannot open or close a tag and offsets stay."""
 
 
-_edited: ContextVar[Mapping[str, str] | None] = ContextVar("edited", default=None)
-
-
-@contextmanager
-def edited(prompts: Mapping[str, str]) -> Iterator[None]:
-    """While it lasts, `load` gives these texts for these names, and the shipped ones for others."""
-    before = _edited.set(prompts)
-    try:
-        yield
-    finally:
-        _edited.reset(before)
-
-
-def load(name: str) -> str:
-    """The prompt of that name, e.g. ``tool_mad/query``: as it was edited for the node that runs, else as shipped."""
-    return (_edited.get() or {}).get(name) or shipped(name)
-
-
 @lru_cache(maxsize=256)
-def shipped(name: str) -> str:
-    """The prompt of that name as its file has it."""
+def load(name: str) -> str:
+    """The prompt of that name as it is shipped, e.g. ``tool_mad/query``."""
     folder, _, file = name.partition("/")
     return (resources.files("moot.prompts") / folder / f"{file}.md").read_text(encoding="utf-8")
+
+
+shipped = load
+"""The same, where an edited text may take its place."""
 
 
 @lru_cache(maxsize=256)

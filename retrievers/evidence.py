@@ -171,19 +171,15 @@ def given_in(evidence: Iterable[Evidence]) -> list[Evidence]:
     return [piece for piece in standing(evidence) if any(r["retriever"] == GIVEN for r in piece["retrievals"])]
 
 
-def merge_evidence(old: Iterable[Evidence] | None, new: Iterable[Evidence | None] | None) -> list[Evidence]:
+def merge_evidence(old: Iterable[Evidence], new: Iterable[Evidence]) -> list[Evidence]:
     """Both lists in order, where one piece found twice is one piece with both retrievals (each finding once).
-
-    None in place of the new list begins anew, and so does None as its first element, with what follows.
 
     Args:
         old: the pieces so far.
         new: what is added.
     """
-    found = [None] if new is None else list(new)
-    before = () if found[:1] == [None] else old or ()
     merged: dict[str, Evidence] = {}
-    for piece in [*before, *filter(None, found)]:
+    for piece in [*old, *new]:
         known = merged.get(piece["id"])
         if known is None:
             merged[piece["id"]] = piece

@@ -133,7 +133,7 @@ def from_documents(documents: Iterable[Any], query: str = "", retriever: str = "
         One piece for each text and source, in their order; documents without text are left out.
     """
     pieces = [piece_of(document, query, None, retriever) for document in documents]
-    return merge_evidence(None, [piece for piece in pieces if piece["text"]])
+    return merge_evidence((), [piece for piece in pieces if piece["text"]])
 
 
 def piece_of(document: Any, query: str, score: float | None, retriever: str) -> Evidence:

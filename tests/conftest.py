@@ -1,4 +1,4 @@
-"""Fixtures: a scripted OpenAI-compatible endpoint in a process of its own, and a home folder for each run."""
+"""Fixtures: scripted OpenAI-compatible endpoints, all in one process of their own, and a home folder for each run."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,30 +76,28 @@ def free_port() -> int:
         return port
 
 
-SPARE: list[subprocess.Popen[bytes]] = []
-"""A scripted endpoint that has begun to start and waits for its arguments: starting takes longer than most tests."""
-WAITS = f"""
-import json, runpy, sys
-import aiohttp.web
-sys.argv = ["stub", *json.loads(sys.stdin.readline())]
-runpy.run_path({str(STUB)!r}, run_name="__main__")
-"""
+@cache
+def _endpoints() -> subprocess.Popen[str]:
+    """The process that serves all scripted endpoints of this session: starting one takes longer than most tests."""
+    command = [sys.executable, str(STUB), "--many"]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def started_ahead() -> subprocess.Popen[bytes]:
-    """The endpoint that waits, while the next one begins to start."""
-    command = [sys.executable, "-c", WAITS]
-    SPARE.append(subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE))
-    if len(SPARE) == 1:
-        SPARE.append(subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE))
-    return SPARE.pop(0)
+def _told(order: list[str] | int) -> int:
+    """Opens an endpoint with these options, or closes that of a port; its port."""
+    process = _endpoints()
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(json.dumps(order) + "\n")
+    process.stdin.flush()
+    return int(process.stdout.readline())
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_spare_is_left() -> Iterator[None]:
+def _no_endpoint_is_left() -> Iterator[None]:
     yield
-    while SPARE:
-        with SPARE.pop() as process:
+    if _endpoints.cache_info().currsize:
+        with _endpoints() as process:
             process.kill()
 
 
@@ -109,22 +108,14 @@ def running_stub(
     """A scripted endpoint that keeps its files in a new folder."""
     folder.mkdir()
     (folder / "rules.json").write_text(json.dumps(rules or []))
-    port = free_port()
     more = [part for key, value in options.items() for part in (f"--{key.replace('_', '-')}", str(value))]
     files = {"--rules": "rules.json", "--log": "calls.jsonl", "--prompts": "prompts.jsonl"}
-    command = ["--port", str(port), "--latency-ms", str(latency_ms), *more]
-    command += [part for flag, name in files.items() for part in (flag, str(folder / name))]
-    with started_ahead() as process:
-        try:
-            assert process.stdin is not None
-            assert process.stderr is not None
-            process.stdin.write(json.dumps(command).encode() + b"\n")
-            process.stdin.flush()
-            assert b"stub on" in process.stderr.readline()
-            yield StubEndpoint(f"http://127.0.0.1:{port}/v1", folder)
-        finally:
-            process.kill()  # it may be asleep in an answer
-            process.communicate()
+    of_files = [part for flag, name in files.items() for part in (flag, str(folder / name))]
+    port = _told(["--latency-ms", str(latency_ms), *more, *of_files])
+    try:
+        yield StubEndpoint(f"http://127.0.0.1:{port}/v1", folder)
+    finally:
+        _told(port)
 
 
 @pytest.fixture

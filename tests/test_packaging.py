@@ -12,7 +12,7 @@ FOLDERS = ("cli", "core", "embedded", "evals", "graphs", "nodes", "prompts", "re
 
 IMPORT_ALL = """
 import importlib, sys
-sys.path.append({dependencies!r})  # what moot needs; the clean environment holds moot alone
+sys.path.extend({dependencies!r})  # what moot needs; the clean environment holds moot alone
 import moot.nodes
 assert moot.nodes.__file__.startswith({clean!r}), moot.nodes.__file__
 for name in {modules!r}:
@@ -35,13 +35,14 @@ def test_the_wheel_in_a_clean_environment(tmp_path: Path) -> None:
     subprocess.run(build, check=True, capture_output=True)
     [wheel] = tmp_path.glob("*.whl")
     clean = tmp_path / "venv"
-    subprocess.run([sys.executable, "-m", "venv", str(clean)], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(clean)], check=True)
     python = str(clean / "bin" / "python")
-    subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", str(wheel)], check=True)
+    install = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index"]
+    subprocess.run([*install, str(wheel)], check=True)
     files = [path.relative_to(ROOT) for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
     modules = sorted({".".join(("moot", *f.with_suffix("").parts)).removesuffix(".__init__") for f in files})
     assert len(modules) > 30
-    dependencies = next(p for p in sys.path if p.endswith("site-packages"))
+    dependencies = [p for p in sys.path if p.endswith("site-packages")]
     code = IMPORT_ALL.format(dependencies=dependencies, clean=str(clean), modules=modules)
     done = subprocess.run([python, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.stdout.strip() == "imported", done.stderr

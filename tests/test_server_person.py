@@ -51,7 +51,7 @@ def test_another_branch_from_a_past_checkpoint(server: Server) -> None:
     history = server.json(f"/threads/{thread}/history", {"limit": 100})
     before = next(state for state in history if state["next"] == ["judge"])
     changed = {**first["evidence"][0], "id": "ev-changed", "text": "Nobody on the server has seen an egg."}
-    update = {"values": {"evidence": [None, changed]}, "checkpoint": before["checkpoint"]}
+    update = {"values": {"evidence": {"__overwrite__": [changed]}}, "checkpoint": before["checkpoint"]}
     branch = server.json(f"/threads/{thread}/state", update)["checkpoint"]
     again = {"assistant_id": "standard_mad", "checkpoint": branch}
     second = server.json(f"/threads/{thread}/runs/wait", again)

@@ -253,8 +253,8 @@ class Words:
 
 
 def pieces_of(written: Mapping[str, Any]) -> list[Any]:
-    """The evidence that a node wrote; what is given with the claim follows a None."""
-    return [piece for piece in written.get("evidence") or [] if piece is not None]
+    """The evidence that a node wrote."""
+    return written.get("evidence") or []
 
 
 def reviewed(turn: Turn, pieces: Mapping[str, Any]) -> list[tuple[str, str]]:

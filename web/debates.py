@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from moot.core.errors import UserError
+from moot.nodes.runtime.document import upgraded
 from moot.nodes.runtime.state import VerdictOutput
 from moot.nodes.texts.quotes import find_quote
 from moot.retrievers.stores import corpora_folder
@@ -63,13 +64,13 @@ def parsed(content: bytes) -> Document:
 
 
 def checked_document(value: Any) -> Document:
-    """A value that is found to be a result document; what none has is left out.
+    """A value that is found to be a result document, of this version's form; what none has is left out.
 
     Raises:
         UserError: it is none.
     """
     try:
-        document: Document = _shape().validate_python(value, strict=True)
+        document: Document = _shape().validate_python(upgraded(value), strict=True)
         began(document)
         json.dumps(document, allow_nan=False, ensure_ascii=False).encode()
     except ValidationError as error:

@@ -19,6 +19,7 @@ from inspect_ai.log import EvalSample
 from inspect_ai.model import ModelOutput
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from moot.graphs import DebateSystem, load_graph
+from moot.nodes.runtime.document import upgraded
 from moot.nodes.runtime.settings import EvidenceSettings, Settings, checked_settings
 
 DOCUMENT = "moot:document"
@@ -86,7 +87,7 @@ async def document_of(system: DebateSystem, question: Question, settings: Settin
 
 
 def document_in(sample: EvalSample | TaskState) -> dict[str, Any] | None:
-    """The result document of the debate on a sample; None where it left none.
+    """The result document of the debate on a sample, of this version's form; None where it left none.
 
     Args:
         sample: of a log, or as scorers have it. One that Inspect recovered after a kill has an empty store: it must
@@ -98,7 +99,7 @@ def document_in(sample: EvalSample | TaskState) -> dict[str, Any] | None:
     held = sample.store.get(DOCUMENT)
     if held is None and isinstance(sample, EvalSample):
         held = _recorded(sample)
-    return None if held is None else json.loads(held)
+    return None if held is None else upgraded(json.loads(held))
 
 
 def _recorded(sample: EvalSample) -> str | None:

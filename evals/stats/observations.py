@@ -12,8 +12,8 @@ from moot.evals.benchmarks.catalogue import Benchmark
 from moot.evals.stats.item_scores import COMPUTED, item_score
 from moot.evals.stats.outcomes import ABSTAINED, Document, majority_of_runs, outcome_of
 from moot.evals.stats.panel_measures import count_concessions
+from moot.nodes.models.ledger import tokens_of
 from moot.nodes.models.prices import is_counted
-from moot.nodes.models.speaker import tokens_of
 from moot.nodes.runtime.state import Call
 from moot.nodes.texts.answers import same_answer
 from moot.nodes.texts.quotes import count_citations

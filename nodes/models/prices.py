@@ -17,7 +17,7 @@ from importlib import resources
 from pathlib import Path
 
 from moot.core.errors import UserError
-from moot.nodes.models.speaker import tokens_of
+from moot.nodes.models.ledger import tokens_of
 from moot.nodes.runtime.settings import ModelName
 from moot.nodes.runtime.state import Call
 from pydantic import BaseModel, ConfigDict, Field, ValidationError

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from moot.core.endpoint import DEFAULT_LIMITS, Endpoint, Limits, explain, limiter, with_retries
 from moot.core.errors import MootError, Outcome, ReplyError, UserError
-from moot.core.redaction import redact
 from moot.nodes.models.chat_models import ChatModel, StructuredOutput
-from moot.nodes.runtime.state import Call, Turn, Warned
+from moot.nodes.models.ledger import Ledger, tokens_of
+from moot.nodes.models.reply_parsing import fault_of, read_reply, text_of
+from moot.nodes.runtime.state import Call
 from moot.nodes.runtime.trace import speaking
 from moot.nodes.texts.replies import Reply, reply_schema, tight_schema
-from moot.prompts import as_data
-from pydantic import ValidationError
-from pydantic_core import PydanticSerializationError
+from moot.prompts import as_data, fill, load
 
 R = TypeVar("R", bound=Reply)
 T = TypeVar("T")
@@ -31,48 +28,10 @@ T = TypeVar("T")
 ECHO = 2000
 """Characters of an unusable reply that are shown to the model again."""
 
-OBJECT = re.compile(r"\{\s*\"")
-THOUGHT = re.compile(r"\s*<think>(?:.*?</think>|.*)", re.DOTALL)
-MOST_OBJECTS = 10_000
-"""Places in a reply where an object may begin that are tried."""
-MOST_REPLIES = 100
-"""Objects in a reply that are read."""
-
 Sending = Callable[[BaseChatModel], Awaitable[BaseMessage]]
 """Sends something to a chat model."""
 
 _chain: ContextVar[int] = ContextVar("chain", default=0)
-
-
-@dataclass
-class Ledger:
-    """What happened while a node ran. ``depth`` is the longest chain of calls in which each waited for the last."""
-
-    node: str = ""
-    phase: str = "primary"
-    round: int = 0
-    agent: str | None = None
-    number: int | None = None
-    calls: list[Call] = field(default_factory=list)
-    warnings: list[Warned] = field(default_factory=list)
-    depth: int = 0
-
-    def warn(self, kind: str, detail: str, where: str | None = None) -> None:
-        """Notes something that went wrong without ending the debate."""
-        self.warnings.append({"kind": kind, "where": where or self.place(), "detail": detail})
-
-    def take(self, turn: Turn) -> None:
-        """What is written down from now on belongs to this turn."""
-        self.phase, self.round, self.agent = turn["phase"], turn["round"], turn["agent"]
-        self.number = turn.get("number")
-
-    def place(self) -> str:
-        """Where we are, in words."""
-        who = f"{self.agent}: " if self.agent else ""
-        which = f" {self.number}" if self.number else ""
-        phase = "" if self.phase == "primary" else f", {self.phase}"
-        counted = self.round or (self.agent and not phase)
-        return f"{who}{self.node}{which}{phase}" + (f", round {self.round}" if counted else "")
 
 
 @dataclass
@@ -87,6 +46,7 @@ class Speaker:
         limits: how the endpoint may be called.
         tokens_left: where calls have used up so many tokens, nothing is asked again; None for no such bound.
         told: what each prompt's data begins with: what a person said.
+        prompts: by name, texts that take the place of shipped prompts.
     """
 
     role: str
@@ -96,10 +56,24 @@ class Speaker:
     limits: Limits = DEFAULT_LIMITS
     tokens_left: int | None = None
     told: str = ""
+    prompts: Mapping[str, str] = field(default_factory=dict)
+
+    def filled(self, prompt: str, values: Mapping[str, str]) -> tuple[str, str]:
+        """A prompt's instructions and data, as this speaker has its text.
+
+        Args:
+            prompt: the prompt's name.
+            values: what fills its placeholders.
+
+        Raises:
+            ValueError: as `fill`.
+        """
+        return fill(self.prompts.get(prompt) or load(prompt), values)
 
     async def ask(
         self,
-        prompt: tuple[str, str],
+        prompt: str,
+        values: Mapping[str, str],
         reply: type[R],
         evidence_ids: Sequence[str] = (),
         check: Callable[[R], str] | None = None,
@@ -107,7 +81,8 @@ class Speaker:
         """Asks for a structured reply. A reply that cannot be used is asked for again once, with the reason said.
 
         Args:
-            prompt: instructions and data.
+            prompt: the prompt's name.
+            values: what fills its placeholders.
             reply: what the reply must be.
             evidence_ids: what the reply may cite; only a tight endpoint's schema uses them.
             check: what is wrong with a reply's quotes, nothing where they will do; one with faults is ``unquoted``.
@@ -116,7 +91,8 @@ class Speaker:
             UserError, WorldError: the call failed for good.
             ReplyError: neither reply could be used.
         """
-        instructions, data = prompt[0], "\n\n".join(filter(None, (self.told, prompt[1])))
+        instructions, data = self.filled(prompt, values)
+        data = "\n\n".join(filter(None, (self.told, data)))
         request = self._request(reply, evidence_ids)
         if self.structured_output != "json_schema":
             data = (
@@ -231,11 +207,6 @@ class Speaker:
         return record
 
 
-def tokens_of(calls: Sequence[Call]) -> int:
-    """Tokens of prompts and replies in these calls, as far as they were counted."""
-    return sum((call["prompt_tokens"] or 0) + (call["completion_tokens"] or 0) for call in calls)
-
-
 def as_speaker(model: Speaker | BaseChatModel, role: str) -> Speaker:
     """A speaker for a role, from one or from any LangChain chat model (that of your own application, say)."""
     if isinstance(model, Speaker):
@@ -251,14 +222,6 @@ def as_speaker(model: Speaker | BaseChatModel, role: str) -> Speaker:
 def is_alone(error: MootError) -> bool:
     """Whether an error is of one call: no mistake of the user's that every further call would meet, such as a key."""
     return not isinstance(error, UserError) or error.kind in ("bad_request", "too_long")
-
-
-def missed(error: MootError, ledger: Ledger) -> str:
-    """The outcome of a call that the debate does without; a warning says why, where replies have not said it."""
-    if isinstance(error, ReplyError):
-        return error.kind
-    ledger.warn("call_failed", f"{error.detail} The debate goes on without it.")
-    return "failed"
 
 
 async def all_at_once(calls: Iterable[Awaitable[T]]) -> list[T]:
@@ -285,79 +248,3 @@ def again(problem: str) -> str:
     """What is said to a model whose reply could not be used; the problem may quote the reply."""
     shown = as_data("problem", problem)
     return f"That reply could not be used.\n{shown}\nReply again, briefly, with one JSON object as asked for."
-
-
-def text_of(message: AIMessage) -> str:
-    """A message's text; half a character (a lone surrogate) becomes a question mark, as it could not be sent again."""
-    return str(message.text).encode(errors="replace").decode()
-
-
-def fault_of(message: AIMessage) -> tuple[str, str]:
-    """Why a message cannot be read at all (``refused``, ``cut``, ``empty``), and in words; empty texts if it can."""
-    finish = message.response_metadata.get("finish_reason")
-    refusal = message.additional_kwargs.get("refusal")
-    if refusal or finish == "content_filter":
-        return "refused", f"it was refused{f' ({redact(str(refusal))[:200]})' if refusal else ''}"
-    if finish == "length":
-        return "cut", "it was cut off at the limit of its length"
-    return ("", "") if text_of(message).strip() else ("empty", "it was empty")
-
-
-def read_reply(message: AIMessage, reply: type[R]) -> tuple[R | None, str, str]:
-    """A message as the reply that was asked for.
-
-    Returns:
-        The reply or None; its outcome (``ok``, ``refused``, ``cut``, ``empty``, ``unparsed``); what is wrong with it.
-    """
-    outcome, problem = fault_of(message)
-    if outcome:
-        return None, outcome, problem
-    text = text_of(message)
-    values = find_objects(text) or reply.from_text(THOUGHT.sub("", text, count=1))
-    if not values:
-        return None, "unparsed", "it holds no complete JSON object"
-    found: list[R] = []
-    problems: list[str] = []
-    for value in values:
-        try:
-            read = reply.model_validate(value)
-            read.model_dump_json()
-            found += [] if read in found else [read]
-        except PydanticSerializationError:
-            problems.append("it holds half a character (a lone surrogate)")
-        except ValidationError as error:
-            problems.append("; ".join(_problem(e) for e in error.errors()[:3]))
-    if len(found) == 1:
-        return found[0], "ok", ""
-    return None, "unparsed", "it holds several replies that differ" if found else problems[-1]
-
-
-def _problem(error: Any) -> str:
-    place = ".".join(str(part) for part in error["loc"])
-    return f"`{place}` {str(error['msg']).removeprefix('Value error, ')}"[:300]
-
-
-def find_objects(text: str) -> list[dict[str, Any]]:
-    """The complete JSON objects with anything in them, bare, fenced or amid prose, in order; none inside another.
-
-    Nothing is repaired: half an object is none, nor is what stands inside it. What a model thinks before it answers
-    (between ``<think>`` tags) is not read. One call takes little time, whatever the text.
-    """
-    decoder = json.JSONDecoder()
-    found: list[dict[str, Any]] = []
-    thought = THOUGHT.match(text)
-    end = thought.end() if thought else 0
-    for begin in islice(OBJECT.finditer(text), MOST_OBJECTS):
-        if begin.start() < end:
-            continue
-        try:
-            value, end = decoder.raw_decode(text, begin.start())
-        except json.JSONDecodeError as error:
-            end = error.pos  # up to there it was an object, so what begins before stands inside it
-            if error.msg.startswith("Unterminated"):
-                break
-            continue
-        except (RecursionError, ValueError):
-            break  # nested so deeply, or a number so long, that every further start would take as long
-        found.append(value)
-    return found[:MOST_REPLIES]

@@ -28,7 +28,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command, Send
 from moot.nodes.models.fake import FakeChatModel
-from moot.nodes.models.speaker import find_objects, read_reply, text_of
+from moot.nodes.models.reply_parsing import find_objects, read_reply, text_of
 from moot.nodes.react.tool_calls import ACT, as_tool, calls_tools, malformed_call, number_of, offered, plan
 from moot.nodes.runtime.budget import is_spent
 from moot.nodes.runtime.node import Node, Run
@@ -41,10 +41,11 @@ from moot.nodes.steps.retrieve import retrieve_node
 from moot.nodes.texts.replies import answer_reply, reply_schema
 from moot.nodes.texts.show import show_claim, show_evidence, show_given, shown_ids
 from moot.nodes.texts.task import wording
-from moot.prompts import as_data, fill, load
+from moot.prompts import as_data
 from pydantic import ValidationError
 
-AGENT_PROMPTS = {"react/agent": ["model"], **{prompt: ["tools"] for prompt in retrieve_node().prompts}}
+PROMPT = "react/agent"
+AGENT_PROMPTS = {PROMPT: ["model"], **{prompt: ["tools"] for prompt in retrieve_node().prompts}}
 """The prompts that `tool_agent` uses, each with its nodes."""
 
 
@@ -58,7 +59,7 @@ class ToolAgentState(AgentState[Any], StepUpdate):
     stop_reason: NotRequired[StopReason]
 
 
-def tool_agent(settings: type[SourcesSettings], prompt: str = "react/agent") -> CompiledStateGraph[Any, Any, Any, Any]:
+def tool_agent(settings: type[SourcesSettings], prompt: str = PROMPT) -> CompiledStateGraph[Any, Any, Any, Any]:
     """An agent with the settings' sources as tools, as a subgraph; `to_tool_agent` sends a debate there.
 
     Every tool call is a turn (step ``act``, numbered from 1) with ``thought``, ``tool``, ``query``. After
@@ -144,8 +145,9 @@ class Searching(AgentMiddleware[ToolAgentState, Any, Any]):
                 return {}
             if is_spent(state):
                 return {"stop_reason": "budget_exhausted"}
-            wanted = _wanted(request, run, tools, self.prompt)
-            message = await (await run.speaker(AGENT)).converse(lambda chat: _send(chat, wanted, handler))
+            speaker = await run.speaker(AGENT)
+            wanted = _wanted(request, speaker.filled(self.prompt, _values(state, most)), tools)
+            message = await speaker.converse(lambda chat: _send(chat, wanted, handler))
             if message is not None and calls_tools(message):
                 return plan(message, tools, made, most, run.ledger)
             if not made:
@@ -176,13 +178,16 @@ class Searching(AgentMiddleware[ToolAgentState, Any, Any]):
         return Command(update={**update, "messages": [said]})
 
 
-def _wanted(request: ModelRequest[Any], run: Run, tools: Mapping[str, str], prompt: str) -> ModelRequest[Any]:
-    """What is sent: the prompt, the conversation so far, and the tools."""
-    state = cast(ToolAgentState, request.state)
+def _values(state: ToolAgentState, most: int) -> dict[str, str]:
+    """What fills the prompt."""
     schema = json.dumps(reply_schema(answer_reply(state["task"])))
     shown = {"claim": show_claim(state["claim"], state["task"]), "given": show_given(state["evidence"])}
-    values = wording(state["task"]) | shown | {"schema": schema, "most": str(run.settings.max_tool_calls)}
-    instructions, data = fill(load(prompt), values)
+    return wording(state["task"]) | shown | {"schema": schema, "most": str(most)}
+
+
+def _wanted(request: ModelRequest[Any], prompt: tuple[str, str], tools: Mapping[str, str]) -> ModelRequest[Any]:
+    """What is sent: the prompt, the conversation so far, and the tools."""
+    instructions, data = prompt
     return request.override(
         system_message=SystemMessage(instructions),
         messages=[HumanMessage(data), *request.messages],

@@ -8,7 +8,8 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.messages.tool import invalid_tool_call, tool_call
-from moot.nodes.models.speaker import Ledger, text_of
+from moot.nodes.models.ledger import Ledger
+from moot.nodes.models.reply_parsing import text_of
 from moot.nodes.runtime.state import Turn
 from moot.nodes.speakers.hand_over import new_turn
 from moot.nodes.speakers.single import AGENT

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from moot.core.errors import UserError
+from moot.nodes.models.ledger import tokens_of
 from moot.nodes.models.prices import Price, cost_of, is_counted, price_of, read_prices
-from moot.nodes.models.speaker import tokens_of
 from moot.nodes.runtime.state import Call, StopReason
 from pydantic import BaseModel, Field
 

@@ -1,4 +1,4 @@
-"""The result document: before anything has happened, completed, and of a debate that is not over."""
+"""The result document: before anything has happened, completed, of a debate that is not over, of an earlier version."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from moot.nodes.models.chat_models import EMBEDDED
 from moot.nodes.runtime.settings import Settings
-from moot.nodes.runtime.state import SCHEMA_VERSION, Call, DebateState, Turn, VerdictOutput
+from moot.nodes.runtime.state import SCHEMA_VERSION, Call, DebateState, TrialUpdate, Turn, VerdictOutput
 from moot.nodes.texts.quotes import count_citations
 from typing_extensions import get_type_hints
 
@@ -117,8 +117,8 @@ def models_used(calls: Sequence[Call]) -> dict[str, Any]:
 def folded(state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
     """A debate's state with what a step within it wrote, as far as that is added to."""
     kinds = get_type_hints(DebateState, include_extras=True)
-    reducers = {key: kinds[key].__metadata__[0] for key in update if hasattr(kinds.get(key), "__metadata__")}
-    return {**state, **{key: reduce(state.get(key), update[key]) for key, reduce in reducers.items()}}
+    reducers = {key: kinds[key].__metadata__[-1] for key in TrialUpdate.__annotations__ if key in update}
+    return {**state, **{key: reduce(state[key], update[key]) for key, reduce in reducers.items()}}
 
 
 def document_of(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,3 +136,19 @@ def unfinished(state: Any, within: Iterable[Mapping[str, Any]] = ()) -> dict[str
     for written in within:
         state = folded(state, {key: value for key, value in written.items() if value is not None})
     return document_of({**state, **closing(state), "status": "interrupted"})
+
+
+SINCE: dict[str, dict[str, Any]] = {"1.0": {"messages": [], "round_log": []}}
+"""By the version of a document's form, the keys that it may lack, with what they hold then."""
+
+
+def upgraded(found: Any) -> Any:
+    """A result document in this version's form; anything else as it is.
+
+    Args:
+        found: plain JSON that may be a document.
+    """
+    version = found.get("schema_version") if isinstance(found, dict) else None
+    if not isinstance(version, str) or version not in SINCE:
+        return found
+    return {**SINCE[version], **found, "schema_version": SCHEMA_VERSION}

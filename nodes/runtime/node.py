@@ -13,14 +13,14 @@ from langgraph.runtime import Runtime
 from moot.core.endpoint import Limits
 from moot.core.errors import MootError, UserError, error_of
 from moot.nodes.models.chat_models import ModelChoice, open_chat_model
-from moot.nodes.models.speaker import Ledger, Speaker, start_chain
+from moot.nodes.models.ledger import Ledger
+from moot.nodes.models.speaker import Speaker, start_chain
 from moot.nodes.runtime.budget import uncounted
 from moot.nodes.runtime.node_errors import Keys, no_setting, no_settings
 from moot.nodes.runtime.progress import came_of, progress
 from moot.nodes.runtime.prompt_settings import PROMPT, with_prompts
 from moot.nodes.runtime.settings import Settings, checked_settings
 from moot.nodes.runtime.trace import is_turn, mark
-from moot.prompts import edited
 from moot.retrievers import Encoder, Retriever, open_encoder, open_retriever
 
 
@@ -62,6 +62,7 @@ class Run:
             self.ledger,
             choice.structured_output or settings.structured_output,
             limits_of(settings),
+            prompts=settings.edited(),
         )
 
     async def speaker_of(self, debater: Mapping[str, Any]) -> Speaker:
@@ -224,8 +225,7 @@ class Node:
     async def _taken(self, state: Any, run: Run) -> dict[str, Any]:
         """What the step writes; what it lacks is said in words."""
         try:
-            with edited(run.settings.edited()):
-                return await self.step(state if self.keeps_errors else Keys(state, self.name), run)
+            return await self.step(state if self.keeps_errors else Keys(state, self.name), run)
         except AttributeError as error:
             if error.obj is not run.settings:
                 raise

@@ -13,7 +13,7 @@ from moot.nodes.runtime.budget import open_budget
 from moot.nodes.runtime.document import blank_document, closing
 from moot.nodes.runtime.node import Node, Run, choose_model
 from moot.nodes.runtime.settings import Settings
-from moot.nodes.runtime.state import OPENING, DebateState, Task
+from moot.nodes.runtime.state import OPENING, DebateState, Task, anew
 from moot.nodes.runtime.tracing import conclude, describe
 from moot.nodes.steps.compare import IN_WORDS
 from moot.nodes.steps.person import check_resumable
@@ -35,7 +35,7 @@ class Needs:
 
 
 MERGED = ("turns", "evidence", "debates", "round_log", "calls", "corpora", "warnings", "depth")
-"""What nodes add to; None empties it, so that the debate before it on the same thread is left behind."""
+"""What nodes add to; it is written anew, so that the debate before it on the same thread is left behind."""
 ASKED = ("labels", "options", "given")
 """Input that is read once, when a debate is opened; the next one on the same thread is not to inherit it."""
 
@@ -57,12 +57,12 @@ def open_node(
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
-        document = blank_document(graph, run.settings) | dict.fromkeys((*MERGED, *ASKED))
-        document["messages"] = [None]
+        document = blank_document(graph, run.settings) | {"messages": anew([])} | dict.fromkeys(ASKED)
+        document |= {key: anew(document[key]) for key in MERGED}
         named, asked = state.get("task"), state.get("claim")
         try:
             messages = read_messages(state.get("messages"))
-            document["messages"] += plain(messages)
+            document["messages"] = anew(plain(messages))
             asked = claim_of(state, messages)
             claim = check_claim(asked)
             earlier = isinstance(named, dict)  # the checked task of the debate before this one on the thread
@@ -71,7 +71,7 @@ def open_node(
         except MootError as error:
             begun = str(asked or "")[:200]
             return document | {"error": error.record(OPENING), "claim": begun, "opened": begun}
-        document |= {"claim": claim, "opened": claim, "task": task, "evidence": [None, *given] if given else None}
+        document |= {"claim": claim, "opened": claim, "task": task, "evidence": anew(given)}
         try:
             check_resumable(run.settings)
             check(run.settings, task)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from moot.nodes.models.speaker import Ledger, tokens_of
+from moot.nodes.models.ledger import Ledger, tokens_of
 
 
 def progress(ledger: Ledger) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from langgraph.types import StreamMode
 from moot.core.endpoint import close_clients
 from moot.nodes.runtime.document import document_of, unfinished
 from moot.nodes.runtime.settings import Settings
-from moot.nodes.runtime.state import place_of
+from moot.nodes.runtime.state import place_of, written_values
 
 INTERRUPT = "__interrupt__"
 Update = Callable[[dict[str, Any]], None]
@@ -63,9 +63,10 @@ class Running:
             if mode == "values" and not place:
                 self._known(chunk)
             elif mode == "updates" and INTERRUPT not in chunk:
-                for node, written in chunk.items():
-                    self.inner = [*without_steps(self.inner, (*place, node), written or {}), (place, written or {})]
-                    self.update(written or {})
+                for node, update in chunk.items():
+                    written = written_values(update or {})
+                    self.inner = [*without_steps(self.inner, (*place, node), written), (place, written)]
+                    self.update(written)
             elif mode == "updates" and not place:
                 self.waits |= {wait.id: wait.value for wait in chunk[INTERRUPT]}
 

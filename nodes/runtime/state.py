@@ -1,22 +1,25 @@
 """The state of a debate: what nodes read, what they write, and the result document that it becomes.
 
 All values are plain JSON, so that every checkpointer stores them. Nodes run at the same time: what several write is
-merged by the reducers below. For each of them None means: begin anew, as the next debate on a thread does. Evidence
-that is given with a claim follows a None.
+merged by the reducers below. Keys that several states have are declared once, with their reducers, and inherited.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NotRequired
 
 from moot.core.errors import ErrorRecord
+from moot.nodes.runtime.turns import KINDS, OfItsStep, TurnFields, TurnKey
 from moot.nodes.texts.chat import ChatMessage, merge_messages
 from moot.nodes.texts.given import MOST_GIVEN, GivenText
+from moot.nodes.trial.turns import KINDS as TRIAL_KINDS
+from moot.nodes.trial.turns import TrialFields
 from moot.retrievers.evidence import Evidence, merge_evidence
 from pydantic import Field
 from typing_extensions import TypedDict
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"
 OPENING = "open"
 """Where errors are that are found before a debate begins."""
 
@@ -39,105 +42,11 @@ PERSON = "person"
 """The agent of turns in which a person who reads the debate reviewed something."""
 
 
-class Citation(TypedDict):
-    """What an answer rests on.
+class Turn(TurnKey, TurnFields, TrialFields, total=False):
+    """What one speaker did in one round. Which of these fields it has is said by its step; see `Kind`.
 
-    ``fabricated`` is true where the id was not among what the writer was shown, ``verified`` where the quote stands in
-    the evidence's stored text: from ``start`` to before ``end``, in code points (else null). ``text_hash`` names that
-    text: ``sha256:`` and the digest of its UTF-8, null where it is not known.
+    ``answer`` is null where no valid answer came (``outcome`` says why).
     """
-
-    evidence_id: str
-    quote: str
-    fabricated: bool
-    verified: bool
-    start: int | None
-    end: int | None
-    text_hash: str | None
-
-
-class TurnKey(TypedDict):
-    """What tells one turn from another.
-
-    ``number`` counts, from 1, where an agent takes a step several times in a round: its samples, its tool calls.
-    """
-
-    round: int
-    phase: str
-    agent: str
-    step: str
-    number: NotRequired[int]
-
-
-class Turn(TurnKey):
-    """What one speaker did in one round. ``answer`` is null where no valid answer came (``outcome`` says why)."""
-
-    side: NotRequired[str | None]
-    role: NotRequired[str]
-    query: NotRequired[str | None]
-    evidence_ids: NotRequired[list[str]]
-    retrieval: NotRequired[Literal["ok", "empty", "failed"]]
-    answer: NotRequired[str | None]
-    rationale: NotRequired[str | None]
-    citations: NotRequired[list[Citation]]
-    confidence: NotRequired[float | None]
-    outcome: NotRequired[str]
-    scores: NotRequired[dict[str, Any]]
-    comparisons: NotRequired[list[dict[str, Any]]]
-    selected: NotRequired[list[int] | None]
-    dropped: NotRequired[list[int]]
-    reason: NotRequired[str | None]
-    agree: NotRequired[bool | None]
-    summary: NotRequired[str | None]
-    thought: NotRequired[str]
-    tool: NotRequired[str]
-    reviewed: NotRequired[str]
-    comment: NotRequired[str | None]
-    score: NotRequired[float | None]
-    preferred: NotRequired[str | None]
-    pool: NotRequired[str]
-    premises: NotRequired[list[str] | None]
-    supporting_query: NotRequired[str | None]
-    challenging_query: NotRequired[str | None]
-    challenges: NotRequired[list[dict[str, str]] | None]
-    relevance: NotRequired[float | None]
-    credibility: NotRequired[float | None]
-    gap: NotRequired[str | None]
-    formulated: NotRequired[str | None]
-    joined: NotRequired[list[str]]
-    ended: NotRequired[str | None]
-    argument: NotRequired[str | None]
-    needed: NotRequired[bool | None]
-    expertise: NotRequired[str | None]
-    granted: NotRequired[bool | None]
-    testimony: NotRequired[str | None]
-    logic: NotRequired[float | None]
-    novelty: NotRequired[float | None]
-    rebuttal: NotRequired[float | None]
-    flaws: NotRequired[list[str] | None]
-    discovery_need: NotRequired[str | None]
-    refined_stance: NotRequired[str | None]
-    plaintiff: NotRequired[dict[str, Any] | None]
-    defense: NotRequired[dict[str, Any] | None]
-    unresolved_premises: NotRequired[list[str] | None]
-    recommendations: NotRequired[dict[str, list[str]] | None]
-    debate_resolved: NotRequired[bool | None]
-    close: NotRequired[bool | None]
-    plaintiff_counsel: NotRequired[float | None]
-    defense_counsel: NotRequired[float | None]
-    overall: NotRequired[float | None]
-    contradictions: NotRequired[list[str] | None]
-    evidence_strength: NotRequired[float | None]
-    argument_validity: NotRequired[float | None]
-    scientific_reliability: NotRequired[float | None]
-    verdict: NotRequired[str | None]
-    about: NotRequired[str]
-    proposed: NotRequired[dict[str, Any]]
-    queries: NotRequired[dict[str, str]]
-    struck: NotRequired[list[str]]
-    added: NotRequired[list[str]]
-    remark: NotRequired[str | None]
-    question: NotRequired[str | None]
 
 
 class Call(TypedDict):
@@ -267,29 +176,22 @@ class RoundRecord(TypedDict):
     scores: NotRequired[dict[str, dict[str, float | None]]]
 
 
-def recorded_round(round: int, phase: str = "primary", **found: Any) -> dict[str, Any]:
-    """An update of the state with what was found after a round."""
-    return {"round_log": [{"round": round, "phase": phase, **found}]}
+# --- how writes are joined --------------------------------------------------------------------------------------------
+
+OVERWRITE = "__overwrite__"
 
 
-def merge_rounds(old: list[RoundRecord] | None, new: list[RoundRecord] | None) -> list[RoundRecord]:
-    """Records in the order of their rounds; several writes to one are one."""
-    if new is None:
-        return []
-    merged: dict[tuple[str, int], Any] = {}
-    for record in [*(old or ()), *new]:
-        key = (record["phase"], record["round"])
-        merged[key] = {**merged.get(key, {}), **record}
-    return sorted(merged.values(), key=_place)
+def anew(value: Any) -> dict[str, Any]:
+    """Writes a value in place of what its key holds, not joined to it: LangGraph's `Overwrite`, as plain JSON."""
+    return {OVERWRITE: value}
 
 
-class Usage(TypedDict):
-    """Tokens and calls. ``uncounted`` is the number of calls whose tokens the endpoint did not give."""
-
-    calls: int
-    prompt_tokens: int
-    completion_tokens: int
-    uncounted: int
+def written_values(update: Mapping[str, Any]) -> dict[str, Any]:
+    """What a node wrote, with the values themselves where it wrote them `anew`."""
+    return {
+        key: value[OVERWRITE] if isinstance(value, dict) and set(value) == {OVERWRITE} else value
+        for key, value in update.items()
+    }
 
 
 def place_of(turn: Turn) -> tuple[Any, ...]:
@@ -297,17 +199,15 @@ def place_of(turn: Turn) -> tuple[Any, ...]:
     return (turn["round"], turn["phase"], turn["agent"], turn["step"], turn.get("number"))
 
 
-def merge_turns(old: list[Turn] | None, new: list[Turn] | None) -> list[Turn]:
+def merge_turns(old: list[Turn], new: list[Turn]) -> list[Turn]:
     """Turns in the order of their rounds; several writes to one turn are one turn, its scores joined.
 
     Args:
         old: the turns so far.
-        new: turns, or parts of known ones; None begins anew.
+        new: turns, or parts of known ones.
     """
-    if new is None:
-        return []
     merged: dict[tuple[Any, ...], Turn] = {}
-    for turn in [*(old or ()), *new]:
+    for turn in [*old, *new]:
         key = place_of(turn)
         known = merged.get(key)
         if known is None:
@@ -322,28 +222,43 @@ def _place(of: Turn | RoundRecord) -> tuple[int, int]:
     return PHASES.index(of["phase"]) if of["phase"] in PHASES else len(PHASES), of["round"]
 
 
-def merge_readings(old: list[Reading] | None, new: list[Reading] | None) -> list[Reading]:
+def recorded_round(round: int, phase: str = "primary", **found: Any) -> dict[str, Any]:
+    """An update of the state with what was found after a round."""
+    return {"round_log": [{"round": round, "phase": phase, **found}]}
+
+
+def merge_rounds(old: list[RoundRecord], new: list[RoundRecord]) -> list[RoundRecord]:
+    """Records in the order of their rounds; several writes to one are one."""
+    merged: dict[tuple[str, int], Any] = {}
+    for record in [*old, *new]:
+        key = (record["phase"], record["round"])
+        merged[key] = {**merged.get(key, {}), **record}
+    return sorted(merged.values(), key=_place)
+
+
+def merge_readings(old: list[Reading], new: list[Reading]) -> list[Reading]:
     """Each reading once."""
-    if new is None:
-        return []
-    result = list(old or ())
+    result = list(old)
     result.extend(r for r in new if r not in result)
     return result
 
 
-def joined(old: list[Any] | None, new: list[Any] | None) -> list[Any]:
+def joined(old: list[Any], new: list[Any]) -> list[Any]:
     """One list after the other."""
-    return [] if new is None else [*(old or ()), *new]
+    return [*old, *new]
 
 
-def deepest(old: int | None, new: int | None) -> int:
+def deepest(old: int, new: int) -> int:
     """The longer of two chains of dependent calls."""
-    return 0 if new is None else max(old or 0, new)
+    return max(old, new)
 
 
 def first_error(old: ErrorRecord | None, new: ErrorRecord | None) -> ErrorRecord | None:
-    """The error that came first in a debate; one of its opening is the first, whatever was before."""
+    """The error that came first in a debate; what its opening says holds, whatever was before: none, or its own."""
     return new if new is None or new["where"] == OPENING else old or new
+
+
+# --- what is asked ----------------------------------------------------------------------------------------------------
 
 
 def task_names() -> list[Any]:
@@ -353,8 +268,8 @@ def task_names() -> list[Any]:
     return list(TASKS)
 
 
-class ClaimInput(TypedDict):
-    """What a debate is about: a claim, or a person's last message in ``messages``; the claim where there are both."""
+class Claimed(TypedDict):
+    """A claim and what an answer is, as they are asked."""
 
     claim: NotRequired[
         Annotated[
@@ -377,6 +292,11 @@ class ClaimInput(TypedDict):
             ),
         ]
     ]
+
+
+class AskedWith(TypedDict):
+    """What is read once, when a debate is opened."""
+
     labels: NotRequired[
         Annotated[
             list[str] | dict[str, str] | None,
@@ -397,6 +317,10 @@ class ClaimInput(TypedDict):
         ]
     ]
 
+
+class ClaimInput(Claimed, AskedWith):
+    """What a debate is about: a claim, or a person's last message in ``messages``; the claim where there are both."""
+
     messages: NotRequired[
         Annotated[
             list[ChatMessage] | None,
@@ -410,20 +334,63 @@ class ClaimInput(TypedDict):
     ]
 
 
-class VerdictOutput(TypedDict):
-    """The result document: one JSON object with everything that happened in a debate."""
+# --- what several states share ----------------------------------------------------------------------------------------
 
-    schema_version: Annotated[str, Field(description="The version of this document's form.")]
-    status: Annotated[Status, Field(description="How the debate ended; a failed one says why in `error`.")]
+
+class Findings(TypedDict):
+    """What was said and found so far."""
+
+    turns: Annotated[
+        list[Annotated[Turn, OfItsStep((*KINDS, *TRIAL_KINDS))]],
+        Field(description="Who said what, in order."),
+        merge_turns,
+    ]
+    evidence: Annotated[list[Evidence], Field(description="Every piece that was given or found, once."), merge_evidence]
+    depth: Annotated[int, Field(description="The longest chain of calls in which each waited for the last."), deepest]
     error: Annotated[
         ErrorRecord | None,
         Field(title="Error", description="What went wrong, where, and what to do; null where nothing did."),
+        first_error,
     ]
+
+
+class StepUpdate(Findings):
+    """What a step inside a debate (a debater's, a scorer's) hands to the debate that it belongs to."""
+
+    corpora: Annotated[list[Reading], Field(description="Who read from which source."), merge_readings]
+    calls: Annotated[list[Call], Field(description="Every exchange with a model."), joined]
+    warnings: Annotated[list[Warned], Field(description="What went wrong without ending the debate."), joined]
+
+
+class TrialUpdate(StepUpdate):
+    """What a phase of a trial hands to the trial."""
+
+    debates: Annotated[list[CourtDebate], Field(description="How each debate of a trial went."), joined]
+    round_log: Annotated[
+        list[RoundRecord],
+        Field(description="By round, what was found after it: why another one was held."),
+        merge_rounds,
+    ]
+
+
+class Handed(TypedDict):
+    """What a debate hands to each of its steps."""
+
+    claim: str
+    task: Task
+    settings: NotRequired[dict[str, Any]]
+
+
+# --- a debate ---------------------------------------------------------------------------------------------------------
+
+
+class Verdict(TypedDict):
+    """What a debate came to."""
+
+    schema_version: Annotated[str, Field(description="The version of this document's form.")]
+    status: Annotated[Status, Field(description="How the debate ended; a failed one says why in `error`.")]
     graph: Annotated[str, Field(description="The debate system.")]
     claim: Annotated[str, Field(description="What was debated.")]
-    task: Annotated[
-        Task | None, Field(title="Task", description="What an answer is; null where the debate could not be opened.")
-    ]
     answer: Annotated[str | None, Field(description="The verdict; null where there is none.")]
     raw_verdict: Annotated[str | None, Field(description="The verdict as those who decided said it.")]
     confidence: Annotated[
@@ -433,22 +400,14 @@ class VerdictOutput(TypedDict):
     confidence_parts: Annotated[dict[str, float | None] | None, Field(description="What the confidence is made of.")]
     stop_reason: Annotated[StopReason | None, Field(description="Why the debate ended.")]
     rounds: Annotated[int, Field(description="Rounds that were held.")]
-    turns: Annotated[list[Turn], Field(description="Who said what, in order.")]
-    evidence: Annotated[list[Evidence], Field(description="Every piece that was given or found, once.")]
     scores: Annotated[dict[str, dict[str, float | None]], Field(description="By debater, its average scores.")]
     votes: Annotated[list[Vote], Field(description="Who gave which last answer.")]
     graphs: Annotated[
         list[dict[str, Any]],
         Field(description="By round, who heard whom and with which weight, where that changes."),
     ]
-    debates: Annotated[list[CourtDebate], Field(description="How each debate of a trial went.")]
-    round_log: NotRequired[  # documents of 0.1.0 have none
-        Annotated[list[RoundRecord], Field(description="By round, what was found after it: why another one was held.")]
-    ]
     metrics: Annotated[dict[str, Any], Field(description="What the system reports of itself.")]
-    calls: Annotated[list[Call], Field(description="Every exchange with a model.")]
     usage: Annotated[dict[str, Any], Field(description="Calls and tokens, in all and by role.")]
-    depth: Annotated[int, Field(description="The longest chain of calls in which each waited for the last.")]
     seconds: Annotated[float, Field(description="How long the debate took, a person's replies included.")]
     settings: Annotated[
         dict[str, Any],
@@ -458,70 +417,35 @@ class VerdictOutput(TypedDict):
         dict[str, Any],
         Field(description="By role, the model that was set, and the names that the endpoint gave."),
     ]
-    corpora: Annotated[list[Reading], Field(description="Who read from which source.")]
-    warnings: Annotated[list[Warned], Field(description="What went wrong without ending the debate.")]
     messages: Annotated[
         list[ChatMessage],
         Field(description="The conversation, with the verdict as its last message; empty where there is none."),
+        merge_messages,
     ]
     moot_version: Annotated[str, Field(description="The version of moot.")]
     started_at: Annotated[str, Field(description="When the debate began, in UTC.")]
 
 
-class DebateState(TypedDict):
+class VerdictOutput(Verdict, TrialUpdate):
+    """The result document: one JSON object with everything that happened in a debate."""
+
+    task: Annotated[
+        Task | None, Field(title="Task", description="What an answer is; null where the debate could not be opened.")
+    ]
+
+
+class DebateState(Verdict, TrialUpdate, AskedWith):
     """What the nodes of a debate may read: the input and the growing result document."""
 
-    claim: str
-    opened: NotRequired[str]  # the claim of the last debate that was opened
-    messages: Annotated[list[ChatMessage], merge_messages]
     task: Any  # the name that was given at first, a `Task` once the debate is open
-    labels: NotRequired[list[str] | dict[str, str] | None]
-    options: NotRequired[list[str] | None]
-    given: NotRequired[list[GivenText] | None]
+    opened: NotRequired[str]  # the claim of the last debate that was opened
     budget: NotRequired[dict[str, Any] | None]  # as `moot.nodes.runtime.budget` makes it
-    schema_version: str
-    status: Status
-    error: Annotated[ErrorRecord | None, first_error]
-    graph: str
-    answer: str | None
-    raw_verdict: str | None
-    confidence: float | None
-    confidence_parts: dict[str, float | None] | None
-    stop_reason: StopReason | None
-    rounds: int
-    turns: Annotated[list[Turn], merge_turns]
-    evidence: Annotated[list[Evidence], merge_evidence]
-    scores: dict[str, dict[str, float | None]]
-    votes: list[Vote]
-    graphs: list[dict[str, Any]]
-    debates: Annotated[list[CourtDebate], joined]
-    round_log: Annotated[list[RoundRecord], merge_rounds]
-    metrics: dict[str, Any]
-    calls: Annotated[list[Call], joined]
-    usage: dict[str, Any]
-    depth: Annotated[int, deepest]
-    seconds: float
-    settings: dict[str, Any]
-    models: dict[str, Any]
-    corpora: Annotated[list[Reading], merge_readings]
-    warnings: Annotated[list[Warned], joined]
-    moot_version: str
-    started_at: str
 
 
-class StepUpdate(TypedDict, total=False):
-    """What a step inside a debate (a debater's, a scorer's) hands to the debate that it belongs to."""
-
-    turns: Annotated[list[Turn], merge_turns]
-    evidence: Annotated[list[Evidence], merge_evidence]
-    corpora: Annotated[list[Reading], merge_readings]
-    calls: Annotated[list[Call], joined]
-    warnings: Annotated[list[Warned], joined]
-    depth: Annotated[int, deepest]
-    error: Annotated[ErrorRecord | None, first_error]
+# --- a step of one ----------------------------------------------------------------------------------------------------
 
 
-class DebaterState(TypedDict):
+class DebaterState(Handed, StepUpdate):
     """What the steps of one speaker in one round may read. Its turn is the only one in ``turns``.
 
     ``own`` is its own last answer, ``opponents`` the others' answers that it sees, ``cited`` the evidence that those
@@ -530,9 +454,6 @@ class DebaterState(TypedDict):
     ``retrieval`` what came of the search that fills the pool.
     """
 
-    claim: str
-    task: Task
-    settings: NotRequired[dict[str, Any]]
     debater: dict[str, Any]
     opponents: list[Turn]
     own: NotRequired[Turn | None]
@@ -542,31 +463,15 @@ class DebaterState(TypedDict):
     retrieval: NotRequired[str | None]
     groups: NotRequired[dict[str, int | None]]
     previous_query: str | None
-    turns: Annotated[list[Turn], merge_turns]
-    evidence: Annotated[list[Evidence], merge_evidence]
-    corpora: Annotated[list[Reading], merge_readings]
-    calls: Annotated[list[Call], joined]
-    warnings: Annotated[list[Warned], joined]
-    depth: Annotated[int, deepest]
-    error: Annotated[ErrorRecord | None, first_error]
 
 
-class ScoreState(TypedDict):
+class ScoreState(Handed, StepUpdate):
     """What scoring reads: one turn, and the evidence that it was written from."""
 
-    claim: str
-    task: Task
-    settings: NotRequired[dict[str, Any]]
     metrics: dict[str, Any]
-    turns: Annotated[list[Turn], merge_turns]
-    evidence: Annotated[list[Evidence], merge_evidence]
-    calls: Annotated[list[Call], joined]
-    warnings: Annotated[list[Warned], joined]
-    depth: Annotated[int, deepest]
-    error: Annotated[ErrorRecord | None, first_error]
 
 
-class TrialState(TypedDict):
+class TrialState(Handed, TrialUpdate):
     """What the steps of one phase of a trial may read: its negotiation, a debate in court, the panel.
 
     ``evidence`` is what the phase was given and what it finds; ``premises`` is what the claim rests on; ``budget`` is
@@ -574,9 +479,6 @@ class TrialState(TypedDict):
     piece, a judge) has its speaker in ``debater``, its turn in ``turns`` and what was said before in ``heard``.
     """
 
-    claim: str
-    task: Task
-    settings: NotRequired[dict[str, Any]]
     phase: str
     debater: NotRequired[dict[str, Any]]
     premises: NotRequired[list[str]]
@@ -584,31 +486,7 @@ class TrialState(TypedDict):
     rounds: NotRequired[int]
     budget: NotRequired[dict[str, Any] | None]
     stop_reason: NotRequired[StopReason | None]
-    debates: Annotated[list[CourtDebate], joined]
-    round_log: Annotated[list[RoundRecord], merge_rounds]
-    turns: Annotated[list[Turn], merge_turns]
-    evidence: Annotated[list[Evidence], merge_evidence]
-    corpora: Annotated[list[Reading], merge_readings]
-    calls: Annotated[list[Call], joined]
-    warnings: Annotated[list[Warned], joined]
-    depth: Annotated[int, deepest]
-    error: Annotated[ErrorRecord | None, first_error]
 
 
-class TrialInput(TypedDict):
+class TrialInput(Handed, Findings):
     """What a phase of a trial is given by the trial itself."""
-
-    claim: str
-    task: Task
-    settings: NotRequired[dict[str, Any]]
-    turns: Annotated[list[Turn], merge_turns]
-    evidence: Annotated[list[Evidence], merge_evidence]
-    depth: Annotated[int, deepest]
-    error: Annotated[ErrorRecord | None, first_error]
-
-
-class TrialUpdate(StepUpdate, total=False):
-    """What a phase of a trial hands to the trial."""
-
-    debates: Annotated[list[CourtDebate], joined]
-    round_log: Annotated[list[RoundRecord], merge_rounds]

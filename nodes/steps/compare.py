@@ -15,10 +15,12 @@ from moot.nodes.steps.score import average
 from moot.nodes.texts.answers import same_answer
 from moot.nodes.texts.replies import SameReply
 from moot.nodes.texts.show import show_claim
-from moot.prompts import as_data, fill, load
+from moot.prompts import as_data
 
 METRICS = ("faithfulness", "answer_relevance", "consistency")
 """Scores of answers that are averaged over a debate, where they were given."""
+EQUIVALENCE = "tasks/equivalence"
+"""The prompt that compares answers."""
 IN_WORDS = ("short_answer", "expression")
 """Kinds of tasks whose answers may be the same in different words."""
 
@@ -78,7 +80,7 @@ async def same_meaning(claim: str, task: Task, first: str, second: str, model: S
     shown = {"first": as_data("answer", first, number="1"), "second": as_data("answer", second, number="2")}
     values = {"subject": task["subject"], "claim": show_claim(claim, task), **shown}
     try:
-        reply = await speaker.ask(fill(load("tasks/equivalence"), values), SameReply)
+        reply = await speaker.ask(EQUIVALENCE, values, SameReply)
     except ReplyError as error:
         return Comparison(first, second, None, error.detail)
     return Comparison(first, second, reply.same, reply.reason)
@@ -164,7 +166,7 @@ def compare_node(
         found = reason if isinstance(reason, str) else reason(cast(DebateState, {**state, **closed}), run.settings)
         return closed | recorded_round(closed["rounds"], reason=found, votes=closed["votes"])
 
-    return Node(step, prompts=("tasks/equivalence",))
+    return Node(step, prompts=(EQUIVALENCE,))
 
 
 async def closed_round(state: DebateState, run: Run, *, by_text: bool = False) -> dict[str, Any]:

@@ -24,9 +24,10 @@ from moot.nodes.texts.show import (
     shown_ids,
 )
 from moot.nodes.texts.task import wording
-from moot.prompts import fill, load
 from moot.retrievers import Evidence
 from moot.retrievers.evidence import given_in, standing
+
+PROMPT = "tool_mad/judge"
 
 
 async def judge(
@@ -38,7 +39,7 @@ async def judge(
     *,
     scores: Mapping[str, Mapping[str, float | None]] | None = None,
     verified_quotes: bool = False,
-    prompt: str = "tool_mad/judge",
+    prompt: str = PROMPT,
 ) -> AnswerReply:
     """The judge's answer (S1 III-D).
 
@@ -65,10 +66,10 @@ async def judge(
     }
     shown = shown_ids(evidence)
     check = quote_check(evidence, shown) if verified_quotes and evidence else None
-    return await speaker.ask(fill(load(prompt), values), answer_reply(task), sorted(shown), check)
+    return await speaker.ask(prompt, values, answer_reply(task), sorted(shown), check)
 
 
-def judge_node(prompt: str = "tool_mad/judge") -> Node:
+def judge_node(prompt: str = PROMPT) -> Node:
     """Adds the judge's turn, its answer and the stop reason.
 
     Reads: claim, task, turns, evidence, and where they are there scores, rounds, budget, calls. Where no debater ever

@@ -7,7 +7,8 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import WorldError
-from moot.nodes.models.speaker import Speaker, as_speaker, missed
+from moot.nodes.models.ledger import missed
+from moot.nodes.models.speaker import Speaker, as_speaker
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.state import DebateState, Task, Turn, recorded_round
 from moot.nodes.speakers.hand_over import new_turn
@@ -16,9 +17,10 @@ from moot.nodes.texts.answers import same_answer
 from moot.nodes.texts.replies import ModeratorReply, moderator_reply
 from moot.nodes.texts.show import show_answers, show_claim, show_given
 from moot.nodes.texts.task import wording
-from moot.prompts import fill, load
 from moot.retrievers import Evidence
 from moot.retrievers.evidence import given_in
+
+PROMPT = "tit_for_tat/moderate"
 
 
 async def moderate(
@@ -28,7 +30,7 @@ async def moderate(
     model: Speaker | BaseChatModel,
     *,
     evidence: Sequence[Evidence] = (),
-    prompt: str = "tit_for_tat/moderate",
+    prompt: str = PROMPT,
 ) -> ModeratorReply:
     """The answer that a moderator prefers after a round, or none (Liang et al., arXiv:2305.19118): one call.
 
@@ -48,10 +50,10 @@ async def moderate(
     speaker = as_speaker(model, "moderator")
     shown = {"claim": show_claim(claim, task), "given": show_given(evidence), "answers": show_answers(answers)}
     values = wording(task, given=bool(given_in(evidence))) | shown
-    return await speaker.ask(fill(load(prompt), values), moderator_reply(task))
+    return await speaker.ask(prompt, values, moderator_reply(task))
 
 
-def moderate_node(prompt: str = "tit_for_tat/moderate") -> Node:
+def moderate_node(prompt: str = PROMPT) -> Node:
     """Adds the moderator's turn, and the answer where it prefers one.
 
     Reads: claim, task, turns, rounds, evidence. Without a usable reply, or any, no answer is preferred, and the debate

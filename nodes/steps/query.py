@@ -14,8 +14,10 @@ from moot.nodes.steps.retrieve import sources_of
 from moot.nodes.texts.replies import QueryReply
 from moot.nodes.texts.show import show_claim, show_opponents
 from moot.nodes.texts.task import make_task, wording
-from moot.prompts import as_data, fill, load
+from moot.prompts import as_data
 from moot.retrievers.search import ABOUT, resolve
+
+PROMPT = "tool_mad/query"
 
 
 async def formulate_query(
@@ -26,7 +28,7 @@ async def formulate_query(
     tool: str = "a search engine",
     opponents: Sequence[Turn] = (),
     previous_query: str | None = None,
-    prompt: str = "tool_mad/query",
+    prompt: str = PROMPT,
 ) -> str:
     """One search query for a claim.
 
@@ -51,11 +53,11 @@ async def formulate_query(
         "previous_query": f"Your last query:\n{as_data('query', previous_query)}" if previous_query else "",
         "opponents": show_opponents(opponents),
     }
-    reply = await speaker.ask(fill(load(prompt), values), QueryReply)
+    reply = await speaker.ask(prompt, values, QueryReply)
     return reply.query
 
 
-def query_node(prompt: str = "tool_mad/query") -> Node:
+def query_node(prompt: str = PROMPT) -> Node:
     """Writes the debater's query into its turn.
 
     Reads: claim, debater, opponents, previous_query. Where the model gives no usable query, the claim itself is

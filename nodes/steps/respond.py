@@ -7,7 +7,8 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import ReplyError, WorldError
-from moot.nodes.models.speaker import Ledger, Speaker, as_speaker
+from moot.nodes.models.ledger import Ledger
+from moot.nodes.models.speaker import Speaker, as_speaker
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.state import DebaterState, Task, Turn
 from moot.nodes.texts.quotes import check_citations, what_is_wrong, without_quote
@@ -23,9 +24,10 @@ from moot.nodes.texts.show import (
     shown_ids,
 )
 from moot.nodes.texts.task import wording
-from moot.prompts import fill, load
 from moot.retrievers import Evidence
 from moot.retrievers.evidence import given_in, standing
+
+PROMPT = "tool_mad/respond"
 
 
 async def respond(
@@ -43,7 +45,7 @@ async def respond(
     confidence: bool = False,
     nothing: str = NOTHING,
     more: Mapping[str, str] | None = None,
-    prompt: str = "tool_mad/respond",
+    prompt: str = PROMPT,
 ) -> AnswerReply:
     """An answer to a claim, with reasons and citations.
 
@@ -83,7 +85,7 @@ async def respond(
     shown = shown_ids(evidence, [*opponents, *([own] if own else [])])
     check = quote_check([*evidence, *cited], shown) if verified_quotes and evidence else None
     kind = answer_reply(task, direct=direct, confidence=confidence)
-    return await speaker.ask(fill(load(prompt), values), kind, sorted(shown), check)
+    return await speaker.ask(prompt, values, kind, sorted(shown), check)
 
 
 HOW_SURE = "- In `confidence`, say how likely your answer is to be right, from 0 to 1."
@@ -96,7 +98,7 @@ def quote_check(evidence: Sequence[Evidence], shown: set[str]) -> Callable[[Answ
 
 
 def respond_node(
-    prompt: str = "tool_mad/respond",
+    prompt: str = PROMPT,
     *,
     then: str | None = None,
     direct: bool = False,

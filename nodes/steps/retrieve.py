@@ -18,13 +18,16 @@ from moot.nodes.runtime.trace import watched
 from moot.nodes.texts.replies import KeywordsReply, SummaryReply
 from moot.nodes.texts.show import show_claim, show_evidence
 from moot.nodes.texts.task import wording
-from moot.prompts import as_data, fill, load
+from moot.prompts import as_data
 from moot.retrievers import Evidence, Retriever
 from moot.retrievers.evidence import clean, evidence_id
 from moot.retrievers.gather import ask_all, search_all
 from moot.retrievers.normalise import Rules, cut, last_day, normalise
 from moot.retrievers.search import SCHOLARLY, resolve
 from moot.retrievers.summariser import open_summariser
+
+KEYWORDS, SOURCE_SUMMARY = "tool_mad/keywords", "tool_mad/source_summary"
+"""Prompts."""
 
 
 async def retrieve(
@@ -69,7 +72,7 @@ async def find_keywords(claim: str, task: Task, query: str, model: Speaker | Bas
     """
     speaker = as_speaker(model, "debater")
     values = wording(task) | {"name": speaker.role, "claim": show_claim(claim, task), "query": as_data("query", query)}
-    reply = await speaker.ask(fill(load("tool_mad/keywords"), values), KeywordsReply)
+    reply = await speaker.ask(KEYWORDS, values, KeywordsReply)
     return reply.keywords
 
 
@@ -87,7 +90,7 @@ async def summarise_evidence(claim: str, task: Task, piece: Evidence, model: Spe
     """
     speaker = as_speaker(model, "source_summariser")
     values = wording(task) | {"claim": show_claim(claim, task), "evidence": show_evidence([piece])}
-    reply = await speaker.ask(fill(load("tool_mad/source_summary"), values), SummaryReply)
+    reply = await speaker.ask(SOURCE_SUMMARY, values, SummaryReply)
     return with_text(piece, reply.summary)
 
 
@@ -132,7 +135,7 @@ def retrieve_node(*, required: bool = False) -> Node:
             "corpora": readings,
         }
 
-    return Node(step, prompts=("tool_mad/keywords", "tool_mad/source_summary"))
+    return Node(step, prompts=(KEYWORDS, SOURCE_SUMMARY))
 
 
 Answer = list[Evidence] | MootError

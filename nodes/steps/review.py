@@ -8,7 +8,8 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langgraph.types import Send
 from moot.core.errors import WorldError
-from moot.nodes.models.speaker import Speaker, as_speaker, missed
+from moot.nodes.models.ledger import missed
+from moot.nodes.models.speaker import Speaker, as_speaker
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.state import DebaterState, DebateState, Task, Turn
 from moot.nodes.speakers.agents import AgentsSettings, last_round, present
@@ -16,8 +17,10 @@ from moot.nodes.speakers.hand_over import declared, hand_over, new_turn
 from moot.nodes.texts.replies import ReviewReply, ScoreReply
 from moot.nodes.texts.show import show_answers, show_claim, show_given, show_persona
 from moot.nodes.texts.task import wording
-from moot.prompts import fill, load
 from moot.retrievers import Evidence
+
+REVIEW, SCORE = "peer_review/review", "cortex_debate/score"
+"""Prompts."""
 
 
 async def review(
@@ -44,7 +47,7 @@ async def review(
     """
     speaker = as_speaker(model, "agent")
     shown = _shown(claim, task, answer, evidence, persona) | {"name": speaker.role}
-    return await speaker.ask(fill(load("peer_review/review"), shown), ReviewReply)
+    return await speaker.ask(REVIEW, shown, ReviewReply)
 
 
 async def score_answer(
@@ -71,7 +74,7 @@ async def score_answer(
     """
     speaker = as_speaker(model, "agent")
     shown = _shown(claim, task, answer, evidence, persona) | {"name": speaker.role}
-    return await speaker.ask(fill(load("cortex_debate/score"), shown), ScoreReply)
+    return await speaker.ask(SCORE, shown, ScoreReply)
 
 
 def _shown(claim: str, task: Task, answer: Turn, evidence: Sequence[Evidence], persona: str | None) -> dict[str, str]:
@@ -79,9 +82,7 @@ def _shown(claim: str, task: Task, answer: Turn, evidence: Sequence[Evidence], p
     return wording(task) | values | {"persona": show_persona(persona)}
 
 
-def review_node(
-    ask: Any = review, fields: tuple[str, ...] = ("comment", "confidence"), prompt: str = "peer_review/review"
-) -> Node:
+def review_node(ask: Any = review, fields: tuple[str, ...] = ("comment", "confidence"), prompt: str = REVIEW) -> Node:
     """Writes what an agent says of the one answer among ``opponents`` into its turn.
 
     Reads: claim, task, debater, opponents, evidence, turns. Where no usable reply comes, or none at all, the fields are

@@ -22,7 +22,7 @@ from moot.nodes.runtime.state import DebateState, ScoreState, StepUpdate, Task, 
 from moot.nodes.texts.replies import StatementsReply, questions_reply, verdicts_reply
 from moot.nodes.texts.show import show_evidence
 from moot.nodes.texts.task import full_answer
-from moot.prompts import as_data, fill, load
+from moot.prompts import as_data
 from moot.retrievers import Encoder, Evidence
 from moot.retrievers.encoders import Vector, open_cross_encoder
 
@@ -95,6 +95,9 @@ def average(values: Sequence[float | None]) -> float | None:
 
 # --- steps ----------------------------------------------------------------------------------------------------------
 
+STATEMENTS, VERDICTS, QUESTIONS = "scoring/statements", "scoring/verdicts", "scoring/questions"
+"""Prompts."""
+
 
 @dataclass(frozen=True)
 class Faithfulness:
@@ -129,13 +132,13 @@ async def faithfulness(
     """
     speaker = as_speaker(model, "scorer")
     values = {"claim": as_data("topic", claim), "answer": as_data("answer", rationale)}
-    listed = await speaker.ask(fill(load("scoring/statements"), values), StatementsReply)
+    listed = await speaker.ask(STATEMENTS, values, StatementsReply)
     if not listed.statements:
         return Faithfulness(None, [], [])
     count = len(listed.statements)
     numbered = "\n".join(as_data("statement", s, index=str(i)) for i, s in enumerate(listed.statements))
     values = {"evidence": show_evidence(evidence), "statements": numbered, "count": str(count)}
-    judged = await speaker.ask(fill(load("scoring/verdicts"), values), verdicts_reply(count))
+    judged = await speaker.ask(VERDICTS, values, verdicts_reply(count))
     supported = [v.supported for v in judged.verdicts]
     return Faithfulness(faithfulness_score(supported), listed.statements, supported)
 
@@ -157,7 +160,7 @@ async def answer_relevance(
     """
     speaker = as_speaker(model, "scorer")
     values = {"answer": as_data("answer", answer), "count": str(n)}
-    reply = await speaker.ask(fill(load("scoring/questions"), values), questions_reply(n))
+    reply = await speaker.ask(QUESTIONS, values, questions_reply(n))
     return AnswerRelevance(await closeness(claim, reply.questions, encoder), reply.questions)
 
 
@@ -204,7 +207,7 @@ def faithfulness_node() -> Node:
         details = {"statements": found.statements, "supported": found.supported}
         return scored(turn, {"faithfulness": found.score, **details})
 
-    return Node(step, prompts=("scoring/statements", "scoring/verdicts"))
+    return Node(step, prompts=(STATEMENTS, VERDICTS))
 
 
 def answer_relevance_node() -> Node:
@@ -225,7 +228,7 @@ def answer_relevance_node() -> Node:
             return unscored(turn, "answer_relevance", error, run)
         return scored(turn, {"answer_relevance": found.score, "questions": found.questions})
 
-    return Node(step, prompts=("scoring/questions",))
+    return Node(step, prompts=(QUESTIONS,))
 
 
 COSINE = "cosine of"

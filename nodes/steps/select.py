@@ -14,8 +14,9 @@ from moot.nodes.runtime.state import DebaterState, Task, Turn
 from moot.nodes.texts.replies import select_reply
 from moot.nodes.texts.show import show_claim, show_given, show_own, show_pool
 from moot.nodes.texts.task import wording
-from moot.prompts import fill, load
 from moot.retrievers import Evidence
+
+PROMPT = "madke/select"
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ async def select_evidence(
     evidence: Sequence[Evidence] = (),
     own: Turn | None = None,
     most: int = 3,
-    prompt: str = "madke/select",
+    prompt: str = PROMPT,
 ) -> Selection:
     """The items of a pool that help a speaker, or none of them.
 
@@ -78,12 +79,12 @@ async def select_evidence(
         "own": show_own(own),
         "most": str(most),
     }
-    reply = await speaker.ask(fill(load(prompt), values), select_reply(len(pool), most))
+    reply = await speaker.ask(prompt, values, select_reply(len(pool), most))
     numbers, dropped = valid_numbers(reply.selected, len(pool), most)
     return Selection(numbers, dropped, reply.reason, len(set(reply.selected)))
 
 
-def select_node(prompt: str = "madke/select", most: int = 3) -> Node:
+def select_node(prompt: str = PROMPT, most: int = 3) -> Node:
     """Writes what the speaker selects into its turn, and hands it that evidence.
 
     Reads: claim, task, debater, own, evidence, pool, turns. Numbers that no item has are dropped, with a warning. Where

@@ -8,7 +8,8 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langgraph.types import Send
 from moot.core.errors import ReplyError, WorldError
-from moot.nodes.models.speaker import Speaker, as_speaker, missed
+from moot.nodes.models.ledger import missed
+from moot.nodes.models.speaker import Speaker, as_speaker
 from moot.nodes.runtime.budget import rounds_or_budget
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.state import DebaterState, DebateState, Task, Turn, recorded_round
@@ -18,11 +19,13 @@ from moot.nodes.texts.answers import same_answer
 from moot.nodes.texts.replies import AgreeReply, FinalReply, SummaryReply, final_reply
 from moot.nodes.texts.show import show_answers, show_claim, show_person
 from moot.nodes.texts.task import wording
-from moot.prompts import fill, load
+
+AGREE, SUMMARY, ROUND_SUMMARY = "madke/agree", "madke/summary", "chat_eval/summary"
+"""Prompts."""
 
 
 async def all_agree(
-    claim: str, task: Task, answers: Sequence[Turn], model: Speaker | BaseChatModel, prompt: str = "madke/agree"
+    claim: str, task: Task, answers: Sequence[Turn], model: Speaker | BaseChatModel, prompt: str = AGREE
 ) -> AgreeReply:
     """Whether debaters' answers agree, by a model (S4 3.2.2, Eq. 5): one call.
 
@@ -36,11 +39,11 @@ async def all_agree(
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
-    return await as_speaker(model, "judge").ask(_filled(prompt, claim, task, answers), AgreeReply)
+    return await as_speaker(model, "judge").ask(prompt, _shown(claim, task, answers), AgreeReply)
 
 
 async def sum_up(
-    claim: str, task: Task, answers: Sequence[Turn], model: Speaker | BaseChatModel, prompt: str = "madke/summary"
+    claim: str, task: Task, answers: Sequence[Turn], model: Speaker | BaseChatModel, prompt: str = SUMMARY
 ) -> FinalReply:
     """The answer that debaters' last answers come to (S4 3.2.2, Eq. 6), of labels and numbers one of theirs: one call.
 
@@ -55,14 +58,14 @@ async def sum_up(
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
     given = [str(turn["answer"]) for turn in answers if turn.get("answer") is not None]
-    return await as_speaker(model, "summariser").ask(_filled(prompt, claim, task, answers), final_reply(task, given))
+    return await as_speaker(model, "summariser").ask(prompt, _shown(claim, task, answers), final_reply(task, given))
 
 
-def _filled(prompt: str, claim: str, task: Task, answers: Sequence[Turn]) -> tuple[str, str]:
-    return fill(load(prompt), wording(task) | {"claim": show_claim(claim, task), "answers": show_answers(answers)})
+def _shown(claim: str, task: Task, answers: Sequence[Turn]) -> dict[str, str]:
+    return wording(task) | {"claim": show_claim(claim, task), "answers": show_answers(answers)}
 
 
-def agreement_node(prompt: str = "madke/agree") -> Node:
+def agreement_node(prompt: str = AGREE) -> Node:
     """Asks the role ``judge`` whether the last round's answers agree.
 
     Reads: claim, task, turns, rounds, votes. Without a usable reply ``agree`` is null, and the debate goes on. So it
@@ -101,7 +104,7 @@ def agreed_in(turns: Sequence[Turn], round: int) -> bool:
     return any(turn["step"] == "agree" and turn["round"] == round and turn.get("agree") for turn in turns)
 
 
-def summarise_node(prompt: str = "madke/summary") -> Node:
+def summarise_node(prompt: str = SUMMARY) -> Node:
     """Ends the debate with what the role ``summariser`` makes of the last round's answers.
 
     Reads: claim, task, turns, rounds, budget, calls. Where nobody gave an answer there is nothing to sum up, and where
@@ -140,7 +143,7 @@ def summarise_node(prompt: str = "madke/summary") -> Node:
 
 
 async def sum_up_round(
-    claim: str, task: Task, answers: Sequence[Turn], model: Speaker | BaseChatModel, prompt: str = "chat_eval/summary"
+    claim: str, task: Task, answers: Sequence[Turn], model: Speaker | BaseChatModel, prompt: str = ROUND_SUMMARY
 ) -> str:
     """A summary of answers for those who go on debating: one call.
 
@@ -154,7 +157,7 @@ async def sum_up_round(
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
-    reply = await as_speaker(model, "summariser").ask(_filled(prompt, claim, task, answers), SummaryReply)
+    reply = await as_speaker(model, "summariser").ask(prompt, _shown(claim, task, answers), SummaryReply)
     return reply.summary
 
 
@@ -170,7 +173,7 @@ def to_summariser(state: DebateState, answers: Sequence[Turn], name: str = "summ
     return hand_over("summarise", state, {"name": "summariser"}, turn, opponents=answers, evidence=[])
 
 
-def summary_node(prompt: str = "chat_eval/summary") -> Node:
+def summary_node(prompt: str = ROUND_SUMMARY) -> Node:
     """Sums up the answers among ``opponents``.
 
     Without a usable reply, or any, the summary is null, and the debate goes on.

@@ -9,7 +9,7 @@ from moot.core.errors import ReplyError
 from moot.nodes.runtime.budget import rounds_or_budget
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.state import DebateState, StopReason, Vote, recorded_round
-from moot.nodes.steps.compare import agreed_answer, answers_of, closed_round, silence_of
+from moot.nodes.steps.compare import EQUIVALENCE, agreed_answer, answers_of, closed_round, silence_of
 
 Tie = Literal["first", "none"]
 SAME = 9
@@ -115,4 +115,4 @@ def conclude_node(
         closed |= recorded_round(closed["rounds"], reason=found, votes=closed["votes"])
         return closed | await vote.step({**state, **closed}, run)
 
-    return Node(step, prompts=("tasks/equivalence",))
+    return Node(step, prompts=(EQUIVALENCE,))

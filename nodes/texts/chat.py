@@ -21,10 +21,9 @@ class ChatMessage(TypedDict):
     id: NotRequired[Annotated[str | None, Field(description="One that comes again takes the place of the first.")]]
 
 
-def merge_messages(old: list[Any] | None, new: Any) -> list[Any]:
-    """Messages one after the other; a None among the new ones begins the conversation anew."""
-    said = [*(old or ()), *(new if isinstance(new, list) else [] if new is None else [new])]
-    return said[len(said) - said[::-1].index(None) :] if None in said else said
+def merge_messages(old: list[Any], new: Any) -> list[Any]:
+    """Messages one after the other; None adds nothing."""
+    return [*old, *(new if isinstance(new, list) else [] if new is None else [new])]
 
 
 def read_messages(messages: Any) -> list[BaseMessage]:

@@ -51,7 +51,7 @@ def check_given(given: Any) -> list[Evidence]:
     if (total := sum(len(text["text"]) for text in texts)) > LONGEST_GIVEN:
         raise _refused(f"they have {total:,} characters")
     pieces = [_piece(text, number) for number, text in enumerate(texts, 1)]
-    kept = merge_evidence(None, pieces)
+    kept = merge_evidence((), pieces)
     known = {piece["id"]: piece["text"] for piece in kept}
     if other := next((piece for piece in pieces if piece["text"] != known[piece["id"]]), None):
         raise _refused(f"two different texts have the id {other['id']}")

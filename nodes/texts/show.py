@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from moot.nodes.runtime.state import Citation, Reading, Task, Turn
+from moot.nodes.runtime.state import Reading, Task, Turn
+from moot.nodes.runtime.turns import Citation
 from moot.prompts import as_data, listed
 from moot.retrievers import Evidence
 from moot.retrievers.evidence import given_in, standing

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from moot.nodes.runtime.state import Citation, DebateState, Turn
+from moot.nodes.runtime.state import DebateState, Turn
+from moot.nodes.runtime.turns import Citation
 from moot.nodes.texts.answers import same_answer
 from moot.nodes.texts.task import full_answer
 

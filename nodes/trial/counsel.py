@@ -1,4 +1,4 @@
-"""The trial (PROClaim; S2): who takes part, what each is shown, and the wrapper that makes a step of it a node.
+"""The trial (PROClaim; S2): who takes part, and what each is shown.
 
 Two counsel, each a model, argue for two sides: the plaintiff for the claim, the defense against it. In the primary
 debate each speaks for the side whose name it has, in the switched one for the other.
@@ -6,18 +6,12 @@ debate each speaks for the side whose name it has, in the switched one for the o
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
 
 from langgraph.types import Send
-from moot.core.errors import MootError, ReplyError
-from moot.core.redaction import redact
-from moot.nodes.models.speaker import Ledger, Speaker, is_alone, missed
-from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.state import DebateState, Task, TrialState, Turn
 from moot.nodes.speakers.hand_over import hand_over, new_turn
-from moot.nodes.texts.quotes import check_citations, what_is_wrong
-from moot.nodes.texts.replies import Reply
 from moot.nodes.texts.show import show_claim, show_evidence
 from moot.nodes.texts.task import wording
 from moot.nodes.trial.admissibility import ranked
@@ -33,12 +27,6 @@ RECENT = 4
 """Arguments and testimonies that speakers are shown: the last four (S2, section 2.4)."""
 SO_FAR = "What was said last, in its order:"
 
-R = TypeVar("R", bound=Reply)
-Ask = Callable[[TrialState, Speaker, Any], Awaitable[R]]
-"""Asks a speaker what its step is about, from the state and the settings."""
-Shown = Callable[[TrialState, Any], Sequence[Evidence]]
-"""The exhibits that a speaker is shown, from the state and the settings."""
-
 
 def counsel_for(side: str, phase: str) -> str:
     """The counsel who speaks for a side in a phase of the trial; it is also the role that has its model."""
@@ -51,6 +39,11 @@ def counsel_for(side: str, phase: str) -> str:
 def handed(state: TrialState) -> Turn:
     """The turn that a step was handed."""
     return state["turns"][0]
+
+
+def side_of(state: TrialState) -> str:
+    """The side for which the turn is that a step was handed."""
+    return str(handed(state)["side"])
 
 
 def given(state: TrialState, settings: Any) -> list[Evidence]:
@@ -130,68 +123,6 @@ def to_one(to: str, state: TrialState | DebateState, speaker: Mapping[str, Any],
     """One speaker goes to a node with a turn, the phase and what the claim rests on."""
     known = {"phase": turn["phase"], "premises": state.get("premises") or premises_of(state["turns"]), "heard": []}
     return hand_over(to, state, speaker, turn, **({"evidence": []} | known | more))  # type: ignore[arg-type]
-
-
-# --- nodes ------------------------------------------------------------------------------------------------------------
-
-
-def trial_node(
-    prompt: str,
-    reply: type[R],
-    ask: Ask[R],
-    begin: Callable[[TrialState], Turn] = handed,
-    *,
-    shown: Shown = lambda state, settings: (),
-    scores: Callable[[R], dict[str, float]] = lambda said: {},
-    vital: bool = False,
-) -> Node:
-    """A node that writes what somebody says in a trial into a turn, field by field.
-
-    Where no usable reply comes the fields are null and ``outcome`` says why; where the model cannot be reached that is
-    warned of too.
-
-    Args:
-        prompt: the prompt's name.
-        reply: what is said.
-        ask: asks for it.
-        begin: the turn; by default the one that was handed on.
-        shown: the exhibits that whoever speaks is shown, which the turn names, and may cite.
-        scores: what is computed from the reply.
-        vital: there is no trial without it: where the model cannot be reached, the debate fails.
-    """
-
-    async def step(state: TrialState, run: Run) -> dict[str, Any]:
-        exhibits = list(shown(state, run.settings))
-        turn: Turn = {**begin(state), "evidence_ids": [piece["id"] for piece in exhibits]}
-        run.ledger.take(turn)
-        speaker = await run.speaker_of({**state.get("debater", {}), "name": turn["role"]})
-        try:
-            said = await ask(state, speaker, run.settings)
-        except MootError as error:
-            if not is_alone(error) or (vital and not isinstance(error, ReplyError)):
-                raise
-            empty = dict.fromkeys(reply.model_fields) | ({"citations": []} if "citations" in reply.model_fields else {})
-            return {"turns": [{**turn, **empty, "outcome": missed(error, run.ledger)}]}
-        fields = said.model_dump() | cited(said, exhibits, run.ledger)
-        return {"turns": [{**turn, **fields, "scores": scores(said), "outcome": "ok"}]}
-
-    return Node(step, prompts=(prompt,))
-
-
-def cited(said: Reply, shown: Sequence[Evidence], ledger: Ledger) -> dict[str, Any]:
-    """What somebody cites, checked against what it was shown; warnings name what does not stand or was not shown."""
-    ids = {piece["id"] for piece in shown}
-    for one in getattr(said, "challenges", []):
-        if one.evidence_id not in ids:
-            ledger.warn("unknown_exhibit", f"{redact(one.evidence_id)[:80]!r} was challenged, which was not shown.")
-    if (quotes := getattr(said, "citations", None)) is None:
-        return {}
-    citations = check_citations(quotes, shown, ids)
-    for citation in citations:
-        if not citation["verified"]:
-            kind = "fabricated_citation" if citation["fabricated"] else "unverified_quote"
-            ledger.warn(kind, what_is_wrong(citation))
-    return {"citations": citations}
 
 
 # --- evidence ---------------------------------------------------------------------------------------------------------

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
-from moot.nodes.models.speaker import Speaker, as_speaker
+from moot.nodes.models.speaker import Speaker
 from moot.nodes.runtime.node import Node
 from moot.nodes.runtime.state import Task, TrialState, Turn
 from moot.nodes.trial.counsel import (
@@ -15,13 +15,12 @@ from moot.nodes.trial.counsel import (
     SO_FAR,
     about,
     case,
-    handed,
     on_record,
     said_in,
     show_statements,
+    side_of,
     statements,
     this_round,
-    trial_node,
     turn_of,
 )
 from moot.nodes.trial.replies import (
@@ -29,13 +28,19 @@ from moot.nodes.trial.replies import (
     CritiqueReply,
     ReflectionReply,
 )
+from moot.nodes.trial.step import Step, explained
 from moot.nodes.trial.stopping import reflection_score
-from moot.prompts import fill, load
 from moot.retrievers import Evidence
 
 # --- steps ------------------------------------------------------------------------------------------------------------
 
 
+REFLECT = Step("proclaim/reflect", ReflectionReply)
+CRITIQUE = Step("proclaim/critique", CritiqueReply, "critic")
+CLOSE = Step("proclaim/close", ClosingReply, "court")
+
+
+@explained(own="the side's own last arguments.", others="those of the other side.")
 async def reflect(
     claim: str,
     task: Task,
@@ -45,32 +50,17 @@ async def reflect(
     model: Speaker | BaseChatModel,
     *,
     side: str,
-    prompt: str = "proclaim/reflect",
+    prompt: str = REFLECT.prompt,
 ) -> ReflectionReply:
-    """What a counsel thinks of its own side's last arguments (S2, section 2.6).
-
-    Args:
-        claim: what is tried.
-        task: what an answer is.
-        premises: what the claim rests on.
-        own: the side's own last arguments.
-        others: those of the other side.
-        model: who speaks for the side.
-        side: ``plaintiff`` or ``defense``.
-        prompt: the prompt's name.
-
-    Raises:
-        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
-    """
-    values = case(claim, task, premises) | {"side": side}
-    values |= {
-        "position": values[f"{side}_holds"],
+    """What a counsel thinks of its own side's last arguments (S2, section 2.6)."""
+    shown = {
         "own": show_statements(own, "Your last arguments:", "Your side has made no argument yet."),
         "others": show_statements(others, "The other side's last arguments:", "The other side has made none yet."),
     }
-    return await as_speaker(model, side).ask(fill(load(prompt), values), ReflectionReply)
+    return await REFLECT.ask(model, case(claim, task, premises) | shown, prompt, side=side)
 
 
+@explained(said="what was said in the round.")
 async def critique(
     claim: str,
     task: Task,
@@ -79,27 +69,14 @@ async def critique(
     said: Sequence[Turn],
     model: Speaker | BaseChatModel,
     *,
-    prompt: str = "proclaim/critique",
+    prompt: str = CRITIQUE.prompt,
 ) -> CritiqueReply:
-    """A critic's view of both sides in a round, and of what is still open (S2, section 2.6).
-
-    Args:
-        claim: what is tried.
-        task: what an answer is.
-        premises: what the claim rests on.
-        exhibits: the evidence on record.
-        said: what was said in the round.
-        model: who criticises.
-        prompt: the prompt's name.
-
-    Raises:
-        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
-    """
-    values = case(claim, task, premises, exhibits)
-    values["statements"] = show_statements(said, "What was said in this round:", "Nothing was said in this round.")
-    return await as_speaker(model, "critic").ask(fill(load(prompt), values), CritiqueReply)
+    """A critic's view of both sides in a round, and of what is still open (S2, section 2.6)."""
+    shown = show_statements(said, "What was said in this round:", "Nothing was said in this round.")
+    return await CRITIQUE.ask(model, case(claim, task, premises, exhibits) | {"statements": shown}, prompt)
 
 
+@explained()
 async def close_or_go_on(
     claim: str,
     task: Task,
@@ -107,23 +84,11 @@ async def close_or_go_on(
     said: Sequence[Turn],
     model: Speaker | BaseChatModel,
     *,
-    prompt: str = "proclaim/close",
+    prompt: str = CLOSE.prompt,
 ) -> ClosingReply:
-    """Whether the court closes the debate after a round (S2, section 2.5, iv).
-
-    Args:
-        claim: what is tried.
-        task: what an answer is.
-        premises: what the claim rests on.
-        said: the last arguments and testimonies.
-        model: who decides it.
-        prompt: the prompt's name.
-
-    Raises:
-        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
-    """
-    values = case(claim, task, premises) | {"statements": show_statements(said, SO_FAR, "Nothing was said yet.")}
-    return await as_speaker(model, "court").ask(fill(load(prompt), values), ClosingReply)
+    """Whether the court closes the debate after a round (S2, section 2.5, iv)."""
+    shown = show_statements(said, SO_FAR, "Nothing was said yet.")
+    return await CLOSE.ask(model, case(claim, task, premises) | {"statements": shown}, prompt)
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
@@ -135,47 +100,33 @@ def reflect_node() -> Node:
     Reads: claim, task, premises, heard, turns.
     """
 
-    async def ask(state: TrialState, speaker: Speaker, settings: Any) -> ReflectionReply:
-        side = str(handed(state)["side"])
-        said = [turn for turn in state["heard"] if turn["step"] == "argue"]
-        return await reflect(
-            *about(state),
-            [turn for turn in said if turn["side"] == side][-2:],
-            [turn for turn in said if turn["side"] == OTHER[side]][-2:],
-            speaker,
-            side=side,
-        )
+    def ask(state: TrialState, speaker: Speaker, settings: Any) -> Awaitable[ReflectionReply]:
+        side, said = side_of(state), [turn for turn in state["heard"] if turn["step"] == "argue"]
+        own, others = ([turn for turn in said if turn["side"] == of][-2:] for of in (side, OTHER[side]))
+        return reflect(*about(state), own, others, speaker, side=side)
 
-    def scores(said: ReflectionReply) -> dict[str, float]:
-        return {"reflection": reflection_score(said.logic, said.novelty, said.rebuttal)}
-
-    return trial_node("proclaim/reflect", ReflectionReply, ask, scores=scores)
+    return REFLECT.node(
+        ask, scores=lambda said: {"reflection": reflection_score(said.logic, said.novelty, said.rebuttal)}
+    )
 
 
 def critique_node() -> Node:
     """Adds the critic's turn. Reads: claim, task, premises, rounds, turns, evidence."""
 
-    async def ask(state: TrialState, speaker: Speaker, settings: Any) -> CritiqueReply:
+    def ask(state: TrialState, speaker: Speaker, settings: Any) -> Awaitable[CritiqueReply]:
         said = [turn for turn in statements(state["turns"]) if turn["round"] == this_round(state)]
-        return await critique(*about(state), on_record(state["evidence"]), said, speaker)
+        return critique(*about(state), on_record(state["evidence"]), said, speaker)
 
-    return trial_node(
-        "proclaim/critique",
-        CritiqueReply,
-        ask,
-        turn_of("critic", "critique"),
-        shown=lambda state, settings: on_record(state["evidence"]),
-    )
+    begin = turn_of(CRITIQUE.role, "critique")
+    return CRITIQUE.node(ask, begin, shown=lambda state, settings: on_record(state["evidence"]))
 
 
 def court_node() -> Node:
     """Adds the court's turn: whether it closes the debate. Reads: claim, task, premises, rounds, turns."""
-
-    async def ask(state: TrialState, speaker: Speaker, settings: Any) -> ClosingReply:
-        said = statements(state["turns"], RECENT)
-        return await close_or_go_on(*about(state), said, speaker)
-
-    return trial_node("proclaim/close", ClosingReply, ask, turn_of("court", "close"))
+    return CLOSE.node(
+        lambda state, speaker, settings: close_or_go_on(*about(state), statements(state["turns"], RECENT), speaker),
+        turn_of(CLOSE.role, "close"),
+    )
 
 
 def advice_for(turns: Sequence[Turn], side: str, round: int) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langgraph.types import Send
 from moot.core.errors import MootError
-from moot.nodes.models.speaker import Speaker, as_speaker, is_alone
+from moot.nodes.models.speaker import Speaker, is_alone
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.state import Task, TrialState, Turn
 from moot.nodes.steps.score import average, mean_cosine
@@ -26,20 +26,27 @@ from moot.nodes.trial.counsel import (
     on_record,
     said_in,
     show_statements,
+    side_of,
     statements,
     this_round,
     to_sides,
-    trial_node,
 )
 from moot.nodes.trial.negotiation import searcher
 from moot.nodes.trial.novelty import is_new, novelties, redundant_share, relevance_gain, retrieval_end
 from moot.nodes.trial.replies import GapReply
-from moot.prompts import as_data, fill, load
+from moot.nodes.trial.step import Step, explained
+from moot.prompts import as_data
 from moot.retrievers import Encoder, Evidence, vectors_of
 
 # --- steps ------------------------------------------------------------------------------------------------------------
 
 
+GAP = Step("proclaim/gap", GapReply)
+QUERY = Step("proclaim/query", QueryReply, "retrieval")
+REFINE = Step("proclaim/refine", QueryReply, "court")
+
+
+@explained()
 async def state_gap(
     claim: str,
     task: Task,
@@ -49,28 +56,14 @@ async def state_gap(
     model: Speaker | BaseChatModel,
     *,
     side: str,
-    prompt: str = "proclaim/gap",
+    prompt: str = GAP.prompt,
 ) -> GapReply:
-    """The one piece of evidence that a side misses most (S2, appendix I, step 1).
-
-    Args:
-        claim: what is tried.
-        task: what an answer is.
-        premises: what the claim rests on.
-        exhibits: the evidence on record.
-        said: the last arguments and testimonies.
-        model: who speaks for the side.
-        side: ``plaintiff`` or ``defense``.
-        prompt: the prompt's name.
-
-    Raises:
-        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
-    """
+    """The one piece of evidence that a side misses most (S2, appendix I, step 1)."""
     values = case(claim, task, premises, exhibits) | {"statements": show_statements(said, SO_FAR)}
-    values |= {"side": side, "position": values[f"{side}_holds"]}
-    return await as_speaker(model, side).ask(fill(load(prompt), values), GapReply)
+    return await GAP.ask(model, values, prompt, side=side)
 
 
+@explained(request="the gap that the side stated, and what its reflection found missing.")
 async def query_for(
     claim: str,
     task: Task,
@@ -78,26 +71,15 @@ async def query_for(
     request: Sequence[str],
     model: Speaker | BaseChatModel,
     *,
-    prompt: str = "proclaim/query",
+    prompt: str = QUERY.prompt,
 ) -> QueryReply:
-    """A query from the claim, what was said last and what a side requests (S2, appendix I, step 2).
-
-    Args:
-        claim: what is tried.
-        task: what an answer is.
-        said: the last arguments and testimonies.
-        request: the gap that the side stated, and what its reflection found missing.
-        model: who formulates it.
-        prompt: the prompt's name.
-
-    Raises:
-        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
-    """
+    """A query from the claim, what was said last and what a side requests (S2, appendix I, step 2)."""
     wanted = as_data("request", "\n".join(request)) if request else "(whatever helps to decide)"
     values = case(claim, task) | {"statements": show_statements(said, SO_FAR), "request": wanted}
-    return await as_speaker(model, "retrieval").ask(fill(load(prompt), values), QueryReply)
+    return await QUERY.ask(model, values, prompt)
 
 
+@explained(query="the side's query.")
 async def refine_query(
     claim: str,
     task: Task,
@@ -106,25 +88,11 @@ async def refine_query(
     query: str,
     model: Speaker | BaseChatModel,
     *,
-    prompt: str = "proclaim/refine",
+    prompt: str = REFINE.prompt,
 ) -> QueryReply:
-    """A side's query as the court has it searched (S2, appendix I, step 3).
-
-    Args:
-        claim: what is tried.
-        task: what an answer is.
-        premises: what the claim rests on.
-        said: the last arguments and testimonies.
-        query: the side's query.
-        model: who refines it.
-        prompt: the prompt's name.
-
-    Raises:
-        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
-    """
-    values = case(claim, task, premises)
-    values |= {"statements": show_statements(said, SO_FAR), "query": as_data("query", query)}
-    return await as_speaker(model, "court").ask(fill(load(prompt), values), QueryReply)
+    """A side's query as the court has it searched (S2, appendix I, step 3)."""
+    shown = {"statements": show_statements(said, SO_FAR), "query": as_data("query", query)}
+    return await REFINE.ask(model, case(claim, task, premises) | shown, prompt)
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
@@ -132,18 +100,12 @@ async def refine_query(
 
 def gap_node() -> Node:
     """Writes what a side misses into its turn. Reads: claim, task, premises, evidence, heard, turns."""
-
-    async def ask(state: TrialState, speaker: Speaker, settings: Any) -> GapReply:
-        side = str(state["turns"][0]["side"])
-        return await state_gap(
-            *about(state),
-            state["evidence"],
-            state["heard"],
-            speaker,
-            side=side,
-        )
-
-    return trial_node("proclaim/gap", GapReply, ask, shown=given)
+    return GAP.node(
+        lambda state, speaker, settings: state_gap(
+            *about(state), state["evidence"], state["heard"], speaker, side=side_of(state)
+        ),
+        shown=given,
+    )
 
 
 def discovery_query_node() -> Node:
@@ -153,7 +115,7 @@ def discovery_query_node() -> Node:
     """
 
     async def step(state: TrialState, run: Run) -> dict[str, Any]:
-        turn, speaker = state["turns"][0], await run.speaker("retrieval")
+        turn, speaker = state["turns"][0], await run.speaker(QUERY.role)
         wanted = [text for text in (turn.get("gap"), state["debater"].get("need")) if text]
         try:
             said = await query_for(state["claim"], state["task"], state["heard"], wanted, speaker)
@@ -164,7 +126,7 @@ def discovery_query_node() -> Node:
             return {"turns": [{**turn, "formulated": None, "query": state["claim"]}]}
         return {"turns": [{**turn, "formulated": said.query, "query": said.query}]}
 
-    return Node(step, prompts=("proclaim/query",))
+    return Node(step, prompts=(QUERY.prompt,))
 
 
 def refine_node() -> Node:
@@ -174,7 +136,7 @@ def refine_node() -> Node:
     """
 
     async def step(state: TrialState, run: Run) -> dict[str, Any]:
-        turn, speaker = state["turns"][0], await run.speaker("court")
+        turn, speaker = state["turns"][0], await run.speaker(REFINE.role)
         try:
             said = await refine_query(*about(state), state["heard"], str(turn["query"]), speaker)
         except MootError as error:
@@ -184,7 +146,7 @@ def refine_node() -> Node:
             return {}
         return {"turns": [{**turn, "query": said.query}]}
 
-    return Node(step, prompts=("proclaim/refine",))
+    return Node(step, prompts=(REFINE.prompt,))
 
 
 def admit_node() -> Node:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
-from moot.nodes.models.speaker import Speaker, as_speaker
+from moot.nodes.models.speaker import Speaker
 from moot.nodes.runtime.node import Node
 from moot.nodes.runtime.state import Task, TrialState, Turn
 from moot.nodes.steps.respond import quote_check
@@ -17,7 +17,7 @@ from moot.nodes.trial.counsel import (
     given,
     handed,
     show_statements,
-    trial_node,
+    side_of,
     turn_after,
 )
 from moot.nodes.trial.replies import (
@@ -26,12 +26,23 @@ from moot.nodes.trial.replies import (
     ExpertRulingReply,
     TestimonyReply,
 )
-from moot.prompts import as_data, fill, listed, load
+from moot.nodes.trial.step import Step, explained
+from moot.prompts import as_data, listed
 from moot.retrievers import Evidence
 
 # --- steps ------------------------------------------------------------------------------------------------------------
 
 
+ARGUE = Step("proclaim/argue", ArgumentReply)
+REQUEST = Step("proclaim/request_expert", ExpertRequestReply)
+RULE = Step("proclaim/rule_on_expert", ExpertRulingReply, "court")
+TESTIFY = Step("proclaim/testify", TestimonyReply, "expert")
+
+
+@explained(
+    advice="what the critic advised the side after the last round.",
+    verified_quotes="refuse an argument that quotes nothing which stands in the evidence.",
+)
 async def argue(
     claim: str,
     task: Task,
@@ -43,32 +54,17 @@ async def argue(
     side: str,
     advice: Sequence[str] = (),
     verified_quotes: bool = False,
-    prompt: str = "proclaim/argue",
+    prompt: str = ARGUE.prompt,
 ) -> ArgumentReply:
-    """A side's argument for a round (S2, section 2.5, step 2).
-
-    Args:
-        claim: what is tried.
-        task: what an answer is.
-        premises: what the claim rests on.
-        exhibits: the evidence on record.
-        said: the last arguments and testimonies.
-        model: who speaks for the side.
-        side: ``plaintiff`` or ``defense``.
-        advice: what the critic advised the side after the last round.
-        verified_quotes: refuse an argument that quotes nothing which stands in the evidence.
-        prompt: the prompt's name.
-
-    Raises:
-        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
-    """
-    values = case(claim, task, premises, exhibits) | {"statements": show_statements(said, SO_FAR)}
-    values |= {"side": side, "position": values[f"{side}_holds"], "advice": show_advice(advice)}
+    """A side's argument for a round (S2, section 2.5, step 2)."""
+    shown = {"statements": show_statements(said, SO_FAR), "advice": show_advice(advice)}
     ids = {piece["id"] for piece in exhibits}
     check: Any = quote_check(exhibits, ids) if verified_quotes and exhibits else None
-    return await as_speaker(model, side).ask(fill(load(prompt), values), ArgumentReply, sorted(ids), check)
+    values = case(claim, task, premises, exhibits) | shown
+    return await ARGUE.ask(model, values, prompt, side=side, evidence_ids=sorted(ids), check=check)
 
 
+@explained()
 async def request_expert(
     claim: str,
     task: Task,
@@ -77,27 +73,18 @@ async def request_expert(
     model: Speaker | BaseChatModel,
     *,
     side: str,
-    prompt: str = "proclaim/request_expert",
+    prompt: str = REQUEST.prompt,
 ) -> ExpertRequestReply:
-    """Whether a side wants an expert to testify (S2, section 2.5, step 3).
-
-    Args:
-        claim: what is tried.
-        task: what an answer is.
-        premises: what the claim rests on.
-        said: the last arguments and testimonies.
-        model: who speaks for the side.
-        side: ``plaintiff`` or ``defense``.
-        prompt: the prompt's name.
-
-    Raises:
-        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
-    """
+    """Whether a side wants an expert to testify (S2, section 2.5, step 3)."""
     values = case(claim, task, premises) | {"statements": show_statements(said, SO_FAR)}
-    values |= {"side": side, "position": values[f"{side}_holds"]}
-    return await as_speaker(model, side).ask(fill(load(prompt), values), ExpertRequestReply)
+    return await REQUEST.ask(model, values, prompt, side=side)
 
 
+@explained(
+    side="who asks for the expert: ``plaintiff`` or ``defense``.",
+    expertise="what the expert knows.",
+    reason="why the side asks for one.",
+)
 async def rule_on_expert(
     claim: str,
     task: Task,
@@ -108,29 +95,15 @@ async def rule_on_expert(
     side: str,
     expertise: str,
     reason: str,
-    prompt: str = "proclaim/rule_on_expert",
+    prompt: str = RULE.prompt,
 ) -> ExpertRulingReply:
-    """Whether the court hears the expert that a side wants (S2, section 2.5, step 3).
-
-    Args:
-        claim: what is tried.
-        task: what an answer is.
-        premises: what the claim rests on.
-        said: the last arguments and testimonies.
-        model: who decides it.
-        side: who asks for the expert: ``plaintiff`` or ``defense``.
-        expertise: what the expert knows.
-        reason: why the side asks for one.
-        prompt: the prompt's name.
-
-    Raises:
-        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
-    """
+    """Whether the court hears the expert that a side wants (S2, section 2.5, step 3)."""
     request = as_data("request", f"By the {side}: an expert on {expertise}.\nReason: {reason}")
     values = case(claim, task, premises) | {"statements": show_statements(said, SO_FAR), "request": request}
-    return await as_speaker(model, "court").ask(fill(load(prompt), values), ExpertRulingReply)
+    return await RULE.ask(model, values, prompt)
 
 
+@explained(expertise="on what.", reason="what the side that called for it wants to have clarified.")
 async def give_testimony(
     claim: str,
     task: Task,
@@ -141,28 +114,12 @@ async def give_testimony(
     *,
     expertise: str,
     reason: str,
-    prompt: str = "proclaim/testify",
+    prompt: str = TESTIFY.prompt,
 ) -> TestimonyReply:
-    """An expert's testimony from the record (S2, section 2.5, step 3).
-
-    Args:
-        claim: what is tried.
-        task: what an answer is.
-        premises: what the claim rests on.
-        exhibits: the evidence on record.
-        said: the last arguments and testimonies.
-        model: who testifies.
-        expertise: on what.
-        reason: what the side that called for it wants to have clarified.
-        prompt: the prompt's name.
-
-    Raises:
-        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
-    """
+    """An expert's testimony from the record (S2, section 2.5, step 3)."""
     request = as_data("request", f"Expertise: {expertise}\nTo clarify: {reason}")
     values = case(claim, task, premises, exhibits) | {"statements": show_statements(said, SO_FAR), "request": request}
-    ids = sorted(piece["id"] for piece in exhibits)
-    return await as_speaker(model, "expert").ask(fill(load(prompt), values), TestimonyReply, ids)
+    return await TESTIFY.ask(model, values, prompt, evidence_ids=sorted(piece["id"] for piece in exhibits))
 
 
 def show_advice(advice: Sequence[str]) -> str:
@@ -179,67 +136,65 @@ def argue_node() -> Node:
 
     Reads: claim, task, premises, evidence, heard, debater, turns.
     """
-
-    async def ask(state: TrialState, speaker: Speaker, settings: Any) -> ArgumentReply:
-        return await argue(
+    return ARGUE.node(
+        lambda state, speaker, settings: argue(
             *about(state),
             state["evidence"],
             state["heard"],
             speaker,
-            side=str(handed(state)["side"]),
+            side=side_of(state),
             advice=state["debater"].get("advice", []),
             verified_quotes=settings.verified_quotes,
-        )
-
-    return trial_node("proclaim/argue", ArgumentReply, ask, shown=given, vital=True)
+        ),
+        shown=given,
+        vital=True,
+    )
 
 
 def request_expert_node() -> Node:
     """Writes whether a side wants an expert into its turn. Reads: claim, task, premises, heard, turns."""
-
-    async def ask(state: TrialState, speaker: Speaker, settings: Any) -> ExpertRequestReply:
-        side = str(handed(state)["side"])
-        return await request_expert(*about(state), state["heard"], speaker, side=side)
-
-    return trial_node("proclaim/request_expert", ExpertRequestReply, ask)
+    return REQUEST.node(
+        lambda state, speaker, settings: request_expert(*about(state), state["heard"], speaker, side=side_of(state))
+    )
 
 
 def rule_on_expert_node() -> Node:
     """Adds the court's turn: whether it hears the expert that a side wants. Reads: claim, task, heard, turns."""
-
-    async def ask(state: TrialState, speaker: Speaker, settings: Any) -> ExpertRulingReply:
-        wanted = handed(state)
-        return await rule_on_expert(
+    return RULE.node(
+        lambda state, speaker, settings: rule_on_expert(
             *about(state),
             state["heard"],
             speaker,
-            side=str(wanted["side"]),
-            expertise=str(wanted["expertise"]),
-            reason=str(wanted["reason"]),
-        )
-
-    return trial_node("proclaim/rule_on_expert", ExpertRulingReply, ask, turn_after("court", "rule_on_expert"))
+            side=side_of(state),
+            expertise=expertise_of(state),
+            reason=reason_of(state),
+        ),
+        turn_after(RULE.role, "rule_on_expert"),
+    )
 
 
 def testify_node() -> Node:
     """Adds the expert's turn. Reads: claim, task, premises, evidence, heard, turns."""
-    begin = turn_after("expert", "testify")
-
-    async def ask(state: TrialState, speaker: Speaker, settings: Any) -> TestimonyReply:
-        wanted = handed(state)
-        return await give_testimony(
+    begin = turn_after(TESTIFY.role, "testify")
+    return TESTIFY.node(
+        lambda state, speaker, settings: give_testimony(
             *about(state),
             state["evidence"],
             state["heard"],
             speaker,
-            expertise=str(wanted["expertise"]),
-            reason=str(wanted["reason"]),
-        )
-
-    return trial_node(
-        "proclaim/testify",
-        TestimonyReply,
-        ask,
-        lambda state: {**begin(state), "expertise": handed(state)["expertise"]},
+            expertise=expertise_of(state),
+            reason=reason_of(state),
+        ),
+        lambda state: {**begin(state), "expertise": expertise_of(state)},
         shown=given,
     )
+
+
+def expertise_of(state: TrialState) -> str:
+    """The expertise that a side asked for."""
+    return str(handed(state)["expertise"])
+
+
+def reason_of(state: TrialState) -> str:
+    """Why a side asked for an expert."""
+    return str(handed(state)["reason"])

@@ -2,62 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langgraph.types import Send
 from moot.core.errors import ReplyError, WorldError
-from moot.nodes.models.speaker import Speaker, as_speaker
+from moot.nodes.models.speaker import Speaker
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.state import Task, TrialState, Turn
 from moot.nodes.speakers.hand_over import new_turn
 from moot.nodes.steps.compare import silence_of
 from moot.nodes.texts.show import show_evidence
 from moot.nodes.trial.admissibility import admissibility, ruling
-from moot.nodes.trial.counsel import OTHER, SIDES, about, case, given, premises_of, said_in, to_one, trial_node, turn_of
+from moot.nodes.trial.counsel import OTHER, SIDES, about, case, given, premises_of, said_in, side_of, to_one, turn_of
 from moot.nodes.trial.replies import AdmissibilityReply, ChallengesReply, PremisesReply, StanceQueriesReply
-from moot.prompts import as_data, fill, load
+from moot.nodes.trial.step import Step, explained
+from moot.prompts import as_data
 from moot.retrievers import Evidence
 from moot.retrievers.evidence import GIVEN, given_in, standing
 
 # --- steps ------------------------------------------------------------------------------------------------------------
 
 
+PREMISES = Step("proclaim/premises", PremisesReply, "miner")
+QUERIES = Step("proclaim/stance_queries", StanceQueriesReply, "negotiator")
+CHALLENGE = Step("proclaim/challenge", ChallengesReply)
+WEIGH = Step("proclaim/weigh", AdmissibilityReply, "arbiter")
+
+
+@explained()
 async def mine_premises(
-    claim: str, task: Task, model: Speaker | BaseChatModel, *, prompt: str = "proclaim/premises"
+    claim: str, task: Task, model: Speaker | BaseChatModel, *, prompt: str = PREMISES.prompt
 ) -> PremisesReply:
-    """What a claim rests on: premises that can each be checked alone (S2, section 2.1).
-
-    Args:
-        claim: what is tried.
-        task: what an answer is.
-        model: who finds them.
-        prompt: the prompt's name.
-
-    Raises:
-        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
-    """
-    return await as_speaker(model, "miner").ask(fill(load(prompt), case(claim, task)), PremisesReply)
+    """What a claim rests on: premises that can each be checked alone (S2, section 2.1)."""
+    return await PREMISES.ask(model, case(claim, task), prompt)
 
 
+@explained()
 async def stance_queries(
-    claim: str, task: Task, model: Speaker | BaseChatModel, *, prompt: str = "proclaim/stance_queries"
+    claim: str, task: Task, model: Speaker | BaseChatModel, *, prompt: str = QUERIES.prompt
 ) -> StanceQueriesReply:
-    """A query for what supports a claim and one for what challenges it (S2, section 2.3).
-
-    Args:
-        claim: what is tried.
-        task: what an answer is.
-        model: who formulates them.
-        prompt: the prompt's name.
-
-    Raises:
-        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
-    """
-    return await as_speaker(model, "negotiator").ask(fill(load(prompt), case(claim, task)), StanceQueriesReply)
+    """A query for what supports a claim and one for what challenges it (S2, section 2.3)."""
+    return await QUERIES.ask(model, case(claim, task), prompt)
 
 
+@explained(evidence="what the other side found.")
 async def challenge(
     claim: str,
     task: Task,
@@ -66,28 +56,14 @@ async def challenge(
     model: Speaker | BaseChatModel,
     *,
     side: str,
-    prompt: str = "proclaim/challenge",
+    prompt: str = CHALLENGE.prompt,
 ) -> ChallengesReply:
-    """What one side holds against the evidence that the other side found (S2, section 2.3).
-
-    Args:
-        claim: what is tried.
-        task: what an answer is.
-        premises: what the claim rests on.
-        evidence: what the other side found.
-        model: who speaks.
-        side: ``plaintiff`` or ``defense``.
-        prompt: the prompt's name.
-
-    Raises:
-        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
-    """
-    values = case(claim, task, premises, evidence)
-    values |= {"side": side, "position": values[f"{side}_holds"]}
+    """What one side holds against the evidence that the other side found (S2, section 2.3)."""
     ids = [piece["id"] for piece in evidence]
-    return await as_speaker(model, side).ask(fill(load(prompt), values), ChallengesReply, ids)
+    return await CHALLENGE.ask(model, case(claim, task, premises, evidence), prompt, side=side, evidence_ids=ids)
 
 
+@explained(piece="the evidence.", challenges="what was said against it.")
 async def weigh_evidence(
     claim: str,
     task: Task,
@@ -96,27 +72,12 @@ async def weigh_evidence(
     model: Speaker | BaseChatModel,
     *,
     challenges: Sequence[str] = (),
-    prompt: str = "proclaim/weigh",
+    prompt: str = WEIGH.prompt,
 ) -> AdmissibilityReply:
-    """How relevant and credible one piece of evidence is, each from 0 to 1 (S2, section 2.3).
-
-    Args:
-        claim: what is tried.
-        task: what an answer is.
-        premises: what the claim rests on.
-        piece: the evidence.
-        model: who weighs it.
-        challenges: what was said against it.
-        prompt: the prompt's name.
-
-    Raises:
-        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
-    """
+    """How relevant and credible one piece of evidence is, each from 0 to 1 (S2, section 2.3)."""
     said = "\n".join(as_data("challenge", reason) for reason in challenges)
     shown = {"evidence": show_evidence([piece]), "challenges": f"What was said against it:\n{said}" if said else ""}
-    return await as_speaker(model, "arbiter").ask(
-        fill(load(prompt), case(claim, task, premises) | shown), AdmissibilityReply
-    )
+    return await WEIGH.ask(model, case(claim, task, premises) | shown, prompt)
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
@@ -124,21 +85,18 @@ async def weigh_evidence(
 
 def premises_node() -> Node:
     """Adds the miner's turn: what the claim rests on. Reads: claim, task."""
-
-    async def ask(state: TrialState, speaker: Speaker, settings: Any) -> PremisesReply:
-        return await mine_premises(state["claim"], state["task"], speaker)
-
-    return trial_node("proclaim/premises", PremisesReply, ask, turn_of("miner", "premises", "negotiation"))
+    return PREMISES.node(
+        lambda state, speaker, settings: mine_premises(state["claim"], state["task"], speaker),
+        turn_of(PREMISES.role, "premises", "negotiation"),
+    )
 
 
 def stance_queries_node() -> Node:
     """Adds the negotiator's turn: two queries. Reads: claim, task."""
-
-    async def ask(state: TrialState, speaker: Speaker, settings: Any) -> StanceQueriesReply:
-        return await stance_queries(state["claim"], state["task"], speaker)
-
-    begin = turn_of("negotiator", "stance_queries", "negotiation")
-    return trial_node("proclaim/stance_queries", StanceQueriesReply, ask, begin)
+    return QUERIES.node(
+        lambda state, speaker, settings: stance_queries(state["claim"], state["task"], speaker),
+        turn_of(QUERIES.role, "stance_queries", "negotiation"),
+    )
 
 
 def disclose_node() -> Node:
@@ -170,12 +128,10 @@ def challenge_node() -> Node:
 
     Reads: claim, task, premises, evidence, turns.
     """
-
-    async def ask(state: TrialState, speaker: Speaker, settings: Any) -> ChallengesReply:
-        side = str(state["turns"][0]["side"])
-        return await challenge(*about(state), state["evidence"], speaker, side=side)
-
-    return trial_node("proclaim/challenge", ChallengesReply, ask, shown=given)
+    return CHALLENGE.node(
+        lambda state, speaker, settings: challenge(*about(state), state["evidence"], speaker, side=side_of(state)),
+        shown=given,
+    )
 
 
 def weigh_exhibit_node() -> Node:
@@ -184,15 +140,11 @@ def weigh_exhibit_node() -> Node:
     Reads: claim, task, premises, evidence, heard, turns.
     """
 
-    async def ask(state: TrialState, speaker: Speaker, settings: Any) -> AdmissibilityReply:
+    def ask(state: TrialState, speaker: Speaker, settings: Any) -> Awaitable[AdmissibilityReply]:
         (piece,) = state["evidence"]
-        against = challenges_to(piece["id"], state["heard"])
-        return await weigh_evidence(*about(state), piece, speaker, challenges=against)
+        return weigh_evidence(*about(state), piece, speaker, challenges=challenges_to(piece["id"], state["heard"]))
 
-    def scores(said: AdmissibilityReply) -> dict[str, float]:
-        return {"weight": admissibility(said.relevance, said.credibility)}
-
-    return trial_node("proclaim/weigh", AdmissibilityReply, ask, shown=given, scores=scores)
+    return WEIGH.node(ask, shown=given, scores=lambda said: {"weight": admissibility(said.relevance, said.credibility)})
 
 
 def rule_node() -> Node:

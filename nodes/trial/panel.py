@@ -10,7 +10,7 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langgraph.types import Send
 from moot.core.errors import ReplyError, UserError, WorldError
-from moot.nodes.models.speaker import Speaker, as_speaker
+from moot.nodes.models.speaker import Speaker
 from moot.nodes.runtime.node import Node, Run, choose_model
 from moot.nodes.runtime.state import CourtDebate, DebateState, Task, TrialState, Turn, Vote
 from moot.nodes.speakers.hand_over import declared, new_turn
@@ -32,10 +32,10 @@ from moot.nodes.trial.confidence import (
     reflection_adjustment,
     role_switch_adjustment,
 )
-from moot.nodes.trial.counsel import SIDES, case, premises_of, to_one, trial_node, turn_of
+from moot.nodes.trial.counsel import SIDES, case, premises_of, to_one, turn_of
 from moot.nodes.trial.record import exhibits, record_of, show_debate, told_tokens
 from moot.nodes.trial.replies import ConsistencyReply, JudgementReply
-from moot.prompts import fill, load
+from moot.nodes.trial.step import Step, explained
 from moot.retrievers import Evidence
 
 # --- labels -----------------------------------------------------------------------------------------------------------
@@ -128,26 +128,25 @@ def fits(settings: Any, task: Task) -> None:
 # --- steps ------------------------------------------------------------------------------------------------------------
 
 
+ANALYSE = Step("proclaim/analyse", ConsistencyReply, "analyser")
+JUDGE = Step("proclaim/judge", JudgementReply, "judge")
+
+
+@explained(turns="of both debates.")
 async def analyse_consistency(
-    claim: str, task: Task, turns: Sequence[Turn], model: Speaker | BaseChatModel, *, prompt: str = "proclaim/analyse"
+    claim: str, task: Task, turns: Sequence[Turn], model: Speaker | BaseChatModel, *, prompt: str = ANALYSE.prompt
 ) -> ConsistencyReply:
-    """How consistently the counsel argued when they changed sides (S2, section 2.7): one call.
-
-    Args:
-        claim: what is tried.
-        task: what an answer is.
-        turns: of both debates.
-        model: who analyses.
-        prompt: the prompt's name.
-
-    Raises:
-        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
-    """
+    """How consistently the counsel argued when they changed sides (S2, section 2.7): one call."""
     debates = {"first_debate": show_debate(turns, "primary"), "second_debate": show_debate(turns, "switched")}
-    values = case(claim, task, premises_of(turns)) | debates
-    return await as_speaker(model, "analyser").ask(fill(load(prompt), values), ConsistencyReply)
+    return await ANALYSE.ask(model, case(claim, task, premises_of(turns)) | debates, prompt)
 
 
+@explained(
+    turns="of the whole trial.",
+    evidence="everything that was found, with what was ruled.",
+    most_tokens="about how many tokens of record the judge reads; exhibits of the lowest weight are left out first.",
+    persona="whom the judge speaks as.",
+)
 async def judge_record(
     claim: str,
     task: Task,
@@ -157,27 +156,11 @@ async def judge_record(
     *,
     most_tokens: int = 48_000,
     persona: str | None = None,
-    prompt: str = "proclaim/judge",
+    prompt: str = JUDGE.prompt,
 ) -> JudgementReply:
-    """One judge's findings and verdict from the record of a trial (S2, section 2.8): one call.
-
-    Args:
-        claim: what is tried.
-        task: what an answer is.
-        turns: of the whole trial.
-        evidence: everything that was found, with what was ruled.
-        model: who judges.
-        most_tokens: about how many tokens of record the judge reads; exhibits of the lowest weight are left out first.
-        persona: whom the judge speaks as.
-        prompt: the prompt's name.
-
-    Raises:
-        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
-    """
+    """One judge's findings and verdict from the record of a trial (S2, section 2.8): one call."""
     values, _ = record_of(claim, task, turns, evidence, most_tokens)
-    return await as_speaker(model, "judge").ask(
-        fill(load(prompt), values | {"persona": show_persona(persona)}), JudgementReply
-    )
+    return await JUDGE.ask(model, values | {"persona": show_persona(persona)}, prompt)
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
@@ -185,11 +168,10 @@ async def judge_record(
 
 def analyse_node() -> Node:
     """Adds the analyser's turn. Reads: claim, task, turns."""
-
-    async def ask(state: TrialState, speaker: Speaker, settings: Any) -> ConsistencyReply:
-        return await analyse_consistency(state["claim"], state["task"], state["turns"], speaker)
-
-    return trial_node("proclaim/analyse", ConsistencyReply, ask, turn_of("analyser", "analyse", "panel"))
+    return ANALYSE.node(
+        lambda state, speaker, settings: analyse_consistency(state["claim"], state["task"], state["turns"], speaker),
+        turn_of(ANALYSE.role, "analyse", "panel"),
+    )
 
 
 def compile_record_node() -> Node:
@@ -221,9 +203,8 @@ def compile_record_node() -> Node:
 
 def judge_record_node() -> Node:
     """Writes a judge's findings and verdict into its turn. Reads: claim, task, evidence, heard, debater, turns."""
-
-    async def ask(state: TrialState, speaker: Speaker, settings: Any) -> JudgementReply:
-        return await judge_record(
+    return JUDGE.node(
+        lambda state, speaker, settings: judge_record(
             state["claim"],
             state["task"],
             state["heard"],
@@ -231,9 +212,9 @@ def judge_record_node() -> Node:
             speaker,
             most_tokens=settings.panel_tokens,
             persona=state["debater"].get("persona"),
-        )
-
-    return trial_node("proclaim/judge", JudgementReply, ask, shown=exhibits_read)
+        ),
+        shown=exhibits_read,
+    )
 
 
 def exhibits_read(state: TrialState, settings: Any) -> list[Evidence]:

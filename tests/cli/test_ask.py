@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
-COMMAND = [sys.executable, "-c", "from moot.cli.main import run; run()", "verify", "Dolly the sheep was put down."]
-RAG = [*COMMAND, "--graph", "rag", "--model", "fake:1", "--set", 'sources=["bm25"]', "--ask", "evidence"]
+from tests.commands import moot, moot_process
+
+VERIFY = ["verify", "Dolly the sheep was put down."]
+RAG = [*VERIFY, "--graph", "rag", "--model", "fake:1", "--set", 'sources=["bm25"]', "--ask", "evidence"]
 
 
 def test_lines_of_the_standard_input_are_replies() -> None:
     typed = "7\n\n1\nMonotremes lay leathery eggs.\n@missing.txt\n\n"
-    done = subprocess.run([*RAG, "--json"], input=typed, capture_output=True, text=True, timeout=120, check=False)
+    done = moot_process(*RAG, "--json", typed=typed)
     document = json.loads(done.stdout)
     assert (done.returncode, document["status"]) == (0, "done"), done.stderr
     (turn,) = [turn for turn in document["turns"] if turn["agent"] == "person"]
@@ -22,14 +22,14 @@ def test_lines_of_the_standard_input_are_replies() -> None:
     assert "no piece of what is shown has the id '7'" in done.stderr  # and it was asked again
     assert "missing.txt" in done.stderr
 
-    done = subprocess.run(RAG, input="1\n\n", capture_output=True, text=True, timeout=120, check=False)
+    done = moot(*RAG, typed="1\n\n")
     (line,) = [line for line in done.stdout.splitlines() if "  person " in line]
     assert line.split()[:2] == ["person", "strikes"]
     assert turn["struck"][0] in line
 
 
 def test_who_says_no_more_leaves_the_debate_interrupted() -> None:
-    done = subprocess.run([*RAG, "--json"], input="", capture_output=True, text=True, timeout=120, check=False)
+    done = moot(*RAG, "--json")
     document = json.loads(done.stdout)
     assert (done.returncode, document["status"], document["answer"]) == (130, "interrupted", None)
     assert document["evidence"]
@@ -37,9 +37,8 @@ def test_who_says_no_more_leaves_the_debate_interrupted() -> None:
 
 def test_what_the_one_who_waits_had_done_is_kept_beside_what_another_one_ended() -> None:
     debaters = '[{"name":"news","retriever":"bm25:demo-news"},{"name":"plain"}]'
-    command = [*COMMAND, "--graph", "tool_mad", "--model", "fake:1", "--set", f"debaters={debaters}"]
-    command += ["--ask", "evidence", "--json"]
-    done = subprocess.run(command, input="", capture_output=True, text=True, timeout=120, check=False)
+    command = [*VERIFY, "--graph", "tool_mad", "--model", "fake:1", "--set", f"debaters={debaters}"]
+    done = moot(*command, "--ask", "evidence", "--json")
     document = json.loads(done.stdout)
     assert (done.returncode, document["status"]) == (130, "interrupted"), done.stderr
     steps = {(turn["agent"], turn["step"]) for turn in document["turns"]}
@@ -51,7 +50,6 @@ def test_what_the_one_who_waits_had_done_is_kept_beside_what_another_one_ended()
 
 
 def test_a_moment_that_the_graph_has_not_is_refused() -> None:
-    command = [*COMMAND, "--graph", "rag", "--ask", "verdict"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = moot(*VERIFY, "--graph", "rag", "--ask", "verdict")
     assert done.returncode == 2
     assert "ask_person" in done.stderr

@@ -1,4 +1,4 @@
-"""The command line as its user meets it: in a process of its own, by its exit codes and what it prints."""
+"""The command line as its user meets it: by its exit codes and what it prints."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from moot.core.errors import UserError
 from moot.graphs.tool_mad import ToolMadSettings
 from pydantic import BaseModel, TypeAdapter
 
+from tests.commands import COMMAND, moot, moot_process
 from tests.conftest import MODELS, StartStub, says, supports
 
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
@@ -23,14 +24,9 @@ SCRIPTED = [part for role, model in MODELS.items() for part in ("--set", f"model
 SCRIPTED += ["--set", "embedder=openai:stub-embedding"]
 
 
-def moot(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from moot.cli.main import run; run()", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-
-
 def test_verify_shows_the_debate(start_stub: StartStub) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), *supports([True, False], CLAIM)])
-    done = moot("verify", CLAIM, *SCRIPTED, "--set", "max_rounds=2")
+    done = moot_process("verify", CLAIM, *SCRIPTED, "--set", "max_rounds=2")
     assert done.returncode == 0, done.stderr
     for words in (
         "Round 1",
@@ -52,7 +48,7 @@ def test_verify_shows_the_debate(start_stub: StartStub) -> None:
 def test_json_is_the_document_and_nothing_else(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS"), *supports([True], CLAIM)])
     out = tmp_path / "verdict.json"
-    done = moot("verify", CLAIM, *SCRIPTED, "--json", "--out", str(out))
+    done = moot_process("verify", CLAIM, *SCRIPTED, "--json", "--out", str(out))
     document = json.loads(done.stdout)
     assert document == json.loads(out.read_text())
     assert (done.returncode, document["status"], document["answer"]) == (0, "done", "SUPPORTS")
@@ -154,7 +150,7 @@ def test_a_bad_world_ends_in_a_sentence(start_stub: StartStub, rule: dict[str, A
 def test_an_interrupted_debate_keeps_what_it_had(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([{"model": "stub-judge", "delay_ms": 60000}])
     out = tmp_path / "verdict.json"
-    command = [sys.executable, "-c", "from moot.cli.main import run; run()", "verify", CLAIM, *SCRIPTED]
+    command = [*COMMAND, "verify", CLAIM, *SCRIPTED]
     command += ["--out", str(out), "--set", "max_rounds=1", "--set", "scoring=all_rounds"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -254,5 +250,5 @@ def test_eval_power() -> None:
     table = moot("eval", "power", "0.81", "0.73", "--discordant", "0.2").stdout
     assert "paired, as given" in table
     assert "so they may tell the two apart" in " ".join(table.split())
-    refused = moot("eval", "power", "1.5", "0.7")
+    refused = moot_process("eval", "power", "1.5", "0.7")
     assert (refused.returncode, refused.stderr) == (2, "moot: An accuracy is a share from 0 to 1.\n")

@@ -6,8 +6,6 @@ import base64
 import csv
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -22,6 +20,7 @@ from moot.evals.report.write import Report, as_document, compare, write_report
 from moot.evals.stats.significance import Interval
 from PIL import Image
 
+from tests.commands import moot
 from tests.evals.made_logs import debate, failed, write_log
 from tests.evals.made_study import CONTROL, DEBATE, GOLD, N, R, S
 
@@ -77,11 +76,6 @@ def written(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def moot(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from moot.cli.main import run; run()", "eval", "compare", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
-
-
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
@@ -89,7 +83,7 @@ def test_the_command_prints_and_writes(logs: Path, tmp_path: Path) -> None:
     prices = tmp_path / "prices.jsonl"
     prices.write_text('{"model": "openai:gpt-4o-mini", "input": 1000, "output": 2000}\n')
     out = tmp_path / "out"
-    done = moot(logs, "--out", out, "--prices", prices, "--against", "proclaim")
+    done = moot("eval", "compare", logs, "--out", out, "--prices", prices, "--against", "proclaim")
     assert done.returncode == 0, done.stderr
     assert "FEVER, openai:gpt-4o-mini" in done.stdout
     assert re.search(r"debate +1 +7 +1 +1 +0\.857 \[", done.stdout)  # runs, items, errors, abstained, accuracy
@@ -97,7 +91,7 @@ def test_the_command_prints_and_writes(logs: Path, tmp_path: Path) -> None:
     assert re.search(r"debate +0\.857 +1 +1,500 +2\.0000 ", done.stdout)  # 1,000 tokens at 0.001 and 500 at 0.002 USD
     assert "note: broken.eval: it cannot be read as a log" in done.stdout
     assert {file.name for file in out.iterdir()} == {"report.md", "report.html", "tables", "pictures"}
-    refused = moot(tmp_path / "nowhere")
+    refused = moot("eval", "compare", tmp_path / "nowhere")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "There is no file or folder" in refused.stderr
 

@@ -13,8 +13,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from moot.core.errors import UserError
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.graphs.society_of_minds import SocietySettings, builder
+from moot.nodes.models.ledger import tokens_of
 from moot.nodes.models.prices import Price, cost_of
-from moot.nodes.models.speaker import tokens_of
 from moot.nodes.runtime.budget import is_spent, share
 from moot.nodes.runtime.settings import checked_settings
 

@@ -35,6 +35,7 @@ RULES = [
 
 TRIED = {"fever", "averitec", "pubmedqa"}
 """Tasks that a trial can decide: a claim holds or does not, an answer is yes or no."""
+SCHEMA = jsonschema.Draft202012Validator(result_schema())
 ABOUT_ANSWERS = ("Give `statements`", "Give `questions`", "Give `verdicts`")
 """Prompts that ask about the words of an answer."""
 
@@ -56,7 +57,7 @@ async def test_every_graph_takes_every_task(start_stub: StartStub, monkeypatch: 
     )
     documents = await asyncio.gather(*(system.graph.ainvoke(given, context=settings) for given in GIVEN))
     for document in documents:
-        jsonschema.validate(document, result_schema())
+        SCHEMA.validate(document)
         assert json.loads(json.dumps(document)) == document
     if name == "proclaim":
         refused = [document for document in documents if document["task"]["name"] not in TRIED]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from moot.graphs.madke import MadkeSettings
-from moot.nodes.models.speaker import Ledger
+from moot.nodes.models.ledger import Ledger
 from moot.nodes.runtime.node import Run
 from moot.nodes.speakers.hand_over import declared
 

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
+from langgraph.types import Command, Overwrite
 from moot.core.errors import UserError
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.nodes.steps.person_replies import check_person_reply
@@ -304,7 +304,7 @@ async def test_another_branch_from_a_past_checkpoint(start_stub: StartStub) -> N
     history = [state async for state in graph.aget_state_history(config)]
     before = next(state for state in history if state.next == ("judge",))
     piece = {**before.values["evidence"][0], "id": "ev-new", "text": "Nobody has seen an egg."}
-    branch = await graph.aupdate_state(before.config, {"evidence": [None, piece]})
+    branch = await graph.aupdate_state(before.config, {"evidence": Overwrite([piece])})
     second = await graph.ainvoke(None, branch, context=chosen("standard_mad"))
     assert [p["text"] for p in second["evidence"]] == ["Nobody has seen an egg."]
     assert [len(with_prompt(stub, p["text"][:40])) > 0 for p in first["evidence"]].count(True) == len(first["evidence"])

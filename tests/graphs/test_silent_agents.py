@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from moot.graphs.society_of_minds import SocietySettings
-from moot.nodes.models.speaker import Ledger
+from moot.nodes.models.ledger import Ledger
 from moot.nodes.runtime.node import Run
 from moot.nodes.speakers.hand_over import declared
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,11 @@ from langgraph.types import Command
 from moot.core.errors import UserError
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.graphs.society_of_minds import builder as society_of_minds
+from moot.nodes.models.ledger import Ledger
+from moot.nodes.runtime.node import Run
 from moot.nodes.runtime.prompt_settings import with_prompts
 from moot.nodes.runtime.settings import Settings, checked_settings
-from moot.prompts import check_edited, edited, load, shipped
+from moot.prompts import check_edited, fill, shipped
 
 from tests.conftest import StartStub
 from tests.each import each
@@ -48,10 +52,15 @@ def test_instructions_may_do_without_placeholders() -> None:
     assert check_edited("tool_mad/judge", f"Decide.\n---\n{data}").startswith("Decide.")
 
 
-def test_an_edited_prompt_holds_for_as_long_as_it_should() -> None:
-    with edited({"tool_mad/judge": "Decide."}):
-        assert (load("tool_mad/judge"), load("tool_mad/query")) == ("Decide.", shipped("tool_mad/query"))
-    assert load("tool_mad/judge") == shipped("tool_mad/judge")
+async def test_a_speaker_has_the_edited_prompts_of_its_run() -> None:
+    kind = with_prompts(Settings, {"scoring/questions": ["node"], "scoring/statements": ["node"]})
+    edited = checked_settings(kind, {"model": "fake:1", "questions_prompt": "Ask.\n---\n{answer} ({count})"})
+    one = await Run(edited, Ledger()).speaker("scorer")
+    other = await Run(kind(model="fake:1"), Ledger()).speaker("scorer")
+    values = {"answer": "So.", "count": "3", "claim": "Bees make honey."}
+    assert one.filled("scoring/questions", values) == ("Ask.", "So. (3)")
+    assert one.filled("scoring/statements", values) == fill(shipped("scoring/statements"), values)
+    assert other.filled("scoring/questions", values) == fill(shipped("scoring/questions"), values)
 
 
 def test_every_prompt_is_a_field_of_some_graph_at_a_node_that_is_drawn() -> None:
@@ -77,6 +86,20 @@ def test_settings_say_which_prompts_were_edited() -> None:
     with pytest.raises(UserError, match=r"judge_prompt: \{claim\} is missing below the line") as caught:
         checked_settings(kind, {"judge_prompt": text.replace("{claim}", "")})
     assert caught.value.kind == "invalid_setting"
+
+
+def test_a_name_is_written_once() -> None:
+    """Graphs choose prompts for their nodes by name; a name that stands in `nodes` stands in no graph."""
+    written = Counter(
+        (folder, node.value)
+        for folder in ("nodes", "graphs")
+        for path in (PROMPTS.parent / folder).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and node.value in NAMES
+    )
+    assert {name for (folder, name), times in written.items() if folder == "nodes" and times > 1} == set()
+    in_nodes, in_graphs = ({name for where, name in written if where == folder} for folder in ("nodes", "graphs"))
+    assert (in_nodes & in_graphs, in_nodes | in_graphs) == (set(), set(NAMES))
 
 
 def test_two_prompts_cannot_have_one_field() -> None:

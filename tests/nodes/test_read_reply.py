@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
-from moot.nodes.models.speaker import find_objects, read_reply
+from moot.nodes.models.reply_parsing import find_objects, read_reply
 from moot.nodes.texts.replies import (
     QueryReply,
     Reply,

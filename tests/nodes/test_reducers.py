@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, cast
 
 from hypothesis import given
 from hypothesis import strategies as st
+from langgraph.graph import START, StateGraph
 from moot.core.errors import ErrorRecord
-from moot.nodes.runtime.state import PHASES, Reading, Turn, deepest, first_error, joined, merge_readings, merge_turns
-from moot.retrievers.evidence import merge_evidence
+from moot.nodes.runtime.state import (
+    PHASES,
+    Reading,
+    StepUpdate,
+    Turn,
+    anew,
+    deepest,
+    first_error,
+    merge_readings,
+    merge_turns,
+    written_values,
+)
 
 KEYS = ("round", "phase", "agent", "step")
 
@@ -65,7 +77,7 @@ def test_it_does_not_matter_how_writes_are_bundled(a: list[Turn], b: list[Turn],
 
 @given(TURNS)
 def test_nothing_written_changes_nothing(turns: list[Turn]) -> None:
-    merged = merge_turns(None, turns)
+    merged = merge_turns([], turns)
     before = [dict(t) for t in merged]
     assert merge_turns(merged, []) == merged
     merge_turns(merged, turns)
@@ -93,7 +105,7 @@ def test_what_different_nodes_write_is_joined_in_any_order(writes: list[Turn], c
 
 @given(TURNS)
 def test_written_twice_is_written_once(turns: list[Turn]) -> None:
-    once = merge_turns(None, turns)
+    once = merge_turns([], turns)
     assert [{"scores": {}, **t} for t in merge_turns(once, turns)] == [{"scores": {}, **t} for t in once]
 
 
@@ -116,7 +128,7 @@ READINGS = cast(
 
 @given(READINGS, READINGS)
 def test_every_reading_is_there_once(old: list[Reading], new: list[Reading]) -> None:
-    merged = merge_readings(merge_readings(None, old), new)
+    merged = merge_readings(merge_readings([], old), new)
     assert all(r in merged for r in [*old, *new])
     assert all(merged.count(r) == 1 for r in merged)
     assert merge_readings(merged, new) == merge_readings(merged, []) == merged
@@ -136,7 +148,17 @@ def test_the_first_error_holds() -> None:
     assert first_error(one, opening) == opening  # the debate that it belongs to is a new one
 
 
-def test_nothing_begins_anew() -> None:
+async def test_what_is_written_anew_takes_the_place_of_what_was_there() -> None:
     error: ErrorRecord = {"kind": "timeout", "where": "here", "detail": "late", "retryable": True}
-    assert [merge_turns([ONE], None), merge_readings([], None), joined([1], None), merge_evidence([], None)] == [[]] * 4
-    assert (deepest(5, None), first_error(error, None)) == (0, None)
+    held: dict[str, Any] = {"turns": [ONE], "corpora": [{"agent": "a"}], "warnings": [{"kind": "late"}], "depth": 5}
+    new = {key: anew(type(value)()) for key, value in held.items()}
+    graph = StateGraph(StepUpdate)
+    graph.add_node("reset", lambda state: {**new, "error": None})
+    graph.add_edge(START, "reset")
+    written = await graph.compile().ainvoke({**held, "error": error})  # type: ignore[call-overload]
+    assert {key: written[key] for key in held} == {"turns": [], "corpora": [], "warnings": [], "depth": 0}
+    assert written["error"] is None
+    assert written_values({**new, "error": None, "claim": "C"}) == {**{k: written[k] for k in held}, "error": None} | {
+        "claim": "C"
+    }
+    assert json.loads(json.dumps(new)) == new

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage
 from moot.core.errors import ReplyError
-from moot.nodes.models.speaker import read_reply
+from moot.nodes.models.reply_parsing import read_reply
 from moot.nodes.steps.select import Selection, select_evidence, valid_numbers
 from moot.nodes.texts.replies import reply_schema, select_reply
 from moot.nodes.texts.task import make_task

@@ -16,13 +16,14 @@ from langchain_core.messages import HumanMessage, SystemMessage
 from moot.core.endpoint import Limits, close_clients
 from moot.core.errors import MootError, ReplyError, UserError, WorldError
 from moot.nodes.models.chat_models import StructuredOutput, open_chat_model
-from moot.nodes.models.speaker import Ledger, Speaker
+from moot.nodes.models.ledger import Ledger
+from moot.nodes.models.speaker import Speaker
 from moot.nodes.texts.replies import AnswerReply, QueryReply, Reply, answer_reply, reply_schema
 from moot.nodes.texts.task import make_task
 
 from tests.conftest import StartStub, free_port
 
-PROMPT = ("Decide.", "The data.")
+PROMPTS = {"decide": "Decide.\n---\nThe data.", "write": "Write.\n---\n{what}"}
 ANSWER = answer_reply(make_task())
 GOOD = json.dumps({"rationale": "So it is.", "citations": [], "answer": "SUPPORTS"})
 CANARY = "sk-canary-5f2c9d8a7b"
@@ -52,9 +53,9 @@ async def ask(
 ) -> Asked:
     ledger = Ledger(node="respond", round=2, agent="rag")
     chat = await open_chat_model(model, timeout=timeout)
-    speaker = Speaker("rag", chat, ledger, structured_output, Limits(attempts))
+    speaker = Speaker("rag", chat, ledger, structured_output, Limits(attempts), prompts=PROMPTS)
     try:
-        return Asked(await speaker.ask(PROMPT, reply), None, ledger)
+        return Asked(await speaker.ask("decide", {}, reply), None, ledger)
     except MootError as error:
         return Asked(None, error, ledger)
 
@@ -284,8 +285,9 @@ async def test_at_most_so_many_calls_at_once(start_stub: StartStub) -> None:
     chat = await open_chat_model("openai:stub-a")
 
     async def one(i: int) -> str:
-        speaker = Speaker("rag", chat, limits=Limits(max_concurrency=4))
-        return (await speaker.ask(("Write.", f"{i} again" if i % 4 == 0 else str(i)), QueryReply)).query
+        speaker = Speaker("rag", chat, limits=Limits(max_concurrency=4), prompts=PROMPTS)
+        what = f"{i} again" if i % 4 == 0 else str(i)
+        return (await speaker.ask("write", {"what": what}, QueryReply)).query
 
     assert len(await asyncio.gather(*map(one, range(40)))) == 40
     calls = stub.calls()
@@ -314,8 +316,9 @@ from moot.nodes.texts.replies import QueryReply
 from moot.nodes.models.speaker import Speaker
 
 async def once():
-    speaker = Speaker("rag", await open_chat_model("openai:stub-a"), limits=Limits(attempts=1))
-    replies = await asyncio.gather(*(speaker.ask(("Write.", str(i)), QueryReply) for i in range(4)))
+    chat, prompts = await open_chat_model("openai:stub-a"), {"write": "Write.\\n---\\n{what}"}
+    speaker = Speaker("rag", chat, limits=Limits(attempts=1), prompts=prompts)
+    replies = await asyncio.gather(*(speaker.ask("write", {"what": str(i)}, QueryReply) for i in range(4)))
     return [r.query for r in replies]
 
 print(asyncio.run(once()) == asyncio.run(once()) == asyncio.run(once()))

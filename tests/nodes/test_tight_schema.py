@@ -121,9 +121,8 @@ async def test_only_a_tight_endpoint_gets_it(start_stub: StartStub) -> None:
     stub = start_stub()
     opened = await open_chat_model("openai:stub-a")
     reply = answer_reply(FEVER)
-    answer = await Speaker("rag", ChatModel("x", opened.chat, opened.endpoint, tight=True)).ask(
-        ("Do.", "It."), reply, IDS
-    )
+    speaker = Speaker("rag", ChatModel("x", opened.chat, opened.endpoint, tight=True), prompts={"do": "Do.\n---\nIt."})
+    answer = await speaker.ask("do", {}, reply, IDS)
     assert {c.evidence_id for c in answer.citations} <= set(IDS)
     [request] = stub.requests()
     sent = request["response_format"]["json_schema"]["schema"]

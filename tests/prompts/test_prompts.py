@@ -6,7 +6,7 @@ import asyncio
 import random
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, TypeVar, cast
@@ -19,7 +19,8 @@ from moot.nodes.models.chat_models import ChatModel
 from moot.nodes.models.fake import FakeChatModel, draw
 from moot.nodes.models.speaker import Speaker
 from moot.nodes.react.tool_agent import show_steps
-from moot.nodes.runtime.state import Citation, Turn
+from moot.nodes.runtime.state import Turn
+from moot.nodes.runtime.turns import Citation
 from moot.nodes.steps.compare import same_meaning
 from moot.nodes.steps.judge import judge
 from moot.nodes.steps.moderate import moderate
@@ -59,12 +60,13 @@ class Recorder(Speaker):
 
     async def ask(
         self,
-        prompt: tuple[str, str],
+        prompt: str,
+        values: Mapping[str, str],
         reply: type[R],
         evidence_ids: Sequence[str] = (),
         check: Callable[[R], str] | None = None,
     ) -> R:
-        self.seen.append(prompt)
+        self.seen.append(self.filled(prompt, values))
         if reply is StatementsReply:
             return cast(R, reply.model_construct(statements=[self.text, PLAIN]))
         schema = reply_schema(reply)
@@ -173,7 +175,7 @@ async def one_agent(given: Material, recorder: Recorder) -> None:
     await respond(text, TASK, given.evidence, recorder, more=thought, prompt="react/answer")
     shown = {"claim": show_claim(text, TASK), "given": show_given(given.evidence)}
     values = wording(TASK) | shown | {"most": "6", "schema": "(the schema)"}
-    recorder.seen.append(fill(load("react/agent"), values))
+    recorder.seen.append(recorder.filled("react/agent", values))
 
 
 async def many_agents(given: Material, recorder: Recorder) -> None:

@@ -71,4 +71,4 @@ def test_merging_leaves_its_arguments_alone() -> None:
     (merged,) = merge_evidence([first], [second])
     assert [r["query"] for r in merged["retrievals"]] == ["q1", "q2"]
     assert (first, second) == (piece(query="q1"), piece(query="q2"))
-    assert merge_evidence(None, None) == []
+    assert merge_evidence([], []) == []

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from moot.graphs import DESCRIPTIONS
 from moot.nodes.runtime.state import VerdictOutput
+from moot.nodes.speakers.hand_over import new_turn
 from moot.web import debates, pages
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
@@ -124,7 +125,7 @@ def test_only_a_thread_is_kept(client: TestClient, body: str) -> None:
     assert client.post("/moot/api/debates/import", content=body).status_code == 422
 
 
-HALF = {"round": 2, "phase": "primary", "agent": "rag", "step": "respond", "query": "half a turn"}
+HALF = new_turn(2, "rag") | {"query": "half a turn"}
 
 
 class Threads:

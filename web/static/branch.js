@@ -2,7 +2,8 @@
 
 import { ask } from "./api.js";
 import { fault, h } from "./dom.js";
-import { evidence } from "./question.js";
+import { anew } from "./fold.js";
+import { evidence as choosing } from "./question.js";
 
 /** A form for it; `go` is given the new branch's checkpoint and its values. */
 export async function branching(thread, go) {
@@ -16,7 +17,7 @@ export async function branching(thread, go) {
   const button = h("button", { type: "submit" }, "Debate on from there");
   let reply;
   const choose = () => {
-    const { node, read } = evidence({ evidence: steps[step.value].values.evidence.filter((piece) => !piece.struck) });
+    const { node, read } = choosing({ evidence: steps[step.value].values.evidence.filter((piece) => !piece.struck) });
     reply = read;
     pieces.replaceChildren(...node);
   };
@@ -42,7 +43,7 @@ async function branched(thread, { values, checkpoint }, { strike, add }) {
   const { round, phase } = values.turns.at(-1) ?? { round: 0, phase: "primary" };
   const number = values.turns.filter((turn) => turn.step === "review_evidence").length + 1;
   const turn = { round, phase, agent: "person", step: "review_evidence", number, role: "person", side: null, query: null, evidence_ids: values.evidence.map(({ id }) => id), scores: {}, about: "Another branch.", struck: strike, added: added.map(({ id }) => id) };
-  const changed = { evidence: [null, ...struck, ...added], turns: [turn] };
-  const made = await ask(`/threads/${thread}/state`, { body: { checkpoint, values: changed } });
-  return [made.checkpoint, { ...values, ...changed, turns: [...values.turns, turn] }];
+  const evidence = [...struck, ...added];
+  const made = await ask(`/threads/${thread}/state`, { body: { checkpoint, values: { evidence: anew(evidence), turns: [turn] } } });
+  return [made.checkpoint, { ...values, evidence, turns: [...values.turns, turn] }];
 }

@@ -4,12 +4,16 @@
 const STANDINGS = ["seed", "discarded", "disputed", "discovered", "admitted"];
 const PHASES = ["negotiation", "primary", "switched", "panel"];
 
+/** What replaces a value on the server, where it would be joined to it: LangGraph's Overwrite as JSON. */
+export const anew = (value) => ({ __overwrite__: value });
+
 /** Joins what a node wrote. Graphs within the debate hand on what they found when they end, and their own turns now. */
 export function fold(debate, written, inner) {
   for (const [key, value] of Object.entries(written)) {
-    if (key === "turns") debate.turns = joinTurns(value === null ? [] : debate.turns ?? [], value ?? []);
+    if (value?.__overwrite__ !== undefined) debate[key] = value.__overwrite__;
+    else if (key === "turns") debate.turns = joinTurns(debate.turns ?? [], value);
     else if (key === "evidence") debate.evidence = joinEvidence(debate.evidence ?? [], value);
-    else if (key === "round_log") debate.round_log = joinRounds(value === null ? [] : debate.round_log ?? [], value ?? []);
+    else if (key === "round_log") debate.round_log = joinRounds(debate.round_log ?? [], value);
     else if (key === "warnings" || key === "debates") joinList(debate, key, value);
     else if (!inner) debate[key] = value;
   }
@@ -40,9 +44,8 @@ function joinRounds(old, more) {
 }
 
 function joinEvidence(old, more) {
-  const anew = more === null || more[0] === null;
-  const pieces = new Map(anew ? [] : old.map((piece) => [piece.id, piece]));
-  for (const piece of (more ?? []).filter((one) => one !== null)) {
+  const pieces = new Map(old.map((piece) => [piece.id, piece]));
+  for (const piece of more) {
     const known = pieces.get(piece.id);
     pieces.set(piece.id, known ? joinPiece(known, piece) : piece);
   }
@@ -58,7 +61,7 @@ function joinPiece(known, piece) {
 }
 
 function joinList(debate, key, more) {
-  const known = new Map((more === null ? [] : debate[key] ?? []).map((one) => [JSON.stringify(one), one]));
-  for (const one of more ?? []) known.set(JSON.stringify(one), one);
+  const known = new Map((debate[key] ?? []).map((one) => [JSON.stringify(one), one]));
+  for (const one of more) known.set(JSON.stringify(one), one);
   debate[key] = [...known.values()];
 }

@@ -1,0 +1,53 @@
+"""The record of what happened while a node ran: calls to models, and what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from moot.core.errors import MootError, ReplyError
+from moot.nodes.runtime.state import Call, Turn, Warned
+
+
+@dataclass
+class Ledger:
+    """What happened while a node ran. ``depth`` is the longest chain of calls in which each waited for the last."""
+
+    node: str = ""
+    phase: str = "primary"
+    round: int = 0
+    agent: str | None = None
+    number: int | None = None
+    calls: list[Call] = field(default_factory=list)
+    warnings: list[Warned] = field(default_factory=list)
+    depth: int = 0
+
+    def warn(self, kind: str, detail: str, where: str | None = None) -> None:
+        """Notes something that went wrong without ending the debate."""
+        self.warnings.append({"kind": kind, "where": where or self.place(), "detail": detail})
+
+    def take(self, turn: Turn) -> None:
+        """What is written down from now on belongs to this turn."""
+        self.phase, self.round, self.agent = turn["phase"], turn["round"], turn["agent"]
+        self.number = turn.get("number")
+
+    def place(self) -> str:
+        """Where we are, in words."""
+        who = f"{self.agent}: " if self.agent else ""
+        which = f" {self.number}" if self.number else ""
+        phase = "" if self.phase == "primary" else f", {self.phase}"
+        counted = self.round or (self.agent and not phase)
+        return f"{who}{self.node}{which}{phase}" + (f", round {self.round}" if counted else "")
+
+
+def missed(error: MootError, ledger: Ledger) -> str:
+    """The outcome of a call that the debate does without; a warning says why, where replies have not said it."""
+    if isinstance(error, ReplyError):
+        return error.kind
+    ledger.warn("call_failed", f"{error.detail} The debate goes on without it.")
+    return "failed"
+
+
+def tokens_of(calls: Sequence[Call]) -> int:
+    """Tokens of prompts and replies in these calls, as far as they were counted."""
+    return sum((call["prompt_tokens"] or 0) + (call["completion_tokens"] or 0) for call in calls)

@@ -1,0 +1,142 @@
+"""A step of a trial, declared once: its prompt, reply and role. A function asks for it, a node writes it down."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any, Generic, TypeVar
+
+from langchain_core.language_models import BaseChatModel
+from moot.core.errors import MootError, ReplyError
+from moot.core.redaction import redact
+from moot.nodes.models.ledger import Ledger, missed
+from moot.nodes.models.speaker import Speaker, as_speaker, is_alone
+from moot.nodes.runtime.node import Node, Run
+from moot.nodes.runtime.state import TrialState, Turn
+from moot.nodes.texts.quotes import check_citations, what_is_wrong
+from moot.nodes.texts.replies import Reply
+from moot.nodes.trial.counsel import handed
+from moot.retrievers import Evidence
+
+R = TypeVar("R", bound=Reply)
+F = TypeVar("F", bound=Callable[..., Any])
+Ask = Callable[[TrialState, Speaker, Any], Awaitable[R]]
+"""Asks a speaker what its step is about, from the state and the settings."""
+Shown = Callable[[TrialState, Any], Sequence[Evidence]]
+"""The exhibits that a speaker is shown, from the state and the settings."""
+
+PARAMETERS = {
+    "claim": "what is tried.",
+    "task": "what an answer is.",
+    "premises": "what the claim rests on.",
+    "exhibits": "the evidence on record.",
+    "said": "the last arguments and testimonies.",
+    "model": "who is asked.",
+    "side": "``plaintiff`` or ``defense``.",
+    "prompt": "the prompt's name.",
+}
+"""What the functions of several steps take."""
+
+
+def explained(**parameters: str) -> Callable[[F], F]:
+    """Adds to the docstring of a step's function its parameters and what it raises.
+
+    Args:
+        parameters: those that are none of `PARAMETERS`, or mean something else here.
+    """
+
+    def add(function: F) -> F:
+        known = PARAMETERS | parameters
+        lines = [f"    {name}: {known[name]}" for name in signature(function).parameters]
+        raises = "    UserError, WorldError, ReplyError: the call failed, or no reply could be used."
+        function.__doc__ = "\n".join([function.__doc__ or "", "", "Args:", *lines, "", "Raises:", raises])
+        return function
+
+    return add
+
+
+@dataclass(frozen=True)
+class Step(Generic[R]):
+    """One call, whose reply is written into a turn field by field.
+
+    Args:
+        prompt: the prompt's name.
+        reply: what is said.
+        role: who says it; empty where a side's counsel does.
+    """
+
+    prompt: str
+    reply: type[R]
+    role: str = ""
+
+    async def ask(
+        self,
+        model: Speaker | BaseChatModel,
+        values: Mapping[str, str],
+        prompt: str,
+        *,
+        side: str = "",
+        evidence_ids: Sequence[str] = (),
+        check: Callable[[R], str] | None = None,
+    ) -> R:
+        """Asks for the reply, as `Speaker.ask`; a counsel is told its side, and what that holds."""
+        if side:
+            values = {**values, "side": side, "position": values[f"{side}_holds"]}
+        return await as_speaker(model, self.role or side).ask(prompt, values, self.reply, evidence_ids, check)
+
+    def node(
+        self,
+        ask: Ask[R],
+        begin: Callable[[TrialState], Turn] = handed,
+        *,
+        shown: Shown = lambda state, settings: (),
+        scores: Callable[[R], dict[str, float]] = lambda said: {},
+        vital: bool = False,
+    ) -> Node:
+        """A node that writes what is said into a turn.
+
+        Where no usable reply comes the fields are null and ``outcome`` says why; where the model cannot be reached that
+        is warned of too.
+
+        Args:
+            ask: asks for it.
+            begin: the turn; by default the one that was handed on.
+            shown: the exhibits that whoever speaks is shown, which the turn names, and may cite.
+            scores: what is computed from the reply.
+            vital: there is no trial without it: where the model cannot be reached, the debate fails.
+        """
+        fields = self.reply.model_fields
+
+        async def step(state: TrialState, run: Run) -> dict[str, Any]:
+            exhibits = list(shown(state, run.settings))
+            turn: Turn = {**begin(state), "evidence_ids": [piece["id"] for piece in exhibits]}
+            run.ledger.take(turn)
+            speaker = await run.speaker_of({**state.get("debater", {}), "name": turn["role"]})
+            try:
+                said = await ask(state, speaker, run.settings)
+            except MootError as error:
+                if not is_alone(error) or (vital and not isinstance(error, ReplyError)):
+                    raise
+                empty = dict.fromkeys(fields) | ({"citations": []} if "citations" in fields else {})
+                return {"turns": [{**turn, **empty, "outcome": missed(error, run.ledger)}]}
+            given = said.model_dump() | cited(said, exhibits, run.ledger)
+            return {"turns": [{**turn, **given, "scores": scores(said), "outcome": "ok"}]}
+
+        return Node(step, prompts=(self.prompt,))
+
+
+def cited(said: Reply, shown: Sequence[Evidence], ledger: Ledger) -> dict[str, Any]:
+    """What somebody cites, checked against what it was shown; warnings name what does not stand or was not shown."""
+    ids = {piece["id"] for piece in shown}
+    for one in getattr(said, "challenges", []):
+        if one.evidence_id not in ids:
+            ledger.warn("unknown_exhibit", f"{redact(one.evidence_id)[:80]!r} was challenged, which was not shown.")
+    if (quotes := getattr(said, "citations", None)) is None:
+        return {}
+    citations = check_citations(quotes, shown, ids)
+    for citation in citations:
+        if not citation["verified"]:
+            kind = "fabricated_citation" if citation["fabricated"] else "unverified_quote"
+            ledger.warn(kind, what_is_wrong(citation))
+    return {"citations": citations}

@@ -1,0 +1,39 @@
+"""``moot`` as its user meets it, by exit codes and what is printed: in this process, where a test needs no other."""
+
+from __future__ import annotations
+
+import gc
+import io
+import logging
+import subprocess
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+
+import pytest
+from moot.cli.main import run
+
+COMMAND = [sys.executable, "-c", "from moot.cli.main import run; run()"]
+
+
+def moot(*words: object, typed: str = "") -> subprocess.CompletedProcess[str]:
+    """What a command comes to in this process; its standard input holds what is typed."""
+    arguments = [str(word) for word in words]
+    out, err, often, langsmith = io.StringIO(), io.StringIO(), gc.get_threshold(), logging.getLogger("langsmith")
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", ["moot", *arguments])
+        patch.setattr(sys, "stdin", io.StringIO(typed))
+        patch.setattr(langsmith, "level", langsmith.level)
+        try:
+            run()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+        finally:
+            gc.set_threshold(*often)
+    return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
+
+
+def moot_process(*words: object, typed: str = "") -> subprocess.CompletedProcess[str]:
+    """What a command comes to in a process of its own."""
+    arguments = [*COMMAND, *map(str, words)]
+    return subprocess.run(arguments, input=typed, capture_output=True, text=True, timeout=200, check=False)

@@ -1,0 +1,27 @@
+"""Every debate that is closed in these tests has the turns that its schema says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from moot.nodes.runtime import opening
+from moot.nodes.runtime.state import VerdictOutput
+from pydantic import TypeAdapter
+from typing_extensions import get_type_hints
+
+TURNS: TypeAdapter[Any] = TypeAdapter(get_type_hints(VerdictOutput, include_extras=True)["turns"])
+
+
+@pytest.fixture(autouse=True)
+def turns_have_the_fields_of_their_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checks them where a debate's end is told to its trace."""
+    told = opening.conclude
+
+    def conclude(document: Mapping[str, Any]) -> None:
+        turns = TURNS.validate_python(document["turns"], strict=True)
+        assert turns == document["turns"]
+        told(document)
+
+    monkeypatch.setattr(opening, "conclude", conclude)

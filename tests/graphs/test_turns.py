@@ -1,0 +1,87 @@
+"""A turn has the fields of its step, and no others: in the JSON schema, and where documents are read."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import jsonschema
+import pytest
+from moot.graphs import load_graph
+from moot.nodes.models.fake import draw
+from moot.nodes.runtime.state import Turn, VerdictOutput
+from moot.nodes.runtime.turns import KINDS, Kind
+from moot.nodes.trial.turns import KINDS as TRIAL_KINDS
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import get_type_hints
+
+ALL = (*KINDS, *TRIAL_KINDS)
+OUTPUT = load_graph("tool_mad").graph.get_output_jsonschema()
+SCHEMA = jsonschema.Draft202012Validator({"$defs": OUTPUT["$defs"], **OUTPUT["properties"]["turns"]})
+READ: TypeAdapter[list[Turn]] = TypeAdapter(get_type_hints(VerdictOutput, include_extras=True)["turns"])
+KEY = {"round": 1, "phase": "primary", "agent": "somebody"}
+KEPT = {"round", "phase", "agent", "step"}
+
+
+def taken(turn: Any) -> bool:
+    """Whether a turn is one of a document; the schema and the reader agree."""
+    try:
+        assert READ.validate_python([turn], strict=True) == [turn]
+        read = True
+    except ValidationError:
+        read = False
+    assert SCHEMA.is_valid([turn]) == read, turn
+    return read
+
+
+def examples(kind: Kind) -> list[dict[str, Any]]:
+    """Turns of a kind: with all its fields, and with those alone that it always has."""
+    schema = {**OUTPUT["$defs"][kind.name]}
+    step = {"step": {"enum": [schema["properties"]["step"]["const"]]}}
+    full = draw({**schema, "properties": schema["properties"] | step}, random.Random(kind.name), OUTPUT["$defs"])
+    return [full, {name: full[name] for name in schema["required"]}]
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.name)
+def test_a_turn_has_the_fields_of_its_step(kind: Kind) -> None:
+    for turn in examples(kind):
+        assert turn["step"] == kind.step
+        assert taken(turn)
+        assert not taken({**turn, "mood": "good"})
+        others = {name for of in ALL if of.step == kind.step for name in OUTPUT["$defs"][of.name]["properties"]}
+        for name in random.Random(kind.name).sample(sorted(set(get_type_hints(Turn)) - others), 4):
+            assert not taken({**turn, name: None}), name
+    needed = set(turn) - KEPT
+    begun = [set(examples(of)[1]) for of in ALL if of.step == kind.step and of is not kind]
+    for name in sorted(needed):
+        left = {key: value for key, value in turn.items() if key != name}
+        assert not taken(left) or any(set(left) >= fields for fields in begun), name
+
+
+def test_an_answer_is_whole_or_not_there() -> None:
+    whole = examples(next(kind for kind in KINDS if kind.name == "Answer"))[1]
+    for name in ("answer", "rationale", "citations", "outcome"):
+        assert not taken({key: value for key, value in whole.items() if key != name})
+
+
+@pytest.mark.parametrize("step", ["vote", "Respond", "respond ", ""])
+def test_a_step_of_ones_own_has_any_fields_of_the_known_types(step: str) -> None:
+    assert taken(KEY | {"step": step})
+    assert taken(KEY | {"step": step, "answer": None, "premises": ["One."]})
+    own = KEY | {"step": step, "mood": ["any"]}
+    assert SCHEMA.is_valid([own])
+    assert READ.validate_python([own]) == [KEY | {"step": step}]  # readers leave out what nothing here knows
+    assert not taken(KEY | {"step": step, "citations": "none"})
+    assert not taken({"round": 1, "agent": "somebody", "step": step})
+
+
+@pytest.mark.parametrize("turn", [KEY, KEY | {"step": None}, KEY | {"step": ["respond"]}, "respond", None])
+def test_what_is_no_turn(turn: Any) -> None:
+    assert not taken(turn)
+
+
+def test_the_loose_type_has_every_field_with_its_type() -> None:
+    loose = get_type_hints(Turn)
+    for kind in ALL:
+        for name, of in get_type_hints(kind.typed()).items():
+            assert name == "step" or loose[name] == of, (kind.name, name)

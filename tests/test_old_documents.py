@@ -1,0 +1,52 @@
+"""Documents that moot 0.1.0 wrote still open: on the page, as reports, and in logs of evaluations."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inspect_ai.log import EvalSample
+from moot.evals.runs.logs import _checked
+from moot.evals.runs.solver import DOCUMENT, document_in
+from moot.nodes.runtime.document import upgraded
+from moot.nodes.runtime.state import SCHEMA_VERSION, VerdictOutput
+from moot.web import debates
+from moot.web.report import report
+
+DOCUMENTS = sorted((Path(__file__).parent / "documents_0_1_0").glob("*.json"))
+"""Of ``moot verify --model fake:1 --out``, with few short pieces of evidence: done, failed, interrupted."""
+
+
+def test_there_are_some_of_every_status() -> None:
+    statuses = {json.loads(path.read_text())["status"] for path in DOCUMENTS}
+    assert (len(DOCUMENTS), statuses) == (6, {"done", "failed", "interrupted"})
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
+def test_an_old_document_opens(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path))
+    old = json.loads(path.read_text())
+    assert (old["schema_version"], old["moot_version"]) == ("1.0", "0.1.0")
+    document = debates.imported(path.read_bytes())
+    assert set(document) == set(VerdictOutput.__annotations__)
+    assert {key: document[key] for key in old} == {**old, "schema_version": SCHEMA_VERSION}
+    for kind in ("md", "html"):
+        assert document["claim"] in report(document, kind)
+    kept = debates.debates_folder() / f"{debates.save(document)}.json"
+    kept.write_bytes(path.read_bytes())  # as 0.1.0 kept it
+    assert debates.load(kept.stem) == document
+    sample = EvalSample(id=1, epoch=1, input="", target="", store={DOCUMENT: path.read_text()})
+    read = _checked(document_in(sample))
+    assert read == {key: document[key] for key in read}
+
+
+def test_what_a_document_of_its_version_may_lack_is_filled_in() -> None:
+    old: dict[str, Any] = json.loads(DOCUMENTS[0].read_text())
+    first = {key: value for key, value in old.items() if key != "messages"}  # before there were conversations
+    assert upgraded(first) == {**old, "messages": [], "schema_version": SCHEMA_VERSION}
+    now = {**first, "schema_version": SCHEMA_VERSION}
+    others: list[Any] = [now, {**now, "schema_version": "9.0"}, {}, [], None, "1.0"]
+    for found in others:
+        assert upgraded(found) is found
