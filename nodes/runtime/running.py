@@ -6,10 +6,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.types import StreamMode
 from moot.core.endpoint import close_clients
 from moot.nodes.runtime.document import document_of, unfinished
 from moot.nodes.runtime.settings import Settings
@@ -56,9 +54,9 @@ class Running:
         return self._unfinished() if self.waits else document_of(self.state)
 
     async def _stream(self, given: Any) -> None:
-        config: RunnableConfig = {"configurable": {"thread_id": "moot"}}
-        modes: list[StreamMode] = ["updates", "values"]
-        stream = self.graph.astream(given, config, context=self.settings, stream_mode=modes, subgraphs=True)
+        config: Any = {"configurable": {"thread_id": "moot"}}
+        modes: Any = ["updates", "values"]
+        stream: Any = self.graph.astream(given, config, context=self.settings, stream_mode=modes, subgraphs=True)
         async for place, mode, chunk in stream:
             if mode == "values" and not place:
                 self._known(chunk)

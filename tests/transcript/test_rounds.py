@@ -168,4 +168,3 @@ def test_records_are_joined_in_the_order_of_their_rounds() -> None:
     [first] = recorded_round(1, "switched", reason="unresolved")["round_log"]
     [scored] = recorded_round(2, reason="unstable", scores={})["round_log"]
     assert merge_rounds([second], [first, scored]) == [{**second, **scored}, first]
-    assert merge_rounds([second], None) == []
