@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import os
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from moot.cli.main import COLLECTED_EVERY
 from moot.core.endpoint import close_clients
 
 if TYPE_CHECKING:
@@ -25,9 +27,17 @@ if TYPE_CHECKING:
 LIVE = {name: os.environ.pop(name) for name in list(os.environ) if name.endswith(("_API_KEY", "_BASE_URL"))}
 """What the machine has; only tests marked live use it, the others use the endpoints that they start."""
 os.environ |= {"LANGSMITH_TRACING": "false", "LANGCHAIN_TRACING_V2": "false", "HF_HUB_OFFLINE": "1"}
+os.environ["OMP_NUM_THREADS"] = "1"  # workers share the cores: threads of encoders that wait for one would spin
 
 STUB = Path(__file__).parent / "stub_llm.py"
 SHARED = Path(__file__).parents[2] / "shared"
+
+
+def pytest_collection_finish() -> None:
+    """Cyclic garbage is looked for as often as in the command line's process, and not among what was imported."""
+    gc.set_threshold(COLLECTED_EVERY)
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import pytest
+from inspect_ai._util import package
 
 Run = Callable[..., list[object]]
 
@@ -15,9 +15,7 @@ Run = Callable[..., list[object]]
 @pytest.fixture(scope="session", autouse=True)
 def _packages_are_listed_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            importlib.metadata, "packages_distributions", lru_cache(importlib.metadata.packages_distributions)
-        )
+        patch.setattr(package, "packages_distributions", cache(package.packages_distributions))
         yield
 
 

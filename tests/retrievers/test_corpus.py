@@ -178,43 +178,34 @@ async def test_whoever_holds_a_corpus_open_goes_on_while_it_is_indexed(empty_hom
     assert not set(map(id, after)) & set(map(id, opened))
 
 
-INDEX = """
-import asyncio, sys
-from pathlib import Path
-from moot.retrievers import index_passages, read_passages
-asyncio.run(index_passages("killed", read_passages(Path(sys.argv[1])), progress=lambda *done: print(done, flush=True)))
-"""
-
-
 SMALL = 2000
 KILLED_AFTER = 2 * BATCH  # Chroma writes its index to files at 1,000 passages
 
 
-def kill_while_indexing(source: Path) -> None:
+def kill_while_indexing() -> None:
     """Indexes in a process of its own, which gets a SIGKILL while it goes on after `KILLED_AFTER` passages."""
-    with subprocess.Popen([sys.executable, "-c", INDEX, str(source)], stdout=subprocess.PIPE, text=True) as child:
+    command = [*CHILD, "index", "killed", "0", str(SMALL)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
-        while not (said := child.stdout.readline()).startswith(f"({KILLED_AFTER}, "):
+        while (said := child.stdout.readline()) != f"{KILLED_AFTER}\n":
             assert said, "it ended by itself"
         child.kill()
     assert child.returncode == -9
 
 
 async def test_a_build_killed_elsewhere_is_refused_completed_and_seen_whole(
-    empty_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    empty_home: Path, quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    passages = [passage(i) for i in range(SMALL)]
-    source = tmp_path / "ledger.jsonl"
-    source.write_text("\n".join(p.model_dump_json() for p in passages))
+    passages = numbered(0, SMALL)
     await index_passages("killed", passages[:3])
     before = await open_retriever("chroma:killed")
     assert len(await before.search("entry", SMALL)) == 3  # from here on this process holds an old state
-    await asyncio.to_thread(kill_while_indexing, source)
+    await asyncio.to_thread(kill_while_indexing)
     assert await open_retriever("chroma:killed") is before
     with pytest.raises(UserError, match="or still goes on") as caught:
         await open_retriever("bm25:killed")
     assert caught.value.kind == "unfinished_corpus"
-    seen, encoded = await count("killed", read_passages(source))
+    seen, encoded = await count("killed", passages)
     assert (seen, encoded <= SMALL - KILLED_AFTER) == (SMALL, True)
     assert [p.id for p in all_passages("killed")] == sorted(str(i) for i in range(SMALL))
     found = await (await open_retriever("chroma:killed")).search("entry", SMALL)
@@ -232,17 +223,14 @@ async def test_a_build_killed_elsewhere_is_refused_completed_and_seen_whole(
     assert (error.kind, "data_level0.bin is missing" in error.detail) == ("damaged_corpus", True)
 
 
-def test_a_corpus_grown_by_another_process_is_seen_whole(empty_home: Path, tmp_path: Path) -> None:
-    source = tmp_path / "ledger.jsonl"
-    source.write_text("\n".join(passage(i).model_dump_json() for i in range(KILLED_AFTER)))
-
+def test_a_corpus_grown_by_another_process_is_seen_whole(empty_home: Path, quick: None) -> None:
     async def found() -> int:
         return len(await (await open_retriever("chroma:killed")).search("entry", SMALL))
 
     async def grow() -> tuple[int, int]:
-        await index_passages("killed", [passage(0)])
+        await index_passages("killed", numbered(0, 1))
         first = await found()
-        command = [sys.executable, "-c", INDEX, str(source)]
+        command = [*CHILD, "index", "killed", "0", str(KILLED_AFTER)]
         await asyncio.to_thread(subprocess.run, command, check=True, stdout=subprocess.DEVNULL)
         return first, await found()
 
