@@ -43,7 +43,7 @@ PERSON = "person"
 
 
 class Turn(TurnKey, TurnFields, TrialFields, total=False):
-    """What one speaker did in one round. Which of these fields it has is said by its step; see `Kind`.
+    """What one speaker did in one round. ``moot schema`` says which of its fields the turns of each step have.
 
     ``answer`` is null where no valid answer came (``outcome`` says why).
     """
