@@ -26,7 +26,7 @@ STYLES = {
 """What tones look like."""
 AT_THE_EDGE = {"heading", "aside", "caution", "outcome", "failure"}
 """Tones of lines of our own that are not indented."""
-WRONG = {"caution", "failure"}
+WRONG = {"caution", "failure", "warning"}
 """Tones of lines of our own about what went wrong, which go to the console for errors."""
 
 

@@ -32,6 +32,7 @@ from moot.evals.runs.log_files import UNREADABLE, find_logs, read_headers, witho
 from moot.evals.runs.logs import checked_document, damaged, samples_in
 from moot.evals.stats.outcomes import Document
 from moot.nodes.models.chat_models import open_chat_model
+from moot.nodes.runtime.document import upgraded
 from moot.nodes.texts.task import full_answer
 from moot.nodes.texts.verdict import verdict_reasons, verdict_turns
 from moot.retrievers import Encoder, open_encoder
@@ -218,7 +219,7 @@ def _document_at(path: Path) -> Any:
         held = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return held if isinstance(held, dict) and "turns" in held and "claim" in held else None
+    return upgraded(held) if isinstance(held, dict) and "turns" in held and "claim" in held else None
 
 
 def _checked(document: Any, place: str) -> Document:
