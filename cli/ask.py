@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from moot.cli.options import read_given
-from moot.cli.screen import Screen, titled
+from moot.cli.screen import Screen
 from moot.core.errors import UserError
 from moot.nodes.runtime.settings import Moment
 from moot.retrievers.evidence import clean
+from moot.transcript.line import titled
 from rich.console import Console
 from rich.text import Text
 

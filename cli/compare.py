@@ -45,7 +45,7 @@ def compare_logs(
     for note in report.notes:
         console.print(Text(f"note: {note}", style="dim"))
     for file in written:
-        console.print(Text(f"wrote {file}"))
+        Console(stderr=True, soft_wrap=True).print(Text(f"wrote {file}"))
 
 
 def on_screen(of: Table) -> Screen:

@@ -269,6 +269,30 @@ def eval_experiment(
     send_log(log, as_json=as_json)
 
 
+@evaluations.command("ragas")
+def eval_ragas(
+    log: Annotated[
+        Path, typer.Argument(help="An Inspect log, a folder of logs, or a document of `moot verify --out`.")
+    ],
+    model: Annotated[str, typer.Option(help="The model that RAGAS asks, as provider:name.")],
+    embedder: Annotated[
+        str | None, typer.Option(help="Text encoder of answer relevancy; see `moot settings tool_mad`.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="How many samples of each log at most.")] = None,
+    at_once: Annotated[int, typer.Option(min=1, max=1000, help="Model calls in flight.")] = 16,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Write each sample's figures to this file: CSV if it ends in .csv, else JSON.")
+    ] = None,
+) -> None:
+    """Measure verdicts with RAGAS's own faithfulness and answer relevancy. Needs the extra `ragas`."""
+    from moot.cli.ragas import Options, measure_log
+    from moot.retrievers import DEFAULT_ENCODER
+
+    options = Options(log, model, embedder or DEFAULT_ENCODER, limit, at_once)
+    raise SystemExit(measure_log(options, as_json=as_json, out=out))
+
+
 @evaluations.command("power")
 def eval_power(
     first: Annotated[float, typer.Argument(metavar="ACCURACY", help="One system's accuracy, from 0 to 1.")],

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from moot.retrievers.evidence import clean
+from moot.transcript import Line
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 NARROW, WIDE = 10, 20
 """Least and most columns of a speaker's name."""
+STYLES = {
+    "heading": "bold",
+    "aside": "dim",
+    "answer": "cyan",
+    "finding": "magenta",
+    "person": "green",
+    "warning": "yellow",
+    "caution": "yellow",
+    "outcome": "bold green",
+    "failure": "bold red",
+}
+"""What tones look like."""
+AT_THE_EDGE = {"heading", "aside", "caution", "outcome", "failure"}
+"""Tones of lines of our own that are not indented."""
+WRONG = {"caution", "failure", "warning"}
+"""Tones of lines of our own about what went wrong, which go to the console for errors."""
 
 
 class Screen:
@@ -20,12 +36,22 @@ class Screen:
     Args:
         console: prints them.
         speakers: names that lines begin with.
+        errors: prints what went wrong; by default the console too.
     """
 
-    def __init__(self, console: Console, speakers: Iterable[str] = ()) -> None:
-        self.console = console
+    def __init__(self, console: Console, speakers: Iterable[str] = (), errors: Console | None = None) -> None:
+        self.console, self.errors = console, errors or console
         self.width = min(max((len(name) for name in speakers), default=0), WIDE)
         self.width = max(self.width, NARROW)
+
+    def show(self, lines: Iterable[Line]) -> None:
+        """What is said of a debate."""
+        for line in lines:
+            style = STYLES.get(line.tone, "")
+            if line.who or line.what or line.tone == "more":
+                self.line(line.who, line.what, line.text, style)
+            else:
+                self.say(line.text, style, 0 if line.tone in AT_THE_EDGE else 2, wrong=line.tone in WRONG)
 
     def line(self, agent: str, what: str, text: str, style: str = "") -> None:
         """One line: who, what, and a text that continues under itself."""
@@ -39,32 +65,7 @@ class Screen:
         row.add_row(Text(head), Text(body, style=style))
         self.console.print(row)
 
-    def say(self, text: str, style: str = "", indent: int = 0) -> None:
+    def say(self, text: str, style: str = "", indent: int = 0, *, wrong: bool = False) -> None:
         """A line of our own; what it quotes is cleaned with it."""
-        self.console.print(Text(" " * indent + clean(text), style=style))
-
-
-def titled(piece: Mapping[str, Any]) -> str:
-    """A piece of evidence by its title, with its id."""
-    return f"{piece['title'] or piece['source']} [{piece['id']}]"
-
-
-def counted(count: int, one: str) -> str:
-    """A number with its noun: ``1 call``, ``1,200 calls``."""
-    return f"{count:,} {one}{'' if count == 1 else 's'}"
-
-
-def list_of(words: Iterable[str]) -> str:
-    """Words as a sentence lists them: ``a, b and c``."""
-    *most, last = list(words) or [""]
-    return f"{', '.join(most)} and {last}" if most else last
-
-
-def has_rounds(settings: Mapping[str, Any]) -> bool:
-    """Whether a system with these settings goes round after round."""
-    return bool({"max_rounds", "rounds"} & set(settings))
-
-
-def numbered(what: str, turn: Mapping[str, Any]) -> str:
-    """What somebody does, with the turn's number where it has one."""
-    return f"{what} {turn['number']}" if "number" in turn else what
+        console = self.errors if wrong else self.console
+        console.print(Text(" " * indent + clean(text), style=style))

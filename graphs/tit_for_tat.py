@@ -75,7 +75,7 @@ def go_on(state: DebateState, settings: TitForTatSettings) -> Next:
 
 builder = Debate("tit_for_tat", TitForTatSettings, needs)
 builder.add_node("argue", respond_node("tit_for_tat/argue", more=stance))
-builder.add_node("compare_answers", compare_node(by_text=True))
+builder.add_node("compare_answers", compare_node(by_text=True, finds="no_preference"))
 builder.add_node("moderate", moderate_node())
 builder.add_node("judge", judge_node("tit_for_tat/judge"))
 builder.begin(go_on, ["argue"])

@@ -18,7 +18,7 @@ from typing import Literal
 
 from moot.nodes.runtime.budget import no_round_left
 from moot.nodes.runtime.opening import Needs
-from moot.nodes.runtime.state import DebateState
+from moot.nodes.runtime.state import DebateState, RoundReason
 from moot.nodes.runtime.system import Debate, Next
 from moot.nodes.speakers.debaters import (
     DebaterSettings,
@@ -28,7 +28,7 @@ from moot.nodes.speakers.debaters import (
     to_debaters,
     unscored_answers,
 )
-from moot.nodes.steps.compare import agree_node, agreed_answer, answers_of, average_scores_node, compare_node
+from moot.nodes.steps.compare import agree_node, agreed_or_disputed, answers_of, average_scores_node, compare_node
 from moot.nodes.steps.judge import judge_node
 from moot.nodes.steps.score import answer_relevance_node, faithfulness_node, passes, score_graph
 from pydantic import Field
@@ -60,7 +60,7 @@ def needs(settings: ToolMadSettings) -> Needs:
 
 def consensus(state: DebateState, settings: ToolMadSettings) -> Next:
     """After a round's answers: disputed with rounds left, go on at once; otherwise the scores have to be known."""
-    agreed = agreed_answer(state["votes"]) is not None
+    agreed = state["round_log"][-1]["reason"] == "agreed"
     if settings.scoring == "consensus_only" and agreed:
         return "agree"
     if not no_round_left(state, settings) and (settings.scoring != "on" or not agreed):
@@ -68,9 +68,14 @@ def consensus(state: DebateState, settings: ToolMadSettings) -> Next:
     return unscored_answers(state) if settings.scoring == "on" else "judge"
 
 
-def stability(state: DebateState, settings: ToolMadSettings) -> Next:
-    """After a round's scores: a consensus whose every score reaches its threshold ends the debate."""
-    stable = all(
+def finding(state: DebateState, settings: ToolMadSettings) -> RoundReason:
+    """What is found after a round's answers, as far as scores are not looked at."""
+    return "every_round" if settings.scoring == "all_rounds" else agreed_or_disputed(state, settings)
+
+
+def is_stable(state: DebateState, settings: ToolMadSettings) -> bool:
+    """Whether every score of the last round's answers reaches its threshold."""
+    return all(
         passes(
             turn.get("scores", {}),
             faithfulness=settings.faithfulness_threshold,
@@ -79,7 +84,11 @@ def stability(state: DebateState, settings: ToolMadSettings) -> Next:
         )
         for turn in answers_of(state["turns"])
     )
-    if agreed_answer(state["votes"]) is not None and stable:
+
+
+def stability(state: DebateState, settings: ToolMadSettings) -> Next:
+    """After a round's scores: a stable consensus ends the debate."""
+    if state["round_log"][-1]["reason"] == "stable":
         return "agree"
     return "judge" if no_round_left(state, settings) else to_debaters(state, settings)
 
@@ -88,12 +97,12 @@ def stability(state: DebateState, settings: ToolMadSettings) -> Next:
 
 builder = Debate("tool_mad", ToolMadSettings, needs)
 builder.add_node("debater", debater_graph(ToolMadSettings))
-builder.add_node("compare_answers", compare_node())
+builder.add_node("compare_answers", compare_node(finds=finding))
 builder.add_node(
     "score",
     score_graph(ToolMadSettings, faithfulness=faithfulness_node(), answer_relevance=answer_relevance_node()),
 )
-builder.add_node("average_scores", average_scores_node())
+builder.add_node("average_scores", average_scores_node(is_stable))
 builder.add_node("agree", agree_node(lambda s: "stable_consensus" if s.scoring == "on" else "consensus"))
 builder.add_node("judge", judge_node())
 builder.begin(to_debaters, ["debater"])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from inspect_ai.log import EvalSample
-from moot.evals.runs.logs import _checked
+from moot.evals.runs.logs import READ, checked_document
 from moot.evals.runs.solver import DOCUMENT, document_in
 from moot.nodes.runtime.document import upgraded
 from moot.nodes.runtime.state import SCHEMA_VERSION, VerdictOutput
@@ -38,14 +38,14 @@ def test_an_old_document_opens(path: Path, tmp_path: Path, monkeypatch: pytest.M
     kept.write_bytes(path.read_bytes())  # as 0.1.0 kept it
     assert debates.load(kept.stem) == document
     sample = EvalSample(id=1, epoch=1, input="", target="", store={DOCUMENT: path.read_text()})
-    read = _checked(document_in(sample))
+    read = checked_document(document_in(sample), READ)
     assert read == {key: document[key] for key in read}
 
 
 def test_what_a_document_of_its_version_may_lack_is_filled_in() -> None:
     old: dict[str, Any] = json.loads(DOCUMENTS[0].read_text())
     first = {key: value for key, value in old.items() if key != "messages"}  # before there were conversations
-    assert upgraded(first) == {**old, "messages": [], "schema_version": SCHEMA_VERSION}
+    assert upgraded(first) == {**old, "messages": [], "round_log": [], "schema_version": SCHEMA_VERSION}
     now = {**first, "schema_version": SCHEMA_VERSION}
     others: list[Any] = [now, {**now, "schema_version": "9.0"}, {}, [], None, "1.0"]
     for found in others:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("cli", "core", "embedded", "evals", "graphs", "nodes", "prompts", "retrievers", "web")
+FOLDERS = ("cli", "core", "embedded", "evals", "graphs", "nodes", "prompts", "retrievers", "transcript", "web")
 
 IMPORT_ALL = """
 import importlib, sys

@@ -18,9 +18,10 @@ from moot.graphs import DESCRIPTIONS
 LISTED = Path(__file__).parent / "public_surface.txt"
 """A line for every public name. Who adds or takes away one changes this file with it."""
 API = Path(__file__).parents[1] / "docs" / "api"
-PACKAGES = ("moot.nodes", "moot.retrievers", "moot.graphs")
+PACKAGES = ("moot.evals", "moot.graphs", "moot.nodes", "moot.prompts", "moot.retrievers")
 HEAVY = {
     "chromadb",
+    "inspect_ai",
     "langchain",
     "langchain_openai",
     "numpy",

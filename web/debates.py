@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from moot.core.errors import UserError
-from moot.graphs import load_graph
 from moot.nodes.runtime.document import upgraded
-from moot.nodes.runtime.settings import checked_settings
 from moot.nodes.runtime.state import VerdictOutput
 from moot.nodes.texts.quotes import find_quote
 from moot.retrievers.stores import corpora_folder
+from moot.transcript.document import settings_of
 from pydantic import TypeAdapter, ValidationError
 
 Document = dict[str, Any]
@@ -47,15 +46,6 @@ def imported(content: bytes) -> Document:
     settings_of(document)
     _check_quotes(document)
     return document
-
-
-def settings_of(document: Document) -> Any:
-    """The settings of a debate, of its graph's class.
-
-    Raises:
-        UserError: this version knows no such graph, or other settings of it.
-    """
-    return checked_settings(load_graph(document["graph"]).settings, document["settings"])
 
 
 def parsed(content: bytes) -> Document:

@@ -16,16 +16,16 @@ from moot.core.errors import MootError, UserError
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.graphs.presets import PRESETS
 from moot.nodes.models.prices import read_prices
-from moot.nodes.runtime.opening import closing
-from moot.nodes.runtime.state import StepUpdate, VerdictOutput, folded
+from moot.nodes.runtime.document import document_of, unfinished
 from moot.nodes.steps.person_replies import check_person_reply
 from moot.nodes.texts.given import LONGEST_GIVEN
 from moot.nodes.texts.task import TASKS
 from moot.nodes.texts.verdict import verdict_citations
 from moot.retrievers.corpus import known_corpora
 from moot.retrievers.search import ABOUT
+from moot.transcript import ending, lines
 from moot.web import debates
-from moot.web.report import fitting, marks_of, recorded, report
+from moot.web.report import fitting, marks_of, report
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
@@ -167,13 +167,7 @@ async def thread_document(thread: str) -> dict[str, Any]:
         raise UserError("The debate is still going on.", kind="bad_request")
     if not isinstance(values, dict) or values.get("graph") not in DESCRIPTIONS:
         raise UserError("The thread holds no debate.", kind="bad_request")
-    if values["status"] == "interrupted":
-        for inner in within(state):
-            values = folded(
-                values, {key: inner[key] for key in StepUpdate.__annotations__ if inner.get(key) is not None}
-            )
-        values = {**values, **closing(values), "status": "interrupted"}
-    return {key: values[key] for key in VerdictOutput.__annotations__ if key in values}
+    return unfinished(values, within(state)) if values["status"] == "interrupted" else document_of(values)
 
 
 def within(state: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -258,13 +252,17 @@ def said_of(document: debates.Document, *, over: bool) -> dict[str, Any]:
     """A debate in words: sections, what is to be known of evidence, and where it is over its end, with its citations.
 
     Raises:
-        UserError: as of `recorded`.
+        UserError: this version does not know the debate's graph or settings, or its parts do not fit together.
     """
-    sections = [asdict(section) for section in recorded(document, over=over)]
     with fitting():
-        end = {"lines": sections.pop()["lines"], "citations": verdict_citations(document)} if over else None
+        sections = [asdict(section) for section in lines(document)]
+        end = _end(document) if over else None
         marks = {piece["id"]: marks_of(piece) for piece in document["evidence"]}
     return {"sections": sections, "end": end, "marks": marks}
+
+
+def _end(document: debates.Document) -> dict[str, Any]:
+    return {"lines": asdict(ending(document))["lines"], "citations": verdict_citations(document)}
 
 
 async def said(request: Request) -> Any:

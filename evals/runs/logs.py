@@ -154,23 +154,19 @@ def _observations(
     first: Document = {}
     again, at = 0, ""
     try:
-        for sample, found in _samples(header):
+        for sample, found in samples_in(header):
             at = f", sample {clean(str(sample.id))[:80]}"
-            document = None if found is None else _checked(found)
+            document = None if found is None else checked_document(found, READ)
             first = first or document or {}
             seen = observe(sample, benchmark, cost_of, document)
             again += seen.id in observations
             observations.setdefault(seen.id, seen)
     except (*UNREADABLE, TypeError, AttributeError) as error:
-        raise UserError(
-            f"{header.path}{at}: its samples are not as moot writes them ({_said(error)}). Run this evaluation anew "
-            "with this version of moot, or leave the log out.",
-            kind="invalid_file",
-        ) from error
+        raise damaged(f"{header.path}{at}", error) from error
     return observations, again, first
 
 
-def _samples(header: Header) -> Iterator[tuple[Any, Any]]:
+def samples_in(header: Header) -> Iterator[tuple[Any, Any]]:
     """The samples that a log holds, in the order of its items, with their result documents; some at a time.
 
     Those without a document are read once more, with their events: recovered ones have it there.
@@ -191,27 +187,37 @@ def _samples(header: Header) -> Iterator[tuple[Any, Any]]:
             yield sample, document or told[sample.id, sample.epoch]
 
 
-def _said(error: Exception) -> str:
-    """What is wrong with a sample, in short."""
+def damaged(place: str, error: Exception) -> UserError:
+    """The error for a log or a document that is not as moot writes them."""
     if isinstance(error, ValidationError):
         first = error.errors()[0]
-        return clean(f"{'.'.join(map(str, first['loc']))}: {first['msg']}")[:200]
-    return " ".join(clean(repr(error)).split())[:200]
+        said = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    else:
+        said = " ".join(repr(error).split())
+    return UserError(
+        f"{place}: its samples are not as moot writes them ({clean(said)[:200]}). Run this evaluation anew with this "
+        "version of moot, or leave the log out.",
+        kind="invalid_file",
+    )
 
 
-def _checked(found: Any) -> Document:
-    """What is read of a result document, each field of the type that documents have.
+def checked_document(found: Any, names: Sequence[str]) -> Document:
+    """These fields of a result document, each of the type that documents have.
 
     Raises:
         LookupError, TypeError, ValueError: a field is missing, or something else.
     """
-    return {name: shape.validate_python(found[name]) for name, shape in _shapes().items()}
+    return {name: _shape(name).validate_python(found[name]) for name in names}
+
+
+@lru_cache
+def _shape(name: str) -> TypeAdapter[Any]:
+    return TypeAdapter(_types()[name])
 
 
 @lru_cache(maxsize=1)
-def _shapes() -> dict[str, TypeAdapter[Any]]:
-    types = get_type_hints(VerdictOutput)
-    return {name: TypeAdapter(types[name]) for name in READ}
+def _types() -> dict[str, Any]:
+    return get_type_hints(VerdictOutput)
 
 
 def _text(value: object) -> str | None:

@@ -130,6 +130,10 @@ class Cell:
 def read_plan(path: Path, given: Mapping[str, Any]) -> Plan:
     """A plan from a YAML file, whose paths are relative to its folder; what is given beside it goes before.
 
+    Args:
+        path: the file.
+        given: fields of `Plan` that go before the file's.
+
     Raises:
         UserError: no such file, no YAML, or not a plan, with the field and what is wrong with it.
     """

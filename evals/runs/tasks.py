@@ -40,7 +40,12 @@ def sample_of(item: Item, benchmark: Benchmark) -> Sample:
 
 
 def scorers_of(benchmark: Benchmark, judge: str | None = None) -> list[Scorer]:
-    """What a benchmark is measured by; without a judge no answers are judged."""
+    """What a benchmark is measured by; without a judge no answers are judged.
+
+    Args:
+        benchmark: what is measured.
+        judge: the model that says whether answers in words are right, as provider:name.
+    """
     known: dict[str, Callable[[], Scorer]] = {
         "accuracy": scorers.accuracy,
         "exact_match": scorers.exact_match,

@@ -119,6 +119,10 @@ def ece(
 def brier_score(confidences: Sequence[float | None], correct: Sequence[bool | None]) -> Score:
     """Mean of (confidence - 1 where the answer was right, else 0)², in [0, 1]; 0.25 for a constant 0.5.
 
+    Args:
+        confidences: of each item's answer; None where it is missing.
+        correct: whether each item is right, in the same order; None where it is missing.
+
     Raises:
         ValueError: lists of different lengths, or a confidence outside [0, 1].
     """
@@ -133,6 +137,10 @@ def risk_coverage(confidences: Sequence[float | None], correct: Sequence[bool | 
     The area is the mean over k = 1...N of the risk among the k most confident items, in [0, 1]: lower is better, and
     an order by chance has the overall risk. Items of equal confidence have no order: their expected risk counts,
     which is what all orders give on average.
+
+    Args:
+        confidences: of each item's answer; None where it is missing.
+        correct: whether each item is right, in the same order; None where it is missing.
 
     Returns:
         One point for each confidence that occurs; no points and an area of None where no item has both.

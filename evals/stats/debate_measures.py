@@ -24,6 +24,9 @@ def consistent(document: Document) -> bool:
 
     Where a judge was asked whether all agree (MADKE), what it said last counts; else the stop reason, or the last
     votes: all of one group, and every voter with an answer. A debate that is not done, or failed, is not consistent.
+
+    Args:
+        document: a result document.
     """
     if document["status"] != "done":
         return False
@@ -37,6 +40,9 @@ def consistent(document: Document) -> bool:
 
 def cons(documents: Sequence[Document]) -> float:
     """Cons = consistent debates / N (S4, Eq. 8), in [0, 1]. Failed debates count in N.
+
+    Args:
+        documents: result documents.
 
     Raises:
         ValueError: there is no document.
@@ -70,6 +76,9 @@ def average_debates(documents: Sequence[Document]) -> dict[str, float]:
 
     Documents without rounds of debate count, with 0 debates of each agent.
 
+    Args:
+        documents: result documents.
+
     Raises:
         ValueError: there is no document.
     """
@@ -81,7 +90,11 @@ def average_debates(documents: Sequence[Document]) -> dict[str, float]:
 
 
 def viewpoint_collisions(document: Document) -> int:
-    """DVC of one question: its `collisions`, each kept edge counted in each round (S3, Table 3)."""
+    """DVC of one question: its `collisions`, each kept edge counted in each round (S3, Table 3).
+
+    Args:
+        document: a result document of `cortex_debate`.
+    """
     return len(collisions(document))
 
 

@@ -52,7 +52,13 @@ def _words(text: str) -> str:
 
 
 def exact_match(given: str | None, gold: str, normalise: Normalise = normal_squad) -> float | None:
-    """1.0 where both are the same text once normalised, else 0.0; None where the outcome is missing."""
+    """1.0 where both are the same text once normalised, else 0.0; None where the outcome is missing.
+
+    Args:
+        given: the outcome.
+        gold: the right answer.
+        normalise: makes texts alike that count as the same.
+    """
     if given is None:
         return None
     return float(given != ABSTAINED and normalise(given) == normalise(gold))
@@ -86,6 +92,11 @@ def token_f1(
 def best_of(metric: Metric, given: str | None, golds: Collection[str]) -> float | None:
     """A metric's highest value over several right answers (aliases); None where the outcome is missing.
 
+    Args:
+        metric: of one outcome and one right answer.
+        given: the outcome.
+        golds: the right answers.
+
     Raises:
         ValueError: there is no right answer.
     """
@@ -99,6 +110,10 @@ def numeric_match(given: str | None, gold: str) -> float | None:
     """1.0 where both have one value (`moot.nodes.texts.answers.read_number`): "1,000", "1000.0" and "#### 1000", say.
 
     0.0 where they differ or the outcome holds no one number; None where it is missing.
+
+    Args:
+        given: the outcome.
+        gold: the right answer.
 
     Raises:
         ValueError: the right answer holds no one number.
@@ -164,6 +179,10 @@ def macro_f1(gold: Sequence[str], outcomes: Sequence[str | None], labels: Sequen
 
 def balanced_accuracy(gold: Sequence[str], outcomes: Sequence[str | None]) -> Score:
     """The mean over the right labels of recall = TP / (TP + FN), in [0, 1]; abstentions are misses.
+
+    Args:
+        gold: the right label of each item.
+        outcomes: each item's, in the same order and spelling.
 
     Raises:
         ValueError: as `accuracy`.
@@ -309,6 +328,9 @@ def citation_precision(documents: Sequence[Document | None]) -> Score:
 
     A verified one quotes words that stand in the evidence that it names. From ``metrics.citations`` of each result
     document, or its turns. Documents without citations are left out; None, and those that are not done, are missing.
+
+    Args:
+        documents: a result document for each item; None where there is none.
     """
     values: list[float | None] = []
     left_out = 0

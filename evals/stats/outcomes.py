@@ -48,6 +48,10 @@ class Score:
 def mean_score(values: Sequence[float | None], left_out: int = 0) -> Score:
     """The mean of one value an item; None is a missing item.
 
+    Args:
+        values: of each item.
+        left_out: how many items have an outcome, but not this value.
+
     Raises:
         ValueError: a value is not finite.
     """

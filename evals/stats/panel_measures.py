@@ -35,10 +35,14 @@ class Disagreement(NamedTuple):
 
 
 def panel_verdicts(documents: Sequence[Document]) -> tuple[list[str], list[list[str | None]]]:
-    """All judges' names in the order of their numbers, and for each document one verdict of each of them.
+    """The verdicts of all judges.
 
-    None stands where a judge gave no verdict that could be read, or was not asked. Documents without a panel have a
-    row of None.
+    Args:
+        documents: result documents of trials.
+
+    Returns:
+        All judges' names in the order of their numbers, and for each document one verdict of each of them: None where
+        a judge gave none that could be read, or was not asked. Documents without a panel have a row of None.
     """
     given = [
         {t["agent"]: t.get("verdict") for t in document["turns"] if (t["step"], t["phase"]) == ("judge", "panel")}
@@ -77,6 +81,9 @@ def cohen_kappa(first: Sequence[str | None], second: Sequence[str | None]) -> fl
 def cohen_kappas(documents: Sequence[Document]) -> dict[tuple[str, str], float | None]:
     """`cohen_kappa` of each pair of judges, over the documents in which both judged (S2 4.1); {} for a single judge.
 
+    Args:
+        documents: result documents of trials.
+
     Raises:
         UserError: scikit-learn is not installed.
     """
@@ -87,6 +94,9 @@ def cohen_kappas(documents: Sequence[Document]) -> dict[tuple[str, str], float |
 
 def mean_cohen_kappa(documents: Sequence[Document]) -> float | None:
     """The mean of `cohen_kappas` over the pairs for which it is known (S2 table 3); None where it is for none.
+
+    Args:
+        documents: result documents of trials.
 
     Raises:
         UserError: scikit-learn is not installed.
@@ -126,6 +136,9 @@ def fleiss_kappa_of(documents: Sequence[Document]) -> float | None:
 
     Every judge of any of the documents counts as one of n, so panels without one of them do not count.
 
+    Args:
+        documents: result documents of trials.
+
     Raises:
         UserError: statsmodels is not installed.
     """
@@ -136,6 +149,9 @@ def disagreement(documents: Sequence[Document]) -> Disagreement | None:
     """Shares of panels of one mind and of others (S2 table 3), over the panels that `fleiss_kappa_of` counts.
 
     None where there is no such panel, or a single judge, who cannot disagree.
+
+    Args:
+        documents: result documents of trials.
     """
     panels = [set(row) for row in panel_verdicts(documents)[1] if len(row) > 1 and None not in row]
     if not panels:
@@ -151,6 +167,9 @@ def role_play_consistency(documents: Sequence[Document]) -> dict[str, float | No
     """The analyser's ``plaintiff_counsel``, ``defense_counsel`` and ``overall`` (S2 app. O.1): means in [0, 10].
 
     Each is over the documents in which it is known; None where it is in none (no role switch, say).
+
+    Args:
+        documents: result documents of trials.
     """
     turns = [turn for document in documents for turn in document["turns"] if turn["step"] == "analyse"]
     fields = ("plaintiff_counsel", "defense_counsel", "overall")
@@ -227,6 +246,9 @@ def concession_rates(documents: Sequence[Document]) -> dict[str, float | None]:
     """Each counsel's `concessions` per 1,000 words of all its arguments (S2 app. O.2, which names three markers).
 
     A turn without an argument adds no words; None where a counsel never argued.
+
+    Args:
+        documents: result documents of trials.
     """
     held = [document["metrics"].get("concessions") or count_concessions(document["turns"]) for document in documents]
     sums = {who: sum((Counter(one[who]) for one in held), Counter[str]()) for who in COUNSEL}
@@ -245,6 +267,10 @@ def reflection_trajectory(document: Document, phase: Phase = "primary") -> list[
     """The sum of both sides' reflection scores in each round of a debate, in [0, 2]; None where a side's is unknown.
 
     [] where the debate was not held.
+
+    Args:
+        document: a result document of a trial.
+        phase: which of a trial's two debates.
     """
     return _by_round(document, "reflection_total", phase)
 
@@ -259,6 +285,10 @@ def mean_reflection_change(documents: Sequence[Document], phase: Phase = "primar
 
     Every change in every debate counts alike, so that longer debates weigh more. None where there is none: fewer than
     two rounds, or never two in a row that are known.
+
+    Args:
+        documents: result documents of trials.
+        phase: which of a trial's two debates.
     """
     return average([abs(d) for document in documents for d in changes(reflection_trajectory(document, phase))])
 
@@ -286,6 +316,10 @@ def novelty_by_round(documents: Sequence[Document], phase: Phase = "primary") ->
 
     The novelty of a piece of evidence is 1 - its highest cosine similarity to the pool: in [0, 1] for most encoders.
     Debates that retrieved nothing in a round, or had ended before, do not count in it; None where no debate counts.
+
+    Args:
+        documents: result documents of trials.
+        phase: which of a trial's two debates.
     """
     debates = [_by_round(document, "novelty", phase) for document in documents]
     last = max(map(len, debates), default=0)

@@ -241,6 +241,9 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     Those that are at most alpha may be called significant together, with a chance of at most alpha that any is by
     chance. A test that could not be made (None) stays None and does not count as one.
 
+    Args:
+        p_values: of the tests; None for one that could not be made.
+
     Raises:
         UserError: statsmodels is not installed.
         ValueError: a p-value outside [0, 1].

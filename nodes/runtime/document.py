@@ -1,12 +1,144 @@
-"""Result documents of earlier versions, brought up to date: whoever reads a document reads it through this."""
+"""The result document: before anything has happened, completed, of a debate that is not over, of an earlier version."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from importlib.metadata import version
 from typing import Any
 
-from moot.nodes.runtime.state import SCHEMA_VERSION
+from moot.nodes.models.chat_models import EMBEDDED
+from moot.nodes.runtime.settings import Settings
+from moot.nodes.runtime.state import SCHEMA_VERSION, Call, DebateState, TrialUpdate, Turn, VerdictOutput
+from moot.nodes.texts.quotes import count_citations
+from typing_extensions import get_type_hints
 
-SINCE: dict[str, dict[str, Any]] = {"1.0": {"messages": []}}
+DEMO_MODEL_LINE = (
+    "The demonstration model took part: it shows that everything runs; its verdicts are not to be trusted."
+)
+
+
+@lru_cache(maxsize=1)
+def moot_version() -> str:
+    """The installed version."""
+    return version("moot")
+
+
+def blank_document(graph: str, settings: Settings) -> dict[str, Any]:
+    """The result document before anything has happened."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "status": "interrupted",  # until the debate is closed
+        "error": None,
+        "graph": graph,
+        "task": None,
+        "answer": None,
+        "raw_verdict": None,
+        "confidence": None,
+        "confidence_parts": None,
+        "stop_reason": None,
+        "rounds": 0,
+        "turns": [],
+        "evidence": [],
+        "scores": {},
+        "votes": [],
+        "graphs": [],
+        "debates": [],
+        "round_log": [],
+        "metrics": {},
+        "calls": [],
+        "usage": usage([]),
+        "depth": 0,
+        "seconds": 0.0,
+        "settings": settings.recorded(),
+        "models": {},
+        "corpora": [],
+        "warnings": [],
+        "moot_version": moot_version(),
+        "started_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+    }
+
+
+def closing(state: DebateState) -> dict[str, Any]:
+    """What completes a result document.
+
+    A debate without an error is done; a warning is added where the demonstration model took part.
+    """
+    failed = state["error"] is not None
+    started = datetime.fromisoformat(state["started_at"])
+    update: dict[str, Any] = {
+        "status": "failed" if failed else "done",
+        "usage": usage(state["calls"]),
+        "models": models_used(state["calls"]),
+        "metrics": {**state["metrics"], "citations": count_citations(state["turns"])},
+        "seconds": round((datetime.now(UTC) - started).total_seconds(), 3),
+        "rounds": state["rounds"] or rounds_held(state["turns"]),
+    }
+    if failed:
+        update |= {"answer": None, "raw_verdict": None, "stop_reason": None}
+    if any(call["model"] == EMBEDDED for call in state["calls"]):
+        update["warnings"] = [{"kind": "demo_model", "where": "model", "detail": DEMO_MODEL_LINE}]
+    return update
+
+
+def rounds_held(turns: Sequence[Turn]) -> int:
+    """The rounds of a trial's primary debate that came to their end; 0 for debates that count theirs as they go."""
+    return max((t["round"] for t in turns if t["step"] == "critique" and t["phase"] == "primary"), default=0)
+
+
+def usage(calls: Sequence[Call]) -> dict[str, Any]:
+    """Calls and tokens, in all and by role; ``uncounted`` calls are those whose tokens the endpoint did not give."""
+
+    def total(of: Sequence[Call]) -> dict[str, int]:
+        return {
+            "calls": len(of),
+            "prompt_tokens": sum(c["prompt_tokens"] or 0 for c in of),
+            "completion_tokens": sum(c["completion_tokens"] or 0 for c in of),
+            "uncounted": sum(c["prompt_tokens"] is None for c in of),
+        }
+
+    roles = sorted({c["role"] for c in calls})
+    return total(calls) | {"by_role": {role: total([c for c in calls if c["role"] == role]) for role in roles}}
+
+
+def models_used(calls: Sequence[Call]) -> dict[str, Any]:
+    """By role: the model that was set, and the names under which the endpoint answered."""
+    roles = dict.fromkeys(c["role"] for c in calls)
+    return {
+        role: {
+            "model": next(c["model"] for c in calls if c["role"] == role),
+            "reported": sorted({c["reported_model"] for c in calls if c["role"] == role and c["reported_model"]}),
+        }
+        for role in roles
+    }
+
+
+def folded(state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
+    """A debate's state with what a step within it wrote, as far as that is added to."""
+    kinds = get_type_hints(DebateState, include_extras=True)
+    reducers = {key: kinds[key].__metadata__[-1] for key in TrialUpdate.__annotations__ if key in update}
+    return {**state, **{key: reduce(state[key], update[key]) for key, reduce in reducers.items()}}
+
+
+def document_of(state: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a debate's state is its result document."""
+    return {key: state[key] for key in VerdictOutput.__annotations__ if key in state}
+
+
+def unfinished(state: Any, within: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """The result document of a debate that was interrupted, or waits for a person: with all that was said and spent.
+
+    Args:
+        state: the debate's.
+        within: what steps of it that are graphs themselves wrote, and have not handed on.
+    """
+    for written in within:
+        state = folded(state, {key: value for key, value in written.items() if value is not None})
+    return document_of({**state, **closing(state), "status": "interrupted"})
+
+
+SINCE: dict[str, dict[str, Any]] = {"1.0": {"messages": [], "round_log": []}}
 """By the version of a document's form, the keys that it may lack, with what they hold then."""
 
 

@@ -5,70 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from functools import lru_cache
-from importlib.metadata import version
 from typing import Any
 
 from moot.core.errors import MootError
-from moot.nodes.models.chat_models import EMBEDDED, ModelChoice
+from moot.nodes.models.chat_models import ModelChoice
 from moot.nodes.runtime.budget import open_budget
+from moot.nodes.runtime.document import blank_document, closing
 from moot.nodes.runtime.node import Node, Run, choose_model
 from moot.nodes.runtime.settings import Settings
-from moot.nodes.runtime.state import OPENING, SCHEMA_VERSION, Call, DebateState, Task, Turn, anew
+from moot.nodes.runtime.state import OPENING, DebateState, Task, anew
 from moot.nodes.runtime.tracing import conclude, describe
 from moot.nodes.steps.compare import IN_WORDS
 from moot.nodes.steps.person import check_resumable
 from moot.nodes.texts.chat import answered, claim_of, plain, read_messages
 from moot.nodes.texts.given import check_given
-from moot.nodes.texts.quotes import count_citations
 from moot.nodes.texts.task import check_claim, make_task
 from moot.nodes.texts.verdict import in_words
 from moot.retrievers.summariser import open_summariser
-
-DEMO_MODEL_LINE = (
-    "The demonstration model took part: it shows that everything runs; its verdicts are not to be trusted."
-)
-
-
-@lru_cache(maxsize=1)
-def moot_version() -> str:
-    """The installed version."""
-    return version("moot")
-
-
-def blank_document(graph: str, settings: Settings) -> dict[str, Any]:
-    """The result document before anything has happened."""
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "status": "interrupted",  # until the debate is closed
-        "error": None,
-        "graph": graph,
-        "task": None,
-        "answer": None,
-        "raw_verdict": None,
-        "confidence": None,
-        "confidence_parts": None,
-        "stop_reason": None,
-        "rounds": 0,
-        "turns": [],
-        "evidence": [],
-        "scores": {},
-        "votes": [],
-        "graphs": [],
-        "debates": [],
-        "metrics": {},
-        "calls": [],
-        "usage": usage([]),
-        "depth": 0,
-        "seconds": 0.0,
-        "settings": settings.recorded(),
-        "models": {},
-        "corpora": [],
-        "warnings": [],
-        "moot_version": moot_version(),
-        "started_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
-    }
 
 
 @dataclass(frozen=True)
@@ -81,7 +34,7 @@ class Needs:
     summariser: str | None = None
 
 
-MERGED = ("turns", "evidence", "debates", "calls", "corpora", "warnings", "depth")
+MERGED = ("turns", "evidence", "debates", "round_log", "calls", "corpora", "warnings", "depth")
 """What nodes add to; it is written anew, so that the debate before it on the same thread is left behind."""
 ASKED = ("labels", "options", "given")
 """Input that is read once, when a debate is opened; the next one on the same thread is not to inherit it."""
@@ -170,57 +123,3 @@ def close_node() -> Node:
         return update | {"messages": answered(state.get("messages"), in_words({**state, **update}))}
 
     return Node(step, always=True)
-
-
-def closing(state: DebateState) -> dict[str, Any]:
-    """What completes a result document.
-
-    A debate without an error is done; a warning is added where the demonstration model took part.
-    """
-    failed = state["error"] is not None
-    started = datetime.fromisoformat(state["started_at"])
-    update: dict[str, Any] = {
-        "status": "failed" if failed else "done",
-        "usage": usage(state["calls"]),
-        "models": models_used(state["calls"]),
-        "metrics": {**state["metrics"], "citations": count_citations(state["turns"])},
-        "seconds": round((datetime.now(UTC) - started).total_seconds(), 3),
-        "rounds": state["rounds"] or rounds_held(state["turns"]),
-    }
-    if failed:
-        update |= {"answer": None, "raw_verdict": None, "stop_reason": None}
-    if any(call["model"] == EMBEDDED for call in state["calls"]):
-        update["warnings"] = [{"kind": "demo_model", "where": "model", "detail": DEMO_MODEL_LINE}]
-    return update
-
-
-def rounds_held(turns: Sequence[Turn]) -> int:
-    """The rounds of a trial's primary debate that came to their end; 0 for debates that count theirs as they go."""
-    return max((t["round"] for t in turns if t["step"] == "critique" and t["phase"] == "primary"), default=0)
-
-
-def usage(calls: Sequence[Call]) -> dict[str, Any]:
-    """Calls and tokens, in all and by role; ``uncounted`` calls are those whose tokens the endpoint did not give."""
-
-    def total(of: Sequence[Call]) -> dict[str, int]:
-        return {
-            "calls": len(of),
-            "prompt_tokens": sum(c["prompt_tokens"] or 0 for c in of),
-            "completion_tokens": sum(c["completion_tokens"] or 0 for c in of),
-            "uncounted": sum(c["prompt_tokens"] is None for c in of),
-        }
-
-    roles = sorted({c["role"] for c in calls})
-    return total(calls) | {"by_role": {role: total([c for c in calls if c["role"] == role]) for role in roles}}
-
-
-def models_used(calls: Sequence[Call]) -> dict[str, Any]:
-    """By role: the model that was set, and the names under which the endpoint answered."""
-    roles = dict.fromkeys(c["role"] for c in calls)
-    return {
-        role: {
-            "model": next(c["model"] for c in calls if c["role"] == role),
-            "reported": sorted({c["reported_model"] for c in calls if c["role"] == role and c["reported_model"]}),
-        }
-        for role in roles
-    }

@@ -17,7 +17,7 @@ from moot.nodes.trial.turns import KINDS as TRIAL_KINDS
 from moot.nodes.trial.turns import TrialFields
 from moot.retrievers.evidence import Evidence, merge_evidence
 from pydantic import Field
-from typing_extensions import TypedDict, get_type_hints
+from typing_extensions import TypedDict
 
 SCHEMA_VERSION = "1.1"
 OPENING = "open"
@@ -43,7 +43,7 @@ PERSON = "person"
 
 
 class Turn(TurnKey, TurnFields, TrialFields, total=False):
-    """What one speaker did in one round. Which of these fields it has is said by its step; see `Kind`.
+    """What one speaker did in one round. ``moot schema`` says which of its fields the turns of each step have.
 
     ``answer`` is null where no valid answer came (``outcome`` says why).
     """
@@ -140,6 +140,42 @@ class CourtDebate(TypedDict):
     retrieval_ended: dict[str, str]
 
 
+RoundReason = Literal[
+    "agreed",
+    "disputed",
+    "first_answers",
+    "stable",
+    "unstable",
+    "no_agreement",
+    "preferred",
+    "no_preference",
+    "every_round",
+    "single_pass",
+    "min_rounds",
+    "unresolved",
+]
+
+
+class RoundRecord(TypedDict):
+    """What was found after a round, which decides whether another one is held.
+
+    ``reason`` is that finding. All answers are the same or not (``agreed``, ``disputed``; ``first_answers`` that are
+    the same end no debate); where scores gate an agreement, every score reaches its threshold or not (``stable``,
+    ``unstable``). The judge finds ``no_agreement``. The moderator prefers an answer or none (``preferred``,
+    ``no_preference``). Nothing is looked for, as ``every_round`` is held, or as there are no rounds (``single_pass``).
+    In a trial, before ``min_rounds`` nothing stops a debate; then no reason to stop holds (``unresolved``), or one
+    does, that of ``debates``. Why the last round was the last is the document's ``stop_reason``.
+
+    ``votes`` are who answered what; ``scores``, by debater, those that an agreement was held against.
+    """
+
+    round: int
+    phase: str
+    reason: RoundReason | StopReason
+    votes: NotRequired[list[Vote]]
+    scores: NotRequired[dict[str, dict[str, float | None]]]
+
+
 # --- how writes are joined --------------------------------------------------------------------------------------------
 
 OVERWRITE = "__overwrite__"
@@ -182,8 +218,22 @@ def merge_turns(old: list[Turn], new: list[Turn]) -> list[Turn]:
     return sorted(merged.values(), key=_place)  # stable: agents keep the order they were given in
 
 
-def _place(turn: Turn) -> tuple[int, int]:
-    return PHASES.index(turn["phase"]) if turn["phase"] in PHASES else len(PHASES), turn["round"]
+def _place(of: Turn | RoundRecord) -> tuple[int, int]:
+    return PHASES.index(of["phase"]) if of["phase"] in PHASES else len(PHASES), of["round"]
+
+
+def recorded_round(round: int, phase: str = "primary", **found: Any) -> dict[str, Any]:
+    """An update of the state with what was found after a round."""
+    return {"round_log": [{"round": round, "phase": phase, **found}]}
+
+
+def merge_rounds(old: list[RoundRecord], new: list[RoundRecord]) -> list[RoundRecord]:
+    """Records in the order of their rounds; several writes to one are one."""
+    merged: dict[tuple[str, int], Any] = {}
+    for record in [*old, *new]:
+        key = (record["phase"], record["round"])
+        merged[key] = {**merged.get(key, {}), **record}
+    return sorted(merged.values(), key=_place)
 
 
 def merge_readings(old: list[Reading], new: list[Reading]) -> list[Reading]:
@@ -196,13 +246,6 @@ def merge_readings(old: list[Reading], new: list[Reading]) -> list[Reading]:
 def joined(old: list[Any], new: list[Any]) -> list[Any]:
     """One list after the other."""
     return [*old, *new]
-
-
-def folded(state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
-    """A debate's state with what a step within it wrote, as far as that is added to."""
-    kinds = get_type_hints(DebateState, include_extras=True)
-    reducers = {key: kinds[key].__metadata__[-1] for key in TrialUpdate.__annotations__ if key in update}
-    return {**state, **{key: reduce(state[key], update[key]) for key, reduce in reducers.items()}}
 
 
 def deepest(old: int, new: int) -> int:
@@ -323,6 +366,11 @@ class TrialUpdate(StepUpdate):
     """What a phase of a trial hands to the trial."""
 
     debates: Annotated[list[CourtDebate], Field(description="How each debate of a trial went."), joined]
+    round_log: Annotated[
+        list[RoundRecord],
+        Field(description="By round, what was found after it: why another one was held."),
+        merge_rounds,
+    ]
 
 
 class Handed(TypedDict):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import Outcome, ReplyError, WorldError
 from moot.nodes.models.speaker import Speaker, all_at_once, as_speaker
 from moot.nodes.runtime.node import Node, Run
-from moot.nodes.runtime.state import DebateState, StopReason, Task, Turn, Vote
+from moot.nodes.runtime.state import DebateState, RoundReason, StopReason, Task, Turn, Vote, recorded_round
 from moot.nodes.steps.score import average
 from moot.nodes.texts.answers import same_answer
 from moot.nodes.texts.replies import SameReply
@@ -139,24 +139,38 @@ def average_scores(turns: Sequence[Turn]) -> dict[str, dict[str, float | None]]:
     }
 
 
-def compare_node(*, by_text: bool = False) -> Node:
-    """Closes a round: its number, who answered what, and whose answers are the same.
+def agreed_or_disputed(state: DebateState, settings: Any) -> RoundReason:
+    """What is found after a round of a debate that goes on until all agree; round 0 are first answers."""
+    if agreed_answer(state["votes"]) is None:
+        return "disputed"
+    return "agreed" if state["rounds"] > 0 else "first_answers"
+
+
+def compare_node(
+    *, by_text: bool = False, finds: RoundReason | Callable[[DebateState, Any], RoundReason] | None = None
+) -> Node:
+    """Closes a round: its number, who answered what, whose answers are the same, and its record in ``round_log``.
 
     Reads: claim, task, turns. Answers in words whose texts differ are compared by the role ``equivalence``; what it
     said is a turn of the agent whose answer it was about.
 
     Args:
         by_text: texts alone are compared, where no choice depends on it; no model is asked then.
+        finds: what is found after a round, as far as no later step finds more, or what finds it from the state and
+            the settings; by default whether all agree, or by text that every round is held.
     """
+    reason = finds or ("every_round" if by_text else agreed_or_disputed)
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
-        return await closed_round(state, run, by_text=by_text)
+        closed = await closed_round(state, run, by_text=by_text)
+        found = reason if isinstance(reason, str) else reason(cast(DebateState, {**state, **closed}), run.settings)
+        return closed | recorded_round(closed["rounds"], reason=found, votes=closed["votes"])
 
     return Node(step, prompts=(EQUIVALENCE,))
 
 
 async def closed_round(state: DebateState, run: Run, *, by_text: bool = False) -> dict[str, Any]:
-    """What `compare_node` writes."""
+    """What `compare_node` writes, but for the round's record."""
     spoken = answers_of(state["turns"])
     last = [t for t in spoken if t.get("outcome") != "failed"]
     least = min(getattr(run.settings, "min_agents", 0), len(spoken))  # of those who were asked; a lone agent is one
@@ -194,11 +208,22 @@ def _compared(turn: Turn, made: Sequence[Comparison]) -> Turn:
     return {**key, "step": "compare", "role": "equivalence", "comparisons": said}  # type: ignore[typeddict-item]
 
 
-def average_scores_node() -> Node:
-    """Averages each debater's scores over its rounds. Reads: turns."""
+def average_scores_node(stable: Callable[[DebateState, Any], bool] | None = None) -> Node:
+    """Averages each debater's scores over its rounds. Reads: turns, and with ``stable`` votes and rounds.
+
+    Args:
+        stable: whether the scores of the last round's answers hold, from the state and the settings, where they gate
+            an agreement: the round's record in ``round_log`` says it then.
+    """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
-        return {"scores": average_scores(state["turns"])}
+        update: dict[str, Any] = {"scores": average_scores(state["turns"])}
+        if stable is None or agreed_answer(state["votes"]) is None:
+            return update
+        last = [(turn["agent"], turn.get("scores", {})) for turn in answers_of(state["turns"])]
+        scores = {agent: {metric: given[metric] for metric in METRICS if metric in given} for agent, given in last}
+        found = "stable" if stable(state, run.settings) else "unstable"
+        return update | recorded_round(state["rounds"], reason=found, scores=scores)
 
     return Node(step)
 

@@ -10,7 +10,7 @@ from moot.core.errors import WorldError
 from moot.nodes.models.ledger import missed
 from moot.nodes.models.speaker import Speaker, as_speaker
 from moot.nodes.runtime.node import Node, Run
-from moot.nodes.runtime.state import DebateState, Task, Turn
+from moot.nodes.runtime.state import DebateState, Task, Turn, recorded_round
 from moot.nodes.speakers.hand_over import new_turn
 from moot.nodes.steps.compare import answers_of
 from moot.nodes.texts.answers import same_answer
@@ -77,6 +77,7 @@ def moderate_node(prompt: str = PROMPT) -> Node:
             run.ledger.warn("new_answer", f"The moderator prefers {preferred!r}, which neither debater answered.")
         update: dict[str, Any] = {
             "turns": [{**turn, "preferred": preferred, "reason": said.reason, "outcome": "ok"}],
+            **recorded_round(state["rounds"], reason="no_preference" if preferred is None else "preferred"),
         }
         if preferred is not None:
             update |= {"answer": preferred, "raw_verdict": preferred, "stop_reason": "judge_preference"}

@@ -12,7 +12,7 @@ from moot.nodes.models.ledger import missed
 from moot.nodes.models.speaker import Speaker, as_speaker
 from moot.nodes.runtime.budget import rounds_or_budget
 from moot.nodes.runtime.node import Node, Run
-from moot.nodes.runtime.state import DebaterState, DebateState, Task, Turn
+from moot.nodes.runtime.state import DebaterState, DebateState, Task, Turn, recorded_round
 from moot.nodes.speakers.hand_over import hand_over, new_turn
 from moot.nodes.steps.compare import IN_WORDS, agreed_answer, answers_of, silence_of
 from moot.nodes.texts.answers import same_answer
@@ -88,7 +88,8 @@ def agreement_node(prompt: str = AGREE) -> Node:
             found, voted = ("an agreement", "differ") if said.agree else ("no agreement", "are the same")
             run.ledger.warn("judge_contradicts_votes", f"The judge found {found}, but the answers {voted}.")
         agree = said.agree and (same or state["task"]["kind"] in IN_WORDS)
-        return {"turns": [{**turn, "agree": agree, "reason": said.reason, "outcome": "ok"}]}
+        record = recorded_round(state["rounds"], reason="agreed" if agree else "no_agreement")
+        return {"turns": [{**turn, "agree": agree, "reason": said.reason, "outcome": "ok"}], **record}
 
     return Node(step, prompts=(prompt,))
 

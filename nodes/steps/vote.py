@@ -8,7 +8,7 @@ from typing import Any, Literal
 from moot.core.errors import ReplyError
 from moot.nodes.runtime.budget import rounds_or_budget
 from moot.nodes.runtime.node import Node, Run
-from moot.nodes.runtime.state import DebateState, StopReason, Vote
+from moot.nodes.runtime.state import DebateState, StopReason, Vote, recorded_round
 from moot.nodes.steps.compare import EQUIVALENCE, agreed_answer, answers_of, closed_round, silence_of
 
 Tie = Literal["first", "none"]
@@ -111,6 +111,8 @@ def conclude_node(
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
         closed = await closed_round(state, run, by_text=by_text(run.settings))
+        found = "every_round" if state.get("rounds") else "single_pass"
+        closed |= recorded_round(closed["rounds"], reason=found, votes=closed["votes"])
         return closed | await vote.step({**state, **closed}, run)
 
     return Node(step, prompts=(EQUIVALENCE,))

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from moot.core.errors import UserError
 from moot.nodes.runtime.state import Task
 from moot.nodes.texts.answers import fold, strict
-from moot.prompts.load import LOOKALIKES, as_data
+from moot.prompts.files import LOOKALIKES, as_data
 from moot.retrievers.evidence import clean
 
 LONGEST_CLAIM = 4000

@@ -32,6 +32,12 @@ def verdict_turns(document: DebateState | dict[str, Any]) -> list[Turn]:
     return [*decided, *(t for t in given if (t["agent"], t.get("number")) in voters)]
 
 
+def verdict_reasons(document: DebateState | dict[str, Any]) -> list[tuple[str, str]]:
+    """Who decided, and why, `MOST_REASONS` at most."""
+    reasons = [(turn["agent"], turn.get("rationale") or turn.get("reason")) for turn in verdict_turns(document)]
+    return [(agent, reason) for agent, reason in reasons if reason][:MOST_REASONS]
+
+
 def verdict_citations(document: DebateState | dict[str, Any]) -> list[Citation]:
     """What the verdict cites, each piece of evidence and quote once, without fabricated ids.
 
@@ -53,13 +59,12 @@ def in_words(document: Mapping[str, Any]) -> str:
     if document["answer"] is None:
         return f"No verdict ({document['stop_reason']})."
     known = {piece["id"]: piece for piece in document["evidence"]}
-    reasons = [(t["agent"], t.get("rationale") or t.get("reason")) for t in verdict_turns(dict(document))]
-    said = [f"{agent}: {reason}" for agent, reason in reasons if reason]
+    said = [f"{agent}: {reason}" for agent, reason in verdict_reasons(dict(document))]
     cited = [
         f'- {known[c["evidence_id"]]["title"] or c["evidence_id"]}: "{c["quote"]}"'
         + ("" if c["verified"] else " (not found in its text)")
         for c in verdict_citations(dict(document))
     ]
     head = f"{full_answer(document['task'], document['answer'])} ({document['stop_reason']})"
-    blocks = [head, *said[:MOST_REASONS], "\n".join(cited[:MOST_REASONS])]
+    blocks = [head, *said, "\n".join(cited[:MOST_REASONS])]
     return "\n\n".join(block for block in blocks if block)

@@ -11,7 +11,7 @@ from moot.nodes.runtime.budget import BudgetSettings, is_spent, share
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.opening import Needs
 from moot.nodes.runtime.settings import SOURCES, Moment, Source, SourcesSettings, ask_person
-from moot.nodes.runtime.state import DebateState, TrialState, Turn
+from moot.nodes.runtime.state import DebateState, TrialState, Turn, recorded_round
 from moot.nodes.speakers.hand_over import SHARED_ROLES, Agent, named_once, needs_for, numbered
 from moot.nodes.steps.score import average
 from moot.nodes.trial.confidence import Verdict
@@ -260,7 +260,7 @@ def to_reflection(to: str, state: TrialState) -> list[Send]:
 
 
 def close_round_node() -> Node:
-    """Counts the round, and says why the debate stops where it does; then how it went is an entry of ``debates``.
+    """Counts and records the round, and says why the debate stops if it does; then how it went goes to ``debates``.
 
     Reads: phase, rounds, turns, budget, calls. Where a side was never heard in the primary debate there is nothing to
     judge, and the trial fails.
@@ -284,11 +284,14 @@ def close_round_node() -> Node:
             )
         if reason is None and is_spent(state):
             reason = "budget_exhausted"
+        open_still = "min_rounds" if rounds < settings.min_rounds else "unresolved"
+        found = reason or (open_still if settings.searches_on else "every_round")
+        record = recorded_round(rounds, state["phase"], reason=found)
         if reason is None:
-            return {"rounds": rounds}
+            return {"rounds": rounds, **record}
         _check_heard(state, run)
         entry = {"phase": state["phase"], "stop_reason": reason, "rounds": rounds, **course}
-        return {"rounds": rounds, "stop_reason": reason, "debates": [entry]}
+        return {"rounds": rounds, "stop_reason": reason, "debates": [entry], **record}
 
     return Node(step)
 

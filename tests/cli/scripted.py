@@ -140,13 +140,14 @@ SCRIPT = [
 
 
 def run(capsys: pytest.CaptureFixture[str], given: dict[str, Any] | None = None, **more: Any) -> list[str]:
-    """The lines of a trial by script, in which every role has a model of its own."""
+    """The lines of a trial by script, in which every role has a model of its own; last what goes to stderr."""
     judged = {"judges": more["judges"]} if "judges" in more else {}
     models = {role: f"openai:stub-{role}" for role in ProclaimSettings.model_validate(judged).roles()}
     chosen = {"sources": [f"langchain:{__name__}:shelf"], "embedder": "openai:stub-embedding", "attempts": 1} | more
     settings = ProclaimSettings.model_validate({**chosen, "models": models})
     debate(load_graph("proclaim"), {"claim": CLAIM, **(given or {})}, settings, as_json=False, out=None)
-    return capsys.readouterr().out.splitlines()
+    said = capsys.readouterr()
+    return [*said.out.splitlines(), *said.err.splitlines()]
 
 
 def part(lines: list[str], heading: str) -> list[str]:

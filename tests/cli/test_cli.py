@@ -142,8 +142,9 @@ def test_a_bad_world_ends_in_a_sentence(start_stub: StartStub, rule: dict[str, A
         more += ["--set", "timeout=0.5", "--set", "attempts=1"]
     done = moot("verify", CLAIM, *SCRIPTED, *more)
     assert done.returncode == code, done.stdout
-    assert words in " ".join(done.stdout.split())
-    assert "No verdict" in done.stdout
+    assert words in " ".join(done.stderr.split())
+    assert "No verdict" in done.stderr
+    assert "No verdict" not in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
 
 
@@ -152,15 +153,15 @@ def test_an_interrupted_debate_keeps_what_it_had(start_stub: StartStub, tmp_path
     out = tmp_path / "verdict.json"
     command = [*COMMAND, "verify", CLAIM, *SCRIPTED]
     command += ["--out", str(out), "--set", "max_rounds=1", "--set", "scoring=all_rounds"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     for line in process.stdout:
         if "the rounds are used up" in line or "they agree" in line:
             break
     process.send_signal(signal.SIGINT)
-    rest, _ = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "Interrupted: no verdict." in rest
+    assert "Interrupted: no verdict." in said
     document = json.loads(out.read_text())
     assert (document["status"], document["answer"], len(document["turns"])) == ("interrupted", None, 2)
 

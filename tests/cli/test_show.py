@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 from moot.cli.screen import Screen
-from moot.cli.show import Transcript
-from moot.cli.verdict import show_end
 from moot.cli.verify import debate
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.graphs.cortex_debate import CortexSettings
 from moot.graphs.madke import MadkeSettings
 from moot.graphs.react import ReactSettings
 from moot.graphs.reconcile import ReconcileSettings
-from moot.nodes.runtime.opening import blank_document
+from moot.nodes.runtime.document import blank_document
 from moot.nodes.runtime.settings import Settings
+from moot.nodes.runtime.state import recorded_round
+from moot.transcript import Live, ending
 from rich.console import Console
 
 from tests.conftest import StartStub, says, supports
@@ -95,9 +95,10 @@ def test_the_stand_ins_of_sources_are_named(start_stub: StartStub, capsys: pytes
 
 def shown(settings: Settings, *written: dict[str, Any], width: int = 200, **terminal: Any) -> list[str]:
     page = io.StringIO()
-    transcript = Transcript(Console(file=page, width=width, soft_wrap=not terminal, **terminal), settings)
+    live = Live(settings)
+    screen = Screen(Console(file=page, width=width, soft_wrap=not terminal, **terminal), live.speakers)
     for one in written:
-        transcript.update(one)
+        screen.show(live.feed(one))
     return [line.rstrip() for line in page.getvalue().splitlines()]
 
 
@@ -149,8 +150,9 @@ def test_the_judge_on_agreement_and_the_summariser() -> None:
     summary = turn("summariser", "summarise", 2, answer="SUPPORTS", rationale="All say so.", outcome="ok")
     lines = shown(
         MadkeSettings(),
-        {"rounds": 1, "votes": votes[:1], "turns": []},  # the second debater has not spoken yet
-        {"rounds": 1, "votes": votes, "turns": []},
+        recorded_round(1, votes=votes[:1]),  # the second debater has not spoken yet
+        recorded_round(1, votes=votes),
+        recorded_round(1, reason="no_agreement"),
         {"turns": [turn("judge", "agree", agree=False, reason="Not quite.", outcome="ok")]},
         {"turns": [turn("judge", "agree", 2, agree=None, reason=None, outcome="unparsed")]},
         {"turns": [turn("judge", "agree", 3, agree=True, reason="They do.", outcome="ok")]},
@@ -236,14 +238,14 @@ def test_reviews_scores_summaries_and_moderators() -> None:
 def test_agents_whose_models_failed_are_not_waited_for() -> None:
     votes = [{"agent": f"agent-{i}", "answer": "yes", "group": 0} for i in (1, 2)]
     gone = turn("agent-3", "respond", answer=None, rationale=None, outcome="failed")
-    lines = shown(ReconcileSettings(), {"turns": [gone]}, {"rounds": 2, "votes": votes, "turns": []})
+    lines = shown(ReconcileSettings(), {"turns": [gone]}, recorded_round(2, votes=votes))
     assert lines[-1] == "  Round 2: yes from agent-1, agent-2."
 
 
 def test_votes_of_many_samples() -> None:
     votes = [{"agent": "a", "answer": "yes", "group": 0, "number": i} for i in range(1, 11)]
     votes += [{"agent": "a", "answer": "no", "group": 1, "number": 11}, {"agent": "a", "answer": None, "group": None}]
-    lines = shown(Settings(), {"rounds": 1, "votes": votes, "stop_reason": "budget_exhausted"})
+    lines = shown(Settings(), recorded_round(1, votes=votes) | {"stop_reason": "budget_exhausted"})
     assert lines == ["  Votes: yes from 10 of 12; no from answer 11; no answer from a.", "  The budget is used up."]
 
 
@@ -260,7 +262,7 @@ def test_texts_of_models_and_sources_stay_texts() -> None:
     found = {**piece(1, nasty), "source": nasty}
     pool = {**POOL, "turns": [turn("pool", "retrieve", evidence_ids=["ev-1"], retrieval="ok")], "evidence": [found]}
     votes = [{"agent": f"debater-{i}", "answer": nasty, "group": 0} for i in (1, 2)]
-    lines = shown(MadkeSettings(), document, pool, {"turns": [answer]}, {"rounds": 1, "votes": votes})
+    lines = shown(MadkeSettings(), document, pool, {"turns": [answer]}, recorded_round(1, votes=votes))
     assert lines == [
         f"Claim: {clean}",
         "Graph madke; answers: number",
@@ -307,7 +309,7 @@ def test_equal_warnings_are_printed_once() -> None:
     document = blank_document("madke", MadkeSettings()) | {
         "warnings": [twice, {**twice, "where": "scorer"}, twice],
     }
-    show_end(Screen(Console(file=out)), document)
+    Screen(Console(file=out)).show(ending(document).lines)
     assert [line.strip() for line in out.getvalue().splitlines() if "cut" in line] == [
         "cut (judge): It was cut. (2 times)",
         "cut (scorer): It was cut.",

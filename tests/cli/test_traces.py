@@ -20,8 +20,8 @@ from tests.conftest import free_port
 
 MOST = 2.0
 """Seconds by which a LangSmith that does not answer may delay the end of a process."""
-COMMAND = ("-c", "from moot.cli.main import run; run()", "verify", "Bees fly.", "--graph", "society_of_minds")
-COMMAND += ("--model", "fake:1", "--json")
+COMMAND: tuple[str, ...] = ("-c", "from moot.cli.main import run; run()", "verify", "Bees fly.", "--json")
+COMMAND += ("--graph", "society_of_minds", "--model", "fake:1")
 PROGRAM = """
 import asyncio, json
 from moot.graphs.society_of_minds import graph

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from moot.cli.options import parse_settings
 from moot.cli.tables import settings_table
-from moot.cli.verify import debate, run_debate
+from moot.cli.verify import debate
 from moot.core.errors import UserError
 from moot.graphs import load_graph
 from moot.graphs.proclaim import ProclaimSettings
+from moot.nodes.runtime.running import Running
 from rich.console import Console
 
 from tests.cli.scripted import CLAIM, IDS, PRIMARY, SCRIPT, SWITCHED, in_order, judges, of, part, rule, run
@@ -254,7 +255,7 @@ async def test_an_interrupted_trial_keeps_what_was_said(start_stub: StartStub) -
         if any(turn["step"] == "argue" and turn["round"] == 2 for turn in written.get("turns") or []):
             running.cancel()
 
-    running = asyncio.ensure_future(run_debate(load_graph("proclaim"), {"claim": CLAIM}, settings, stop))
+    running = asyncio.ensure_future(Running(load_graph("proclaim").graph, settings, stop).run({"claim": CLAIM}))
     document = await running
     assert (document["status"], document["answer"], document["rounds"]) == ("interrupted", None, 1)
     said = [(turn["phase"], turn["step"]) for turn in document["turns"] if turn["round"] == 1]

@@ -5,18 +5,15 @@ from __future__ import annotations
 import io
 import itertools
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import pytest
-from moot.cli.floor import Floor
-from moot.cli.panel import show_panel
 from moot.cli.screen import Screen
-from moot.cli.trial import TrialTranscript
-from moot.cli.verdict import show_end
 from moot.graphs.proclaim import ProclaimSettings
-from moot.nodes.runtime.opening import blank_document
+from moot.nodes.runtime.document import blank_document
 from moot.nodes.texts.task import make_task
+from moot.transcript import Live, ending
+from moot.transcript.floor import Floor
 from rich.console import Console
 
 from tests.cli.scripted import CLAIM, PRIMARY, SWITCHED
@@ -28,11 +25,12 @@ def printed(*written: dict[str, Any], width: int = 200, document: Any = None, **
     """The lines of what nodes wrote, and of the end where a document is given."""
     page = io.StringIO()
     console = Console(file=page, width=width, soft_wrap=not terminal, **terminal)
-    transcript = TrialTranscript(console, ProclaimSettings())
+    live = Live(ProclaimSettings())
+    screen = Screen(console, live.speakers)
     for one in written:
-        transcript.update(one)
+        screen.show(live.feed(one))
     if document is not None:
-        transcript.close(document)
+        screen.show(live.end(document))
     return [line.rstrip() for line in page.getvalue().splitlines()]
 
 
@@ -79,20 +77,18 @@ def test_why_a_debate_stops(reason: str, words: str) -> None:
     ],
 )
 def test_why_a_side_searches_no_more(ended: str, words: str) -> None:
-    page = io.StringIO()
-    settings = ProclaimSettings(redundant_share=0.6, max_retrievals=4, relevance_gain=0.05)
-    transcript = TrialTranscript(Console(file=page, width=200), settings)
+    live = Live(ProclaimSettings(redundant_share=0.6, max_retrievals=4, relevance_gain=0.05))
     found: dict[str, Any] = {
         "joined": [],
         "ended": ended,
         "scores": {"redundancy": 2 / 3, "novelty": 0.1},
         "evidence_ids": ["a"],
     }
-    transcript.update({"turns": [turn("defense", "discover", "switched", side="plaintiff", **found)]})
-    transcript.close(blank_document("proclaim", settings))
-    assert page.getvalue().splitlines()[1:3] == [
-        "  plaintiff  finds      1 piece; none joins the record (mean novelty 0.10)",
-        f"  plaintiff  searches   no more: {words}",
+    said = live.feed({"turns": [turn("defense", "discover", "switched", side="plaintiff", **found)]})
+    said += live.end(blank_document("proclaim", ProclaimSettings()))
+    assert [(line.who, line.what, line.text) for line in said[1:3]] == [
+        ("plaintiff", "finds", "1 piece; none joins the record (mean novelty 0.10)"),
+        ("plaintiff", "searches", f"no more: {words}"),
     ]
 
 
@@ -189,8 +185,9 @@ def test_long_names_of_judges_move_what_follows() -> None:
     settings = ProclaimSettings.model_validate(
         {"judges": [{"name": "the-presiding-one"}, {"name": "b"}, {"name": "c"}]}
     )
-    transcript = TrialTranscript(Console(file=page, width=200), settings)
-    transcript.update({"turns": [turn(name, "judge", "panel", verdict=None) for name in ("the-presiding-one", "b")]})
+    live = Live(settings)
+    judged = {"turns": [turn(name, "judge", "panel", verdict=None) for name in ("the-presiding-one", "b")]}
+    Screen(Console(file=page, width=200), live.speakers).show(live.feed(judged))
     assert [line.index("decides") for line in page.getvalue().splitlines()[1:]] == [20, 20]
 
 
@@ -203,10 +200,9 @@ def test_a_round_is_shown_whole_and_nothing_is_lost() -> None:
     for places in itertools.combinations(range(7), 3):  # every order in which the two may happen
         ones, others = iter(first), iter(second)
         happened = [next(others) if place in places else next(ones) for place in range(7)]
-        floor, shown = Floor("primary"), list[tuple[str, int, str]]()
+        floor, shown = Floor[tuple[str, int, str]]("primary"), list[tuple[str, int, str]]()
         for event in happened:
-            tell = floor.end if event in (first[-1], second[-1]) else floor.tell
-            tell(event[0], event[1], partial(shown.append, event))
+            shown += floor.tell(event[0], event[1], event, last=event in (first[-1], second[-1]))
         assert sorted(shown) == sorted([*first, *second])
         assert [event for event in shown if event in first] == first
         assert [event for event in shown if event in second] == second
@@ -281,7 +277,7 @@ def ended(
         "evidence": [{"id": "ev-1", "title": "Tin", "source": "Notes", "text": "t", "retrievals": []}],
     }
     page = io.StringIO()
-    show_end(Screen(Console(file=page, width=200)), document, show_panel)
+    Screen(Console(file=page, width=200)).show(ending(document).lines)
     return page.getvalue().splitlines()
 
 

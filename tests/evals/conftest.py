@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ Run = Callable[..., list[object]]
 @pytest.fixture(scope="session", autouse=True)
 def _packages_are_listed_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(package, "packages_distributions", cache(package.packages_distributions))
+        patch.setattr(package, "packages_distributions", cache(packages_distributions))
         yield
 
 

@@ -22,7 +22,7 @@ from typing import Any
 import openai
 import pytest
 from langgraph.runtime import Runtime
-from moot.evals.report.ragas_adapter import ragas_answer_relevance, ragas_faithfulness
+from moot.evals.runs.ragas import ragas_answer_relevance, ragas_faithfulness
 from moot.graphs.tool_mad import ToolMadSettings
 from moot.nodes.models.chat_models import open_chat_model
 from moot.nodes.models.speaker import Speaker

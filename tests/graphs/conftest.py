@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from moot.nodes.runtime import opening
 from moot.nodes.runtime.state import VerdictOutput
+from moot.nodes.runtime.tracing import conclude
 from pydantic import TypeAdapter
 from typing_extensions import get_type_hints
 
@@ -17,11 +17,10 @@ TURNS: TypeAdapter[Any] = TypeAdapter(get_type_hints(VerdictOutput, include_extr
 @pytest.fixture(autouse=True)
 def turns_have_the_fields_of_their_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Checks them where a debate's end is told to its trace."""
-    told = opening.conclude
 
-    def conclude(document: Mapping[str, Any]) -> None:
+    def checked(document: Mapping[str, Any]) -> None:
         turns = TURNS.validate_python(document["turns"], strict=True)
         assert turns == document["turns"]
-        told(document)
+        conclude(document)
 
-    monkeypatch.setattr(opening, "conclude", conclude)
+    monkeypatch.setattr("moot.nodes.runtime.opening.conclude", checked)

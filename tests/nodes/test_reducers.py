@@ -7,8 +7,11 @@ from typing import Any, cast
 
 from hypothesis import given
 from hypothesis import strategies as st
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
+from langgraph.types import Command
 from moot.core.errors import ErrorRecord
+from moot.graphs import load_graph
 from moot.nodes.runtime.state import (
     PHASES,
     Reading,
@@ -162,3 +165,31 @@ async def test_what_is_written_anew_takes_the_place_of_what_was_there() -> None:
         "claim": "C"
     }
     assert json.loads(json.dumps(new)) == new
+
+
+async def test_another_debate_on_a_thread_leaves_nothing_of_the_one_before() -> None:
+    graph = load_graph("rag").graph.builder.compile(checkpointer=InMemorySaver())
+    context = {"model": "fake:1", "sources": ["bm25"], "ask_person": ["evidence"]}
+
+    async def run(thread: str, asked: Any) -> dict[str, Any]:
+        config: Any = {"configurable": {"thread_id": thread}}
+        async for update in graph.astream(asked, config, context=context, stream_mode="updates"):
+            if opened := update.get("open"):
+                assert json.loads(json.dumps(opened)) == opened
+                assert written_values(opened)["turns"] == []
+        values = (await graph.aget_state(config)).values
+        return {key: values[key] for key in ("turns", "evidence", "corpora", "warnings", "calls", "depth", "error")}
+
+    asked = {"claim": "Mandarins were grown in China.", "given": [{"text": "Mandarins are fruit."}]}
+    alone = [await run("1", {"claim": "Python is a snake."}), await run("2", asked)]
+    waiting = await run("1", asked)  # in place of a debate that still waits
+    for read in (alone[1], waiting):
+        for piece in read["evidence"]:
+            piece["retrievals"] = [retrieval | {"retrieved": ""} for retrieval in piece["retrievals"]]
+    assert waiting == alone[1] != alone[0]
+    assert len(waiting["turns"]) == 1
+    over = await run("1", Command(resume=True))
+    assert [turn["step"] for turn in over["turns"]] == ["retrieve", "review_evidence", "respond"]
+    assert len(over["calls"]) == 1
+    assert (await run("1", {"claim": ""}))["error"]["where"] == "open"
+    assert await run("1", asked) | {"evidence": []} == waiting | {"evidence": []}

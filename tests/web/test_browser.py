@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from markdown_it import MarkdownIt
 from moot.graphs.presets import PRESETS
+from moot.transcript import ending, lines
 from moot.web import debates
-from moot.web.report import recorded, report
+from moot.web.report import report
 
 from tests.web.conftest import MARKUP, Served, Wire
 from tests.web.documents import CLAIM, PAYLOADS, a_debate, full_of, with_evidence
@@ -83,7 +84,8 @@ async def test_a_debate_from_the_form_to_the_file(page: Page, served: Served, tm
     assert json.loads(file.read_text())["claim"] == CLAIM + MARKUP
     assert await page.evaluate(FOREIGN) == 0
     shown = await page.locator("main").inner_text()
-    for line in [line for section in recorded(kept(served, page)) for line in section.lines]:
+    document = kept(served, page)
+    for line in [line for section in (*lines(document), ending(document)) for line in section.lines]:
         if not re.match("cites|finds|scores", line.what):  # which the page shows with more, and with links
             assert " ".join(line.text.split()) in " ".join(shown.split()), line
 
@@ -263,7 +265,10 @@ async def test_a_debate_is_stopped(page: Page, tmp_path: Path) -> None:
 
 async def test_no_payload_runs(page: Page, served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_HOME", str(served.home))
-    document = full_of(await a_debate(), PAYLOADS)
+    debate = await a_debate()
+    document = full_of(debate, PAYLOADS)
+    fields = [[*turn] for turn in debate["turns"]]  # what is taken in has no others than its steps have
+    document["turns"] = [{f: turn[f] for f in of} for turn, of in zip(document["turns"], fields, strict=True)]
     (tmp_path / "document.json").write_text(json.dumps(document))
     await page.goto("/moot/debates")
     await page.get_by_label("Take in a document").set_input_files(tmp_path / "document.json")

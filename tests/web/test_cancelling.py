@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from tests.conftest import free_port
+
 CODE = """
 import asyncio, importlib
 from moot.web.cancelling import RUNTIME, listen_on
@@ -34,3 +36,27 @@ print(asyncio.run(cancelled()))
 def test_a_run_is_cancelled_after_a_long_time() -> None:
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout.splitlines()[-1:] == ["UserInterrupt"], done.stderr
+
+
+GONE = """
+import sys
+from moot.web import cancelling
+listen_on = cancelling.listen_on
+
+def without_it():  # as in a release of the server that has it no more
+    del sys.modules[cancelling.RUNTIME].listen_for_cancellation
+    listen_on()
+
+cancelling.listen_on = without_it
+from moot.cli.main import run
+run()
+"""
+
+
+def test_a_server_without_the_function_says_what_to_do() -> None:
+    command = [sys.executable, "-c", GONE, "serve", "--port", str(free_port())]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("moot: This release of langgraph-runtime-inmem has no "), done.stderr
+    assert last.endswith("pip install 'moot[server]'.")
+    assert (done.returncode, done.stdout) == (2, "")

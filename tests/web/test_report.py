@@ -7,7 +7,8 @@ from html.parser import HTMLParser
 import pytest
 from markdown_it import MarkdownIt
 from moot.core.errors import UserError
-from moot.web.report import escaped, marked, marks_of, recorded, report, transcript_of, web_address
+from moot.transcript import ending, lines
+from moot.web.report import escaped, marked, marks_of, report, web_address
 
 from tests.web.documents import PAYLOADS, SETTINGS, a_debate, full_of, with_evidence
 
@@ -29,7 +30,7 @@ class Tags(HTMLParser):
 @pytest.mark.parametrize("graph", SETTINGS)
 async def test_every_kind_of_debate_is_told(graph: str) -> None:
     document = await a_debate(graph)
-    told, end = transcript_of(document)
+    told, end = lines(document), ending(document)
     assert end.lines[0].text.startswith("Verdict: ")
     said = [line.text for section in told for line in section.lines]
     spoken = [t.get("rationale") or t.get("argument") for t in document["turns"]]
@@ -43,18 +44,18 @@ async def test_every_kind_of_debate_is_told(graph: str) -> None:
 @pytest.mark.parametrize("graph", SETTINGS)
 async def test_lines_are_about_turns(graph: str) -> None:
     document = await a_debate(graph)
-    lines = [line for section in recorded(document) for line in section.lines]
-    about = {line.turn for line in lines if line.turn is not None}
+    said = [line for section in lines(document) for line in section.lines]
+    about = {line.turn for line in said if line.turn is not None}
     spoken = {place for place, turn in enumerate(document["turns"]) if turn.get("rationale") or turn.get("argument")}
     assert spoken <= about
-    for line in lines:
+    for line in said:
         turn = document["turns"][line.turn] if line.turn is not None else None
         assert turn is None or line.who in (turn["agent"], turn.get("side"), "")
-    assert [s.graph for s in recorded(document) if s.graph is not None] == [e["round"] for e in document["graphs"]]
+    assert [s.graph for s in lines(document) if s.graph is not None] == [e["round"] for e in document["graphs"]]
 
 
 async def test_a_trial_begins_with_what_was_found_and_admitted() -> None:
-    told = recorded(await a_debate("proclaim"))
+    told = lines(await a_debate("proclaim"))
     said = [(line.who, line.what) for line in next(s for s in told if s.heading.startswith("Negotiation")).lines]
     order = [said.index(one) for one in (("miner", "premise 1"), ("retrieval", "finds"), ("arbiter", "admits"))]
     assert order == sorted(order)
@@ -65,8 +66,8 @@ async def test_the_last_round_is_counted_before_the_verdict_and_after_it_a_perso
     document = await a_debate()
     key = {"round": 1, "phase": "primary", "agent": "person", "step": "review_verdict", "about": "The draft."}
     document["turns"] += [{**key, "number": 1, "question": "Why?"}, {**key, "number": 2, "question": None}]
-    lines = recorded(document)[-2].lines
-    found = [next(i for i, line in enumerate(lines) if words in f"{line.what} {line.text}") for words in PLACES]
+    said = lines(document)[-1].lines
+    found = [next(i for i, line in enumerate(said) if words in f"{line.what} {line.text}") for words in PLACES]
     assert found == sorted(found)
 
 
@@ -122,4 +123,4 @@ async def test_a_document_whose_parts_do_not_fit() -> None:
     document = await a_debate()
     del document["task"]["labels"]
     with pytest.raises(UserError, match="do not fit together"):
-        transcript_of(document)
+        report(document, "md")

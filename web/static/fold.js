@@ -13,6 +13,7 @@ export function fold(debate, written, inner) {
     if (value?.__overwrite__ !== undefined) debate[key] = value.__overwrite__;
     else if (key === "turns") debate.turns = joinTurns(debate.turns ?? [], value);
     else if (key === "evidence") debate.evidence = joinEvidence(debate.evidence ?? [], value);
+    else if (key === "round_log") debate.round_log = joinRounds(debate.round_log ?? [], value);
     else if (key === "warnings" || key === "debates") joinList(debate, key, value);
     else if (!inner) debate[key] = value;
   }
@@ -29,8 +30,17 @@ function joinTurns(old, more) {
     const known = turns.get(keyOf(turn));
     turns.set(keyOf(turn), known ? { ...known, ...turn, scores: { ...known.scores, ...turn.scores } } : turn);
   }
-  const place = (turn) => ((PHASES.indexOf(turn.phase) + 5) % 5) * 1000 + turn.round;
-  return [...turns.values()].sort((a, b) => place(a) - place(b));
+  return [...turns.values()].sort((a, b) => placeOf(a) - placeOf(b));
+}
+
+function placeOf({ phase, round }) {
+  return ((PHASES.indexOf(phase) + 5) % 5) * 1000 + round;
+}
+
+function joinRounds(old, more) {
+  const rounds = new Map();
+  for (const one of [...old, ...more]) rounds.set(placeOf(one), { ...rounds.get(placeOf(one)), ...one });
+  return [...rounds.values()].sort((a, b) => placeOf(a) - placeOf(b));
 }
 
 function joinEvidence(old, more) {

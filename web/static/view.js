@@ -219,7 +219,7 @@ function verdictOf(debate, said, pieces) {
   if (debate.error) return section("verdict failed", "No verdict", h("p", { role: "alert" }, debate.error.detail), h("p", { class: "quiet" }, `${debate.error.kind}, at ${debate.error.where}`));
   if (said.fault) return section("verdict failed", debate.answer ?? "No verdict", h("p", {}, said.fault));
   const [first, ...lines] = said.end.lines;
-  const shown = lines.filter((line) => line.what !== "cites" && !["yellow", "dim"].includes(line.tone)); // these are elsewhere
+  const shown = lines.filter((line) => line.what !== "cites" && !["warning", "caution", "aside"].includes(line.tone)); // these are elsewhere
   return section(
     debate.status === "done" ? "verdict" : "verdict failed",
     first.text,
@@ -243,6 +243,6 @@ function warningsOf(debate) {
 }
 
 function costsOf(debate, end) {
-  const spent = end?.lines.filter((line) => line.tone === "dim").map((line) => h("p", {}, line.text));
+  const spent = end?.lines.filter((line) => line.tone === "aside").map((line) => h("p", {}, line.text));
   return h("section", { "aria-labelledby": "about" }, h("h2", { id: "about" }, "About this debate"), spent, h("details", {}, h("summary", {}, "Settings"), h("pre", { tabindex: 0 }, JSON.stringify(debate.settings ?? {}, null, 2))));
 }

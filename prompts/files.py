@@ -49,6 +49,10 @@ def check_edited(name: str, text: str) -> str:
 
     It may leave out placeholders of the instructions, but none of the data, which belong below the line.
 
+    Args:
+        name: of the prompt.
+        text: that takes its place.
+
     Raises:
         ValueError: it has no line of three dashes, or other placeholders than it may and must have.
     """
@@ -68,7 +72,14 @@ def check_edited(name: str, text: str) -> str:
 
 
 def fill(prompt: str, values: Mapping[str, str]) -> tuple[str, str]:
-    """The two messages of a prompt, instructions and data, with its placeholders filled.
+    """The two messages of a prompt, with its placeholders filled.
+
+    Args:
+        prompt: the whole text.
+        values: by placeholder.
+
+    Returns:
+        The instructions, and the data.
 
     Raises:
         ValueError: the prompt names a placeholder that there is no value for, or has no line of three dashes.
@@ -83,11 +94,22 @@ def fill(prompt: str, values: Mapping[str, str]) -> tuple[str, str]:
 
 
 def as_data(tag: str, text: str, **attributes: str) -> str:
-    """Untrusted text between tags that it cannot close. Attributes are ours: names and ids, never free text."""
+    """Untrusted text between tags that it cannot close.
+
+    Args:
+        tag: the tag's name.
+        text: untrusted.
+        attributes: of the tag. They are ours: names and ids, never free text.
+    """
     head = "".join(f' {name}="{value}"' for name, value in attributes.items())
     return f"<{tag}{head}>\n{text.translate(LOOKALIKES)}\n</{tag}>"
 
 
 def listed(items: Iterable[str], *, empty: str) -> str:
-    """Blocks one under the other, or the words that say that there are none."""
+    """Blocks one under the other, or the words that say that there are none.
+
+    Args:
+        items: the blocks.
+        empty: these words.
+    """
     return "\n".join(items) or empty

@@ -1,37 +1,36 @@
-"""What a panel of judges decided, at the end of a debate on the screen: its votes, the confidence, who dissents."""
+"""What a panel of judges decided, in words: its votes, the confidence, who dissents."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from moot.cli.screen import Screen, counted, list_of
-from moot.cli.verdict import show_answer, show_citations, show_reasons
+from moot.transcript.end import answer, citations, reasons
+from moot.transcript.line import Line, counted, line, list_of, say
 
 WON_BY = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}
 """The side that a verdict is for."""
 MOST_CITED = 10
-"""Citations that are printed; those of a side's arguments may be many."""
+"""Citations that are given; those of a side's arguments may be many."""
 ROUNDED = 1e-5
 """More than what parts and their sum differ by for being rounded in the document."""
 
 
-def show_panel(screen: Screen, document: Mapping[str, Any]) -> None:
+def panel_verdict(document: Mapping[str, Any]) -> Iterator[Line]:
     """A panel's verdict: what it comes to, how sure that is, why, what the winning side cited, and who dissents."""
     verdict, subject = document["raw_verdict"], document["task"]["subject"]
     how = f"{votes_for(document)}; {document['stop_reason']}"
     if document["answer"] is None:
         none = f"none, as the panel finds the {subject} {verdict}, which is none of the answers"
-        screen.say(f"Verdict: {none} ({how})", "bold green")
+        yield say(f"Verdict: {none} ({how})", "outcome")
     else:
-        show_answer(screen, document, how)
-    show_confidence(screen, document)
-    show_reasons(screen, document)
-    side = WON_BY.get(verdict)
-    if side and not show_citations(screen, document, side, MOST_CITED):
-        screen.line(side, "cites", "nothing")
+        yield answer(document, how)
+    yield confidence(document)
+    yield from reasons(document)
+    if side := WON_BY.get(verdict):
+        yield from citations(document, side, MOST_CITED)
     for one in document["metrics"]["panel"]["dissent"]:
-        screen.line(one["agent"], "dissents", f"{one['verdict']} - {one['reason']}")
+        yield line(one["agent"], "dissents", f"{one['verdict']} - {one['reason']}")
 
 
 def votes_for(document: Mapping[str, Any]) -> str:
@@ -48,7 +47,7 @@ def votes_for(document: Mapping[str, Any]) -> str:
     return found + (f"; {list_of(silent)} gave no verdict" if silent else "")
 
 
-def show_confidence(screen: Screen, document: Mapping[str, Any]) -> None:
+def confidence(document: Mapping[str, Any]) -> Line:
     """The confidence as a sum of its parts."""
     given, parts = document["metrics"]["panel"]["verdicts"], document["confidence_parts"]
     winning, votes = given[document["raw_verdict"]], sum(given.values())
@@ -62,9 +61,8 @@ def show_confidence(screen: Screen, document: Mapping[str, Any]) -> None:
     found = f"{document['confidence']:.{digits}f}"
     if limited:
         bound = "cut to 1" if total > 1 else f"raised to {document['confidence']:g}"
-        screen.say(f"Confidence {found}: {terms} = {total:.{digits}f}, {bound}", indent=2)
-    else:
-        screen.say(f"Confidence {found} = {terms}", indent=2)
+        return say(f"Confidence {found}: {terms} = {total:.{digits}f}, {bound}", "")
+    return say(f"Confidence {found} = {terms}", "")
 
 
 def adds_up(parts: tuple[float, ...], total: float, digits: int) -> bool:

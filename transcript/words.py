@@ -1,21 +1,20 @@
-"""A debate on the screen as it happens. What is printed follows from what was written, whichever graph's node wrote it.
+"""What is said of a debate, whichever graph's nodes wrote it: of a turn field by field, of a round, and why it stops.
 
-A turn grows while its speaker works (a query, what was found, an answer), and a debate's subgraphs hand their turns on
-as they are: each field of a turn is printed once, when it first appears.
+`Words` knows the debate's settings and as much of it as was written so far; a whole document is the same, written at
+once. What was said already, and in which order things are said, is for `Live` and `lines`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from moot.cli.screen import Screen, counted, has_rounds, numbered, titled
-from moot.cli.verdict import show_end
 from moot.nodes.runtime.settings import Settings
-from moot.nodes.runtime.state import PERSON, Turn, Vote, merge_turns
+from moot.nodes.runtime.state import PERSON, RoundRecord, Turn, Vote, merge_rounds, merge_turns
 from moot.nodes.speakers.pool import POOL
 from moot.nodes.texts.task import full_answer
-from rich.console import Console
+from moot.transcript.end import verdict
+from moot.transcript.line import Line, counted, has_rounds, line, numbered, reasoned, say, titled, unusable
 
 FIELDS = (
     "about",
@@ -32,7 +31,7 @@ FIELDS = (
     "summary",
     "answer",
 )
-"""Fields of turns that are printed, in this order, each by the method of its name."""
+"""Fields of turns that something is said of, in this order, each by the method of its name."""
 OFTEN_EMPTY = {"thought", "query"}
 """Fields that are worth a line only where they hold something."""
 ANSWERS = {"respond": "answers", "judge": "decides", "summarise": "concludes"}
@@ -45,120 +44,111 @@ STOPS = {
     "judge_preference": "The debate stops: the moderator prefers an answer.",
 }
 NAMED_VOTERS = 8
-"""Of more voters for one answer only the number is printed."""
+"""Of more voters for one answer only the number is said."""
 
 
-class Transcript(Screen):
-    """Prints what nodes write."""
+Place = tuple[str, int]
+"""A phase and a round."""
+
+
+class Words:
+    """What is said of debates with settings of a kind.
+
+    Args:
+        settings: the debate's.
+    """
 
     fields: Sequence[str] = FIELDS
+    at_once: Sequence[str] = ()
+    """Phases that go on at the same time."""
 
-    def __init__(self, console: Console, settings: Settings) -> None:
+    def __init__(self, settings: Settings) -> None:
         self.settings: Any = settings
         declared = (getattr(settings, kind) for kind in ("debaters", "agents", "judges") if hasattr(settings, kind))
-        self.speakers = [one.name for one in next(declared, ())]
-        super().__init__(console, self.speakers)
+        self.speakers: list[str] = [one.name for one in next(declared, ())]
         self.in_rounds = has_rounds(type(settings).model_fields)
-        self.round = -1
         self.turns: list[Turn] = []
+        self.rounds: list[RoundRecord] = []
         self.pieces: dict[str, Any] = {}
-        self.said: set[tuple[Any, ...]] = set()
-        self.drawn: set[int] = set()
+        self.subject = "claim"
         self.thoughts: dict[str, str] = {}
-        self.last_votes: tuple[int, Sequence[Vote]] | None = None
 
-    def update(self, written: Mapping[str, Any]) -> None:
-        """What a node wrote. Errors are said at the end."""
-        if written.get("error"):
-            return
+    def learn(self, written: Mapping[str, Any]) -> None:
+        """Takes in what was written."""
+        self.turns = merge_turns(self.turns, written.get("turns") or [])
+        self.rounds = merge_rounds(self.rounds, written.get("round_log") or [])
         if written.get("graph"):
-            self._opening(written)
-        turns = written.get("turns") or []
-        self.turns = merge_turns(self.turns, turns)
+            self.subject = written["task"]["subject"]
         for piece in pieces_of(written):
             self.pieces.setdefault(piece["id"], piece)
-        late = any(turn["step"] in DECIDING for turn in turns)
-        if late:
-            self._stop(written)
-        for turn in turns:
-            self._turn(turn, written)
-        self._votes(written)
-        for entry in written.get("graphs") or []:
-            self._hearing(entry)
-        if not late:
-            self._stop(written)
 
-    def close(self, document: Mapping[str, Any]) -> None:
-        """The verdict with its citations, what it cost, and what went wrong."""
-        show_end(self, document)
-
-    def _opening(self, written: Mapping[str, Any]) -> None:
+    def opening(self, written: Mapping[str, Any], given: Sequence[Any]) -> Iterator[Line]:
+        """What is debated, by which system, and what was given with it."""
         task = written["task"]
-        self.say(f"{task['subject'].capitalize()}: {written['claim']}", "bold")
+        yield say(f"{task['subject'].capitalize()}: {written['claim']}", "heading")
         answers = ", ".join(full_answer(task, label) for label in task["labels"]) or task["kind"].replace("_", " ")
-        self.say(f"Graph {written['graph']}; answers: {answers}", "dim")
-        if given := pieces_of(written):
-            self.say(f"Given with it: {counted(len(given), 'text')}", "dim")
+        yield say(f"Graph {written['graph']}; answers: {answers}", "aside")
+        if given:
+            yield say(f"Given with it: {counted(len(given), 'text')}", "aside")
 
-    def _heading(self, number: int) -> None:
-        if self.in_rounds and number > self.round:
-            self.round = number
-            self.say(f"Round {number}", "bold")
+    def heading(self, turn: Turn) -> str | None:
+        """What stands above a turn; None if that is what stands above the one before it."""
+        shared = turn["step"] == "retrieve" or turn["agent"] == PERSON  # what all share comes before the first round
+        return None if shared else self.round_heading(turn["round"])
+
+    def round_heading(self, round: int) -> str | None:
+        """What stands above a round."""
+        return f"Round {round}" if self.in_rounds else None
 
     # --- turns, field by field --------------------------------------------------------------------------------------
 
-    def _turn(self, turn: Turn, written: Mapping[str, Any]) -> None:
-        for field in self.fields:
-            key = (*key_of(turn), field)
-            if field in turn and key not in self.said and (turn.get(field) or field not in OFTEN_EMPTY):
-                self.said.add(key)
-                self._field(field, turn, written)
+    def told(self, turn: Turn) -> list[str]:
+        """The fields of a turn that something is said of, in order."""
+        return [field for field in self.fields if field in turn and (turn.get(field) or field not in OFTEN_EMPTY)]
 
-    def _field(self, field: str, turn: Turn, written: Mapping[str, Any]) -> None:
-        self._enter(turn)
-        getattr(self, f"_{field}")(turn, written)
+    def of(self, field: str, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+        """What is said of a turn's field, and of what was written with it."""
+        found: Iterator[Line] = getattr(self, f"_{field}")(turn, written)
+        return found
 
-    def _enter(self, turn: Turn) -> None:
-        """A heading, where this turn is the first of a round."""
-        if turn["step"] != "retrieve" and turn["agent"] != PERSON:  # what all share comes before the first round
-            self._heading(turn["round"])
-
-    def _thought(self, turn: Turn, written: Mapping[str, Any]) -> None:
+    def _thought(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         if self.thoughts.get(turn["agent"]) != turn["thought"]:  # one thought may lead to several searches
             self.thoughts[turn["agent"]] = turn["thought"]
-            self.line(turn["agent"], "thinks", turn["thought"])
+            yield line(turn["agent"], "thinks", turn["thought"])
 
-    def _tool(self, turn: Turn, written: Mapping[str, Any]) -> None:
+    def _tool(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         query = turn.get("query") or "(not carried out)"
-        self.line(turn["agent"], numbered("asks", turn), f"{turn['tool']}: {query}")
+        yield line(turn["agent"], numbered("asks", turn), f"{turn['tool']}: {query}")
 
-    def _query(self, turn: Turn, written: Mapping[str, Any]) -> None:
-        if "tool" not in turn and "retrieval" not in turn:  # a query that comes with its findings is the claim itself
-            self.line(turn["agent"], "asks", turn["query"] or "")
+    def _query(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+        if "tool" not in turn:
+            yield line(turn["agent"], "asks", turn["query"] or "")
 
-    def _retrieval(self, turn: Turn, written: Mapping[str, Any]) -> None:
+    def _retrieval(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         what = numbered("finds", turn)
         choice = turn["agent"] == POOL and getattr(self.settings, "selection", False)
         for number, piece in enumerate(self._known(turn), 1):
             place = f"{number}. " if choice else ""  # debaters name pieces of a pool by their numbers
-            self.line(turn["agent"], what, f"{place}{piece['title']} ({piece['source']}) [{piece['id']}]")
-        self._nothing(turn, written, turn["agent"], what)
+            yield line(turn["agent"], what, f"{place}{piece['title']} ({piece['source']}) [{piece['id']}]")
+        yield from self._nothing(turn, written, turn["agent"], what)
 
-    def _nothing(self, turn: Turn, written: Mapping[str, Any], agent: str, what: str, for_what: str = "") -> None:
+    def _nothing(
+        self, turn: Turn, written: Mapping[str, Any], agent: str, what: str, for_what: str = ""
+    ) -> Iterator[Line]:
         """A line about a search that found nothing; none about one that found something."""
         if turn["retrieval"] == "failed":
-            self.line(agent, what, f"{for_what}nothing, as a source could not be searched", "yellow")
+            yield line(agent, what, f"{for_what}nothing, as a source could not be searched", "warning")
         elif not turn["evidence_ids"]:
             asked = " and ".join(dict.fromkeys(reading["retriever"] for reading in written.get("corpora") or []))
-            self.line(agent, what, f"{for_what}nothing in {asked}" if asked else f"{for_what}nothing")
+            yield line(agent, what, f"{for_what}nothing in {asked}" if asked else f"{for_what}nothing")
 
-    def _selected(self, turn: Turn, written: Mapping[str, Any]) -> None:
+    def _selected(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         if turn["selected"] is None:
-            self.line(turn["agent"], "selects", "nothing: its reply could not be used", "yellow")
+            yield line(turn["agent"], "selects", "nothing: its reply could not be used", "warning")
             return
         chosen = "; ".join(map(titled, self._known(turn))) if turn["selected"] else "nothing"
         dropped = ", ".join(map(str, turn.get("dropped") or []))
-        self.line(
+        yield line(
             turn["agent"],
             "selects",
             reasoned(chosen + f" (there is no item {dropped})" * bool(dropped), turn["reason"]),
@@ -167,86 +157,99 @@ class Transcript(Screen):
     def _known(self, turn: Turn) -> list[Any]:
         return [self.pieces[id] for id in turn.get("evidence_ids", []) if id in self.pieces]
 
-    def _comparisons(self, turn: Turn, written: Mapping[str, Any]) -> None:
+    def _comparisons(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         for check in turn["comparisons"]:
             found = {True: "means the same as", False: "differs from", None: "no usable reply on"}[check["same"]]
-            self.line(
+            yield line(
                 turn["agent"], numbered("compared", turn), reasoned(f'{found} "{check["with"]}"', check["reason"])
             )
 
-    def _agree(self, turn: Turn, written: Mapping[str, Any]) -> None:
+    def _agree(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         found = {True: "agreement", False: "no agreement", None: unusable(turn)}[turn["agree"]]
-        self.line(turn["agent"], "finds", reasoned(found, turn.get("reason")), "magenta")
+        yield line(turn["agent"], "finds", reasoned(found, turn.get("reason")), "finding")
 
-    def _preferred(self, turn: Turn, written: Mapping[str, Any]) -> None:
+    def _preferred(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         none = "no answer yet" if turn.get("outcome", "ok") == "ok" else unusable(turn)
-        self.line(turn["agent"], "prefers", reasoned(turn["preferred"] or none, turn.get("reason")), "magenta")
+        yield line(turn["agent"], "prefers", reasoned(turn["preferred"] or none, turn.get("reason")), "finding")
 
-    def _comment(self, turn: Turn, written: Mapping[str, Any]) -> None:
+    def _comment(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         comment, sure = turn["comment"], turn.get("confidence")
         said = unusable(turn) if comment is None else comment + ("" if sure is None else f" (sure: {sure:g} of 10)")
-        self.line(turn["agent"], "reviews", f"{turn.get('reviewed', 'an answer')}: {said}")
+        yield line(turn["agent"], "reviews", f"{turn.get('reviewed', 'an answer')}: {said}")
 
-    def _score(self, turn: Turn, written: Mapping[str, Any]) -> None:
+    def _score(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         given = unusable(turn) if turn["score"] is None else f"{turn['score']:.2f}"
-        self.line(turn["agent"], "scores", f"{turn.get('reviewed', 'an answer')}: {given}")
+        yield line(turn["agent"], "scores", f"{turn.get('reviewed', 'an answer')}: {given}")
 
-    def _summary(self, turn: Turn, written: Mapping[str, Any]) -> None:
-        self.line(turn["agent"], "sums up", turn["summary"] or unusable(turn))
+    def _summary(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+        yield line(turn["agent"], "sums up", turn["summary"] or unusable(turn))
 
-    def _answer(self, turn: Turn, written: Mapping[str, Any]) -> None:
+    def _answer(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         what = ANSWERS.get(turn["step"], turn["step"])
         what = f"answer {turn['number']}" if "number" in turn else what
         if turn["answer"] is None:
-            self.line(turn["agent"], what, unusable(turn), "yellow")
+            yield line(turn["agent"], what, unusable(turn), "warning")
             return
         sure = turn.get("confidence")
         answer = turn["answer"] + (f" (confidence {sure:.2f})" if sure is not None else "")
-        self.line(turn["agent"], what, f"{answer} - {turn['rationale']}", "cyan")
+        yield line(turn["agent"], what, f"{answer} - {turn['rationale']}", "answer")
 
-    def _about(self, turn: Turn, written: Mapping[str, Any]) -> None:
+    def _about(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         """What a person said who was asked."""
         for what, said in reviewed(turn, self.pieces):
-            self.line(turn["agent"], what, said, "green")
-        if turn.get("question"):  # what is decided anew is said anew
-            self.said = {key for key in self.said if key[3:4] not in (("judge",), ("summarise",))}
+            yield line(turn["agent"], what, said, "person")
 
     # --- rounds -----------------------------------------------------------------------------------------------------
 
-    def _votes(self, written: Mapping[str, Any]) -> None:
-        votes = written.get("votes") or []
-        if weights := weights_of(votes):
-            self.say(f"Weights: {weights}.", "magenta", 2)
-            return
-        now = (written.get("rounds") or 0, votes)
-        if len(votes) < max(2, self._voters(now[0])) or now == self.last_votes:
-            return
-        self.last_votes = now
-        self.say(f"{f'Round {now[0]}' if self.in_rounds else 'Votes'}: {tally(votes)}.", "magenta", 2)
+    def after_round(self, record: RoundRecord) -> Iterator[Line]:
+        """What a round came to, as far as its record says."""
+        votes = record.get("votes") or []
+        if len(votes) >= max(2, self._voters(record["round"])):  # those who speak in turn have not all spoken before
+            yield say(f"{self.round_heading(record['round']) or 'Votes'}: {tally(votes)}.")
 
     def _voters(self, round: int) -> int:
         """How many answer in a round: those declared, without those whose models failed in earlier rounds."""
         failed = {t["agent"] for t in self.turns if t.get("outcome") == "failed" and t["round"] < round}
         return len(set(self.speakers) - failed)
 
-    def _hearing(self, entry: Mapping[str, Any]) -> None:
+    def hearing(self, entry: Mapping[str, Any]) -> Iterator[Line]:
         """Who hears whom in a round, with the weights that decided it."""
-        if entry["round"] in self.drawn:
-            return
-        self.drawn.add(entry["round"])
-        self._heading(entry["round"])
         for reader, kept in entry["kept"].items():
             weights = entry.get("weights", {}).get(reader, {})
             others = [source for source in weights if source not in kept]
             heard = ", ".join(weighted(source, weights) for source in kept) or "nobody"
             left = f"; not {', '.join(weighted(source, weights) for source in others)}" if others else ""
-            self.line(reader, "hears", heard + left)
+            yield line(reader, "hears", heard + left)
 
-    def _stop(self, written: Mapping[str, Any]) -> None:
-        reason = written.get("stop_reason")
-        if reason and reason != "single_pass" and ("stop", reason) not in self.said:
-            self.said.add(("stop", reason))
-            self.say(STOPS.get(reason, f"The debate stops: {reason}."), "magenta", 2)
+    # --- the end ----------------------------------------------------------------------------------------------------
+
+    def weights(self, votes: Sequence[Vote]) -> Iterator[Line]:
+        """What the votes weigh, if they do not count alike."""
+        if weights := weights_of(votes):
+            yield say(f"Weights: {weights}.")
+
+    def stop(self, reason: str | None) -> Iterator[Line]:
+        """Why the debate stops."""
+        if reason and reason != "single_pass":
+            yield say(STOPS.get(reason, f"The debate stops: {reason}."))
+
+    def verdict(self, document: Mapping[str, Any]) -> Iterator[Line]:
+        """The verdict of a debate that is done."""
+        return verdict(document)
+
+    # --- what only trials have --------------------------------------------------------------------------------------
+
+    def pools(self, pieces: Iterable[Any]) -> Iterator[Line]:
+        """What was found before anything was weighed."""
+        yield from ()
+
+    def rulings(self, pieces: Iterable[Any]) -> Iterator[Line]:
+        """What became of it."""
+        yield from ()
+
+    def stopped(self, entry: Mapping[str, Any]) -> Iterator[Line]:
+        """Why one debate of several stops."""
+        yield from ()
 
 
 def pieces_of(written: Mapping[str, Any]) -> list[Any]:
@@ -267,21 +270,6 @@ def reviewed(turn: Turn, pieces: Mapping[str, Any]) -> list[tuple[str, str]]:
     said += [("remarks", str(turn["remark"]))] if turn.get("remark") else []
     said += [("questions", f"the verdict: {turn['question']}")] if turn.get("question") else []
     return said or [("accepts", turn["step"].removeprefix("review_"))]
-
-
-def key_of(turn: Turn) -> tuple[Any, ...]:
-    """What tells a turn from others."""
-    return (turn["round"], turn["phase"], turn["agent"], turn["step"], turn.get("number"))
-
-
-def reasoned(what: str, reason: str | None) -> str:
-    """A finding with its reason."""
-    return f"{what} - {reason}" if reason else what
-
-
-def unusable(turn: Turn) -> str:
-    """What is said of a reply that could not be used."""
-    return f"nothing that can be used ({turn.get('outcome', 'unparsed')})"
 
 
 def weighted(name: str, weights: Mapping[str, float]) -> str:

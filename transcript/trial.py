@@ -1,26 +1,19 @@
-"""A trial on the screen: what is found and admitted, two debates that are held at the same time, and the panel.
+"""A trial in words: what is found and admitted, two debates that are held at the same time, and the panel.
 
-Who speaks for a side is named by that side. A debate is heard round by round: what is said in the other one meanwhile
-waits until the round is over, so that each can be read.
+Who speaks for a side is named by that side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from moot.cli.floor import Floor
-from moot.cli.panel import show_panel
-from moot.cli.screen import counted, titled
-from moot.cli.show import Transcript, pieces_of, reasoned
-from moot.cli.verdict import show_end
-from moot.nodes.runtime.settings import Settings
-from moot.nodes.runtime.state import PERSON, Turn
+from moot.nodes.runtime.state import PERSON, RoundRecord, Turn
 from moot.nodes.trial.confidence import QUALITIES
 from moot.nodes.trial.counsel import SIDES, kept_out
-from moot.retrievers import Evidence
-from rich.console import Console
+from moot.transcript.line import Line, Tone, counted, line, reasoned, say, titled
+from moot.transcript.panel import panel_verdict
+from moot.transcript.words import Words
 
 TRIAL_FIELDS = (
     "about",
@@ -42,14 +35,13 @@ TRIAL_FIELDS = (
     "overall",
     "verdict",
 )
-"""Fields of turns that are printed, each by the method of its name; what stands in others is printed with them."""
+"""Fields of turns that something is said of, each by the method of its name; others are said with them."""
 HEADINGS = {
     "negotiation": "Negotiation of the evidence",
     "primary": "Primary debate, round {round}",
     "switched": "Switched debate, round {round} (the counsel have changed sides)",
     "panel": "Panel",
 }
-DEBATES = ("primary", "switched")
 POOLS = {
     "seed": "for the {subject}",
     "premises": "for the premises",
@@ -63,77 +55,46 @@ SOME = 5
 """Of more titles the others are counted."""
 
 
-class TrialTranscript(Transcript):
-    """Prints what the nodes of a trial write."""
+class TrialWords(Words):
+    """What is said of a trial."""
 
     fields = TRIAL_FIELDS
+    at_once = ("primary", "switched")
 
-    def __init__(self, console: Console, settings: Settings) -> None:
-        super().__init__(console, settings)
-        self.floor = Floor(DEBATES[0])
-        self.place: tuple[str, int] | None = None
-        self.subject = "claim"
+    def heading(self, turn: Turn) -> str:
+        """As `Words.heading`; all of a trial has one."""
+        return HEADINGS.get(turn["phase"], turn["phase"]).format(round=turn["round"])
 
-    def update(self, written: Mapping[str, Any]) -> None:
-        """What a node wrote."""
-        super().update(written)
-        if written.get("error"):
-            return
-        pieces = pieces_of(written)
-        if any(piece.get("status") == "seed" for piece in pieces) and self._first("pools"):
-            self._pools(pieces)
-        if any("weight" in piece for piece in pieces) and self._first("rulings"):
-            self._rulings(pieces)
-        for entry in written.get("debates") or []:
-            if self._first("stop", entry["phase"]):
-                self.floor.end(entry["phase"], entry["rounds"], partial(self._stopped, entry))
+    def after_round(self, record: RoundRecord) -> Iterator[Line]:
+        """Nothing: what critic and court found was said with their turns."""
+        yield from ()
 
-    def close(self, document: Mapping[str, Any]) -> None:
-        """What was not heard yet, and the end."""
-        self.floor.rest()
-        show_end(self, document, show_panel)
+    def stop(self, reason: str | None) -> Iterator[Line]:
+        """Nothing: why each debate stops is said when it does."""
+        yield from ()
 
-    def _opening(self, written: Mapping[str, Any]) -> None:
-        super()._opening(written)
-        self.subject = written["task"]["subject"]
-
-    def _first(self, *key: str) -> bool:
-        """Whether this is not printed yet."""
-        new = key not in self.said
-        self.said.add(key)
-        return new
-
-    def _field(self, field: str, turn: Turn, written: Mapping[str, Any]) -> None:
-        show = partial(super()._field, field, turn, written)
-        if turn["phase"] in DEBATES:
-            self.floor.tell(turn["phase"], turn["round"], show)
-        else:
-            show()
-
-    def _enter(self, turn: Turn) -> None:
-        place = (turn["phase"], turn["round"])
-        if place != self.place:
-            self.place = place
-            self.say(HEADINGS.get(turn["phase"], turn["phase"]).format(round=turn["round"]), "bold")
+    def verdict(self, document: Mapping[str, Any]) -> Iterator[Line]:
+        """The panel's."""
+        return panel_verdict(document)
 
     # --- the negotiation --------------------------------------------------------------------------------------------
 
-    def _premises(self, turn: Turn, written: Mapping[str, Any]) -> None:
+    def _premises(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         if turn["agent"] == PERSON:
             return
         for number, premise in enumerate(turn["premises"] or [], 1):
-            self.line(turn["agent"], f"premise {number}", premise)
+            yield line(turn["agent"], f"premise {number}", premise)
         if turn["premises"] is None:
-            self.line(turn["agent"], "finds", unusable(turn), "yellow")
+            yield line(turn["agent"], "finds", unusable(turn), "warning")
 
-    def _supporting_query(self, turn: Turn, written: Mapping[str, Any]) -> None:
+    def _supporting_query(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         if turn["supporting_query"] is None:
-            self.line(turn["agent"], "asks", unusable(turn), "yellow")
+            yield line(turn["agent"], "asks", unusable(turn), "warning")
             return
-        self.line(turn["agent"], "asks", f"{POOLS['plaintiff']}: {turn['supporting_query']}")
-        self.line(turn["agent"], "asks", f"{POOLS['defense']}: {turn['challenging_query']}")
+        yield line(turn["agent"], "asks", f"{POOLS['plaintiff']}: {turn['supporting_query']}")
+        yield line(turn["agent"], "asks", f"{POOLS['defense']}: {turn['challenging_query']}")
 
-    def _pools(self, pieces: Sequence[Evidence]) -> None:
+    def pools(self, pieces: Iterable[Any]) -> Iterator[Line]:
         """How much was found for what, and what of it nothing before had found."""
         for pool, what in POOLS.items():
             turns = [t for t in self.turns if t.get("pool") == pool and t.get("retrieval") == "ok"]
@@ -143,23 +104,23 @@ class TrialTranscript(Transcript):
                 more = "" if len(new) == len(found) else f", {len(new) or 'none'} of them new"
                 names = some([piece["title"] or piece["source"] for piece in new])
                 said = f"{counted(len(found), 'piece')} {what.format(subject=self.subject)}{more}{names}"
-                self.line(turns[0]["agent"], "finds", said)
+                yield line(turns[0]["agent"], "finds", said)
 
-    def _challenges(self, turn: Turn, written: Mapping[str, Any]) -> None:
+    def _challenges(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         for one in turn["challenges"] or []:
             shown = one["evidence_id"] in turn["evidence_ids"]
-            self.line(turn["agent"], "challenges", f"{self._piece(one['evidence_id'], shown)} - {one['reason']}")
+            yield line(turn["agent"], "challenges", f"{self._piece(one['evidence_id'], shown)} - {one['reason']}")
         if turn["challenges"] is None:
-            self.line(turn["agent"], "challenges", unusable(turn), "yellow")
+            yield line(turn["agent"], "challenges", unusable(turn), "warning")
         elif not turn["challenges"]:
-            self.line(turn["agent"], "challenges", "nothing")
+            yield line(turn["agent"], "challenges", "nothing")
 
-    def _relevance(self, turn: Turn, written: Mapping[str, Any]) -> None:
+    def _relevance(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         if turn["relevance"] is None:  # what is weighed is said with the rulings
             about = ", ".join(titled(piece) for piece in self._known(turn))
-            self.line(turn["agent"], "weighs", f"{about} {unusable(turn)}", "yellow")
+            yield line(turn["agent"], "weighs", f"{about} {unusable(turn)}", "warning")
 
-    def _rulings(self, pieces: Sequence[Evidence]) -> None:
+    def rulings(self, pieces: Iterable[Any]) -> Iterator[Line]:
         """What became of every piece, with its weight."""
         least = {"admitted": self.settings.admitted_above, "disputed": self.settings.disputed_above}
         for status, does in RULINGS.items():
@@ -167,29 +128,29 @@ class TrialTranscript(Transcript):
             above = f" (above {least[status]:g}{READERS[status]})" if status in least else ""
             if of:
                 names = "; ".join(f"{titled(piece)} {piece['weight']:.2f}" for piece in of)
-                self.line("arbiter", does, f"{counted(len(of), 'piece')}{above}: {names}")
+                yield line("arbiter", does, f"{counted(len(of), 'piece')}{above}: {names}")
             elif status == "admitted":
-                self.line("arbiter", does, f"nothing{above}", "yellow")
+                yield line("arbiter", does, f"nothing{above}", "warning")
 
     # --- a debate in court ------------------------------------------------------------------------------------------
 
-    def _gap(self, turn: Turn, written: Mapping[str, Any]) -> None:
-        self._told(turn, "lacks", turn["gap"])
+    def _gap(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+        return self._told(turn, "lacks", turn["gap"])
 
-    def _retrieval(self, turn: Turn, written: Mapping[str, Any]) -> None:
+    def _retrieval(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         """What was asked, where that is not known yet; and that nothing was found, where that is so."""
         if "pool" in turn:
             what = POOLS[turn["pool"]].format(subject=self.subject)
             what = f"for premise {turn['number']}" if "number" in turn else what
-            self._nothing(turn, written, turn["agent"], "finds", f"{what}: ")
+            yield from self._nothing(turn, written, turn["agent"], "finds", f"{what}: ")
             return
         if "formulated" in turn:
             refined = " (as the court refined it)" if turn["formulated"] != turn["query"] else ""
             how = " (as no query could be formulated)" if turn["formulated"] is None else refined
-            self.line(who(turn), "asks", f"{turn['query']}{how}")
-        self._nothing(turn, written, who(turn), "finds")
+            yield line(who(turn), "asks", f"{turn['query']}{how}")
+        yield from self._nothing(turn, written, who(turn), "finds")
 
-    def _joined(self, turn: Turn, written: Mapping[str, Any]) -> None:
+    def _joined(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         """How many pieces were found, how new they were, and which of them join the record."""
         found = [piece for piece in written.get("evidence") or [] if piece["id"] in turn["evidence_ids"]]
         joined = [titled(self.pieces[id]) for id in turn["joined"] if id in self.pieces]
@@ -198,11 +159,11 @@ class TrialTranscript(Transcript):
             barred = len({piece["id"] for piece in found if kept_out(piece)})
             how = f"mean novelty {last([turn['scores'].get('novelty')], 1)}"
             how += f"; {barred} not admitted before" if barred else ""
-            self.line(
+            yield line(
                 who(turn), "finds", f"{counted(len(turn['evidence_ids']), 'piece')}; {many} ({how}){some(joined)}"
             )
 
-    def _ended(self, turn: Turn, written: Mapping[str, Any]) -> None:
+    def _ended(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         if turn["ended"]:
             share = turn["scores"].get("redundancy") or 0.0
             why = {
@@ -210,37 +171,37 @@ class TrialTranscript(Transcript):
                 "retrievals": f"it may make {counted(self.settings.max_retrievals, 'retrieval')}",
                 "relevance_gain": f"it gained less than {self.settings.relevance_gain} in relevance",
             }
-            self.line(who(turn), "searches", f"no more: {why.get(turn['ended'], turn['ended'])}")
+            yield line(who(turn), "searches", f"no more: {why.get(turn['ended'], turn['ended'])}")
 
-    def _argument(self, turn: Turn, written: Mapping[str, Any]) -> None:
+    def _argument(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         by = "" if turn.get("side") in (turn["agent"], None) else f"(by the {turn['agent']}'s counsel) "
-        self._told(turn, "argues", turn["argument"], by, "cyan")
+        return self._told(turn, "argues", turn["argument"], by, "answer")
 
-    def _needed(self, turn: Turn, written: Mapping[str, Any]) -> None:
+    def _needed(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         if turn["needed"] is None:
-            self.line(who(turn), "wants", unusable(turn), "yellow")
+            yield line(who(turn), "wants", unusable(turn), "warning")
         elif turn["needed"]:
-            self.line(who(turn), "wants", reasoned(f"an expert on {turn['expertise']}", turn["reason"]))
+            yield line(who(turn), "wants", reasoned(f"an expert on {turn['expertise']}", turn["reason"]))
 
-    def _granted(self, turn: Turn, written: Mapping[str, Any]) -> None:
+    def _granted(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         what = {True: "hears", False: "refuses", None: "rules"}[turn["granted"]]
         whose = f"the {turn['side']}'s expert"
         ruled = f"on {whose} {unusable(turn)}" if turn["granted"] is None else whose
-        self.line(turn["agent"], what, reasoned(ruled, turn["reason"]), "yellow" * (turn["granted"] is None))
+        yield line(turn["agent"], what, reasoned(ruled, turn["reason"]), "warning" if turn["granted"] is None else "")
 
-    def _testimony(self, turn: Turn, written: Mapping[str, Any]) -> None:
+    def _testimony(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         called = f"(called by the {turn['side']}, on {turn['expertise']}) "
-        self._told(turn, "testifies", turn["testimony"], called, "cyan")
+        return self._told(turn, "testifies", turn["testimony"], called, "answer")
 
-    def _told(self, turn: Turn, what: str, text: str | None, before: str = "", style: str = "") -> None:
+    def _told(self, turn: Turn, what: str, text: str | None, before: str = "", tone: Tone = "") -> Iterator[Line]:
         """What somebody says, and what it cites."""
         if text is None:
-            self.line(who(turn), what, unusable(turn), "yellow")
+            yield line(who(turn), what, unusable(turn), "warning")
             return
-        self.line(who(turn), what, before + text, style)
+        yield line(who(turn), what, before + text, tone)
         marks = dict.fromkeys(self._cited(citation) for citation in turn.get("citations") or [])
         if marks:
-            self.line("", "cites", "; ".join(marks))
+            yield line("", "cites", "; ".join(marks))
 
     def _cited(self, citation: Mapping[str, Any]) -> str:
         shown = not citation["fabricated"]
@@ -251,32 +212,32 @@ class TrialTranscript(Transcript):
         """A piece that somebody names; by what it was called, where it was not shown to whoever names it."""
         return titled(self.pieces[id]) if shown and id in self.pieces else f"{id[:80]} (no such piece was shown)"
 
-    def _logic(self, turn: Turn, written: Mapping[str, Any]) -> None:
+    def _logic(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         score = turn["scores"].get("reflection")
         if score is None:
-            self.line(who(turn), "reflects", unusable(turn), "yellow")
+            yield line(who(turn), "reflects", unusable(turn), "warning")
             return
         parts = f"logic {turn['logic']:.2f}, novelty {turn['novelty']:.2f}, rebuttal {turn['rebuttal']:.2f}"
-        self.line(who(turn), "reflects", reasoned(f"{score:.2f} ({parts})", " ".join(turn["flaws"] or [])))
+        yield line(who(turn), "reflects", reasoned(f"{score:.2f} ({parts})", " ".join(turn["flaws"] or [])))
 
-    def _debate_resolved(self, turn: Turn, written: Mapping[str, Any]) -> None:
+    def _debate_resolved(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         if turn["debate_resolved"] is None:
-            self.line(turn["agent"], "scores", unusable(turn), "yellow")
+            yield line(turn["agent"], "scores", unusable(turn), "warning")
             return
         for side, of in (("plaintiff", turn["plaintiff"]), ("defense", turn["defense"])):
             if of:
                 three = f"logic {of['logic']:.2f}, evidence {of['evidence']:.2f}, rebuttal {of['rebuttal']:.2f}"
-                self.line(turn["agent"], "scores", reasoned(f"{side}: {three}", of["reason"]))
+                yield line(turn["agent"], "scores", reasoned(f"{side}: {three}", of["reason"]))
         still = "; ".join(turn["unresolved_premises"] or [])
         if turn["debate_resolved"]:
-            self.line(turn["agent"], "finds", f"the debate resolved{self._early(turn)}", "magenta")
+            yield line(turn["agent"], "finds", f"the debate resolved{self._early(turn)}", "finding")
         if still:
-            self.line(turn["agent"], "finds", f"still open: {still}")
+            yield line(turn["agent"], "finds", f"still open: {still}")
 
-    def _close(self, turn: Turn, written: Mapping[str, Any]) -> None:
+    def _close(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         found = {True: f"to close the debate{self._early(turn)}", False: "to go on", None: unusable(turn)}
-        style = "yellow" if turn["close"] is None else "magenta"
-        self.line(turn["agent"], "decides", reasoned(found[turn["close"]], turn["reason"]), style)
+        tone: Tone = "warning" if turn["close"] is None else "finding"
+        yield line(turn["agent"], "decides", reasoned(found[turn["close"]], turn["reason"]), tone)
 
     def _early(self, turn: Turn) -> str:
         """What is said of an end that comes before any may."""
@@ -285,7 +246,8 @@ class TrialTranscript(Transcript):
         least = self.settings.min_rounds
         return f" (which does not end it before round {least})" if turn["round"] < least else ""
 
-    def _stopped(self, entry: Mapping[str, Any]) -> None:
+    def stopped(self, entry: Mapping[str, Any]) -> Iterator[Line]:
+        """Why one of the two debates stops."""
         why = {
             "reflection_plateau": "the sides' reflections hardly change any more (in sum "
             f"{last(entry['reflection_total'], 3)})",
@@ -296,34 +258,26 @@ class TrialTranscript(Transcript):
             "budget_exhausted": "its share of the budget is used up",
         }
         reason = why.get(entry["stop_reason"], entry["stop_reason"])
-        self.say(
-            f"The {entry['phase']} debate stops after {counted(entry['rounds'], 'round')}: {reason}.", "magenta", 2
-        )
+        yield say(f"The {entry['phase']} debate stops after {counted(entry['rounds'], 'round')}: {reason}.")
 
     # --- the panel --------------------------------------------------------------------------------------------------
 
-    def _overall(self, turn: Turn, written: Mapping[str, Any]) -> None:
+    def _overall(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         if turn["overall"] is None:
-            self.line(turn["agent"], "finds", unusable(turn), "yellow")
+            yield line(turn["agent"], "finds", unusable(turn), "warning")
             return
         counsel = ", ".join(f"the {side}'s counsel {turn[f'{side}_counsel']:.1f}" for side in SIDES)  # type: ignore[literal-required]
-        self.line(turn["agent"], "finds", f"consistency {turn['overall']:.1f} of 10 ({counsel})", "magenta")
+        yield line(turn["agent"], "finds", f"consistency {turn['overall']:.1f} of 10 ({counsel})", "finding")
         for one in turn["contradictions"] or []:
-            self.line(turn["agent"], "finds", f"a contradiction: {one}")
+            yield line(turn["agent"], "finds", f"a contradiction: {one}")
 
-    def _verdict(self, turn: Turn, written: Mapping[str, Any]) -> None:
+    def _verdict(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         if turn["verdict"] is None:
-            self.line(turn["agent"], "decides", unusable(turn), "yellow")
+            yield line(turn["agent"], "decides", unusable(turn), "warning")
             return
         evidence, arguments, reliability = (round(turn[quality] or 0, 1) for quality in QUALITIES)  # type: ignore[literal-required]
         scores = f"evidence {evidence:g}, arguments {arguments:g}, reliability {reliability:g}"
-        self.line(turn["agent"], "decides", reasoned(f"{turn['verdict']} ({scores} of 10)", turn["reason"]), "cyan")
-
-    def _votes(self, written: Mapping[str, Any]) -> None:
-        """Votes are counted at the end."""
-
-    def _stop(self, written: Mapping[str, Any]) -> None:
-        """Why each debate stops is said when it does."""
+        yield line(turn["agent"], "decides", reasoned(f"{turn['verdict']} ({scores} of 10)", turn["reason"]), "answer")
 
 
 def unusable(turn: Turn) -> str:

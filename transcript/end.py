@@ -1,80 +1,78 @@
-"""The end of a debate on the screen: the verdict with its citations, what it cost, and what went wrong."""
+"""The end of a debate in words: the verdict with its citations, what it cost, and what went wrong."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from moot.cli.screen import Screen, counted, has_rounds, list_of, numbered
 from moot.nodes.texts.task import full_answer
 from moot.nodes.texts.verdict import verdict_citations, verdict_turns
+from moot.transcript.line import Line, counted, has_rounds, line, list_of, numbered, say
 
-ShowVerdict = Callable[[Screen, Mapping[str, Any]], None]
 MOST_REASONS = 5
-"""Reasons that are printed; those who agree may be many."""
+"""Reasons that are given; those who agree may be many."""
 
 
-def show_end(screen: Screen, document: Mapping[str, Any], show_verdict: ShowVerdict | None = None) -> None:
-    """Prints how a debate ended.
+def end(document: Mapping[str, Any], verdict: Iterator[Line]) -> Iterator[Line]:
+    """How a debate ended.
 
     Args:
-        screen: where.
         document: the result.
-        show_verdict: prints the verdict of a debate that is done, in place of the answer with its reasons.
+        verdict: what is said of the verdict of a debate that is done.
     """
     if document["status"] == "done":
-        (show_verdict or _verdict)(screen, document)
+        yield from verdict
     elif document["status"] == "interrupted":
-        screen.say("Interrupted: no verdict.", "bold red")
+        yield say("Interrupted: no verdict.", "failure")
     else:
         error = document["error"]
-        screen.say(f"No verdict ({error['kind']} at {error['where']}): {error['detail']}", "bold red")
-    screen.say(costs(document), "dim")
-    _warnings(screen, document["warnings"])
+        yield say(f"No verdict ({error['kind']} at {error['where']}): {error['detail']}", "failure")
+    yield say(costs(document), "aside")
+    yield from _warnings(document["warnings"])
 
 
-def _verdict(screen: Screen, document: Mapping[str, Any]) -> None:
+def verdict(document: Mapping[str, Any]) -> Iterator[Line]:
+    """The answer, why it was given, and what it cites."""
     how = document["stop_reason"]
     if document["answer"] is None:
-        screen.say(f"Verdict: none, as no answer has most votes ({how})", "bold green")
+        yield say(f"Verdict: none, as no answer has most votes ({how})", "outcome")
         return
-    show_answer(screen, document, how)
-    show_reasons(screen, document)
-    if not show_citations(screen, document):
-        screen.line("", "cites", "nothing")
+    yield answer(document, how)
+    yield from reasons(document)
+    yield from citations(document)
 
 
-def show_answer(screen: Screen, document: Mapping[str, Any], how: str) -> None:
+def answer(document: Mapping[str, Any], how: str) -> Line:
     """The answer, and how it came about."""
-    screen.say(f"Verdict: {full_answer(document['task'], document['answer'])} ({how})", "bold green")
+    return say(f"Verdict: {full_answer(document['task'], document['answer'])} ({how})", "outcome")
 
 
-def show_reasons(screen: Screen, document: Mapping[str, Any]) -> None:
+def reasons(document: Mapping[str, Any]) -> Iterator[Line]:
     """Why those who decided did so."""
     turns = verdict_turns(dict(document))
     for turn in turns[:MOST_REASONS]:
-        screen.line(turn["agent"], numbered("because", turn), turn.get("rationale") or turn.get("reason") or "")
+        yield line(turn["agent"], numbered("because", turn), turn.get("rationale") or turn.get("reason") or "")
     if len(turns) > MOST_REASONS:
-        screen.line("", "", f"and {len(turns) - MOST_REASONS} more")
+        yield line("", "", f"and {len(turns) - MOST_REASONS} more", "more")
 
 
-def show_citations(screen: Screen, document: Mapping[str, Any], by: str = "", most: int | None = None) -> bool:
-    """What the verdict cites; whether it cites anything.
+def citations(document: Mapping[str, Any], by: str = "", most: int | None = None) -> Iterator[Line]:
+    """What the verdict cites.
 
     Args:
-        screen: where.
         document: the result.
         by: who cited it, where that is not who decided.
-        most: citations that are printed; None for all.
+        most: citations that are given; None for all.
     """
-    citations = verdict_citations(dict(document))
+    found = verdict_citations(dict(document))
     known = {piece["id"]: piece for piece in document["evidence"]}
-    for citation in citations[:most]:
-        screen.line(by, "cites", cited(citation, known[citation["evidence_id"]]))
-    if most is not None and len(citations) > most:
-        screen.line("", "", f"and {len(citations) - most} more")
-    return bool(citations)
+    for citation in found[:most]:
+        yield line(by, "cites", cited(citation, known[citation["evidence_id"]]))
+    if not found:
+        yield line(by, "cites", "nothing")
+    if most is not None and len(found) > most:
+        yield line("", "", f"and {len(found) - most} more", "more")
 
 
 def cited(citation: Mapping[str, Any], piece: Mapping[str, Any]) -> str:
@@ -114,13 +112,13 @@ def _instead(reading: Mapping[str, Any]) -> str:
     return " (in place of the web: neither TAVILY_API_KEY nor SERPER_API_KEY is set)" if fell_back else ""
 
 
-def _warnings(screen: Screen, warnings: list[dict[str, str]]) -> None:
+def _warnings(warnings: list[dict[str, str]]) -> Iterator[Line]:
     """Each warning once, that of the demonstration model last."""
     times = Counter(f"{w['kind']} ({w['where']}): {w['detail']}" for w in warnings if w["kind"] != "demo_model")
     if times:
-        screen.say("Warnings:", "yellow")
+        yield say("Warnings:", "caution")
     for text, count in times.items():
-        screen.say(text + f" ({count} times)" * (count > 1), "yellow", 2)
+        yield say(text + f" ({count} times)" * (count > 1), "warning")
     for warned in warnings:
         if warned["kind"] == "demo_model":
-            screen.say(warned["detail"], "yellow")
+            yield say(warned["detail"], "caution")

@@ -1,0 +1,186 @@
+"""``moot eval ragas``: RAGAS's own metrics of the verdicts in logs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from moot.cli.compare import on_screen
+from moot.cli.output import check_writable
+from moot.cli.tables import show
+from moot.core.endpoint import close_clients
+from moot.core.errors import MootError, UserError
+from moot.evals.report.tables import Cell, Column, Table, as_csv, columns
+from moot.evals.runs.ragas import METRICS, Answered, Figure, check_installed, measure, read_answers
+from moot.evals.stats.outcomes import mean_score
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+INTERRUPTED = 130
+UNMEASURED = Figure(None, "not measured: the command ended before", failed=True)
+MOST_REASONS = 5
+"""Reasons why figures are missing that are named."""
+MOST_IDS = 5
+"""Samples that are named with each."""
+RUN = (Column("system", "system"), *columns("text", benchmark="", model="", seed="", file="log"))
+"""Which run a row is of."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line says."""
+
+    log: Path
+    model: str
+    embedder: str
+    limit: int | None
+    at_once: int
+
+
+def measure_log(options: Options, *, as_json: bool, out: Path | None) -> int:
+    """Measures, prints a table or one JSON document, and returns the exit code: 3 where asking failed for samples.
+
+    Whatever ends it early, what was measured by then is printed and written.
+
+    Raises:
+        UserError: nothing to read, something is missing or unknown, or a file that cannot be written.
+        WorldError: the model's endpoint cannot be reached, or fails call after call.
+    """
+    if out is not None:
+        check_writable(out)
+    os.environ.setdefault("RAGAS_DO_NOT_TRACK", "true")  # moot calls nobody who is not asked for
+    logging.getLogger("instructor").setLevel(logging.CRITICAL)  # what fails is said once, by us
+    check_installed()
+    samples, notes = read_answers(options.log, options.limit)
+    console = Console(stderr=True)
+    measured: dict[int, dict[str, Figure]] = {}
+    ended: MootError | None = None
+    try:
+        _run(samples, options, measured, console)
+    except MootError as error:
+        ended = error
+    except KeyboardInterrupt:
+        console.print("Interrupted.")
+    if ended is not None and not measured:
+        raise ended
+    figures = [measured.get(n) or dict.fromkeys(METRICS, UNMEASURED) for n in range(len(samples))]
+    _give(samples, figures, options, as_json=as_json, out=out)
+    for note in [*notes, *_reasons(samples, figures)]:
+        console.print(note, markup=False, highlight=False, soft_wrap=True)
+    if ended is not None:
+        raise ended
+    if len(measured) < len(samples):
+        return INTERRUPTED
+    return 3 if any(figure.failed for of in figures for figure in of.values()) else 0
+
+
+def _run(
+    samples: Sequence[Answered], options: Options, measured: dict[int, dict[str, Figure]], console: Console
+) -> None:
+    bars = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("samples"))
+    with Progress(*bars, console=console, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("", total=len(samples))
+
+        def done(place: int, figures: dict[str, Figure]) -> None:
+            measured[place] = figures
+            progress.update(bar, completed=len(measured))
+
+        async def work() -> None:
+            try:
+                await measure(samples, options.model, options.embedder, options.at_once, done)
+            finally:
+                await close_clients()
+
+        asyncio.run(work())
+
+
+def _give(
+    samples: Sequence[Answered],
+    figures: Sequence[dict[str, Figure]],
+    options: Options,
+    *,
+    as_json: bool,
+    out: Path | None,
+) -> None:
+    """Prints the systems' means, and writes each sample's figures to a file, where one is named."""
+    document = {
+        "moot_version": version("moot"),
+        "ragas_version": version("ragas"),
+        "model": options.model,
+        "embedder": options.embedder,
+        "systems": _records(systems := systems_table(samples, figures)),
+        "samples": _records(each := samples_table(samples, figures)),
+    }
+    text = json.dumps(document, ensure_ascii=False, indent=2) + "\n"
+    if as_json:
+        print(text, end="")  # noqa: T201
+    else:
+        unsaid = [column.key for column in RUN if column.key == "file" or not any(systems.column(column.key))]
+        show(on_screen(systems.without(unsaid)))
+    if out is not None:
+        try:
+            out.write_text(as_csv(each) if out.suffix == ".csv" else text, encoding="utf-8")
+        except OSError as error:  # what was paid for is shown rather than lost
+            print("" if as_json else text, end="")  # noqa: T201
+            raise UserError(f"{out} cannot be written ({error.strerror}).", kind="missing_file") from error
+
+
+def systems_table(samples: Sequence[Answered], figures: Sequence[dict[str, Figure]]) -> Table:
+    """A line for each run: of each metric the mean, of how many samples, and how many are missing."""
+    heads = [*RUN, *columns("count", samples="")]
+    for name, title in METRICS.items():
+        heads += [Column(name, title, "share"), *columns("count", **{f"{name}_n": "n", f"{name}_missing": "missing"})]
+    rows = []
+    for _, group in groupby(zip(samples, figures, strict=True), key=lambda one: one[0].file):
+        of = list(group)
+        row: list[Cell] = [*_run_of(of[0][0]), len(of)]
+        for name in METRICS:
+            score = mean_score([figure[name].value for _, figure in of])
+            row += [score.value, score.n, score.missing]
+        rows.append(row)
+    return Table("systems", "RAGAS", "", tuple(heads), tuple(map(tuple, rows)))
+
+
+def samples_table(samples: Sequence[Answered], figures: Sequence[dict[str, Figure]]) -> Table:
+    """A line for each sample: of each metric its value, or why it is missing."""
+    heads = [*RUN, *columns("text", id="sample")]
+    for name, title in METRICS.items():
+        heads += [Column(name, title, "share"), Column(f"{name}_missing", "missing")]
+    rows = [
+        [*_run_of(sample), sample.id, *(cell for name in METRICS for cell in (of[name].value, of[name].why))]
+        for sample, of in zip(samples, figures, strict=True)
+    ]
+    return Table("samples", "Samples", "", tuple(heads), tuple(map(tuple, rows)))
+
+
+def _run_of(sample: Answered) -> list[Cell]:
+    seed = "" if sample.seed is None else str(sample.seed)
+    return [sample.system, sample.benchmark, sample.model or "", seed, sample.file]
+
+
+def _records(of: Table) -> list[dict[str, Any]]:
+    names = [column.key for column in of.columns]
+    return [dict(zip(names, row, strict=True)) for row in of.rows]
+
+
+def _reasons(samples: Sequence[Answered], figures: Sequence[dict[str, Figure]]) -> list[str]:
+    """Why figures are missing: each reason with how many samples it holds for, and the first of them."""
+    lines = []
+    for name, title in METRICS.items():
+        each = zip(samples, figures, strict=True)
+        missing = [(of[name].why, f"{sample.system} {sample.id}") for sample, of in each if of[name].why]
+        for why, times in Counter(why for why, _ in missing).most_common(MOST_REASONS):
+            ids = [id for said, id in missing if said == why]
+            more = f" and {times - MOST_IDS} more" if times > MOST_IDS else ""
+            named = f"{', '.join(ids[:MOST_IDS])}{more}"
+            lines.append(f"No {title} for {times} sample{'s' * (times > 1)} ({named}): {' '.join(why.split())[:300]}")
+    return lines

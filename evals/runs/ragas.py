@@ -1,0 +1,404 @@
+"""RAGAS's own faithfulness and answer relevancy (ragas 0.4, the extra ``moot[ragas]``), for whoever wants its figures.
+
+Debates are scored by `moot.nodes.steps.score`, which computes the same shares and means. This is the reference, as two
+functions and, for `moot eval ragas`, over the verdicts in logs:
+
+    llm = ragas.llms.llm_factory("gpt-4o-mini", client=openai.AsyncOpenAI())
+    await ragas_faithfulness(claim, rationale, [piece["text"] for piece in evidence], llm)
+
+What RAGAS gives is passed on by the two functions as it is, also where ours differs on purpose: without statements NaN,
+without evidence or answer a `ValueError` (ours: null); for an answer that its model calls noncommittal in every
+question 0 (ours: the mean, as S1 has no such term); 0 where its model writes no question. Over logs these are missing
+data, but for the noncommittal answer, whose 0 is RAGAS's own.
+RAGAS reports its use to its makers unless the environment says RAGAS_DO_NOT_TRACK=true before it is first used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from moot.core.endpoint import Endpoint, Limits, explain, http_client, limiter, with_retries
+from moot.core.errors import MootError, ReplyError, UserError
+from moot.core.lazy import imported
+from moot.evals.runs.log_files import UNREADABLE, find_logs, read_headers, without_superseded
+from moot.evals.runs.logs import checked_document, damaged, samples_in
+from moot.evals.stats.outcomes import Document
+from moot.nodes.models.chat_models import open_chat_model
+from moot.nodes.runtime.document import upgraded
+from moot.nodes.texts.task import full_answer
+from moot.nodes.texts.verdict import verdict_reasons, verdict_turns
+from moot.retrievers import Encoder, open_encoder
+from moot.retrievers.evidence import clean
+
+if TYPE_CHECKING:
+    from ragas.embeddings.base import BaseRagasEmbedding
+    from ragas.llms.base import InstructorBaseRagasLLM
+
+METRICS = {"faithfulness": "faithfulness", "answer_relevancy": "answer relevancy"}
+"""What is measured of every verdict, and how it is called."""
+READ = (
+    *("status", "error", "graph", "claim", "task", "answer", "raw_verdict", "stop_reason", "rounds", "turns", "votes"),
+    "evidence",
+)
+"""Fields of result documents that are read."""
+LONGEST_REPLY = 4096
+"""Tokens of a reply at most: RAGAS's own 1,024 cut off the judgements of a long answer."""
+TIMEOUT = 120.0
+"""Seconds that a request may take."""
+LOST = 10
+"""Failed calls in a row with which the endpoint is given up."""
+
+
+async def ragas_faithfulness(
+    claim: str, rationale: str, evidence_texts: Sequence[str], llm: InstructorBaseRagasLLM
+) -> float:
+    """F = supported statements / statements, as RAGAS computes it (S1 III takes the score from there): two calls.
+
+    Args:
+        claim: what the rationale is about.
+        rationale: the reasons of an answer.
+        evidence_texts: what the answer was written from, one text a piece.
+        llm: RAGAS's model, made by ``ragas.llms.llm_factory`` with an asynchronous client.
+
+    Returns:
+        A share in [0, 1]; NaN where the model lists no statement or gives no verdict.
+
+    Raises:
+        UserError: ragas is not installed.
+        ValueError: claim, rationale or evidence is empty; or the model is none of RAGAS's.
+        Exception: whatever else ragas or the model's client raises, unchanged.
+    """
+    check_installed()
+    from ragas.metrics.collections import Faithfulness
+
+    metric = Faithfulness(llm=llm)
+    result = await metric.ascore(user_input=claim, response=rationale, retrieved_contexts=list(evidence_texts))
+    return float(result.value)
+
+
+async def ragas_answer_relevance(
+    claim: str, answer: str, llm: InstructorBaseRagasLLM, encoder: Encoder, n: int = 3
+) -> float:
+    """AR = mean over n questions q_i of cos(e(c), e(q_i)), as RAGAS computes it (S1 III): n calls, one after the other.
+
+    Args:
+        claim: what was asked.
+        answer: the answer with its reasons.
+        llm: RAGAS's model, made by ``ragas.llms.llm_factory`` with an asynchronous client.
+        encoder: e(), which makes the vectors; any of ours.
+        n: how many questions.
+
+    Returns:
+        A mean of cosines in [-1, 1]; 0 where the model calls the answer noncommittal in every call, or writes no
+        question at all. An empty question is left out of the mean.
+
+    Raises:
+        UserError: ragas is not installed; or the encoder needs something of the caller.
+        WorldError: the encoder's endpoint failed.
+        ValueError: claim or answer is empty; or the model is none of RAGAS's.
+        Exception: whatever else ragas or the model's client raises, unchanged.
+    """
+    check_installed()
+    from ragas.metrics.collections import AnswerRelevancy
+
+    metric = AnswerRelevancy(llm=llm, embeddings=_embedding(encoder), strictness=n)
+    result = await metric.ascore(user_input=claim, response=answer)
+    return float(result.value)
+
+
+def _embedding(encoder: Encoder) -> BaseRagasEmbedding:
+    """An encoder of ours as RAGAS takes it."""
+    from ragas.embeddings.base import BaseRagasEmbedding
+
+    class EncoderEmbedding(BaseRagasEmbedding):  # type: ignore[misc,unused-ignore]  # Any where ragas is missing
+        def embed_text(self, text: str, **_: Any) -> list[float]:
+            raise NotImplementedError("Encoders are asynchronous: use aembed_text.")
+
+        async def aembed_text(self, text: str, **_: Any) -> list[float]:
+            return (await encoder.embed([text]))[0]
+
+        async def aembed_texts(self, texts: list[str], **_: Any) -> list[list[float]]:
+            return await encoder.embed(texts)
+
+    return EncoderEmbedding()
+
+
+# --- over logs --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A sample's verdict as RAGAS takes it.
+
+    Attributes:
+        system: the system's label; of a document its graph.
+        benchmark: empty where the sample is of none.
+        model: that the system ran on; None where it had several, or none is known.
+        seed: None where none was set.
+        file: what it was read from.
+        id: the item's.
+        claim: what was asked.
+        response: the verdict's answer with its reasons.
+        contexts: the texts that whoever decided was shown.
+        fault: why there is no verdict; empty where there is one.
+    """
+
+    system: str
+    benchmark: str
+    model: str | None
+    seed: int | None
+    file: str
+    id: str
+    claim: str
+    response: str
+    contexts: tuple[str, ...]
+    fault: str
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A metric of a sample: its value, or why it has none, and whether that is because asking for it failed."""
+
+    value: float | None
+    why: str = ""
+    failed: bool = False
+
+
+def read_answers(path: Path, limit: int | None = None) -> tuple[list[Answered], list[str]]:
+    """The verdicts in a log, in a folder of logs, or in a result document, and notes about what was left out.
+
+    Args:
+        path: of several tries of the same run in a folder the last one counts that succeeded.
+        limit: how many samples of each log at most; None for all.
+
+    Raises:
+        UserError: there is nothing there, Inspect is not installed, or something is not as moot writes it.
+    """
+    if (document := _document_at(path)) is not None:
+        known = _checked(document, str(path))
+        return [_answered(known, system=known["graph"], file=path.name, id=path.stem)], []
+    headers, notes = read_headers(find_logs([path]))
+    headers, left_out = without_superseded(headers)
+    found: list[Answered] = []
+    for header in headers:
+        facts, at = header.facts, ""
+        about = {
+            "system": header.label or clean(str(facts.get("graph") or "unknown system")),
+            "benchmark": str(facts["benchmark"]),
+            "model": facts.get("model"),
+            "seed": facts.get("seed"),
+            "file": clean(header.path.name),
+        }
+        try:
+            for sample, held in islice(samples_in(header), limit):
+                at = f"{header.path}, sample {clean(str(sample.id))[:80]}"
+                document = None if held is None else _checked(held, at)
+                fault = clean(str(sample.error.message)) if sample.error else "it was not run to its end"
+                found.append(_answered(document, fault, id=clean(str(sample.id)), **about))
+        except (*UNREADABLE, TypeError, AttributeError) as error:
+            raise damaged(at or str(header.path), error) from error
+    if not found:
+        said = " ".join([*notes, *left_out]) or "There is no log in it."
+        raise UserError(f"{path} holds no sample of a debate system. {said}", kind="missing_file")
+    return found, [*notes, *left_out]
+
+
+def _document_at(path: Path) -> Any:
+    """The result document in a file; None where it is something else."""
+    if path.suffix != ".json" or not path.is_file():
+        return None
+    try:
+        held = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return upgraded(held) if isinstance(held, dict) and "turns" in held and "claim" in held else None
+
+
+def _checked(document: Any, place: str) -> Document:
+    try:
+        return checked_document(document, READ)
+    except (LookupError, TypeError, ValueError) as error:
+        raise damaged(place, error) from error
+
+
+def _answered(document: Document | None, fault: str = "", **about: Any) -> Answered:
+    """A sample, from its result document."""
+    unknown: dict[str, Any] = {"benchmark": "", "model": None, "seed": None}
+    if document is None:
+        return Answered(**{**unknown, **about}, claim="", response="", contexts=(), fault=fault or "it has no document")
+    if document["error"]:
+        fault = document["error"]["detail"]
+    elif document["status"] != "done":
+        fault = f"the debate is {document['status']}"
+    elif document["answer"] is None:
+        fault = f"no verdict ({document['stop_reason']})"
+    else:
+        fault = ""
+    if fault:
+        return Answered(**{**unknown, **about}, claim=document["claim"], response="", contexts=(), fault=fault)
+    whole = dict(document)
+    shown = {id for turn in verdict_turns(whole) for id in turn.get("evidence_ids") or ()}
+    reasons = [reason for _, reason in verdict_reasons(whole)]
+    return Answered(
+        **{**unknown, **about},
+        claim=document["claim"],
+        response="\n".join([full_answer(document["task"], document["answer"]), *reasons]),
+        contexts=tuple(piece["text"] for piece in document["evidence"] if piece["id"] in shown),
+        fault="",
+    )
+
+
+async def measure(
+    samples: Sequence[Answered],
+    model: str,
+    embedder: str,
+    at_once: int,
+    done: Callable[[int, dict[str, Figure]], None],
+) -> None:
+    """Measures every sample; the metrics of one that fail on it alone are missing.
+
+    Args:
+        samples: what is measured.
+        model: RAGAS's model, as ``provider:name``.
+        embedder: makes the vectors of answer relevancy.
+        at_once: calls of the model in flight.
+        done: is told the place of each sample that has been measured, and its `METRICS`.
+
+    Raises:
+        UserError: ragas, a package or a key is missing; a model or an encoder is unknown.
+        WorldError: the endpoint cannot be reached, or fails call after call.
+    """
+    limits, gate, lost = Limits(timeout=TIMEOUT, max_concurrency=at_once), asyncio.Semaphore(at_once), 0
+
+    async def figure(asking: Awaitable[float]) -> Figure:
+        nonlocal lost
+        try:
+            value = await asking
+        except MootError as error:
+            lost += not isinstance(error, ReplyError)
+            alone = isinstance(error, ReplyError) or error.kind in ("bad_request", "too_long") or error.retryable
+            if not alone or error.kind == "unreachable" or lost >= LOST:
+                raise
+            return Figure(None, error.detail, failed=True)
+        lost = 0
+        return Figure(None, "RAGAS found nothing to judge in it") if math.isnan(value) else Figure(value)
+
+    async def one(place: int, sample: Answered, llm: InstructorBaseRagasLLM, encoder: Encoder) -> None:
+        async with gate:
+            if sample.fault:
+                faithful = relevant = Figure(None, sample.fault)
+            else:
+                relevant = await figure(_relevancy(sample, llm, encoder))
+                faithful = Figure(None, "no evidence")
+                if sample.contexts:
+                    asking = ragas_faithfulness(sample.claim, sample.response, sample.contexts, llm)
+                    faithful = await figure(asking)
+            done(place, {"faithfulness": faithful, "answer_relevancy": relevant})
+
+    encoder = await open_encoder(embedder, limits)
+    async with _opened(model, limits) as llm:
+        working = [asyncio.ensure_future(one(n, sample, llm, encoder)) for n, sample in enumerate(samples)]
+        try:
+            await asyncio.gather(*working)
+        finally:
+            for task in working:
+                task.cancel()
+            await asyncio.gather(*working, return_exceptions=True)
+
+
+async def _relevancy(sample: Answered, llm: InstructorBaseRagasLLM, encoder: Encoder) -> float:
+    """RAGAS's answer relevancy; NaN where its model wrote no question, which RAGAS calls 0."""
+    asked = _Asked(encoder)
+    value = await ragas_answer_relevance(sample.claim, sample.response, llm, asked)
+    return value if asked.texts else math.nan
+
+
+class _Asked:
+    """An encoder that counts what it encodes."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.name = encoder.name
+        self.encoder = encoder
+        self.texts = 0
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        self.texts += len(texts)
+        return await self.encoder.embed(texts)
+
+    def remember(self, texts: Sequence[str], vectors: Sequence[list[float]]) -> None:
+        self.encoder.remember(texts, vectors)
+
+
+@asynccontextmanager
+async def _opened(name: str, limits: Limits) -> AsyncIterator[InstructorBaseRagasLLM]:
+    """RAGAS's model at an endpoint of moot's, with moot's retries, limits and errors."""
+    chosen = await open_chat_model(name)
+    if name.startswith("fake:"):
+        raise UserError("RAGAS needs a real model: fake:SEED answers at random.", kind="unknown_model")
+    check_installed()
+    from ragas.llms import llm_factory
+    from ragas.llms.base import InstructorBaseRagasLLM
+
+    model, gate = name.partition(":")[2], limiter(chosen.endpoint.base_url)
+    client = imported("openai").AsyncOpenAI(
+        base_url=chosen.endpoint.base_url,
+        api_key=chosen.endpoint.api_key,
+        max_retries=0,  # the one retry loop is ours
+        http_client=await http_client(limits.timeout, chosen.endpoint.base_url, name),
+    )
+    # A reply that cannot be read is asked for again once, with the reason said.
+    plain = llm_factory(model, client=client, max_tokens=LONGEST_REPLY, max_retries=1)
+
+    class Asking(InstructorBaseRagasLLM):  # type: ignore[misc,unused-ignore]  # Any where ragas is missing
+        def generate(self, prompt: str, response_model: Any) -> Any:
+            raise NotImplementedError("Use agenerate.")
+
+        async def agenerate(self, prompt: str, response_model: Any) -> Any:
+            async def attempt() -> Any:
+                async with gate.slot(limits):
+                    try:
+                        return await plain.agenerate(prompt, response_model)
+                    except Exception as error:
+                        raise _explained(error, chosen.endpoint, name) from error
+
+            return (await with_retries(attempt, limits.attempts))[0]
+
+    yield Asking()
+
+
+def _explained(error: Exception, endpoint: Endpoint, model: str) -> MootError:
+    """What RAGAS's client raises, as an error of ours."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, imported("openai").APIError):
+            return explain(cause, endpoint, model)
+        cause = cause.__cause__
+    cut = type(error).__name__ == "IncompleteOutputException"
+    why = "it was cut off at the limit of its length" if cut else "it is not as RAGAS asks for it"
+    unread = ReplyError(f"{model} gave no reply that RAGAS can read: {why}.", "cut" if cut else "unparsed")
+    unread.retryable = False  # it was asked for again already
+    return unread
+
+
+def check_installed() -> None:
+    """Makes sure that RAGAS can be imported.
+
+    Raises:
+        UserError: it cannot.
+    """
+    try:
+        imported("ragas.metrics.collections")
+    except ImportError as error:
+        # The extra also holds back a release of langchain-community without which ragas is there but not importable.
+        raise UserError(
+            f"RAGAS's own scores need ragas, which cannot be imported ({error}): pip install 'moot[ragas]'",
+            kind="missing_package",
+        ) from error

@@ -1,0 +1,109 @@
+"""A debate that runs: what its nodes write is told as it happens, and whatever ends it leaves a document."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph.state import CompiledStateGraph
+from moot.core.endpoint import close_clients
+from moot.nodes.runtime.document import document_of, unfinished
+from moot.nodes.runtime.settings import Settings
+from moot.nodes.runtime.state import place_of, written_values
+
+INTERRUPT = "__interrupt__"
+Update = Callable[[dict[str, Any]], None]
+"""Is told what a node wrote."""
+
+
+class Running:
+    """A debate that runs, and stops where it waits for a person.
+
+    Args:
+        graph: the debate's system.
+        settings: its settings.
+        update: is told what each node wrote.
+    """
+
+    def __init__(self, graph: CompiledStateGraph[Any, Any, Any, Any], settings: Settings, update: Update) -> None:
+        saver = InMemorySaver() if getattr(settings, "ask_person", ()) else None
+        self.graph = graph.builder.compile(checkpointer=saver, name=graph.name) if saver else graph
+        self.settings = settings
+        self.update = update
+        self.waits: dict[str, Any] = {}
+        self.state: dict[str, Any] = {}
+        self.inner: list[tuple[tuple[str, ...], dict[str, Any]]] = []
+
+    async def run(self, given: Any) -> dict[str, Any]:
+        """The document, once the debate is over or waits.
+
+        An interrupted debate yields it too, with what there was, also within a step of it that is a graph.
+        """
+        self.waits = {}
+        try:
+            await self._stream(given)
+        except asyncio.CancelledError:
+            if "started_at" not in self.state:
+                raise
+            self.waits = {}
+            return self._unfinished()
+        finally:
+            await close_clients()
+        return self._unfinished() if self.waits else document_of(self.state)
+
+    async def _stream(self, given: Any) -> None:
+        config: Any = {"configurable": {"thread_id": "moot"}}
+        modes: Any = ["updates", "values"]
+        stream: Any = self.graph.astream(given, config, context=self.settings, stream_mode=modes, subgraphs=True)
+        async for place, mode, chunk in stream:
+            if mode == "values" and not place:
+                self._known(chunk)
+            elif mode == "updates" and INTERRUPT not in chunk:
+                for node, update in chunk.items():
+                    written = written_values(update or {})
+                    self.inner = [*without_steps(self.inner, (*place, node), written), (place, written)]
+                    self.update(written)
+            elif mode == "updates" and not place:
+                self.waits |= {wait.id: wait.value for wait in chunk[INTERRUPT]}
+
+    def _known(self, values: dict[str, Any]) -> None:
+        """A step of the debate is over, or waits; what was handed on is in its state now."""
+        if INTERRUPT not in values and values != self.state:
+            self.state = values
+            self.inner = [(place, written) for place, written in self.inner if place and self.waits]
+
+    def _unfinished(self) -> dict[str, Any]:
+        return unfinished(self.state, [written for _, written in self.inner])
+
+
+Written = tuple[tuple[str, ...], dict[str, Any]]
+"""Something that was written, after its place: graphs within graphs, as ``name:run``."""
+
+
+def without_steps(written: list[Written], graph: tuple[str, ...], handed: Mapping[str, Any]) -> list[Written]:
+    """What was written, without what the steps of a graph wrote that has ended: it hands all that on.
+
+    Of several runs of the graph at the same time those go on that wrote something which was not handed on.
+
+    Args:
+        written: by steps of the debate.
+        graph: the place of a node that may be a graph; its last part is its name alone.
+        handed: what the node wrote when it ended.
+    """
+    depth = len(graph)
+    turns = {place_of(turn) for turn in handed.get("turns") or ()}
+    calls = handed.get("calls") or ()
+
+    def run_of(place: tuple[str, ...]) -> tuple[str, ...] | None:
+        within = len(place) >= depth and (*place[: depth - 1], place[depth - 1].partition(":")[0]) == graph
+        return place[:depth] if within else None
+
+    under_way = {
+        run_of(place)
+        for place, of in written
+        if any(place_of(turn) not in turns for turn in of.get("turns") or ())
+        or any(call not in calls for call in of.get("calls") or ())
+    }
+    return [(place, of) for place, of in written if run_of(place) is None or run_of(place) in under_way]

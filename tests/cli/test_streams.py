@@ -1,0 +1,78 @@
+"""Errors go to standard error, and nothing but what was asked for to standard output, in every command."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moot.cli.main import app
+from typer.main import get_command
+
+from tests.commands import moot
+from tests.conftest import StartStub
+
+MISTAKES: dict[str, tuple[list[str], str]] = {
+    "verify": (["A claim.", "--graph", "nope"], "moot: There is no graph 'nope'"),
+    "graphs": (["--nonsense"], "No such option"),
+    "tasks": (["--nonsense"], "No such option"),
+    "presets": (["--nonsense"], "No such option"),
+    "schema": (["--nonsense"], "No such option"),
+    "settings": (["nope"], "moot: There is no graph 'nope'"),
+    "index": (["nowhere", "--corpus", "mine"], "moot: There is no file or folder nowhere"),
+    "serve": (["--port", "{taken}"], "moot: The server cannot listen"),
+    "assistants": (["--url", "http://127.0.0.1:{closed}"], "moot: "),
+    "eval tasks": (["--nonsense"], "No such option"),
+    "eval run": (["nowhere.yaml"], "moot: "),
+    "eval compare": (["nowhere"], "moot: There is no file or folder nowhere"),
+    "eval experiment": (["nowhere"], "moot: "),
+    "eval power": (["1.5", "0.5"], "moot: "),
+    "eval ragas": (["nowhere", "--model", "openai:any"], "moot: There is no file or folder nowhere"),
+    "eval retrieval": (["--data", "nowhere"], "moot: "),
+}
+"""For each command what is wrong, and what is said of it."""
+
+
+def test_every_command_is_tried() -> None:
+    commands: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
+    inner = {f"eval {name}" for name in commands.pop("eval").commands}
+    assert set(MISTAKES) == inner | set(commands)
+
+
+@pytest.mark.parametrize("command", MISTAKES)
+def test_a_mistake(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    words, wanted = MISTAKES[command]
+    with socket.create_server(("127.0.0.1", 0)) as taken, socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        ports = {"taken": str(taken.getsockname()[1]), "closed": str(closed.getsockname()[1])}
+        done = moot(*command.split(), *(word.format(**ports) for word in words))
+    assert done.stdout == ""
+    assert wanted in done.stderr
+    assert done.returncode in (2, 3)
+    assert "Traceback" not in done.stderr
+
+
+def test_a_debate_that_fails(start_stub: StartStub) -> None:
+    start_stub([{"status": 401}])
+    words = ["verify", "A claim.", "--graph", "standard_prompting", "--model", "openai:stub"]
+    done = moot(*words)
+    assert done.returncode == 2
+    assert "refused the key" in done.stderr
+    assert "refused the key" not in done.stdout
+    done = moot(*words, "--json")
+    assert done.returncode == 2
+    assert "refused the key" in done.stderr
+    assert json.loads(done.stdout)["status"] == "failed"
+
+
+def test_a_verdict_with_a_warning(start_stub: StartStub) -> None:
+    start_stub([{"reply": "No JSON.", "times": 1}])
+    done = moot("verify", "A claim.", "--graph", "standard_prompting", "--model", "openai:stub")
+    assert done.returncode == 0
+    assert "Verdict: " in done.stdout
+    assert "no complete JSON object" in done.stderr
+    assert "no complete JSON object" not in done.stdout
+    assert "Verdict: " not in done.stderr

@@ -1,0 +1,227 @@
+"""``moot eval ragas``: RAGAS's own figures of the verdicts in real logs, and what has none."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moot.evals.runs.ragas import LOST, read_answers
+from moot.retrievers import make_evidence
+
+from tests.commands import moot
+from tests.conftest import StartStub
+from tests.evals.made_logs import debate, write_log
+
+pytest.importorskip("ragas", reason="what is tested is an extra: pip install 'moot[ragas]'")
+
+ENCODER = "openai:stub-embedding"
+GRAPHS = ("rag", "standard_prompting")
+CLAIM = "Claim {}: the kilogram rests on the Planck constant."
+JUDGE, ASK = "StatementFaithfulnessAnswer", "answer relevance question"
+
+
+def judged(*supported: bool) -> list[dict[str, Any]]:
+    """Rules: RAGAS's model finds as many statements in an answer, and judges them so."""
+    verdicts = [{"statement": f"S{n}.", "reason": "read", "verdict": int(one)} for n, one in enumerate(supported)]
+    found = {"model": "ragas", "fields": {"statements": [one["statement"] for one in verdicts]}}
+    return [{"model": "ragas", "match": JUDGE, "fields": {"statements": verdicts}}, found]
+
+
+def asks(question: str) -> dict[str, Any]:
+    """A rule: the question that RAGAS's model writes for every answer."""
+    return {"model": "ragas", "match": ASK, "fields": {"question": question, "noncommittal": 0}}
+
+
+def measure(log: Path, out: Path, *words: object) -> tuple[int, str, str]:
+    """``moot eval ragas`` of a log: what it ends with, prints, and says beside it."""
+    flags = ("--model", "openai:stub-ragas", "--embedder", ENCODER, "--out", out)
+    done = moot("eval", "ragas", log, *flags, *words)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture(autouse=True)
+def _private(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Keeps RAGAS from reporting its use and from writing to the user's folder."""
+    monkeypatch.setenv("RAGAS_DO_NOT_TRACK", "true")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+
+
+@pytest.fixture
+def logs(start_stub: StartStub, tmp_path: Path) -> Path:
+    """Logs made by `moot eval run`: one system reads a corpus and fails on its third item, one reads nothing."""
+    start_stub([{"match": "(?s)Claim 2.*evidence", "status": 400}])
+    data = tmp_path / "fever.jsonl"
+    items = [{"id": n, "claim": CLAIM.format(n), "label": "SUPPORTS", "evidence": []} for n in range(3)]
+    data.write_text("\n".join(map(json.dumps, items)))
+    words = ["--task", f"fever={data}", "--model", "openai:stub", "--set", 'sources=["bm25:demo-news"]']
+    words += [word for graph in GRAPHS for word in ("--graph", graph)]
+    done = moot("eval", "run", *words, "--set", f"embedder={ENCODER}", "--logs", tmp_path / "logs")
+    assert done.returncode == 3, done.stderr
+    return tmp_path / "logs"
+
+
+def rows(document: dict[str, Any], system: str) -> list[tuple[Any, ...]]:
+    """The figures of a system's samples, and why those that are missing are."""
+    names = ("faithfulness", "faithfulness_missing", "answer_relevancy", "answer_relevancy_missing")
+    return [tuple(row[name] for name in names) for row in document["samples"] if row["system"] == system]
+
+
+def test_a_log_s_verdicts_are_measured_by_ragas(logs: Path, start_stub: StartStub, tmp_path: Path) -> None:
+    stub = start_stub([asks(CLAIM.format(0)), *judged(True, False, True, True)])
+    out = tmp_path / "figures.json"
+    code, printed, said = measure(logs, out)
+    assert code == 0, said
+    document = json.loads(out.read_text())
+    rag, plain = sorted(document["systems"], key=lambda row: str(row["system"]))
+    first, second, third = rows(document, "rag")
+    assert first == (0.75, "", pytest.approx(1), "")
+    assert second[:2] == (0.75, "")
+    assert 0 < second[2] < 0.999
+    assert third[::2] == (None, None)
+    assert "HTTP 400" in third[1]
+    assert third[1] == third[3]
+    assert (rag["faithfulness"], rag["faithfulness_n"], rag["faithfulness_missing"], rag["samples"]) == (0.75, 2, 1, 3)
+    assert rag["answer_relevancy"] == pytest.approx((first[2] + second[2]) / 2)
+    assert [row[:2] for row in rows(document, "standard_prompting")] == [(None, "no evidence")] * 3
+    assert (plain["faithfulness"], plain["faithfulness_n"], plain["faithfulness_missing"]) == (None, 0, 3)
+    assert plain["answer_relevancy_n"] == 3
+    cells = next(line.split() for line in printed.splitlines() if line.startswith("rag"))
+    assert cells[-6:] == ["0.750", "2", "1", f"{rag['answer_relevancy']:.3f}", "2", "1"]
+    assert "No faithfulness for 3 samples (standard_prompting 0, standard_prompting 1" in said
+    assert "no evidence" not in printed
+    samples, _ = read_answers(logs)
+    judging = "\n".join(p for p in stub.prompts("ragas") if JUDGE in p)
+    asked = [p for p in stub.prompts("ragas") if ASK in p]
+    of = next(sample for sample in samples if sample.system == "rag")
+    assert of.contexts
+    assert all(json.dumps(text)[1:-1] in judging for text in of.contexts)
+    assert any(json.dumps(of.response)[1:-1] in prompt for prompt in asked)
+    assert of.response.startswith(("SUPPORTS\n", "REFUTES\n", "NOT ENOUGH INFO\n"))
+
+
+def test_a_csv_file_and_a_part_of_each_log(logs: Path, start_stub: StartStub, tmp_path: Path) -> None:
+    start_stub([asks("Why?"), *judged(True, False)])
+    out = tmp_path / "figures.csv"
+    code, printed, said = measure(logs, out, "--limit", 1, "--json")
+    assert code == 0, said
+    assert {row["system"]: row["faithfulness"] for row in json.loads(printed)["samples"]} == {
+        GRAPHS[0]: 0.5,
+        GRAPHS[1]: None,
+    }
+    with out.open() as file:
+        found = list(csv.DictReader(file))
+    wanted = [("rag", "0", "0.5", ""), ("standard_prompting", "0", "", "no evidence")]
+    names = ("system", "id", "faithfulness", "faithfulness_missing")
+    assert sorted(tuple(row[name] for name in names) for row in found) == wanted
+
+
+def test_a_document_of_verify(start_stub: StartStub, tmp_path: Path) -> None:
+    start_stub([asks("Why?"), *judged(True, False)])
+    document = tmp_path / "kilogram.json"
+    words = ["--graph", "rag", "--set", 'sources=["bm25:demo-news"]', "--model", "openai:stub", "--out", document]
+    assert moot("verify", CLAIM.format(0), *words).returncode == 0
+    code, _, said = measure(document, tmp_path / "figures.json")
+    assert code == 0, said
+    (row,) = json.loads((tmp_path / "figures.json").read_text())["samples"]
+    assert (row["system"], row["id"], row["faithfulness"]) == ("rag", "kilogram", 0.5)
+
+
+def some(tmp_path: Path, number: int) -> Path:
+    """A log of so many answered items."""
+    saffron = "Saffron is a spice."
+    piece = make_evidence(text=saffron, title="Saffron", source="test", query="q", score=None, retriever="test")
+    unseen = piece | {"id": "ev-unseen", "text": "Nobody who decided was shown this."}
+    document = debate("SUPPORTS", ["SUPPORTS"]) | {"evidence": [piece, unseen]}
+    document["turns"][0] |= {"step": "judge", "evidence_ids": [piece["id"]]}
+    ids = [str(n) for n in range(number)]
+    return write_log(tmp_path, "log", dict.fromkeys(ids, document), dict.fromkeys(ids, "SUPPORTS"), system="some")
+
+
+@pytest.mark.parametrize(
+    ("rule", "why", "calls", "code"),
+    [
+        ({"reply": "no JSON"}, "gave no reply that RAGAS can read: it is not as RAGAS asks for it", 2, 3),
+        ({"finish": "length"}, "gave no reply that RAGAS can read: it was cut off", 1, 3),
+        ({"status": 400}, "did not accept the request for openai:stub-ragas (HTTP 400", 1, 3),
+        ({"status": 500}, "failed while answering for openai:stub-ragas (HTTP 500", 3, 3),
+        ({"fields": {"question": "", "noncommittal": 0}}, "RAGAS found nothing to judge in it", 3, 0),
+    ],
+)
+def test_a_metric_that_fails_on_a_sample_is_missing(
+    start_stub: StartStub, tmp_path: Path, rule: dict[str, Any], why: str, calls: int, code: int
+) -> None:
+    stub = start_stub([{"model": "ragas", "match": ASK, **rule}, *judged(True, False)])
+    ended, _, said = measure(some(tmp_path, 2), tmp_path / "figures.json")
+    document = json.loads((tmp_path / "figures.json").read_text())
+    for faithful, _, relevant, missing in rows(document, "some"):
+        assert (faithful, relevant) == (0.5, None)
+        assert why in missing
+    assert ended == code
+    assert why in said
+    prompts = stub.prompts("ragas")
+    assert sum(ASK in prompt for prompt in prompts) == 2 * calls
+    assert not any("Nobody who decided" in prompt for prompt in prompts)
+
+
+def test_no_statement_is_no_zero(start_stub: StartStub, tmp_path: Path) -> None:
+    start_stub([asks("Why?"), *judged()])
+    assert measure(some(tmp_path, 1), tmp_path / "figures.json")[0] == 0
+    (row,) = rows(json.loads((tmp_path / "figures.json").read_text()), "some")
+    assert row[:2] == (None, "RAGAS found nothing to judge in it")
+
+
+def test_an_outage_ends_it_and_loses_nothing(start_stub: StartStub, tmp_path: Path) -> None:
+    """The endpoint answers for the first two samples, then refuses everything."""
+    start_stub([asks("Why?") | {"times": 6}, *[one | {"times": 2} for one in judged(True, False)], {"status": 401}])
+    code, printed, said = measure(some(tmp_path, 30), tmp_path / "figures.json", "--at-once", 1)
+    document = json.loads((tmp_path / "figures.json").read_text())
+    assert [row[0] for row in rows(document, "some")[:2]] == [0.5, 0.5]
+    assert {row[1] for row in rows(document, "some")[2:]} == {"not measured: the command ended before"}
+    assert (code, document["systems"][0]["faithfulness_n"]) == (2, 2)
+    assert "refused the key" in said.splitlines()[-1]
+    assert said.splitlines()[-1].startswith("moot: ")
+    assert "moot:" not in printed
+
+
+def test_an_endpoint_that_fails_call_after_call_is_given_up(start_stub: StartStub, tmp_path: Path) -> None:
+    stub = start_stub([{"model": "ragas", "status": 400}])
+    code, _, said = measure(some(tmp_path, 30), tmp_path / "figures.json", "--at-once", 2)
+    assert (code, "did not accept" in said.splitlines()[-1]) == (2, True)
+    assert LOST <= len(stub.prompts("ragas")) < 2 * LOST
+
+
+def test_calls_run_at_once_within_the_bound(start_stub: StartStub, tmp_path: Path) -> None:
+    stub = start_stub([asks("Why?"), *judged(True)], latency_ms=30)
+    assert measure(some(tmp_path, 12), tmp_path / "figures.json", "--at-once", 4)[0] == 0
+    calls = [call for call in stub.calls() if call["model"] == "stub-ragas"]
+    assert len(calls) == 12 * 5
+    most = max(sum(one["start"] <= other["start"] < one["end"] for one in calls) for other in calls)
+    assert most == 4
+
+
+@pytest.mark.parametrize(
+    ("log", "model", "said"),
+    [
+        ("nowhere", "openai:stub", "There is no file or folder"),
+        (".", "openai:stub", "holds no sample of a debate system"),
+        ("some", "gpt-4o", "A model is named provider:name"),
+        ("some", "mistral:small", "The provider 'mistral' is unknown"),
+        ("some", "fake:1", "RAGAS needs a real model"),
+    ],
+)
+def test_what_cannot_be_measured(tmp_path: Path, log: str, model: str, said: str) -> None:
+    path = some(tmp_path, 1) if log == "some" else tmp_path / log
+    done = moot("eval", "ragas", path, "--model", model)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+
+
+def test_without_ragas_it_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ragas.metrics.collections", None)
+    done = moot("eval", "ragas", tmp_path, "--model", "openai:stub")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.rstrip().endswith("pip install 'moot[ragas]'")

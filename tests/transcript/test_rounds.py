@@ -1,0 +1,170 @@
+"""Why each round was followed by another: the document, the words of a debate that goes on, and its report agree."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+import pytest
+from moot.graphs import load_graph
+from moot.nodes.runtime.running import Running
+from moot.nodes.runtime.state import merge_rounds, recorded_round
+from moot.transcript import Line, Live, ending, lines
+from moot.web.debates import checked_document
+from moot.web.report import escaped, report
+
+from tests.conftest import CLAIM, MODELS, StartStub, says, supports
+
+LEXICAL = [{"name": "rag", "retriever": "bm25"}, {"name": "search", "retriever": "bm25"}]
+Told = tuple[dict[str, Any], list[Line]]
+
+
+async def held(name: str, **given: Any) -> Told:
+    """A debate's document, and what was said of it as it happened."""
+    system = load_graph(name)
+    settings = system.settings.model_validate({"embedder": "openai:stub-embedding", **given})
+    live, said = Live(settings), list[Line]()
+    document = await Running(system.graph, settings, lambda written: said.extend(live.feed(written))).run(
+        {"claim": CLAIM}
+    )
+    assert document["status"] == "done", document["error"]
+    return document, [*said, *live.end(document)]
+
+
+def check(told: Told, reasons: list[str], *words: str) -> None:
+    """Checks the reasons in the document, and that the live debate and its reports say the words once, in order."""
+    document, said = told
+    assert checked_document(document) == document
+    assert [(record["round"], record["reason"]) for record in document["round_log"]] == [*enumerate(reasons, 1)]
+    again = [line for section in lines(document) for line in section.lines]
+    for texts in ([line.text for line in said], [line.text for line in again]):
+        assert [text for text in texts if text in words] == list(words)
+    for kind in ("md", "html"):
+        page = html.unescape(report(document, kind)) if kind == "html" else report(document, kind)
+        places = [page.index(word if kind == "html" else escaped(word)) for word in words]
+        assert places == sorted(places)
+
+
+async def tool_mad(start_stub: StartStub, **given: Any) -> Told:
+    """A debate that is disputed, then agreed but not stable, then stable."""
+    scored = {"model": "stub-scorer", "match": "`statements`", "fields": {"statements": ["One.", "Two."]}}
+    fails = {"index": 0, "reason": "not stated", "supported": False}
+    low = {"fields": {"verdicts": [fails, {**fails, "index": 1}]}, "model": "stub-scorer", "match": "`verdicts`"}
+    start_stub([
+        says("rag", "SUPPORTS", 1), says("search", "REFUTES", 1), says("rag", "SUPPORTS"), says("search", "SUPPORTS"),
+        {**low, "times": 4}, scored, *supports([True, True], CLAIM),
+    ])  # fmt: skip
+    return await held("tool_mad", models=MODELS, debaters=LEXICAL, max_rounds=4, **given)
+
+
+async def test_tool_mad_disputed_then_unstable_then_stable(start_stub: StartStub) -> None:
+    told = await tool_mad(start_stub)
+    check(
+        told,
+        ["disputed", "unstable", "stable"],
+        "Round 1: rag SUPPORTS, search REFUTES: they differ, so the debate goes on.",
+        "Round 2: rag SUPPORTS, search SUPPORTS: they agree; the scores decide whether that is stable.",
+        "The consensus is not stable (rag's faithfulness, search's faithfulness below the threshold): another round.",
+        "Round 3: rag SUPPORTS, search SUPPORTS: they agree; the scores decide whether that is stable.",
+        "The debate stops: stable_consensus.",
+    )
+    first, second, third = told[0]["round_log"]
+    assert "scores" not in first  # nothing was gated
+    assert [record["scores"]["rag"]["faithfulness"] for record in (second, third)] == [0.0, 1.0]
+    assert [[vote["answer"] for vote in record["votes"]] for record in (first, third)] == [
+        ["SUPPORTS", "REFUTES"],
+        ["SUPPORTS", "SUPPORTS"],
+    ]
+
+
+async def test_every_round_of_tool_mad_without_scores(start_stub: StartStub) -> None:
+    start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS")])
+    check(
+        await held("tool_mad", models=MODELS, debaters=LEXICAL, max_rounds=2, scoring="all_rounds"),
+        ["every_round"] * 2,
+        "Round 1: rag SUPPORTS, search SUPPORTS: they agree, but every round is run.",
+        "Round 2: rag SUPPORTS, search SUPPORTS: they agree; the rounds are used up, so the judge decides.",
+    )
+
+
+async def test_madke_without_agreement(start_stub: StartStub) -> None:
+    roles = {name: f"openai:stub-{name}" for name in ("debater-1", "debater-2", "judge", "summariser")}
+    silent = {"model": "stub-debater-1", "match": "your `answer`", "times": 1, "reply": "I would rather not say."}
+    agree = {"model": "stub-judge", "match": "agree"}
+    pool: dict[str, Any] = {"sources": ["bm25"], "selection": False, "max_rounds": 4}
+    start_stub([
+        silent, {**silent}, says("debater-1", "SUPPORTS"), says("debater-2", "SUPPORTS"),
+        {**agree, "times": 1, "fields": {"agree": False, "reason": "Not in their reasons."}},
+        {**agree, "fields": {"agree": True, "reason": "They do."}},
+    ])  # fmt: skip
+    told, reasons = await held("madke", models=roles, **pool), ["no_agreement", "no_agreement", "agreed"]
+    check(
+        told,
+        reasons,
+        "Round 1: no answer from debater-1; SUPPORTS from debater-2.",  # the judge is not asked
+        "Round 2: SUPPORTS from debater-1, debater-2.",
+        "Round 3: SUPPORTS from debater-1, debater-2.",
+        "The debate stops: consensus.",
+    )
+    check(told, reasons, "no agreement - Not in their reasons.", "agreement - They do.")
+
+
+async def test_tit_for_tat_without_preference(start_stub: StartStub) -> None:
+    roles = {name: f"openai:stub-{name}" for name in ("affirmative", "negative", "moderator", "judge")}
+    prefers = {"model": "stub-moderator"}
+    start_stub([
+        says("affirmative", "SUPPORTS"), says("negative", "REFUTES"),
+        {**prefers, "times": 1, "fields": {"preferred": None, "reason": "Both err."}},
+        {**prefers, "fields": {"preferred": "REFUTES", "reason": "It holds."}},
+    ])  # fmt: skip
+    told = await held("tit_for_tat", models=roles)
+    check(
+        told,
+        ["no_preference", "preferred"],
+        "Round 1: SUPPORTS from affirmative; REFUTES from negative.",
+        "Round 2: SUPPORTS from affirmative; REFUTES from negative.",
+        "The debate stops: the moderator prefers an answer.",
+    )
+    check(told, ["no_preference", "preferred"], "no answer yet - Both err.", "REFUTES - It holds.")
+
+
+async def test_a_document_of_0_1_0_tells_what_it_holds(start_stub: StartStub) -> None:
+    document, _ = await tool_mad(start_stub, scoring="on")
+    rounds = [line.text for section in lines(document) for line in section.lines if line.tone == "finding"]
+    del document["round_log"]
+    assert [line.text for section in lines(document) for line in section.lines if line.tone == "finding"] == rounds[-2:]
+    assert ending(document).lines[0].text.startswith("Verdict: SUPPORTS")
+
+
+@pytest.mark.parametrize("progressive", [True, False])
+async def test_why_the_debates_of_a_trial_go_on(start_stub: StartStub, progressive: bool) -> None:
+    goes_on = {"needed": False, "close": False, "debate_resolved": False}
+    start_stub([{"fields": goes_on}])
+    document, _ = await held(
+        "proclaim", model="openai:stub", sources=["bm25"], plateau=0, exhaustion=0, max_rounds=3, switched_rounds=1,
+        progressive_retrieval=progressive,
+    )  # fmt: skip
+    found = [(record["phase"], record["round"], record["reason"]) for record in document["round_log"]]
+    primary = ["min_rounds", "unresolved", "max_rounds"] if progressive else [*["every_round"] * 2, "max_rounds"]
+    switched = ["max_rounds"] if progressive else primary
+    assert found == [
+        *(("primary", number, reason) for number, reason in enumerate(primary, 1)),
+        *(("switched", number, reason) for number, reason in enumerate(switched, 1)),
+    ]
+
+
+async def test_first_answers_that_are_the_same_end_no_debate(start_stub: StartStub) -> None:
+    start_stub([{"fields": {"answer": "SUPPORTS", "confidence": 0.5}}])
+    document, said = await held("cortex_debate", model="openai:stub", agents=2, evaluation="peer")
+    assert [(record["round"], record["reason"]) for record in document["round_log"]] == [
+        (0, "first_answers"),
+        (1, "agreed"),
+    ]
+    assert "Round 0: SUPPORTS from agent-1, agent-2." in [line.text for line in said]
+
+
+def test_records_are_joined_in_the_order_of_their_rounds() -> None:
+    [second] = recorded_round(2, reason="disputed", votes=[])["round_log"]
+    [first] = recorded_round(1, "switched", reason="unresolved")["round_log"]
+    [scored] = recorded_round(2, reason="unstable", scores={})["round_log"]
+    assert merge_rounds([second], [first, scored]) == [{**second, **scored}, first]

@@ -1,0 +1,7 @@
+"""A debate in words, as data: what the command line, the page and reports say of it. Nothing is printed here."""
+
+from moot.transcript.document import ending, lines
+from moot.transcript.line import Line, Section
+from moot.transcript.live import Live
+
+__all__ = ["Line", "Live", "Section", "ending", "lines"]

@@ -1,0 +1,113 @@
+"""A debate in words from its document: what is said of it round by round, and of its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+from moot.graphs import load_graph
+from moot.nodes.runtime.settings import checked_settings
+from moot.nodes.runtime.state import RoundRecord
+from moot.nodes.steps.compare import answers_of
+from moot.retrievers.evidence import given_in
+from moot.transcript.end import end
+from moot.transcript.kinds import words_of
+from moot.transcript.line import Line, Section
+from moot.transcript.words import DECIDING
+
+Document = Mapping[str, Any]
+LATE = {*DECIDING, "review_verdict"}
+"""Steps that come after the last round's votes."""
+
+
+def settings_of(document: Document) -> Any:
+    """The settings of a debate, of its graph's class.
+
+    Raises:
+        UserError: this version knows no such graph, or other settings of it.
+    """
+    return checked_settings(load_graph(document["graph"]).settings, document["settings"])
+
+
+def ending(document: Document) -> Section:
+    """What is said of how a debate ended.
+
+    Raises:
+        UserError: as of `settings_of`.
+    """
+    return Section("Verdict", [*end(document, words_of(settings_of(document)).verdict(document))])
+
+
+def lines(document: Document) -> list[Section]:
+    """What is said of a debate, also of one that goes on, round by round, without its end.
+
+    Raises:
+        UserError: as of `settings_of`.
+        LookupError, TypeError, ValueError, AttributeError: its parts do not fit together.
+    """
+    words = words_of(settings_of(document))
+    if document["task"] is None:  # it was never opened
+        return []
+    words.learn(document)
+    heading, *about = words.opening(document, given_in(document["evidence"]))
+    told = [Section(heading.text, about)]
+
+    def under(heading: str | None) -> list[Line]:
+        if heading is not None and heading != told[-1].heading:
+            told.append(Section(heading))
+        return told[-1].lines
+
+    def tell(turns: Iterable[tuple[int, Any]]) -> None:
+        for place, turn in turns:
+            for field in words.told(turn):
+                said = under(words.heading(turn))
+                if field != "query" or turn["query"] != document["claim"]:
+                    said += [replace(line, turn=place) for line in words.of(field, turn, document)]
+
+    found = [piece for piece in document["evidence"] if "pool" in piece]
+    weighed = any("weight" in piece for piece in document["evidence"])
+    records = {(record["phase"], record["round"]): record for record in _records(document)}
+    decision = [*words.weights(document["votes"]), *words.stop(document["stop_reason"])]
+    for phase, spoken in groupby(enumerate(document["turns"]), lambda turn: turn[1]["phase"]):
+        for number, turns in groupby(spoken, lambda turn: turn[1]["round"]):
+            for entry in document["graphs"]:
+                if entry["round"] == number:
+                    under(words.round_heading(number)).extend(words.hearing(entry))
+                    told[-1].graph = number
+            said = list(turns)
+            late = [turn for turn in said if turn[1]["step"] in LATE]
+            searched = max((place for place, turn in enumerate(said, 1) if "pool" in turn[1]), default=0)
+            tell(said[:searched])
+            if found:
+                told[-1].lines += words.pools(found)
+                found = []
+            tell(turn for turn in said[searched:] if turn[1]["step"] not in LATE)
+            if weighed:
+                told[-1].lines += words.rulings(document["evidence"])
+                weighed = False
+            if record := records.pop((phase, number), None):
+                told[-1].lines += words.after_round(record)
+            if number == document["rounds"]:  # what the last round comes to is known before anybody decides
+                told[-1].lines += decision
+                decision = []
+            tell(sorted(late, key=lambda turn: not turn[1].get("question")))  # on which the verdict was decided anew
+        for entry in document["debates"]:
+            if entry["phase"] == phase:
+                told[-1].lines += words.stopped(entry)
+    for record in records.values():
+        told[-1].lines += words.after_round(record)
+    told[-1].lines += decision
+    return told
+
+
+def _records(document: Document) -> Sequence[RoundRecord]:
+    """What was found after each round; documents of 0.1.0 tell it of the last one only."""
+    if log := document.get("round_log"):
+        return log  # type: ignore[no-any-return]
+    last: Any = {"round": document["rounds"], "phase": "primary", "votes": document["votes"]}
+    if document["scores"]:
+        scores = {turn["agent"]: turn["scores"] for turn in answers_of(document["turns"])}
+        last |= {"reason": "unstable", "scores": scores}
+    return [last]

@@ -1,0 +1,52 @@
+"""Debates that are held at the same time, as one reads them: a round of one is heard, then a round of another."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Floor(Generic[T]):
+    """Who is heard. What happens in another debate waits until the round that is heard is over.
+
+    Args:
+        first: the debate that is heard first.
+    """
+
+    def __init__(self, first: str) -> None:
+        self.debate, self.round = first, 1
+        self.over: set[str] = set()
+        self.waiting: dict[str, deque[tuple[int, T, bool]]] = {}
+
+    def tell(self, debate: str, round: int, said: T, *, last: bool = False) -> list[T]:
+        """Something happened in a round of a debate, maybe the last of it; what is heard now, in order."""
+        self.waiting.setdefault(debate, deque()).append((round, said, last))
+        heard = []
+        while waiting := self._next():
+            _, said, last = waiting.popleft()
+            heard.append(said)
+            if last:
+                self.over.add(self.debate)
+        return heard
+
+    def rest(self) -> list[T]:
+        """All that waits: no more of what is heard will come."""
+        order = sorted(self.waiting, key=lambda name: name != self.debate)
+        heard = [said for debate in order for _, said, _ in self.waiting[debate]]
+        self.waiting.clear()
+        return heard
+
+    def _next(self) -> deque[tuple[int, T, bool]] | None:
+        """What is heard next, where anything is: of the same round, or of another debate once the round is over."""
+        own = self.waiting.get(self.debate)
+        if own and own[0][0] == self.round:
+            return own
+        if not own and self.debate not in self.over:
+            return None  # its round goes on
+        for debate in sorted(self.waiting, key=lambda name: name == self.debate):
+            if waiting := self.waiting[debate]:
+                self.debate, self.round = debate, waiting[0][0]
+                return waiting
+        return None

@@ -1,0 +1,20 @@
+"""What is said of which system, by the kind of its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from moot.nodes.runtime.settings import Settings
+from moot.nodes.speakers.debaters import DebaterSettings
+from moot.nodes.trial.courtroom import TrialSettings
+from moot.transcript.scores import ScoredWords
+from moot.transcript.trial import TrialWords
+from moot.transcript.words import Words
+
+KINDS: Mapping[type[Settings], type[Words]] = {DebaterSettings: ScoredWords, TrialSettings: TrialWords}
+"""Systems with words of their own; of others `Words` itself are said."""
+
+
+def words_of(settings: Settings) -> Words:
+    """What is said of debates with these settings."""
+    return next((words for kind, words in KINDS.items() if isinstance(settings, kind)), Words)(settings)

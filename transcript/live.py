@@ -1,0 +1,117 @@
+"""A debate in words as it happens: of what a node writes, what was not said yet.
+
+A turn grows while its speaker works (a query, what was found, an answer), and a debate's subgraphs hand their turns on
+as they are: each field of a turn is said once, when it first appears.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import Any
+
+from moot.nodes.runtime.settings import Settings
+from moot.nodes.runtime.state import Turn, place_of
+from moot.transcript.end import end
+from moot.transcript.floor import Floor
+from moot.transcript.kinds import words_of
+from moot.transcript.line import Line, say
+from moot.transcript.words import DECIDING, pieces_of
+
+Said = tuple[str | None, list[Line]]
+"""Lines, and what stands above them."""
+
+
+class Live:
+    """What is said of a debate that goes on.
+
+    Args:
+        settings: the debate's.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._words = words_of(settings)
+        self.speakers = self._words.speakers
+        self._said: set[Hashable] = set()
+        self._floor: Floor[Said] | None = Floor(self._words.at_once[0]) if self._words.at_once else None
+
+    def feed(self, written: Mapping[str, Any]) -> list[Line]:
+        """What is new in what a node wrote; headings are lines of the tone ``heading``. Errors are said at the end."""
+        if written.get("error"):
+            return []
+        self._words.learn(written)
+        return list(self._new(written))
+
+    def end(self, document: Mapping[str, Any]) -> list[Line]:
+        """What was not heard yet, and how the debate ended."""
+        return [*self._heard(self._floor.rest() if self._floor else []), *end(document, self._words.verdict(document))]
+
+    def _new(self, written: Mapping[str, Any]) -> Iterator[Line]:
+        words, turns, pieces = self._words, written.get("turns") or [], pieces_of(written)
+        if written.get("graph"):
+            yield from words.opening(written, pieces)
+        stop = written.get("stop_reason")
+        decided = any(turn["step"] in DECIDING for turn in turns)
+        if decided:
+            yield from self._once(("stop", stop), words.stop(stop))
+        for turn in turns:
+            yield from self._turn(turn, written)
+        closed = [(record["phase"], record["round"]) for record in written.get("round_log") or []]
+        for record in words.rounds:
+            if (record["phase"], record["round"]) in closed:
+                yield from self._unsaid(words.after_round(record))
+        yield from self._unsaid(words.weights(written.get("votes") or []))
+        for entry in written.get("graphs") or []:
+            heading = words.round_heading(entry["round"])
+            yield from self._once(("hears", entry["round"]), self._heard([(heading, [*words.hearing(entry)])]))
+        if not decided:
+            yield from self._once(("stop", stop), words.stop(stop))
+        if any(piece.get("status") == "seed" for piece in pieces):
+            yield from self._once("pools", words.pools(pieces))
+        if any("weight" in piece for piece in pieces):
+            yield from self._once("rulings", words.rulings(pieces))
+        for entry in written.get("debates") or []:
+            yield from self._once(("stops", entry["phase"]), self._stopped(entry))
+
+    def _turn(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+        heading = self._words.heading(turn)
+        for field in self._words.told(turn):
+            key = (place_of(turn), field)
+            if key in self._said:
+                continue
+            self._said.add(key)
+            found = field == "query" and "retrieval" in turn  # a query that comes with its findings is the claim itself
+            lines = [] if found else [*self._words.of(field, turn, written)]
+            if self._floor and turn["phase"] in self._words.at_once:
+                yield from self._heard(self._floor.tell(turn["phase"], turn["round"], (heading, lines)))
+            else:
+                yield from self._heard([(heading, lines)])
+        if turn.get("question"):  # what is decided anew is said anew
+            self._said = {key for key in self._said if not _decided(key)}
+
+    def _stopped(self, entry: Mapping[str, Any]) -> Iterator[Line]:
+        if self._floor:
+            said: Said = (None, [*self._words.stopped(entry)])
+            yield from self._heard(self._floor.tell(entry["phase"], entry["rounds"], said, last=True))
+
+    def _heard(self, said: Iterable[Said]) -> Iterator[Line]:
+        """Lines under their headings, each of which is said once."""
+        for heading, lines in said:
+            if heading:
+                yield from self._unsaid([say(heading, "heading")])
+            yield from lines
+
+    def _once(self, key: Hashable, lines: Iterable[Line]) -> Iterator[Line]:
+        """Lines, unless some of this key were said before."""
+        if key not in self._said:
+            self._said.add(key)
+            yield from lines
+
+    def _unsaid(self, lines: Iterable[Line]) -> Iterator[Line]:
+        """Those lines that were not said before."""
+        for line in lines:
+            yield from self._once(line, [line])
+
+
+def _decided(key: Any) -> bool:
+    """Whether what was said is a turn of those who decide."""
+    return isinstance(key, tuple) and isinstance(key[0], tuple) and key[0][3] in DECIDING

@@ -1,0 +1,103 @@
+"""Tool-MAD in words: every round's answers, their scores, and whether these make an agreement stable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from moot.nodes.runtime.budget import is_bounded
+from moot.nodes.runtime.state import RoundRecord, Turn
+from moot.nodes.speakers.debaters import rests_on_evidence
+from moot.nodes.steps.compare import METRICS, agreed_answer, answers_of
+from moot.transcript.line import Line, line, say
+from moot.transcript.words import FIELDS, Words
+
+
+class ScoredWords(Words):
+    """What is said of Tool-MAD, in either version."""
+
+    fields = (*FIELDS, "scores")
+
+    def told(self, turn: Turn) -> list[str]:
+        """As `Words.told`; scores once all of them are known."""
+        given = self._given(turn)
+        complete = given and (len(given) == len(self._gates()) or "consistency" in given)
+        return [field for field in super().told(turn) if field != "scores" or complete]
+
+    def _merged(self, turn: Turn) -> Turn:
+        """A turn with all of its scores: they come one by one."""
+        return next(t for t in answers_of(self.turns, turn["round"]) if t["agent"] == turn["agent"])
+
+    def _given(self, turn: Turn) -> list[str]:
+        return [metric for metric in METRICS if metric in self._merged(turn)["scores"]] if turn.get("scores") else []
+
+    def _scores(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+        answer, given = self._merged(turn), self._given(turn)
+        grounded = rests_on_evidence(answer, self.settings)
+        marks = "; ".join(self._mark(metric, answer["scores"][metric], grounded) for metric in given)
+        yield line(turn["agent"], f"scores r{turn['round']}", marks)
+
+    def _gates(self) -> list[str]:
+        """The scores that have thresholds, and so decide whether a consensus is stable."""
+        return [metric for metric in METRICS if hasattr(self.settings, f"{metric}_threshold")]
+
+    def _mark(self, metric: str, value: float | None, grounded: bool) -> str:
+        name = metric.replace("_", " ")
+        threshold = getattr(self.settings, f"{metric}_threshold", None)
+        if threshold is None:
+            return f"{name} {'unknown' if value is None else f'{value:.2f}'}"
+        if value is None and metric == "faithfulness" and not grounded:
+            return f"{name} not applicable"
+        if value is None:
+            return f"{name} unknown (needs {threshold:.2f})"
+        return f"{name} {value:.2f} {'>=' if value >= threshold else '<'} {threshold:.2f}"
+
+    def after_round(self, record: RoundRecord) -> Iterator[Line]:
+        """Whether the debaters agree, and whether the scores make that stable; and so what follows."""
+        votes = record.get("votes")
+        if not votes:
+            return
+        given = ", ".join(f"{v['agent']} {v['answer'] or 'no answer'}" for v in votes)
+        left = record["round"] < self.settings.max_rounds
+        if agreed_answer(votes) is not None:
+            why = "they agree" + ("; the scores decide whether that is stable" if self._scored() else self._then(left))
+        else:
+            then = f"so the debate goes on{self._unless}" if left else "and the rounds are used up"
+            why = f"they differ, {then}"
+        yield say(f"Round {record['round']}: {given}: {why}.")
+        if record.get("reason") == "unstable" and (low := self._low(record)):
+            then = f"another round{self._unless}" if left else "the judge decides"
+            yield say(f"The consensus is not stable ({', '.join(low)} below the threshold): {then}.")
+
+    @property
+    def _unless(self) -> str:
+        """What may keep the next round from being held."""
+        return ", unless the budget is used up" if is_bounded(self.settings) else ""
+
+    def _then(self, left: bool) -> str:
+        """What an agreement leads to where no scores gate it."""
+        if getattr(self.settings, "scoring", "on") != "all_rounds":
+            return ""
+        return f", but every round is run{self._unless}" if left else "; the rounds are used up, so the judge decides"
+
+    def _scored(self) -> bool:
+        return bool(self._gates()) and self.settings.scoring == "on"
+
+    def _low(self, record: RoundRecord) -> list[str]:
+        """Whose scores do not reach their thresholds."""
+        answers = {turn["agent"]: turn for turn in answers_of(self.turns, record["round"])}
+        return [
+            f"{name}'s {metric.replace('_', ' ')}"
+            for name in (debater.name for debater in self.settings.debaters)
+            for metric in self._gates()
+            if not self._reached(metric, record["scores"][name])
+            and (metric != "faithfulness" or rests_on_evidence(answers[name], self.settings))
+        ]
+
+    def _reached(self, metric: str, scores: Mapping[str, float | None]) -> bool:
+        value = scores.get(metric)
+        return value is not None and value >= getattr(self.settings, f"{metric}_threshold")
+
+    def stop(self, reason: str | None) -> Iterator[Line]:
+        """As `Words.stop`; that the rounds are used up is said with the last round's answers."""
+        return super().stop(None if reason == "max_rounds" else reason)
