@@ -46,6 +46,8 @@ def test_what_a_document_of_its_version_may_lack_is_filled_in() -> None:
     old: dict[str, Any] = json.loads(DOCUMENTS[0].read_text())
     first = {key: value for key, value in old.items() if key != "messages"}  # before there were conversations
     assert upgraded(first) == {**old, "messages": [], "round_log": [], "schema_version": SCHEMA_VERSION}
+    talk = {**old, "messages": [{"role": "user", "content": old["claim"]}]}
+    assert upgraded(talk)["messages"] == talk["messages"]
     now = {**first, "schema_version": SCHEMA_VERSION}
     others: list[Any] = [now, {**now, "schema_version": "9.0"}, {}, [], None, "1.0"]
     for found in others:

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 from moot.evals.report.comparison import studies_of
+from moot.evals.report.debates import stops_table
 from moot.evals.report.scores import seeds_table, systems_table
 from moot.evals.runs.logs import read_runs
+from moot.evals.stats.significance import bootstrap
 
 from tests.evals.made_logs import debate, failed, write_log
 from tests.evals.made_study import AT, CONTROL, DEBATE, GOLD, R, S, Systems, paired, records, study, value
@@ -37,6 +39,18 @@ def test_several_runs(tmp_path: Path) -> None:
     assert row["majority"] == 3 / 4  # a, b, c; two of three said SUPPORTS of d
     assert (row["oracle"], row["undecided"]) == (1.0, 0)  # d: no run was right, but the missing one could have been
     assert value(records(systems_table(made))["debate"]["accuracy"]) == pytest.approx(row["mean"])
+
+
+def test_an_item_of_several_runs_counts_once_in_an_interval(tmp_path: Path) -> None:
+    """Right in one of two runs, in both, in both and in none."""
+    gold = {"a": S, "b": S, "c": R, "d": R}
+    runs: Systems = {
+        f"debate__{n}": ({id: debate(said) for id, said in zip(gold, given, strict=True)}, {"gold": gold, "seed": n})
+        for n, given in enumerate([(S, S, R, S), (R, S, R, S)])
+    }
+    row = records(stops_table(study(tmp_path, **runs)))["debate"]
+    assert row["items"] == 8
+    assert row["score"] == bootstrap([0.5, 1.0, 1.0, 0.0])
 
 
 def test_settings_that_differ_are_other_systems(tmp_path: Path) -> None:

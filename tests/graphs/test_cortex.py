@@ -208,6 +208,15 @@ async def test_peers_score_each_others_answers(start_stub: StartStub) -> None:
     assert "What the other debaters answered last" not in prompts(stub, "agent-3")[1]
 
 
+async def test_what_peers_scored_a_round_before_does_not_count(start_stub: StartStub) -> None:
+    best, other = rule(r"agent-\d", r"a2r0\..*the `score`", fields={"score": 0.9}), rule(r"agent-\d", "the `score`")
+    start_stub([*script("SRN", "S-N", "SRN", first=0), best, other | {"fields": {"score": 0.2}}])
+    document = await debate("cortex_debate", agents=3, max_rounds=2, evaluation="peer")
+    assert heard(document, 1) == {"1": "2", "2": "", "3": "2"}
+    assert heard(document, 2) == {"1": "", "2": "", "3": ""}  # agent 2 gave no answer in round 1, so nobody scored it
+    assert short(document["graphs"][1]["weights"]) == {"1": {"3": 0.2}, "2": {"1": 0.2, "3": 0.2}, "3": {"1": 0.2}}
+
+
 async def test_a_sparse_graph_without_evaluation_is_drawn_by_its_seed(start_stub: StartStub) -> None:
     stub = start_stub(script("SRNSR", "SRNSR", first=0) * 4)
     drawn = []

@@ -91,6 +91,7 @@ async def test_without_sources_nothing_is_looked_for_and_what_is_given_is_weighe
     assert [piece["text"] for piece in document["evidence"]] == [text["text"] for text in given]
     steps = Counter(turn["step"] for turn in document["turns"])
     assert steps["weigh"] == len(given)
+    assert kinds(document) == ([] if given else ["nothing_admitted"])
     assert not {"premises", "stance_queries", "retrieve_seed", "challenge", "discover", "close"} & steps.keys()
 
 

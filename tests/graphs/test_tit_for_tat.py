@@ -107,6 +107,15 @@ async def test_a_side_that_cannot_be_read_is_answered_all_the_same(start_stub: S
     assert voted(document) == {"affirmative": None, "negative": "REFUTES"}
 
 
+async def test_the_answer_of_one_side_alone_can_be_preferred(start_stub: StartStub) -> None:
+    cases = claims(["-R", "R-"])
+    rules = [r for claim, given in cases.items() for r in script(given, roles=SIDES, claim=claim)]
+    start_stub([*rules, rule("moderator", fields={"preferred": "REFUTES", "reason": "It stands."})])
+    for claim in cases:
+        document = await debate("tit_for_tat", {"claim": claim})
+        assert outline(document)[:4] == ("done", "REFUTES", "judge_preference", 1)
+
+
 async def test_a_side_that_cannot_be_reached_ends_the_debate_without_a_verdict(start_stub: StartStub) -> None:
     stub = start_stub([*script("Sx", roles=SIDES), UNDECIDED])
     document = await debate("tit_for_tat")

@@ -64,6 +64,27 @@ def test_an_answer_is_whole_or_not_there() -> None:
         assert not taken({key: value for key, value in whole.items() if key != name})
 
 
+CAME_OF_IT = {
+    "Answer": "answer", "SharedRetrieval": "retrieval", "ToolCall": "tool", "Comparison": "comparisons",
+    "Agreement": "agree", "Moderation": "preferred", "Summary": "summary", "FinalAnswer": "answer",
+    "Judgement": "answer", "Review": "comment", "PeerScore": "score", "QueriesReview": "queries",
+    "PremisesReview": "proposed", "EvidenceReview": "struck", "Remark": "remark", "VerdictReview": "question",
+    "Premises": "premises", "StanceQueries": "challenging_query", "SeedRetrieval": "retrieval",
+    "PremiseRetrieval": "retrieval", "SideRetrieval": "retrieval", "Challenge": "challenges",
+    "Weighing": "credibility", "Discovery": "ended", "Argument": "argument", "ExpertRequest": "needed",
+    "ExpertRuling": "granted", "Testimony": "testimony", "Reflection": "rebuttal", "Critique": "debate_resolved",
+    "Closing": "close", "Consistency": "overall", "PanelVote": "verdict",
+}  # fmt: skip
+"""By kind of turn, a field that says what came of it; kinds of turns that are not over have none."""
+
+
+def test_no_turn_leaves_out_what_came_of_it() -> None:
+    kinds = {kind.name: examples(kind)[1] for kind in ALL if not kind.name.endswith("Begun")}
+    assert set(kinds) == set(CAME_OF_IT)
+    for kind, name in CAME_OF_IT.items():
+        assert not taken({key: value for key, value in kinds[kind].items() if key != name}), kind
+
+
 @pytest.mark.parametrize("step", ["vote", "Respond", "respond ", ""])
 def test_a_step_of_ones_own_has_any_fields_of_the_known_types(step: str) -> None:
     assert taken(KEY | {"step": step})

@@ -26,6 +26,8 @@ from moot.nodes.runtime.state import (
 )
 
 KEYS = ("round", "phase", "agent", "step")
+OWN_PHASE = "rehearsal"
+"""A phase of somebody's own graph."""
 
 
 def _turns() -> st.SearchStrategy[list[Turn]]:
@@ -34,7 +36,7 @@ def _turns() -> st.SearchStrategy[list[Turn]]:
     one = st.fixed_dictionaries(
         {
             "round": st.integers(1, 3),
-            "phase": st.sampled_from(["primary", "switched"]),
+            "phase": st.sampled_from([OWN_PHASE, "primary", "switched"]),
             "agent": st.sampled_from(["a", "b"]),
             "step": st.sampled_from(["respond", "judge"]),
         },
@@ -58,7 +60,7 @@ def key(turn: Turn) -> tuple[Any, ...]:
 def test_every_turn_is_there_once_in_the_order_of_phases_rounds_and_writing(old: list[Turn], new: list[Turn]) -> None:
     merged = merge_turns(old, new)
     first = list(dict.fromkeys(map(key, [*old, *new])))
-    assert list(map(key, merged)) == sorted(first, key=lambda k: (PHASES.index(k[1]), k[0]))
+    assert list(map(key, merged)) == sorted(first, key=lambda k: ([*PHASES, OWN_PHASE].index(k[1]), k[0]))
 
 
 @given(TURNS, TURNS)
