@@ -39,7 +39,7 @@ def needs(settings: CortexSettings) -> Needs:
 # --- edges ----------------------------------------------------------------------------------------------------------
 
 
-def first_answers(state: DebateState, settings: CortexSettings) -> Next:
+def begin(state: DebateState, settings: CortexSettings) -> Next:
     """The first answers are round 0."""
     return to_agents("answer", state, settings, everyone, first=0)
 
@@ -67,7 +67,7 @@ builder.add_node("compare_answers", compare_node())
 builder.add_node("score_peers", review_node(score_answer, ("score",), SCORE))
 builder.add_node("weigh_edges", weigh_node())
 builder.add_node("vote", vote_node(consensus_or_rounds, tie="none", report=graph_report))
-builder.begin(first_answers, ["answer"])
+builder.begin(begin, ["answer"])
 builder.rounds(debate, ["answer"])
 builder.add_edge("answer", "compare_answers")
 builder.add_conditional_edges("compare_answers", consensus, ["score_peers", "weigh_edges", "vote"])

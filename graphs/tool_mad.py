@@ -18,7 +18,7 @@ from typing import Literal
 
 from moot.nodes.runtime.budget import no_round_left
 from moot.nodes.runtime.opening import Needs
-from moot.nodes.runtime.state import DebateState, RoundReason
+from moot.nodes.runtime.state import DebateState
 from moot.nodes.runtime.system import Debate, Next
 from moot.nodes.speakers.debaters import (
     DebaterSettings,
@@ -28,7 +28,7 @@ from moot.nodes.speakers.debaters import (
     to_debaters,
     unscored_answers,
 )
-from moot.nodes.steps.compare import agree_node, agreed_or_disputed, answers_of, average_scores_node, compare_node
+from moot.nodes.steps.compare import agree_node, agreed_answer, answers_of, average_scores_node, compare_node
 from moot.nodes.steps.judge import judge_node
 from moot.nodes.steps.score import answer_relevance_node, faithfulness_node, passes, score_graph
 from pydantic import Field
@@ -60,17 +60,12 @@ def needs(settings: ToolMadSettings) -> Needs:
 
 def consensus(state: DebateState, settings: ToolMadSettings) -> Next:
     """After a round's answers: disputed with rounds left, go on at once; otherwise the scores have to be known."""
-    agreed = state["round_log"][-1]["reason"] == "agreed"
+    agreed = agreed_answer(state["votes"]) is not None
     if settings.scoring == "consensus_only" and agreed:
         return "agree"
     if not no_round_left(state, settings) and (settings.scoring != "on" or not agreed):
         return to_debaters(state, settings)
     return unscored_answers(state) if settings.scoring == "on" else "judge"
-
-
-def finding(state: DebateState, settings: ToolMadSettings) -> RoundReason:
-    """What is found after a round's answers, as far as scores are not looked at."""
-    return "every_round" if settings.scoring == "all_rounds" else agreed_or_disputed(state, settings)
 
 
 def is_stable(state: DebateState, settings: ToolMadSettings) -> bool:
@@ -88,7 +83,7 @@ def is_stable(state: DebateState, settings: ToolMadSettings) -> bool:
 
 def stability(state: DebateState, settings: ToolMadSettings) -> Next:
     """After a round's scores: a stable consensus ends the debate."""
-    if state["round_log"][-1]["reason"] == "stable":
+    if agreed_answer(state["votes"]) is not None and is_stable(state, settings):
         return "agree"
     return "judge" if no_round_left(state, settings) else to_debaters(state, settings)
 
@@ -97,7 +92,7 @@ def stability(state: DebateState, settings: ToolMadSettings) -> Next:
 
 builder = Debate("tool_mad", ToolMadSettings, needs)
 builder.add_node("debater", debater_graph(ToolMadSettings))
-builder.add_node("compare_answers", compare_node(finds=finding))
+builder.add_node("compare_answers", compare_node(finds=lambda s: "every_round" if s.scoring == "all_rounds" else None))
 builder.add_node(
     "score",
     score_graph(ToolMadSettings, faithfulness=faithfulness_node(), answer_relevance=answer_relevance_node()),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from inspect_ai.log import EvalSample
+from moot.core.errors import UserError
 from moot.evals.runs.logs import READ, checked_document
 from moot.evals.runs.solver import DOCUMENT, document_in
 from moot.nodes.runtime.document import upgraded
@@ -49,6 +50,12 @@ def test_what_a_document_of_its_version_may_lack_is_filled_in() -> None:
     talk = {**old, "messages": [{"role": "user", "content": old["claim"]}]}
     assert upgraded(talk)["messages"] == talk["messages"]
     now = {**first, "schema_version": SCHEMA_VERSION}
-    others: list[Any] = [now, {**now, "schema_version": "9.0"}, {}, [], None, "1.0"]
+    others: list[Any] = [now, {"schema_version": "9.0"}, {}, [], None, "1.0"]
     for found in others:
         assert upgraded(found) is found
+
+
+def test_a_document_of_a_later_version_is_refused() -> None:
+    later = json.loads(DOCUMENTS[0].read_text()) | {"schema_version": "9.0"}
+    with pytest.raises(UserError, match=r"of schema_version 9\.0, and this moot reads 1\.0, 1\.1\. Install"):
+        debates.imported(json.dumps(later).encode())

@@ -208,8 +208,8 @@ class Words:
             yield say(f"{self.round_heading(record['round']) or 'Votes'}: {tally(votes)}.")
 
     def _voters(self, round: int) -> int:
-        """How many answer in a round: those declared, without those whose models failed in earlier rounds."""
-        failed = {t["agent"] for t in self.turns if t.get("outcome") == "failed" and t["round"] < round}
+        """How many answer in a round: those declared, without those whose models have failed by then."""
+        failed = {t["agent"] for t in self.turns if t.get("outcome") == "failed" and t["round"] <= round}
         return len(set(self.speakers) - failed)
 
     def hearing(self, entry: Mapping[str, Any]) -> Iterator[Line]:

@@ -7,6 +7,7 @@ called interrupted, and goes on. A debate of local models takes longer.
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import Any
 
 from moot.core.errors import UserError
@@ -23,7 +24,10 @@ def listen_on() -> None:
     """
     if PACKAGE not in sys.modules:
         return
-    runtime: Any = sys.modules.get(RUNTIME)
+    try:
+        runtime: Any = import_module(RUNTIME)
+    except ImportError:
+        runtime = None
     heard = getattr(runtime, "listen_for_cancellation", None)
     if heard is None:
         raise UserError(

@@ -235,7 +235,7 @@ def _answered(document: Document | None, fault: str = "", **about: Any) -> Answe
     if document is None:
         return Answered(**{**unknown, **about}, claim="", response="", contexts=(), fault=fault or "it has no document")
     if document["error"]:
-        fault = document["error"]["detail"]
+        fault = f"the debate failed: {document['error']['detail']}"
     elif document["status"] != "done":
         fault = f"the debate is {document['status']}"
     elif document["answer"] is None:

@@ -21,7 +21,7 @@ from moot.graphs.proclaim.court import court_graph
 from moot.graphs.proclaim.negotiation import negotiation_graph
 from moot.graphs.proclaim.panel import panel_graph
 from moot.nodes.runtime.state import DebateState
-from moot.nodes.runtime.system import Debate, Next, always
+from moot.nodes.runtime.system import Debate, Next
 from moot.nodes.speakers.agents import gather_node
 from moot.nodes.trial.courtroom import TrialSettings, to_debates, trial_needs
 from moot.nodes.trial.panel import decide_node, fits
@@ -31,10 +31,25 @@ class ProclaimSettings(TrialSettings):
     """Settings of PROClaim. The defaults are the paper's."""
 
 
+def negotiate(state: DebateState) -> Next:
+    """The evidence is negotiated first."""
+    return "negotiation"
+
+
 def debate(state: DebateState, settings: ProclaimSettings) -> Next:
     """The switched debate waits for nothing in the primary one, so both are held at the same time."""
     debates = {"primary": "primary_debate"} | ({"switched": "switched_debate"} if settings.role_switch else {})
     return to_debates(state, debates)
+
+
+def deliberate(state: DebateState) -> Next:
+    """The panel hears both debates."""
+    return "panel"
+
+
+def decide(state: DebateState) -> Next:
+    """The judges' verdicts are counted."""
+    return "decide"
 
 
 builder = Debate("proclaim", ProclaimSettings, trial_needs, fits)
@@ -44,11 +59,11 @@ builder.add_node("switched_debate", court_graph(ProclaimSettings, "switched_deba
 builder.add_node("gather_debates", gather_node())
 builder.add_node("panel", panel_graph(ProclaimSettings))
 builder.add_node("decide", decide_node())
-builder.begin(always("negotiation"), ["negotiation"])
+builder.begin(negotiate, ["negotiation"])
 builder.add_conditional_edges("negotiation", debate, ["primary_debate", "switched_debate"])
 builder.add_edge("primary_debate", "gather_debates")
 builder.add_edge("switched_debate", "gather_debates")
-builder.add_conditional_edges("gather_debates", always("panel"), ["panel"])
-builder.add_conditional_edges("panel", always("decide"), ["decide"])
+builder.add_conditional_edges("gather_debates", deliberate, ["panel"])
+builder.add_conditional_edges("panel", decide, ["decide"])
 builder.verdict_from("decide", reviewed=True, again="panel", phase="panel")
 graph = builder.compile(name="PROClaim")

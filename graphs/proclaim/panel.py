@@ -14,7 +14,7 @@ from moot.nodes.trial.courtroom import TrialSettings
 from moot.nodes.trial.panel import analyse_node, compile_record_node, judge_record_node, to_judges
 
 
-def first_look(state: TrialState) -> Next:
+def begin(state: TrialState) -> Next:
     """Consistency is analysed once, and only if both sides were heard on each other's side."""
     heard = {turn["side"] for turn in statements(state["turns"]) if turn["phase"] == "switched"}
     analysed = any(turn["step"] == "analyse" for turn in state["turns"])  # the panel decides anew on a question
@@ -36,7 +36,7 @@ def panel_graph(kind: type[TrialSettings]) -> CompiledStateGraph[Any, Any, Any, 
     graph.add_node("analyse_consistency", analyse_node())
     graph.add_node("compile_record", compile_record_node())
     graph.add_node("judge", judge_record_node())
-    graph.add_conditional_edges(START, first_look, ["analyse_consistency", "compile_record"])
+    graph.add_conditional_edges(START, begin, ["analyse_consistency", "compile_record"])
     graph.add_edge("analyse_consistency", "compile_record")
     graph.add_conditional_edges("compile_record", judge, ["judge", END])
     graph.add_edge("judge", END)

@@ -8,6 +8,7 @@ from functools import lru_cache
 from importlib.metadata import version
 from typing import Any
 
+from moot.core.errors import UserError
 from moot.nodes.models.chat_models import EMBEDDED
 from moot.nodes.runtime.settings import Settings
 from moot.nodes.runtime.state import SCHEMA_VERSION, Call, DebateState, TrialUpdate, Turn, VerdictOutput
@@ -147,8 +148,18 @@ def upgraded(found: Any) -> Any:
 
     Args:
         found: plain JSON that may be a document.
+
+    Raises:
+        UserError: a later version of moot wrote it.
     """
     version = found.get("schema_version") if isinstance(found, dict) else None
+    if isinstance(version, str) and version not in (SCHEMA_VERSION, *SINCE) and "moot_version" in found:
+        known = ", ".join((*SINCE, SCHEMA_VERSION))
+        raise UserError(
+            f"This document is of schema_version {version[:20]}, and this moot reads {known}. Install the version of "
+            "moot that wrote it, or a later one.",
+            kind="invalid_file",
+        )
     if not isinstance(version, str) or version not in SINCE:
         return found
     return {**SINCE[version], **found, "schema_version": SCHEMA_VERSION}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from inspect import signature
+from inspect import iscoroutinefunction, isroutine, signature
 from types import MappingProxyType
 from typing import Any, get_type_hints
 
@@ -20,16 +20,31 @@ CLOSE = "close"
 """The last node of every debate."""
 
 
-def as_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+LANGGRAPHS = {"config", "store", "writer", "previous"}
+"""Names of parameters that LangGraph fills."""
+
+
+def as_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any] | None:
     """A router as a function of the state and the settings, whichever of the two it takes.
 
     Args:
-        path: takes the state alone, the state and the settings, or the state and LangGraph's ``runtime``.
+        path: takes the state, the state and the settings, or the state and LangGraph's ``runtime``. None for any other,
+            such as a coroutine function: LangGraph calls it itself.
     """
     takes = signature(path).parameters
+    needed = [parameter for parameter in takes.values() if parameter.default is parameter.empty]
+    if iscoroutinefunction(path):
+        return None
     if "runtime" in takes:
-        return lambda state, settings: path(state, runtime=Runtime(context=settings))
-    return path if len(takes) > 1 else lambda state, settings: path(state)
+        return lambda state, settings: path(state, runtime=_runtime().override(context=settings))
+    if len(needed) == 1:
+        return lambda state, settings: path(state)
+    by_place = all(parameter.kind is not parameter.KEYWORD_ONLY for parameter in needed)
+    return path if len(needed) == 2 and by_place and needed[1].name not in LANGGRAPHS else None
+
+
+def _runtime() -> Runtime[Any]:
+    return get_runtime() or Runtime()  # none where the state is updated without a run
 
 
 class DebateGraph(StateGraph[Any, Any, Any, Any]):
@@ -77,18 +92,27 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
                 are sent to nodes.
             path_map: the nodes that it may lead to. If ``close`` or LangGraph's ``END`` is one of them, the edge leads
                 there as soon as the state has an error.
+
+        Raises:
+            ValueError: when it runs: it leads to a node that ``path_map`` does not name.
         """
         leave = next((end for end in (CLOSE, END) if path_map and end in path_map), None)
         ask = as_router(path)
+        if ask is None:
+            super().add_conditional_edges(source, path, path_map)  # type: ignore[arg-type]
+            return self
 
         def route(state: Any) -> Any:
             if leave and state.get("error"):
                 return leave
-            runtime = get_runtime() or Runtime()  # none where the state is updated without a run
-            return ask(state, kept(settings_of(runtime, type(self._defaults)), state))
+            to = ask(state, kept(settings_of(_runtime(), type(self._defaults)), state))
+            if isinstance(to, str) and path_map and to not in path_map:
+                raise ValueError(f"{route.__name__} leads from {source} to {to}, which the edge does not name")
+            return to
 
-        route.__name__ = path.__name__
-        route.__annotations__ = {"return": get_type_hints(path).get("return", Any)}  # a Literal names where it leads
+        route.__name__ = getattr(path, "__name__", type(path).__name__)
+        hints = get_type_hints(path) if isroutine(path) else {}
+        route.__annotations__ = {"return": hints.get("return", Any)}  # a Literal names where it leads
         super().add_conditional_edges(source, route, path_map)  # type: ignore[arg-type]
         return self
 

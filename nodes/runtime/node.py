@@ -161,9 +161,9 @@ class Node:
         keeps_errors: an error becomes the state's ``error``, which the state then has to know.
         prompts: the names of those that it uses.
         opens: the system whose debates it opens, where it opens them.
-        moment: when it asks a person, if it does.
         reads: from a state with keys of its own, what the step reads; by default the state itself.
         writes: from what the step and its books write, what the state takes; by default all of it.
+        moment: when it asks a person, if it does.
     """
 
     step: Callable[[Any, Run], Awaitable[dict[str, Any]]]
@@ -173,9 +173,9 @@ class Node:
     keeps_errors: bool = False
     prompts: tuple[str, ...] = ()
     opens: str = ""
-    moment: str = ""
     reads: Callable[[Any], Mapping[str, Any]] | None = None
     writes: Callable[[dict[str, Any]], Mapping[str, Any]] | None = None
+    moment: str = ""
 
     async def __call__(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         """Runs the step.

@@ -1,7 +1,8 @@
 """The state of a debate: what nodes read, what they write, and the result document that it becomes.
 
 All values are plain JSON, so that every checkpointer stores them. Nodes run at the same time: what several write is
-merged by the reducers below. Keys that several states have are declared once, with their reducers, and inherited.
+merged by the reducers below. Keys that several states have are declared once, with their reducers, and inherited; one
+stands twice only if its type differs, as for a key that a document always has and a step may lack.
 """
 
 from __future__ import annotations
@@ -373,10 +374,27 @@ class TrialUpdate(StepUpdate):
     ]
 
 
-class Handed(TypedDict):
+class About(TypedDict):
+    """The claim, once it is checked."""
+
+    claim: Annotated[str, Field(description="What was debated.")]
+
+
+class Budgeted(TypedDict):
+    """What may still be spent, as `moot.nodes.runtime.budget` makes it."""
+
+    budget: NotRequired[dict[str, Any] | None]
+
+
+class Heard(TypedDict):
+    """What was said to a speaker beside answers."""
+
+    heard: NotRequired[list[Turn]]
+
+
+class Handed(About):
     """What a debate hands to each of its steps."""
 
-    claim: str
     task: Task
     settings: NotRequired[dict[str, Any]]
 
@@ -384,13 +402,12 @@ class Handed(TypedDict):
 # --- a debate ---------------------------------------------------------------------------------------------------------
 
 
-class Verdict(TypedDict):
+class Verdict(About):
     """What a debate came to."""
 
     schema_version: Annotated[str, Field(description="The version of this document's form.")]
     status: Annotated[Status, Field(description="How the debate ended; a failed one says why in `error`.")]
     graph: Annotated[str, Field(description="The debate system.")]
-    claim: Annotated[str, Field(description="What was debated.")]
     answer: Annotated[str | None, Field(description="The verdict; null where there is none.")]
     raw_verdict: Annotated[str | None, Field(description="The verdict as those who decided said it.")]
     confidence: Annotated[
@@ -434,18 +451,17 @@ class VerdictOutput(Verdict, TrialUpdate):
     ]
 
 
-class DebateState(Verdict, TrialUpdate, AskedWith):
+class DebateState(Verdict, TrialUpdate, AskedWith, Budgeted):
     """What the nodes of a debate may read: the input and the growing result document."""
 
     task: Any  # the name that was given at first, a `Task` once the debate is open
     opened: NotRequired[str]  # the claim of the last debate that was opened
-    budget: NotRequired[dict[str, Any] | None]  # as `moot.nodes.runtime.budget` makes it
 
 
 # --- a step of one ----------------------------------------------------------------------------------------------------
 
 
-class DebaterState(Handed, StepUpdate):
+class DebaterState(Handed, StepUpdate, Heard):
     """What the steps of one speaker in one round may read. Its turn is the only one in ``turns``.
 
     ``own`` is its own last answer, ``opponents`` the others' answers that it sees, ``cited`` the evidence that those
@@ -459,7 +475,6 @@ class DebaterState(Handed, StepUpdate):
     own: NotRequired[Turn | None]
     cited: NotRequired[list[Evidence]]
     pool: NotRequired[list[Evidence]]
-    heard: NotRequired[list[Turn]]
     retrieval: NotRequired[str | None]
     groups: NotRequired[dict[str, int | None]]
     previous_query: str | None
@@ -471,7 +486,7 @@ class ScoreState(Handed, StepUpdate):
     metrics: dict[str, Any]
 
 
-class TrialState(Handed, TrialUpdate):
+class TrialState(Handed, TrialUpdate, Budgeted, Heard):
     """What the steps of one phase of a trial may read: its negotiation, a debate in court, the panel.
 
     ``evidence`` is what the phase was given and what it finds; ``premises`` is what the claim rests on; ``budget`` is
@@ -482,9 +497,7 @@ class TrialState(Handed, TrialUpdate):
     phase: str
     debater: NotRequired[dict[str, Any]]
     premises: NotRequired[list[str]]
-    heard: NotRequired[list[Turn]]
     rounds: NotRequired[int]
-    budget: NotRequired[dict[str, Any] | None]
     stop_reason: NotRequired[StopReason | None]
 
 

@@ -8,7 +8,7 @@ from typing import Any, get_args
 from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Send
-from moot.nodes.runtime.graph import CLOSE, DebateGraph
+from moot.nodes.runtime.graph import CLOSE, DebateGraph, as_router
 from moot.nodes.runtime.opening import Needs, close_node, open_node
 from moot.nodes.runtime.settings import Settings
 from moot.nodes.runtime.state import ClaimInput, DebateState, Task, VerdictOutput
@@ -19,20 +19,6 @@ Next = Sequence[Send | str] | Send | str
 Router = Callable[..., Next]
 """Says where a debate goes on: ``(state, settings)``, or ``(state)``."""
 REMARK, REVIEW = "hear_remark", "review_verdict"
-
-
-def always(to: str) -> Router:
-    """A router that leads to one node, unless the debate has failed.
-
-    Args:
-        to: the node.
-    """
-
-    def route(state: DebateState) -> Next:
-        return to
-
-    route.__name__ = to
-    return route
 
 
 class Debate(DebateGraph):
@@ -77,7 +63,7 @@ class Debate(DebateGraph):
         self.add_edge(CLOSE, END)
 
     def begin(self, route: Router, to: Sequence[str], *, after: str = "open") -> None:
-        """Says how a debate begins.
+        """Says how a debate begins: its first round, before which nobody is asked for a remark.
 
         Args:
             route: the router.
@@ -137,11 +123,13 @@ class Debate(DebateGraph):
         to = list(path_map)
         self._led |= set(to)
         if self._first_of_a_round & set(to):
-            path, to = remark_first(path, REMARK), [REMARK, *to]
+            path, to = remark_first(path, REMARK, self._first_of_a_round), [REMARK, *to]
         self._lead(source, path, to)
         return self
 
     def _lead(self, source: str, route: Router, to: Sequence[str]) -> None:
+        if as_router(route) is None:
+            raise ValueError("a router is a plain function of the state, and of the settings if it wants them")
         super().add_conditional_edges(source, route, [*to, CLOSE])
 
     def compile(self, *arguments: Any, **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import Outcome, ReplyError, WorldError
@@ -139,15 +139,15 @@ def average_scores(turns: Sequence[Turn]) -> dict[str, dict[str, float | None]]:
     }
 
 
-def agreed_or_disputed(state: DebateState, settings: Any) -> RoundReason:
+def agreed_or_disputed(votes: Sequence[Vote], round: int) -> RoundReason:
     """What is found after a round of a debate that goes on until all agree; round 0 are first answers."""
-    if agreed_answer(state["votes"]) is None:
+    if agreed_answer(votes) is None:
         return "disputed"
-    return "agreed" if state["rounds"] > 0 else "first_answers"
+    return "agreed" if round > 0 else "first_answers"
 
 
 def compare_node(
-    *, by_text: bool = False, finds: RoundReason | Callable[[DebateState, Any], RoundReason] | None = None
+    *, by_text: bool = False, finds: RoundReason | Callable[[Any], RoundReason | None] | None = None
 ) -> Node:
     """Closes a round: its number, who answered what, whose answers are the same, and its record in ``round_log``.
 
@@ -156,15 +156,16 @@ def compare_node(
 
     Args:
         by_text: texts alone are compared, where no choice depends on it; no model is asked then.
-        finds: what is found after a round, as far as no later step finds more, or what finds it from the state and
-            the settings; by default whether all agree, or by text that every round is held.
+        finds: what is found after a round, as far as no later step finds more, also from the settings; by default, or
+            if that is None, whether all agree, or by text that every round is held.
     """
-    reason = finds or ("every_round" if by_text else agreed_or_disputed)
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
         closed = await closed_round(state, run, by_text=by_text)
-        found = reason if isinstance(reason, str) else reason(cast(DebateState, {**state, **closed}), run.settings)
-        return closed | recorded_round(closed["rounds"], reason=found, votes=closed["votes"])
+        votes, round = closed["votes"], closed["rounds"]
+        found = finds(run.settings) if callable(finds) else finds
+        found = found or ("every_round" if by_text else agreed_or_disputed(votes, round))
+        return closed | recorded_round(round, reason=found, votes=votes)
 
     return Node(step, prompts=(EQUIVALENCE,))
 

@@ -7,7 +7,7 @@ that calls no model, as LangGraph runs a node again from its start when it is re
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from langgraph.config import get_config
@@ -226,27 +226,38 @@ MOMENTS: dict[Moment, tuple[Propose, Take]] = {
 # --- edges ------------------------------------------------------------------------------------------------------------
 
 
-def remark_first(edge: Callable[..., Any], to: str = "hear_remark") -> Callable[[Any, Any], Any]:
+def remark_first(
+    edge: Callable[..., Any], to: str = "hear_remark", rounds: Collection[str] = ()
+) -> Callable[[Any, Any], Any]:
     """The same router by way of a node, where it leads into another round and a person is to be asked for a remark.
 
     Args:
         edge: a router: sends those who speak next, or names a node, from the state and the settings.
         to: the node, a `person_node` of the moment ``remark``.
+        rounds: the nodes that a round begins with, if the router may name one in place of sending speakers to it.
+
+    Raises:
+        ValueError: it takes anything else.
     """
     ask = as_router(edge)
+    if ask is None:
+        raise ValueError("a router is a plain function of the state, and of the settings if it wants them")
 
     def by_way(state: Any, settings: Any) -> Any:
         onward = ask(state, settings)
-        return to if asks(settings, "remark") and begins_round(onward, state["turns"]) else onward
+        return to if asks(settings, "remark") and begins_round(onward, state["turns"], rounds) else onward
 
     by_way.__name__ = getattr(edge, "__name__", "remark_first")
     return by_way
 
 
-def begins_round(onward: Any, turns: list[Turn]) -> bool:
-    """Whether speakers are sent into a round that nobody has spoken in yet."""
+def begins_round(onward: Any, turns: list[Turn], rounds: Collection[str] = ()) -> bool:
+    """Whether speakers are sent into a round that nobody has spoken in yet, or a node is named that begins one."""
     last = max((turn["round"] for turn in turns), default=0)
-    return isinstance(onward, list) and any(isinstance(s, Send) and s.arg["turns"][0]["round"] > last for s in onward)
+    return any(
+        to.arg["turns"][0]["round"] > last if isinstance(to, Send) else to in rounds
+        for to in ([onward] if isinstance(onward, Send | str) else onward)
+    )
 
 
 def question_or(to: str, end: str = "close") -> Callable[[DebateState], str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import pytest
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, Send
 from moot.nodes import (
     BudgetSettings,
@@ -33,15 +35,15 @@ def another_round(state: DebateState, settings: RoundsSettings) -> list[Send] | 
     return "vote" if no_round_left(state, settings) else to_agents("answer", state, settings, everyone)
 
 
-def ring(settings: type[Settings] = RoundsSettings, to: Sequence[str] = ("answer", "vote")) -> Debate:
-    builder = Debate("ring", settings, agents_needs)
+def ring(to: Sequence[str] = ("answer", "vote"), router: Callable[..., Any] = another_round) -> Debate:
+    builder = Debate("ring", RoundsSettings, agents_needs)
     builder.add_node("answer", agent_node())
     builder.add_node("compare_answers", compare_node(by_text=True))
     builder.add_node("vote", vote_node(lambda state, settings: "max_rounds"))
     builder.begin(another_round, ["answer"])
     builder.rounds(another_round, ["answer"])
     builder.add_edge("answer", "compare_answers")
-    builder.add_conditional_edges("compare_answers", another_round, to)
+    builder.add_conditional_edges("compare_answers", router, to)
     builder.verdict_from("vote")
     return builder
 
@@ -49,8 +51,23 @@ def ring(settings: type[Settings] = RoundsSettings, to: Sequence[str] = ("answer
 SETTINGS = RoundsSettings.model_validate({"model": "fake:1", "agents": 2, "max_rounds": 2})
 
 
-async def test_a_person_is_asked_before_every_round_but_the_first() -> None:
-    graph = ring().compile(name="ring", checkpointer=InMemorySaver())
+@pytest.mark.parametrize("form", [list, tuple, lambda to: to if len(to) > 1 else to[0], lambda to: "answer_anew"])
+async def test_a_person_is_asked_before_every_round_but_the_first(form: Callable[[Any], Any]) -> None:
+    def in_another_form(state: DebateState, settings: RoundsSettings) -> Any:
+        to = another_round(state, settings)
+        return to if isinstance(to, str) else form(to)
+
+    builder = Debate("ring", RoundsSettings, agents_needs)
+    builder.add_node("answer", agent_node())
+    builder.add_node("answer_anew", lambda state: {})
+    builder.add_node("compare_answers", compare_node(by_text=True))
+    builder.add_node("vote", vote_node(lambda state, settings: "max_rounds"))
+    builder.begin(another_round, ["answer"])
+    builder.rounds(another_round, ["answer", "answer_anew"])
+    builder.add_edge("answer", "compare_answers")
+    builder.add_conditional_edges("compare_answers", in_another_form, ["answer", "answer_anew", "vote"])
+    builder.verdict_from("vote")
+    graph = builder.compile(name="ring", checkpointer=InMemorySaver())
     settings = SETTINGS.model_copy(update={"ask_person": ("remark",), "max_rounds": 3})
     config: Any = {"configurable": {"thread_id": "1"}}
     document = await graph.ainvoke({"claim": CLAIM}, config, context=settings)
@@ -107,6 +124,61 @@ async def test_routers_take_the_state_the_settings_or_a_runtime() -> None:
     graph.add_conditional_edges("third", of_runtime, ["close"])
     await graph.compile().ainvoke({"claim": CLAIM}, context=Settings(seed=7))
     assert seen == [7, 7]
+
+
+async def test_what_langgraph_calls_itself_is_left_to_it() -> None:
+    seen: list[Any] = []
+
+    async def waits(state: DebateState) -> str:
+        return "second"
+
+    def of_config(state: DebateState, config: RunnableConfig) -> str:
+        seen.append(config["configurable"]["thread_id"])
+        return "third"
+
+    class Router:
+        def __call__(self, state: DebateState, settings: Settings) -> str:
+            seen.append(settings.seed)
+            return "close"
+
+    graph = DebateGraph(Settings, DebateState)
+    for node in ("first", "second", "third", "fourth", "close"):
+        graph.add_node(node, lambda state: {})
+    graph.add_edge("__start__", "first")
+    graph.add_conditional_edges("first", waits, ["second"])
+    graph.add_conditional_edges("second", of_config, ["third"])
+    graph.add_conditional_edges("third", lambda state, to="fourth": to, ["fourth"])
+    graph.add_conditional_edges("fourth", Router(), ["close"])
+    await graph.compile().ainvoke({"claim": CLAIM}, {"configurable": {"thread_id": "7"}}, context=Settings(seed=7))
+    assert seen == ["7", 7]
+
+
+async def test_a_runtime_keeps_what_langgraph_put_into_it() -> None:
+    def of_store(state: DebateState, runtime: Any) -> str:
+        seen.append((runtime.store, runtime.context.seed))
+        return "close"
+
+    seen: list[Any] = []
+    store = InMemoryStore()
+    graph = DebateGraph(Settings, DebateState)
+    graph.add_node("close", lambda state: {})
+    graph.add_conditional_edges("__start__", of_store, ["close"])
+    await graph.compile(store=store).ainvoke({"claim": CLAIM}, context=Settings(seed=7))
+    assert seen == [(store, 7)]
+
+
+async def test_a_router_that_leads_elsewhere_is_told() -> None:
+    graph = ring(router=lambda state: "close_the_debate").compile(name="ring")
+    with pytest.raises(ValueError, match="from compare_answers to close_the_debate, which the edge does not name"):
+        await graph.ainvoke({"claim": CLAIM}, context=SETTINGS)
+
+
+def test_a_debate_takes_plain_routers_alone() -> None:
+    async def waits(state: DebateState) -> str:
+        return "vote"
+
+    with pytest.raises(ValueError, match="a router is a plain function of the state"):
+        ring(router=waits)
 
 
 def test_an_edge_that_would_forget_the_remark_is_refused() -> None:

@@ -180,7 +180,8 @@ async def test_another_debate_on_a_thread_leaves_nothing_of_the_one_before() -> 
                 assert json.loads(json.dumps(opened)) == opened
                 assert written_values(opened)["turns"] == []
         values = (await graph.aget_state(config)).values
-        return {key: values[key] for key in ("turns", "evidence", "corpora", "warnings", "calls", "depth", "error")}
+        kept = ("turns", "evidence", "corpora", "warnings", "calls", "depth", "error", "round_log", "debates")
+        return {key: values[key] for key in kept}
 
     asked = {"claim": "Mandarins were grown in China.", "given": [{"text": "Mandarins are fruit."}]}
     alone = [await run("1", {"claim": "Python is a snake."}), await run("2", asked)]
@@ -191,6 +192,7 @@ async def test_another_debate_on_a_thread_leaves_nothing_of_the_one_before() -> 
     assert waiting == alone[1] != alone[0]
     assert len(waiting["turns"]) == 1
     over = await run("1", Command(resume=True))
+    assert [record["round"] for record in over["round_log"]] == [1]
     assert [turn["step"] for turn in over["turns"]] == ["retrieve", "review_evidence", "respond"]
     assert len(over["calls"]) == 1
     assert (await run("1", {"claim": ""}))["error"]["where"] == "open"

@@ -168,3 +168,12 @@ def test_records_are_joined_in_the_order_of_their_rounds() -> None:
     [first] = recorded_round(1, "switched", reason="unresolved")["round_log"]
     [scored] = recorded_round(2, reason="unstable", scores={})["round_log"]
     assert merge_rounds([second], [first, scored]) == [{**second, **scored}, first]
+
+
+async def test_a_round_in_which_an_agent_is_lost_is_told(start_stub: StartStub) -> None:
+    said = {"answer": "SUPPORTS", "rationale": "So.", "citations": []}
+    start_stub([{"model": "stub-3", "status": 500}, {"match": "your `answer`", "fields": said}])
+    agents = [{"model": f"openai:stub-{number}"} for number in (1, 2, 3)]
+    _, told = await held("society_of_minds", agents=agents, max_rounds=2, attempts=1)
+    rounds = [line.text for line in told if line.text.startswith("Round ") and ":" in line.text]
+    assert rounds == [f"Round {number}: SUPPORTS from agent-1, agent-2." for number in (1, 2)]
