@@ -402,12 +402,17 @@ class Handed(About):
 # --- a debate ---------------------------------------------------------------------------------------------------------
 
 
-class Verdict(About):
-    """What a debate came to."""
+class Head(TypedDict):
+    """How a document begins."""
 
     schema_version: Annotated[str, Field(description="The version of this document's form.")]
     status: Annotated[Status, Field(description="How the debate ended; a failed one says why in `error`.")]
     graph: Annotated[str, Field(description="The debate system.")]
+
+
+class Verdict(Head, About):
+    """What a debate came to."""
+
     answer: Annotated[str | None, Field(description="The verdict; null where there is none.")]
     raw_verdict: Annotated[str | None, Field(description="The verdict as those who decided said it.")]
     confidence: Annotated[
