@@ -46,7 +46,7 @@ async def test_nothing_found_is_no_error(vendor: Vendor, start: StartVendor) -> 
 @with_key
 async def test_keys_stay_out_of_logs(vendor: Vendor, start: StartVendor, caplog: pytest.LogCaptureFixture) -> None:
     server = await start(vendor)
-    with caplog.at_level(logging.DEBUG):
+    with caplog.at_level(logging.DEBUG), caplog.at_level(logging.DEBUG, "httpx"):  # Inspect raises httpx's own level
         assert await (await open_retriever(vendor.name)).search("deepest lake", 3)
     assert KEY in f"{server.headers}{server.queries}{server.bodies}"
     logged = "\n".join(r.getMessage() for r in caplog.records if not r.name.startswith("aiohttp"))  # the server's own
