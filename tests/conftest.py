@@ -45,6 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return FIRST.index(folder) if folder in FIRST else len(FIRST) + (folder == "nodes")
 
     items.sort(key=place)
+    assert len({item.nodeid for item in items}) == len(items), "of several tests of one name xdist runs one"
 
 
 def pytest_collection_finish() -> None:

@@ -9,11 +9,13 @@ from typing import Any
 import httpx
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.nodes.runtime.state import VerdictOutput
 from moot.web.pages import ROUTES
 from pydantic import TypeAdapter
+from schemathesis.generation import GenerationMode
 
 from tests.conftest import running_stub
 from tests.serving import Server, langgraph_dev
@@ -110,14 +112,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield from langgraph_dev(folder / "server", stub)
 
 
-API = schemathesis.openapi.from_dict(described())
-API.config.phases.coverage.enabled = False  # it takes half a minute before the first test
+API: Any = schemathesis.openapi.from_dict(described())
+OPERATIONS = [found.ok() for found in API.get_all_operations()]
 
 
 @pytest.mark.filterwarnings("ignore:Overriding standard format")
-@API.parametrize()
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: str(operation.label))
 @settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-def test_no_request_makes_a_server_fault(case: schemathesis.Case, server: Server) -> None:
+@given(data=st.data())
+def test_no_request_makes_a_server_fault(operation: Any, data: st.DataObject, server: Server) -> None:
+    case = data.draw(st.one_of([operation.as_strategy(generation_mode=mode) for mode in GenerationMode]))
     answer = case.call(base_url=server.url, timeout=60)
     assert answer.status_code < 500, answer.text
 
