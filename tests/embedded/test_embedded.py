@@ -20,7 +20,7 @@ async def test_one_round_on_the_embedded_model(monkeypatch: pytest.MonkeyPatch) 
     from moot.graphs.tool_mad import ToolMadSettings, graph
 
     monkeypatch.setattr("os.cpu_count", lambda: 1)  # several threads would spin while others have the cores
-    settings = ToolMadSettings(max_rounds=1, max_tokens=400, questions=1, k=2)
+    settings = ToolMadSettings(max_rounds=1, max_tokens=300, questions=1, k=1, max_evidence_tokens=128)
     document = await graph.ainvoke({"claim": "The platypus is a mammal that lays eggs."}, context=settings)
     assert document["status"] == "done", document["error"]
     assert document["answer"] in document["task"]["labels"]
