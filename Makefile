@@ -18,7 +18,7 @@ demo: setup
 	$(BIN)/moot verify "$(DEMO_CLAIM)"
 
 test: setup
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 check: setup
 	$(BIN)/ruff check .
