@@ -22,7 +22,7 @@ class NeighborSettings(RoundsSettings):
     agents: Agents = Field(so_many(5), min_length=2, max_length=50, description="Who debates: a list, or how many.")
 
 
-another_round = rounds(neighbours)
+another_round = rounds(NeighborSettings, neighbours)
 
 builder = Debate("neighbor_debate", NeighborSettings, agents_needs)
 builder.add_node("answer", agent_node())

@@ -27,7 +27,7 @@ class SocietySettings(RoundsSettings):
     max_rounds: int = Field(2, ge=1, le=20, description="Rounds (T); the first answers are the first round.")
 
 
-another_round = rounds(everyone)
+another_round = rounds(SocietySettings, everyone)
 
 builder = Debate("society_of_minds", SocietySettings, agents_needs)
 builder.add_node("answer", agent_node())

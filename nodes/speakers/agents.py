@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from langgraph.types import Send
 from moot.nodes.runtime.budget import BudgetSettings, no_round_left
@@ -83,6 +83,9 @@ class RoundsSettings(BudgetSettings, AgentsSettings):
 
     max_rounds: int = Field(5, ge=1, le=20, description="Most rounds (T); the first answers are the first round.")
     ask_person: tuple[Literal["remark"], ...] = ask_person()
+
+
+S = TypeVar("S", bound=RoundsSettings)
 
 
 def agents_needs(settings: AgentsSettings) -> Needs:
@@ -205,14 +208,15 @@ def to_agents(
     return sends
 
 
-def rounds(hears: Topology) -> Callable[[DebateState, RoundsSettings], list[Send] | str]:
+def rounds(kind: type[S], hears: Topology) -> Callable[[DebateState, S], list[Send] | str]:
     """A router: round after round, until they or the budget are used up; then the node ``vote``.
 
     Args:
+        kind: the graph's settings, which the router takes.
         hears: whom an agent hears.
     """
 
-    def another_round(state: DebateState, settings: RoundsSettings) -> list[Send] | str:
+    def another_round(state: DebateState, settings: S) -> list[Send] | str:
         return "vote" if no_round_left(state, settings) else to_agents("answer", state, settings, hears)
 
     return another_round
