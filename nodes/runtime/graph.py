@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from inspect import iscoroutinefunction, isroutine, signature
+from inspect import Parameter, iscoroutinefunction, isroutine, signature
 from types import MappingProxyType
 from typing import Any, get_type_hints
 
@@ -32,15 +32,27 @@ def as_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any] | None:
             such as a coroutine function: LangGraph calls it itself.
     """
     takes = signature(path).parameters
-    needed = [parameter for parameter in takes.values() if parameter.default is parameter.empty]
+    open_ended = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    needed = [one for one in takes.values() if one.default is one.empty and one.kind not in open_ended]
     if iscoroutinefunction(path):
         return None
     if "runtime" in takes:
         return lambda state, settings: path(state, runtime=_runtime().override(context=settings))
     if len(needed) == 1:
         return lambda state, settings: path(state)
-    by_place = all(parameter.kind is not parameter.KEYWORD_ONLY for parameter in needed)
+    by_place = all(one.kind is not one.KEYWORD_ONLY for one in needed)
     return path if len(needed) == 2 and by_place and needed[1].name not in LANGGRAPHS else None
+
+
+def plain_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    """As `as_router`, for edges to which something is added.
+
+    Raises:
+        ValueError: LangGraph has to call it itself.
+    """
+    if (router := as_router(path)) is None:
+        raise ValueError("a router is a plain function of the state, and of the settings if it wants them")
+    return router
 
 
 def _runtime() -> Runtime[Any]:

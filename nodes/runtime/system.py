@@ -8,7 +8,7 @@ from typing import Any, get_args
 from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Send
-from moot.nodes.runtime.graph import CLOSE, DebateGraph, as_router
+from moot.nodes.runtime.graph import CLOSE, DebateGraph, plain_router
 from moot.nodes.runtime.opening import Needs, close_node, open_node
 from moot.nodes.runtime.settings import Settings
 from moot.nodes.runtime.state import ClaimInput, DebateState, Task, VerdictOutput
@@ -116,10 +116,10 @@ class Debate(DebateGraph):
             path_map: the nodes that it may lead to.
 
         Raises:
-            ValueError: they are not named.
+            ValueError: they are not named in a list.
         """
-        if not path_map:
-            raise ValueError(f"name the nodes that {path.__name__} may lead to")
+        if not path_map or isinstance(path_map, Mapping):
+            raise ValueError(f"name the nodes that {path.__name__} may lead to, in a list")
         to = list(path_map)
         self._led |= set(to)
         if self._first_of_a_round & set(to):
@@ -128,8 +128,7 @@ class Debate(DebateGraph):
         return self
 
     def _lead(self, source: str, route: Router, to: Sequence[str]) -> None:
-        if as_router(route) is None:
-            raise ValueError("a router is a plain function of the state, and of the settings if it wants them")
+        plain_router(route)
         super().add_conditional_edges(source, route, [*to, CLOSE])
 
     def compile(self, *arguments: Any, **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]:

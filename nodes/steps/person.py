@@ -13,7 +13,7 @@ from typing import Any
 from langgraph.config import get_config
 from langgraph.types import Send, interrupt
 from moot.core.errors import UserError
-from moot.nodes.runtime.graph import as_router
+from moot.nodes.runtime.graph import plain_router
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.settings import Moment, asks
 from moot.nodes.runtime.state import PERSON, DebaterState, DebateState, TrialState, Turn
@@ -237,11 +237,9 @@ def remark_first(
         rounds: the nodes that a round begins with, if the router may name one in place of sending speakers to it.
 
     Raises:
-        ValueError: it takes anything else.
+        ValueError: the router takes anything else.
     """
-    ask = as_router(edge)
-    if ask is None:
-        raise ValueError("a router is a plain function of the state, and of the settings if it wants them")
+    ask = plain_router(edge)
 
     def by_way(state: Any, settings: Any) -> Any:
         onward = ask(state, settings)

@@ -147,7 +147,7 @@ async def test_what_langgraph_calls_itself_is_left_to_it() -> None:
     graph.add_edge("__start__", "first")
     graph.add_conditional_edges("first", waits, ["second"])
     graph.add_conditional_edges("second", of_config, ["third"])
-    graph.add_conditional_edges("third", lambda state, to="fourth": to, ["fourth"])
+    graph.add_conditional_edges("third", lambda state, to="fourth", **more: to, ["fourth"])
     graph.add_conditional_edges("fourth", Router(), ["close"])
     await graph.compile().ainvoke({"claim": CLAIM}, {"configurable": {"thread_id": "7"}}, context=Settings(seed=7))
     assert seen == ["7", 7]
@@ -189,9 +189,10 @@ def test_an_edge_that_would_forget_the_remark_is_refused() -> None:
         builder.rounds(another_round, ["answer"])
 
 
-def test_nodes_that_an_edge_leads_to_have_to_be_named() -> None:
-    with pytest.raises(ValueError, match="name the nodes that another_round may lead to"):
-        ring(to=())
+@pytest.mark.parametrize("to", [(), {"answer": "answer", "vote": "vote"}])
+def test_nodes_that_an_edge_leads_to_have_to_be_named(to: Any) -> None:
+    with pytest.raises(ValueError, match="name the nodes that another_round may lead to, in a list"):
+        ring(to=to)
 
 
 class Unasked(BudgetSettings, Settings):
