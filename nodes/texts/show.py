@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from moot.nodes.runtime.state import Reading, Task, Turn
+from moot.nodes.runtime.state import Reading, Task, Turn, Vote
 from moot.nodes.runtime.turns import Citation
 from moot.prompts import as_data, listed
 from moot.prompts.files import LOOKALIKES, enclosed
@@ -219,6 +219,36 @@ def show_scores(scores: Mapping[str, Mapping[str, float | None]], turns: Iterabl
     lines = (f"- {agent}: {', '.join(mean(agent, *one) for one in of.items())}" for agent, of in scores.items())
     meanings = "; ".join(f"{name.replace('_', ' ')}: {MEASURES[name]}" for name in measured)
     return "\n".join([f"Averages of each debater, from 0 to 1 ({meanings}):", *lines])
+
+
+def show_why(votes: Iterable[Vote], low: Sequence[tuple[str, str, float | None, float]] | None) -> str:
+    """Why there is another round, for those who look for evidence in it.
+
+    Args:
+        votes: who answered what in the last round.
+        low: where all agree, the scores that keep the debate open: debater, score, its value and its threshold; empty
+            where none does, and every round is held. None where the answers are not the same.
+    """
+    said = (f"{vote['agent']}: {_one_line(vote['answer'] or '(no valid answer)')}" for vote in votes)
+    answers = as_data("answers", "\n".join(said))
+    if low is None:
+        return f"Why there is another round: the last answers are not the same.\n{answers}"
+    if not low:
+        return f"The last answers agree; another round is held all the same, as always here.\n{answers}"
+    scores = (
+        f"- {agent}: {name.replace('_', ' ')} {_against(value, least)} ({MEASURES[name]})"
+        for agent, name, value, least in low
+    )
+    why = "Why there is another round: the last answers agree, but they are not yet well enough founded."
+    return "\n".join([why, answers, "Scores from 0 to 1 that are too low:", *scores])
+
+
+def _against(value: float | None, least: float) -> str:
+    """A score that is below its threshold, in as many digits as it takes to see that."""
+    if value is None:
+        return f"unknown, at least {least:g} is needed"
+    shown = next((s for digits in range(2, 8) if (s := f"{value:.{digits}f}") != f"{least:.{digits}f}"), f"{value!r}")
+    return f"{shown}, at least {least:g} is needed"
 
 
 def shown_ids(evidence: Iterable[Evidence], turns: Iterable[Turn] = ()) -> set[str]:
