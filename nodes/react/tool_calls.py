@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.messages.tool import invalid_tool_call, tool_call
@@ -17,6 +17,7 @@ from moot.retrievers.evidence import clean
 from moot.retrievers.search import ABOUT, resolve
 from pydantic import ValidationError
 
+M = TypeVar("M", bound=BaseMessage)
 ACT = "act"
 """The step of a turn that calls a tool."""
 UNSAFE = re.compile(r"[^a-zA-Z0-9_-]")
@@ -113,7 +114,7 @@ def call_id(number: int) -> str:
     return f"call{number:05d}"
 
 
-def counted(message: BaseMessage, most: int) -> BaseMessage:
+def counted(message: M, most: int) -> M:
     """What a call came to, with its number, so that the model knows what is left; other messages as they are."""
     if not isinstance(message, ToolMessage):
         return message

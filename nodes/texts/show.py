@@ -158,11 +158,12 @@ def _review(turn: Turn) -> str:
 
 def _said(turn: Turn, confidence: bool) -> list[str]:
     """What an answer says, as lines and tags."""
-    if turn.get("answer") is None:
+    answer = turn.get("answer")
+    if answer is None:
         return ["(gave no valid answer)"]
     sure = [f"Confidence: {turn['confidence']:g}"] if confidence and turn.get("confidence") is not None else []
     reasons = as_data("reasons", turn.get("rationale") or "(none)")
-    return [f"Answer: {_one_line(turn['answer'])}", *sure, reasons, *show_citations(turn.get("citations") or [])]
+    return [f"Answer: {_one_line(answer)}", *sure, reasons, *show_citations(turn.get("citations") or [])]
 
 
 def show_citations(citations: Iterable[Citation]) -> list[str]:

@@ -130,6 +130,9 @@ async def test_thoughts_and_queries_in_their_order(start_stub: StartStub) -> Non
     sent = stub.requests()[2]["messages"]
     assert [m["role"] for m in sent] == ["system", "user", "assistant", "tool", "assistant", "tool", "tool"]
     assert len({m["tool_call_id"] for m in sent if m["role"] == "tool"}) == 3
+    assert sent[:4] == stub.requests()[1]["messages"]  # what was sent before stays as it was
+    numbers = [m["content"].rpartition("\n\n")[2] for m in sent if m["role"] == "tool"]
+    assert numbers == [f"(This was search {n} of 6.)" for n in (1, 2, 3)]
 
 
 async def test_the_bound_ends_the_searches(start_stub: StartStub) -> None:
