@@ -166,6 +166,8 @@ class Words:
 
     def _agree(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         found = {True: "agreement", False: "no agreement", None: unusable(turn)}[turn["agree"]]
+        if turn["agree"] is not None and turn.get("agreed", turn["agree"]) != turn["agree"]:
+            found += f" (taken as {'an' if turn['agreed'] else 'no'} agreement, by the answers themselves)"
         yield line(turn["agent"], "finds", reasoned(found, turn.get("reason")), "finding")
 
     def _preferred(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:

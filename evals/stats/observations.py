@@ -25,7 +25,7 @@ CostOf = Callable[[Sequence[Call]], float | None]
 KEPT = ("status", "graph", "confidence", "stop_reason", "rounds", "depth", "seconds", "debates")
 KEPT_STEPS = ("judge", "agree", "analyse")
 CONSISTENCY = ("plaintiff_counsel", "defense_counsel", "overall")
-KEPT_OF_TURNS = ("round", "phase", "agent", "step", "verdict", "agree", *CONSISTENCY)
+KEPT_OF_TURNS = ("round", "phase", "agent", "step", "verdict", "agree", "agreed", *CONSISTENCY)
 TOLD = 200
 """Characters of an error's text that are kept."""
 
