@@ -22,8 +22,8 @@ Document = Mapping[str, Any]
 def consistent(document: Document) -> bool:
     """Whether a debate ended in consensus, also if that came in its last round.
 
-    The stop reason says it; else what a judge's reply on the last round was taken as (MADKE) counts, or the last votes: all of one group, and
-    every voter with an answer. A debate that is not done, or failed, is not consistent.
+    By its stop reason; else by what a judge's reply on the last round was taken as (MADKE), or by the last votes: all
+    of one group, and every voter with an answer. A debate that is not done, or failed, is not consistent.
 
     Args:
         document: a result document.
