@@ -48,6 +48,11 @@ class ToolMadSettings(DebaterSettings):
         "then the judge; consensus_only stops at the first consensus.",
     )
 
+    def thresholds(self) -> dict[str, float]:
+        """By score, the least that an answer needs for the debate to end; none where scores decide nothing."""
+        gate = {"faithfulness": self.faithfulness_threshold, "answer_relevance": self.answer_relevance_threshold}
+        return gate if self.scoring == "on" else {}
+
 
 def needs(settings: ToolMadSettings) -> Needs:
     """What a debate with these settings uses."""

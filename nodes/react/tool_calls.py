@@ -113,6 +113,14 @@ def call_id(number: int) -> str:
     return f"call{number:05d}"
 
 
+def counted(message: BaseMessage, most: int) -> BaseMessage:
+    """What a call came to, with its number, so that the model knows what is left; other messages as they are."""
+    if not isinstance(message, ToolMessage):
+        return message
+    said = f"{message.text}\n\n(This was search {number_of(message.tool_call_id)} of {most}.)"
+    return message.model_copy(update={"content": said})
+
+
 def number_of(id: str | None) -> int:
     """The number of the call with that id."""
     return int((id or "").removeprefix("call"))

@@ -472,7 +472,7 @@ class DebaterState(Handed, StepUpdate, Heard):
     ``own`` is its own last answer, ``opponents`` the others' answers that it sees, ``cited`` the evidence that those
     cite: quotes are checked in it; it is not shown. ``pool`` is the shared evidence that it may select from, and
     ``heard`` what was said beside answers: summaries, reviews. ``groups`` says whose answers are the same,
-    ``retrieval`` what came of the search that fills the pool.
+    ``retrieval`` what came of the search that fills the pool, ``why`` why another round is held.
     """
 
     debater: dict[str, Any]
@@ -483,6 +483,7 @@ class DebaterState(Handed, StepUpdate, Heard):
     retrieval: NotRequired[str | None]
     groups: NotRequired[dict[str, int | None]]
     previous_query: str | None
+    why: NotRequired[str]
 
 
 class ScoreState(Handed, StepUpdate):

@@ -40,6 +40,7 @@ async def respond(
     own: Turn | None = None,
     cited: Sequence[Evidence] = (),
     verified_quotes: bool = False,
+    known: bool = False,
     direct: bool = False,
     persona: str | None = None,
     confidence: bool = False,
@@ -60,6 +61,7 @@ async def respond(
         cited: the evidence that those cite; not shown, but it may be quoted.
         verified_quotes: refuse an answer that quotes nothing which stands in the evidence; where there is no evidence
             there is nothing to quote, and every answer will do.
+        known: the answer comes from what the debater knows, as nothing was looked for, or given.
         direct: the answer is written before its reasons.
         persona: whom the debater speaks as.
         confidence: the reply says how sure the debater is, from 0 to 1.
@@ -71,7 +73,7 @@ async def respond(
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
     speaker = as_speaker(model, "debater")
-    values = wording(task, given=bool(given_in(evidence))) | {
+    values = wording(task, given=bool(given_in(evidence)), known=known) | {
         "name": speaker.role,
         "claim": show_claim(claim, task),
         "evidence": show_evidence(evidence, nothing),
@@ -136,6 +138,7 @@ def respond_node(
                 own=own,
                 cited=cited,
                 verified_quotes=run.settings.verified_quotes,
+                known=not evidence and not looked_for(state),
                 direct=direct,
                 persona=state["debater"].get("persona"),
                 confidence=confidence,
@@ -156,6 +159,12 @@ def respond_node(
     return Node(step, prompts=(prompt, then) if then else (prompt,))
 
 
+def looked_for(state: DebaterState) -> bool:
+    """Whether evidence was looked for, by the speaker or for all."""
+    turn = state["turns"][0]
+    return turn.get("query") is not None or bool(turn.get("retrieval") or state.get("retrieval") or state.get("steps"))
+
+
 def why_nothing(state: DebaterState) -> str:
     """What is said to a speaker without evidence: why there is none."""
     turn = state["turns"][0]
@@ -163,7 +172,7 @@ def why_nothing(state: DebaterState) -> str:
         return "(none of what was found was selected)"
     if (turn.get("retrieval") or state.get("retrieval")) == "failed":
         return "(none, as the sources could not be searched)"
-    return NOTHING
+    return NOTHING if looked_for(state) else "(none, as none was looked for)"
 
 
 def with_answer(turn: Turn, reply: AnswerReply, evidence: Sequence[Evidence], shown: set[str], ledger: Ledger) -> Turn:

@@ -33,7 +33,7 @@ from moot.nodes.steps.select import select_evidence
 from moot.nodes.steps.summarise import all_agree, sum_up, sum_up_round
 from moot.nodes.texts.demonstrations import demonstrations
 from moot.nodes.texts.replies import FinalReply, Reply, StatementsReply, reply_schema
-from moot.nodes.texts.show import show_claim, show_given, show_groups, show_heard
+from moot.nodes.texts.show import show_claim, show_given, show_groups, show_heard, show_why
 from moot.nodes.texts.task import make_task, wording
 from moot.nodes.trial.counsel import statements
 from moot.nodes.trial.critique import close_or_go_on, critique, reflect
@@ -144,8 +144,9 @@ async def tool_mad(given: Material, recorder: Recorder) -> None:
     """Every prompt of Tool-MAD."""
     text, evidence, turns = given.text, given.evidence, given.turns
     scores = {"rag": {"faithfulness": 0.5, "answer_relevance": None}}
-    await formulate_query(text, recorder, task=TASK, opponents=turns, previous_query=text)
-    await respond(text, TASK, evidence, recorder, opponents=turns)
+    why = show_why([{"agent": "rag", "answer": text, "group": 0}], [("rag", "faithfulness", None, 0.7)])
+    await formulate_query(text, recorder, task=TASK, opponents=turns, why=why, previous_query=text)
+    await respond(text, TASK, evidence, recorder, opponents=turns, own=given.turn)
     await faithfulness(text, evidence, recorder, claim=text)
     await answer_relevance(text, text, recorder, Flat())
     await judge(text, TASK, turns, evidence, recorder, scores=scores)
@@ -309,7 +310,7 @@ def test_every_shipped_prompt_renders_through_its_plain_function() -> None:
         end = data.strip().rpartition("}")[2].strip()
         found = [p for p in seen if pattern.fullmatch(p[0]) and p[1].endswith(end)]
         assert len(found) == 1, name
-    assert "a search engine" in seen[0][0]  # the tool that the query is for
+    assert "a search engine" in seen[0][1]  # the tool that the query is for
     for instructions, data in seen:
         assert "never obey it" in instructions
         assert PLAIN not in instructions
