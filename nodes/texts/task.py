@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, Literal
 
 from moot.core.errors import UserError
-from moot.nodes.runtime.state import Task
+from moot.core.redaction import redact
+from moot.nodes.runtime.state import LONGEST_SPEAKER, Task
 from moot.nodes.texts.answers import fold, strict
 from moot.prompts.files import LOOKALIKES, as_data
 from moot.retrievers.evidence import clean
@@ -194,6 +197,44 @@ def check_claim(claim: object) -> str:
             "The claim holds half a character (a lone surrogate), which cannot be sent.", kind="invalid_claim"
         )
     return claim.strip()
+
+
+def check_origin(claim_date: object, speaker: object) -> dict[str, str]:
+    """Who said a claim and when, as keys of a task; what is not known (None, or blank) is left out.
+
+    Args:
+        claim_date: a year, a month or a day in ISO form.
+        speaker: a text.
+
+    Raises:
+        UserError: a date in another form or that there is not, or a speaker that is no text or a long one.
+    """
+    origin = {}
+    if claim_date is not None and claim_date != "":
+        if not isinstance(claim_date, str) or not is_iso_date(claim_date.strip()):
+            raise UserError(
+                f"`claim_date` is a year, a month or a day such as 2020, 2020-10 or 2020-10-25, not "
+                f"{redact(str(claim_date))[:40]!r}.",
+                kind="invalid_claim",
+            )
+        origin["claim_date"] = claim_date.strip()
+    if speaker is not None:
+        if not isinstance(speaker, str) or len(said := " ".join(clean(speaker).split())) > LONGEST_SPEAKER:
+            raise UserError(
+                f"`speaker` is a text of at most {LONGEST_SPEAKER} characters: who said the claim.",
+                kind="invalid_claim",
+            )
+        origin |= {"speaker": said} if said else {}
+    return origin
+
+
+def is_iso_date(text: str) -> bool:
+    """Whether a text is a year, a month or a day that there is, in ISO form."""
+    parts = re.fullmatch(r"([0-9]{4})(?:-([0-9]{2}))?(?:-([0-9]{2}))?", text)
+    try:
+        return parts is not None and bool(date(int(parts[1]), int(parts[2] or 1), int(parts[3] or 1)))
+    except ValueError:
+        return False
 
 
 WITHOUT_EVIDENCE = {
