@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from langchain_core.messages import AIMessage
 from moot.core.redaction import redact
 from moot.nodes.texts.replies import Reply
+from moot.retrievers.evidence import clean
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
@@ -17,6 +18,7 @@ R = TypeVar("R", bound=Reply)
 
 OBJECT = re.compile(r"\{\s*\"")
 THOUGHT = re.compile(r"\s*<think>(?:.*?</think>|.*)", re.DOTALL)
+HALF = re.compile("[\ud800-\udfff]")
 MOST_OBJECTS = 10_000
 """Places in a reply where an object may begin that are tried."""
 MOST_REPLIES = 100
@@ -56,7 +58,7 @@ def read_reply(message: AIMessage, reply: type[R]) -> tuple[R | None, str, str]:
     problems: list[str] = []
     for value in values:
         try:
-            read = reply.model_validate(value)
+            read = reply.model_validate(cleaned(value))
             read.model_dump_json()
             found += [] if read in found else [read]
         except PydanticSerializationError:
@@ -66,6 +68,18 @@ def read_reply(message: AIMessage, reply: type[R]) -> tuple[R | None, str, str]:
     if len(found) == 1:
         return found[0], "ok", ""
     return None, "unparsed", "it holds several replies that differ" if found else problems[-1]
+
+
+def cleaned(value: Any) -> Any:
+    """A reply's texts without invisible and control characters, as evidence is; half a character stays, to be refused.
+
+    What is nested deeper than a reply can be is left as it is.
+    """
+    if isinstance(value, str):
+        return value if HALF.search(value) else clean(value)
+    if isinstance(value, list):
+        return [cleaned(item) for item in value]
+    return {key: cleaned(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def _problem(error: Any) -> str:

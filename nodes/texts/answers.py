@@ -85,14 +85,14 @@ def read_answer(task: Task, text: str, *, may_abstain: bool = False) -> str | No
         if "\n" in given:  # more than a phrase
             return None
     plain = " ".join(given.strip(MARKS).casefold().replace("’", "'").split())
-    if task["kind"] == "short_answer" and (plain == UNTOLD[1:-1] or (may_abstain and _abstains(plain))):
+    if task["kind"] == "short_answer" and (plain == UNTOLD[1:-1] or (may_abstain and _is_silent(plain))):
         return UNTOLD
     refused = plain in REFUSALS or given.startswith(("{", "~~"))
     return given if not refused and len(given) <= LONGEST_ANSWER and re.search(r"\w", given) else None
 
 
 def same_answer(task: Task, one: str, other: str) -> bool:
-    """Whether two answers are the same by their text: same label or value, or the same once normalised.
+    """Whether two answers are the same by their text: same label, same value (of one unit), or same once normalised.
 
     Args:
         task: what an answer is.
@@ -104,12 +104,19 @@ def same_answer(task: Task, one: str, other: str) -> bool:
     if task["kind"] == "expression":
         return normal_expression(one) == normal_expression(other)
     if task["kind"] == "number":
-        return read_number(one) == read_number(other) and same_unit(unit_of(one), unit_of(other))
+        value = read_number(one)
+        known = value is not None and value == read_number(other)
+        return one == other or (known and same_unit(unit_of(one), unit_of(other)))
     return one == other
 
 
-def _abstains(plain: str) -> bool:
+def _is_silent(plain: str) -> bool:
     return plain in REFUSALS or SILENT.fullmatch(plain) is not None
+
+
+def abstains(task: Task | None, answer: str | None) -> bool:
+    """Whether an answer, as `read_answer` gives it, says that the evidence tells none."""
+    return task is not None and task["kind"] == "short_answer" and answer == UNTOLD
 
 
 # --- labels -----------------------------------------------------------------------------------------------------------
