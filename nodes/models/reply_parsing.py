@@ -19,6 +19,8 @@ R = TypeVar("R", bound=Reply)
 OBJECT = re.compile(r"\{\s*\"")
 THOUGHT = re.compile(r"\s*<think>(?:.*?</think>|.*)", re.DOTALL)
 HALF = re.compile("[\ud800-\udfff]")
+DEEPEST = 5
+"""Levels of lists and objects in the texts of a reply that are looked for; no reply has as many."""
 MOST_OBJECTS = 10_000
 """Places in a reply where an object may begin that are tried."""
 MOST_REPLIES = 100
@@ -70,16 +72,18 @@ def read_reply(message: AIMessage, reply: type[R]) -> tuple[R | None, str, str]:
     return None, "unparsed", "it holds several replies that differ" if found else problems[-1]
 
 
-def cleaned(value: Any) -> Any:
+def cleaned(value: Any, levels: int = DEEPEST) -> Any:
     """A reply's texts without invisible and control characters, as evidence is; half a character stays, to be refused.
 
-    What is nested deeper than a reply can be is left as it is.
+    Args:
+        value: what a reply holds.
+        levels: how deep it is looked into.
     """
     if isinstance(value, str):
         return value if HALF.search(value) else clean(value)
-    if isinstance(value, list):
-        return [cleaned(item) for item in value]
-    return {key: cleaned(item) for key, item in value.items()} if isinstance(value, dict) else value
+    if isinstance(value, list) and levels:
+        return [cleaned(item, levels - 1) for item in value]
+    return {k: cleaned(v, levels - 1) for k, v in value.items()} if isinstance(value, dict) and levels else value
 
 
 def _problem(error: Any) -> str:

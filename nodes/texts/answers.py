@@ -243,8 +243,7 @@ def _find_number(text: str) -> re.Match[str] | None:
     body = re.sub(r"(?<=\d)(?=[¼½¾⅐-⅞])", " ", body)
     body = unicodedata.normalize("NFKC", body).replace("\u2044", "/").replace("−", "-")
     body = FRACTION.sub(lambda m: f" {m[1] or m[3]}/{m[2] or m[4]}", body)
-    body = re.sub(r"\\([$%])", r"\1", re.sub(r"\\[,;! ]", "", body)).replace("*", " ").strip(" \n\t`")
-    body = body if body.count("$") == 1 else body.strip(" \n\t$`")  # a formula's signs, not a price's
+    body = re.sub(r"\\([$%])", r"\1", re.sub(r"\\[,;! ]", "", body)).replace("*", " ").strip(" \n\t$`")
     body = _without_lead(body)
     if re.search(r"\\[a-zA-Z]+|[!<>≠/]=|=/", body):  # a formula, or a comparison
         return None
@@ -347,8 +346,7 @@ UNITS = {
         "°C celsius",
         "°F fahrenheit",
         "kelvin",
-        "% percent pct",
-        "dollars dollar $ usd us$",
+        "dollars dollar usd",
         "cents cent ¢",
         "euros euro € eur",
         "yen ¥ jpy",
@@ -356,7 +354,10 @@ UNITS = {
     )
     for written in names.casefold().split()
 }
-"""Units by the ways to write them. Other words beside a number tell no two answers to one question apart."""
+"""Units by the ways to write them. Other words beside a number tell no two answers to one question apart.
+
+The sign of the dollar is none, as LaTeX has it around all formulae.
+"""
 _UNIT = rf"(?:{'|'.join(sorted(map(re.escape, UNITS), key=len, reverse=True))})(?!\w)"
 UNIT_AFTER = re.compile(rf"[\s-]{{0,2}}(?:degrees?\s)?({_UNIT})", re.IGNORECASE)
 UNIT_BEFORE = re.compile(rf"(?<!\w)({_UNIT})\s?$", re.IGNORECASE)
@@ -366,7 +367,7 @@ SPEED = re.compile(r"(?<!\w)(?:(k)(?:mp?|p)h|mph)(?!\w)", re.IGNORECASE)
 
 def _unit(found: re.Match[str]) -> tuple[str, ...]:
     rest = SPEED.sub(lambda speed: "km/h" if speed[1] else "mi/h", found.string[found.end() :])
-    sign, after = re.search("[$€£¥₹]", found[0]), UNIT_AFTER.match(rest)
+    sign, after = re.search("[€£¥₹]", found[0]), UNIT_AFTER.match(rest)
     before = UNIT_BEFORE.search(found.string[: found.start()])
     if not (head := sign[0] if sign else after[1] if after else before[1] if before else ""):
         return ()
