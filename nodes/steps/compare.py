@@ -12,7 +12,7 @@ from moot.nodes.models.speaker import Speaker, all_at_once, as_speaker
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.state import DebateState, RoundReason, StopReason, Task, Turn, Vote, recorded_round
 from moot.nodes.steps.score import average
-from moot.nodes.texts.answers import same_answer
+from moot.nodes.texts.answers import same_answer, surely_differ
 from moot.nodes.texts.replies import SameReply
 from moot.nodes.texts.show import show_claim
 from moot.prompts import as_data
@@ -113,9 +113,10 @@ async def group_answers(
         group = None
         if answer is not None:
             group = next((i for i, first in enumerate(firsts) if same_answer(task, first, answer)), None)
-            if group is None and firsts and model is not None and task["kind"] in IN_WORDS:
-                made = await all_at_once(same_meaning(claim, task, first, answer, model) for first in firsts)
-                group = next((i for i, check in enumerate(made) if check.same), None)
+            if group is None and model is not None and task["kind"] in IN_WORDS:
+                open_ones = [first for first in firsts if not surely_differ(first, answer)]
+                made = await all_at_once(same_meaning(claim, task, first, answer, model) for first in open_ones)
+                group = next((firsts.index(check.first) for check in made if check.same), None)
             if group is None:
                 group = len(firsts)
                 firsts.append(answer)
