@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -15,6 +16,7 @@ from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.state import DebaterState, DebateState, Task, Turn, recorded_round
 from moot.nodes.speakers.hand_over import hand_over, new_turn
 from moot.nodes.steps.compare import IN_WORDS, agreed_answer, answers_of, silence_of
+from moot.nodes.texts.answers import surely_differ
 from moot.nodes.texts.replies import AgreeReply, FinalReply, SummaryReply, final_reply
 from moot.nodes.texts.show import show_answers, show_claim, show_person
 from moot.nodes.texts.task import wording
@@ -98,10 +100,15 @@ def agreement_node(prompt: str = AGREE) -> Node:
 
 
 def undecided(state: DebateState) -> bool:
-    """Whether the votes leave it open that all agree: answers in words, from all, whose texts differ."""
-    votes = state["votes"]
-    in_words = state["task"]["kind"] in IN_WORDS and all(vote["answer"] is not None for vote in votes)
-    return in_words and agreed_answer(votes) is None
+    """Whether the votes leave it open that all agree: answers in words, from all, whose texts differ.
+
+    They do not if two of them surely differ, as an answer and an abstention do.
+    """
+    given = [vote["answer"] for vote in state["votes"]]
+    if state["task"]["kind"] not in IN_WORDS or agreed_answer(state["votes"]) is not None:
+        return False
+    answers = [answer for answer in given if answer is not None]
+    return answers == given and not any(surely_differ(one, other) for one, other in combinations(answers, 2))
 
 
 def agreed_in(turns: Sequence[Turn], round: int) -> bool:

@@ -9,6 +9,7 @@ from moot.nodes import Settings, agreed_in, agreement_node, group_answers, make_
 from moot.nodes.models.ledger import Ledger
 from moot.nodes.runtime.node import Run
 from moot.nodes.steps.compare import votes_of
+from moot.nodes.texts.answers import UNTOLD
 
 from tests.conftest import StartStub
 
@@ -25,6 +26,8 @@ LABELS, WORDS = make_task(), make_task("squad")
         (WORDS, ("the UK", "Great Britain"), False, False, False),
         (WORDS, ("the UK", "UK."), False, True, True),
         (WORDS, ("the UK", None), True, False, True),
+        (WORDS, ("the UK", "Great Britain", UNTOLD), True, False, True),
+        (WORDS, (UNTOLD, UNTOLD), True, True, False),
         (WORDS, ("the UK", "Great Britain"), None, False, False),
     ],
 )
