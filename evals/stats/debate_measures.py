@@ -22,8 +22,8 @@ Document = Mapping[str, Any]
 def consistent(document: Document) -> bool:
     """Whether a debate ended in consensus, also if that came in its last round.
 
-    By its stop reason; else by what a judge's reply on the last round was taken as (MADKE), or by the last votes: all
-    of one group, and every voter with an answer. A debate that is not done, or failed, is not consistent.
+    By its stop reason; else by what a judge's last reply was taken as, if one was asked (MADKE), or by the last votes:
+    all of one group, and every voter with an answer. A debate that is not done, or failed, is not consistent.
 
     Args:
         document: a result document.
@@ -33,7 +33,7 @@ def consistent(document: Document) -> bool:
     if document["stop_reason"] in ("consensus", "stable_consensus"):
         return True
     judged = [turn for turn in document["turns"] if turn["step"] == "agree"]
-    if judged and judged[-1]["round"] == document["rounds"]:
+    if judged:
         return judged[-1].get("agreed", judged[-1].get("agree")) is True
     return agreed_answer(document["votes"]) is not None
 

@@ -383,7 +383,7 @@ async def test_a_debate_without_sources_has_no_pool_and_no_selection(start_stub:
 
 
 @pytest.mark.parametrize("titles", [{"web_titles": False}, {}])
-async def test_of_a_web_search_the_snippet_may_be_shown_alone(start_stub: StartStub, titles: dict[str, bool]) -> None:
+async def test_of_a_web_search_the_snippet_may_be_shown_alone(start_stub: StartStub, titles: dict[str, Any]) -> None:
     both = [rule for n in (1, 2) for rule in (*talks(n, "SUPPORTS"), selects(n, [1, 2]))]
     stub = start_stub([*both, sums_up("SUPPORTS")])
     document = await debate(sources=["web", ENCYCLOPAEDIA], **titles)  # without a key web is bm25
