@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from moot.graphs.madke import MadkeSettings
 from moot.nodes import Settings, agreed_in, agreement_node, group_answers, make_task
 from moot.nodes.models.ledger import Ledger
 from moot.nodes.runtime.node import Run
 from moot.nodes.steps.compare import votes_of
 from moot.nodes.texts.answers import UNTOLD
+from moot.transcript.words import Words
 
 from tests.conftest import StartStub
 
@@ -45,3 +47,17 @@ async def test_a_judge_decides_only_what_the_votes_leave_open(
     assert [record["reason"] for record in update["round_log"]] == ["agreed" if agreed else "no_agreement"]
     assert [w["kind"] for w in run.ledger.warnings].count("judge_contradicts_votes") == warns
     assert agreed_in([*turns, turn], 1) == agreed
+
+
+@pytest.mark.parametrize(
+    ("agree", "agreed", "said"),
+    [
+        (True, True, "agreement - So."),
+        (True, False, "agreement (taken as no agreement, by the answers themselves) - So."),
+        (False, True, "no agreement (taken as an agreement, by the answers themselves) - So."),
+    ],
+)
+def test_what_a_judges_reply_was_taken_as(agree: bool, agreed: bool, said: str) -> None:
+    turn: Any = {"agent": "judge", "step": "agree", "agree": agree, "agreed": agreed, "reason": "So.", "outcome": "ok"}
+    [line] = Words(MadkeSettings()).of("agree", turn, {})
+    assert line.text == said

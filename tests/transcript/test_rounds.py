@@ -10,7 +10,6 @@ from moot.graphs import load_graph
 from moot.nodes.runtime.running import Running
 from moot.nodes.runtime.state import merge_rounds, recorded_round
 from moot.transcript import Line, Live, ending, lines
-from moot.transcript.words import Words
 from moot.web.debates import checked_document
 from moot.web.report import escaped, report
 
@@ -179,17 +178,3 @@ async def test_a_round_in_which_an_agent_is_lost_is_told(start_stub: StartStub) 
     _, told = await held("society_of_minds", agents=agents, max_rounds=2, attempts=1)
     rounds = [line.text for line in told if line.text.startswith("Round ") and ":" in line.text]
     assert rounds == [f"Round {number}: SUPPORTS from agent-1, agent-2." for number in (1, 2)]
-
-
-@pytest.mark.parametrize(
-    ("agree", "agreed", "said"),
-    [
-        (True, True, "agreement - So."),
-        (True, False, "agreement (taken as no agreement, by the answers themselves) - So."),
-        (False, True, "no agreement (taken as an agreement, by the answers themselves) - So."),
-    ],
-)
-def test_what_a_judges_reply_was_taken_as(agree: bool, agreed: bool, said: str) -> None:
-    turn: Any = {"agent": "judge", "step": "agree", "agree": agree, "agreed": agreed, "reason": "So.", "outcome": "ok"}
-    [line] = Words(load_graph("madke").settings()).of("agree", turn, {})
-    assert line.text == said
