@@ -15,6 +15,8 @@ from moot.nodes.steps.compare import silence_of
 from moot.nodes.steps.respond import quote_check, with_answer
 from moot.nodes.texts.replies import AnswerReply, answer_reply
 from moot.nodes.texts.show import (
+    NOT_LOOKED_FOR,
+    NOTHING,
     show_claim,
     show_evidence,
     show_given,
@@ -61,7 +63,7 @@ async def judge(
     speaker = as_speaker(model, "judge")
     values = wording(task, given=bool(given_in(evidence)), known=known) | {
         "claim": show_claim(claim, task),
-        "evidence": show_evidence(evidence),
+        "evidence": show_evidence(evidence, NOT_LOOKED_FOR if known else NOTHING),
         "given": show_given(evidence),
         "history": show_history(history),
         "scores": show_scores(scores or {}, history),

@@ -14,6 +14,7 @@ from moot.nodes.runtime.state import DebaterState, Task, Turn
 from moot.nodes.texts.quotes import check_citations, what_is_wrong, without_quote
 from moot.nodes.texts.replies import AnswerReply, answer_reply
 from moot.nodes.texts.show import (
+    NOT_LOOKED_FOR,
     NOTHING,
     show_claim,
     show_evidence,
@@ -76,7 +77,7 @@ async def respond(
     values = wording(task, given=bool(given_in(evidence)), known=known) | {
         "name": speaker.role,
         "claim": show_claim(claim, task),
-        "evidence": show_evidence(evidence, nothing),
+        "evidence": show_evidence(evidence, NOT_LOOKED_FOR if known else nothing),
         "given": show_given(evidence),
         "opponents": show_opponents(opponents),
         "own": show_own(own),
@@ -172,7 +173,7 @@ def why_nothing(state: DebaterState) -> str:
         return "(none of what was found was selected)"
     if (turn.get("retrieval") or state.get("retrieval")) == "failed":
         return "(none, as the sources could not be searched)"
-    return NOTHING if looked_for(state) else "(none, as none was looked for)"
+    return NOTHING
 
 
 def with_answer(turn: Turn, reply: AnswerReply, evidence: Sequence[Evidence], shown: set[str], ledger: Ledger) -> Turn:

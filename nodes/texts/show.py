@@ -23,6 +23,7 @@ def show_claim(claim: str, task: Task) -> str:
 
 
 NOTHING = "(no evidence was found)"
+NOT_LOOKED_FOR = "(none, as none was looked for)"
 
 
 def show_evidence(
@@ -237,7 +238,7 @@ def show_why(votes: Iterable[Vote], low: Sequence[tuple[str, str, float | None, 
     if low is None:
         return f"Why there is another round: the last answers are not the same.\n{answers}"
     if not low:
-        return f"The last answers agree; another round is held all the same, as always here.\n{answers}"
+        return f"The last answers agree; every round is held here all the same.\n{answers}"
     scores = (
         f"- {agent}: {name.replace('_', ' ')} {_against(value, least)} ({MEASURES[name]})"
         for agent, name, value, least in low

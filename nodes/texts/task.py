@@ -335,7 +335,8 @@ CITE_NOTHING = "- No evidence is given, so leave `citations` empty."
 
 BORNE_OUT = (
     "give your reasons in at most four plain sentences, each a statement that the evidence bears out. Say nothing "
-    "that it does not bear out."
+    "that it does not bear out, and pass over evidence that is beside the point. The last sentence says what follows "
+    "for the {subject}."
 )
 WORKED_OUT = (
     "go step by step, as briefly as it can be followed: what the evidence says that helps, what you know yourself, "
@@ -374,7 +375,11 @@ def wording(task: Task, *, given: bool = False, known: bool = False) -> dict[str
         "holds": asks if asked or given else "what holds for this claim",
         "basis": read if given else "what you know",
         "grounds": "what you know" if known else read,
-        "reasons": (KNOWN_STEPS if reasoned else KNOWN) if known else WORKED_OUT if reasoned else BORNE_OUT,
+        "reasons": (KNOWN_STEPS if reasoned else KNOWN)
+        if known
+        else WORKED_OUT
+        if reasoned
+        else BORNE_OUT.format(subject=task["subject"]),
         "cite": CITE if given else CITE_NOTHING,
     }
 

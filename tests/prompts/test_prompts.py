@@ -332,6 +332,23 @@ def test_steps_of_one_role_begin_alike(role: str, steps: Sequence[str]) -> None:
     assert len(begun) == 1
 
 
+SHARED_FIRST = (
+    *("tool_mad/query", "tool_mad/keywords", "tool_mad/respond", "tool_mad/judge", "tool_mad/source_summary"),
+    *("rag/answer", "react/agent", "react/answer", "standard_mad/argue"),
+)
+
+
+@pytest.mark.parametrize("name", SHARED_FIRST)
+def test_what_all_speakers_share_comes_first(name: str) -> None:
+    """So that a provider's cache of prefixes serves them all."""
+    instructions, _, data = load(name).partition("\n---\n")
+    assert not {"name", "tool", "persona"} & placeholders(instructions)
+    assert data.startswith("{to_decide}\n{claim}\n")
+    order = [data.index(part) for part in ("{evidence}", "{opponents}", "{own}", "{persona}") if part in data]
+    assert order == sorted(order)
+    assert data.strip().splitlines()[-1].startswith(("Now ", 'You are "{name}"'))
+
+
 @settings(deadline=None)
 @given(HOSTILE)
 def test_no_text_opens_or_closes_a_tag(text: str) -> None:
