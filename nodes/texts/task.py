@@ -191,7 +191,9 @@ def _shown(texts: Any) -> Any:
     """Labels or options without invisible and control characters; what is no text is left to be refused."""
     if isinstance(texts, Mapping):
         shown = {_shown_text(key): _shown_text(value) for key, value in texts.items()}
-        return shown if len(shown) == len(texts) else texts  # refused, as two are the same
+        if len(shown) < len(texts):
+            raise UserError("Two of the labels are the same.", kind="invalid_task")
+        return shown
     return None if texts is None else [_shown_text(text) for text in texts]
 
 
