@@ -26,6 +26,7 @@ def test_the_server_shows_and_runs_the_graph(server: Server) -> None:
 
     schemas = server.json(f"/assistants/{assistant['assistant_id']}/schemas")
     assert schemas["input_schema"]["properties"]["claim"]["maxLength"] == 4000
+    assert {"claim_date", "speaker"} <= set(schemas["input_schema"]["properties"])
     assert schemas["input_schema"]["$defs"]["GivenText"]["required"] == ["text"]
     settings = schemas["context_schema"]["properties"]
     assert all(field.get("description") and "default" in field for field in settings.values() if "$ref" not in field)
@@ -37,7 +38,8 @@ def test_the_server_shows_and_runs_the_graph(server: Server) -> None:
     assert {"debater:formulate_query", "debater:retrieve", "debater:respond", "score:faithfulness", "judge"} <= names
 
     run = {"assistant_id": "tool_mad", "input": {"claim": CLAIM}, "context": {"models": MODELS}}
-    document = server.json("/runs/wait", run)
+    document = server.json("/runs/wait", run | {"input": {"claim": CLAIM, "claim_date": "2020", "speaker": "Ada"}})
+    assert (document["task"]["speaker"], document["task"]["claim_date"]) == ("Ada", "2020")
     assert (document["status"], document["answer"], document["stop_reason"]) == ("done", "SUPPORTS", "stable_consensus")
     assert document["evidence"]
 

@@ -214,7 +214,7 @@ def _last_turn(message: AIMessage, state: ToolAgentState, run: Run) -> Turn:
     """The answer of a message that calls no tool, or its text as a thought."""
     evidence = state["evidence"]
     turn = new_turn(1, AGENT) | {"evidence_ids": [piece["id"] for piece in evidence]}
-    reply, outcome, problem = read_reply(message, answer_reply(state["task"]))
+    reply, outcome, problem = read_reply(message, answer_reply(state["task"], may_abstain=bool(evidence)))
     shown, text = shown_ids(evidence), text_of(message).strip()
     if reply and run.settings.verified_quotes and evidence and (fault := quote_check(evidence, shown)(reply)):
         reply, outcome, problem = None, "unquoted", fault

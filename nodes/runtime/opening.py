@@ -19,7 +19,7 @@ from moot.nodes.steps.compare import IN_WORDS
 from moot.nodes.steps.person import check_resumable
 from moot.nodes.texts.chat import answered, claim_of, plain, read_messages
 from moot.nodes.texts.given import check_given
-from moot.nodes.texts.task import check_claim, make_task
+from moot.nodes.texts.task import check_claim, check_origin, make_task
 from moot.nodes.texts.verdict import in_words
 from moot.retrievers.summariser import open_summariser
 
@@ -36,7 +36,7 @@ class Needs:
 
 MERGED = ("turns", "evidence", "debates", "round_log", "calls", "corpora", "warnings", "depth")
 """What nodes add to; it is written anew, so that the debate before it on the same thread is left behind."""
-ASKED = ("labels", "options", "given")
+ASKED = ("labels", "options", "given", "claim_date", "speaker")
 """Input that is read once, when a debate is opened; the next one on the same thread is not to inherit it."""
 
 
@@ -47,8 +47,8 @@ def open_node(
 ) -> Node:
     """Checks the input and begins the result document.
 
-    Reads: claim, messages, task, labels, options, given. What is given is evidence from here on. What the debate needs
-    is opened here, so that what is missing is said before any model is called.
+    Reads: claim, claim_date, speaker, messages, task, labels, options, given. What is given is evidence from here on.
+    What the debate needs is opened here, so that what is missing is said before any model is called.
 
     Args:
         graph: the graph's name.
@@ -67,6 +67,7 @@ def open_node(
             claim = check_claim(asked)
             earlier = isinstance(named, dict)  # the checked task of the debate before this one on the thread
             task = make_task(None if earlier else named, state.get("labels"), state.get("options"), claim)
+            task = {**task, **check_origin(state.get("claim_date"), state.get("speaker"))}
             given = await asyncio.to_thread(check_given, state.get("given"))
         except MootError as error:
             begun = str(asked or "")[:200]

@@ -21,6 +21,8 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 SCHEMA_VERSION = "1.1"
+LONGEST_SPEAKER = 200
+"""Characters."""
 OPENING = "open"
 """Where errors are that are found before a debate begins."""
 
@@ -99,7 +101,8 @@ class Task(TypedDict):
     """What an answer is.
 
     ``kind`` labels: exactly one of ``labels``, each explained by ``meanings``; ``spellings`` are other ways to write
-    one. The other kinds have no labels: a phrase, a number, an expression in LaTeX. ``subject`` is what is put.
+    one. The other kinds have no labels: a phrase, a number, an expression in LaTeX. ``subject`` is what is put;
+    ``claim_date`` and ``speaker`` say when and by whom it was said, if that is known.
     """
 
     name: str
@@ -108,6 +111,8 @@ class Task(TypedDict):
     labels: list[str]
     meanings: dict[str, str]
     spellings: dict[str, str]
+    claim_date: NotRequired[str]
+    speaker: NotRequired[str]
 
 
 class Reading(TypedDict):
@@ -298,6 +303,18 @@ class Claimed(TypedDict):
 class AskedWith(TypedDict):
     """What is read once, when a debate is opened."""
 
+    claim_date: NotRequired[
+        Annotated[
+            str | None,
+            Field(description="When the claim was said: a year, a month or a day.", examples=["2020-10-25"]),
+        ]
+    ]
+    speaker: NotRequired[
+        Annotated[
+            str | None,
+            Field(description="Who said the claim.", examples=["A spokesperson"], max_length=LONGEST_SPEAKER),
+        ]
+    ]
     labels: NotRequired[
         Annotated[
             list[str] | dict[str, str] | None,

@@ -70,7 +70,7 @@ async def judge(
     }
     shown = shown_ids(evidence)
     check = quote_check(evidence, shown) if verified_quotes and evidence else None
-    return await speaker.ask(prompt, values, answer_reply(task), sorted(shown), check)
+    return await speaker.ask(prompt, values, answer_reply(task, may_abstain=bool(evidence)), sorted(shown), check)
 
 
 def judge_node(prompt: str = PROMPT) -> Node:

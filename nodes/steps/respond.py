@@ -87,7 +87,7 @@ async def respond(
     }
     shown = shown_ids(evidence, [*opponents, *([own] if own else [])])
     check = quote_check([*evidence, *cited], shown) if verified_quotes and evidence else None
-    kind = answer_reply(task, direct=direct, confidence=confidence)
+    kind = answer_reply(task, direct=direct, confidence=confidence, may_abstain=bool(evidence))
     return await speaker.ask(prompt, values, kind, sorted(shown), check)
 
 

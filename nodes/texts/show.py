@@ -15,8 +15,11 @@ from moot.retrievers.evidence import given_in, standing
 
 
 def show_claim(claim: str, task: Task) -> str:
-    """The claim, or the question."""
-    return as_data(task["subject"], claim)
+    """The claim, or the question, with who said it and when as data of their own, if that is known."""
+    known = {"Said by": task.get("speaker"), "Date": task.get("claim_date")}
+    origin = "\n".join(f"{name}: {said}" for name, said in known.items() if said)
+    blocks = [as_data(task["subject"], claim)] + ([as_data(f"{task['subject']}_origin", origin)] if origin else [])
+    return "\n".join(blocks)
 
 
 NOTHING = "(no evidence was found)"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from moot.cli.main import result_schema
-from moot.cli.options import parse_settings, read_given
+from moot.cli.options import parse_labels, parse_settings, read_given
 from moot.core.errors import UserError
 from moot.graphs.tool_mad import ToolMadSettings
 from pydantic import BaseModel, TypeAdapter
@@ -100,6 +100,10 @@ def test_texts_from_files_come_with_the_claim(tmp_path: Path) -> None:
         (["verify", CLAIM, "--task", "poetry"], 2, "task 'poetry' is unknown"),
         (["verify", CLAIM, "--labels", "true"], 2, "2 to 26"),
         (["verify", CLAIM, "--labels", "[1"], 2, "no valid JSON"),
+        (["verify", CLAIM, "--labels", '"yes, in part,no'], 2, "no valid CSV"),
+        (["verify", CLAIM, "--claim-date", "May 2020"], 2, "a year, a month or a day"),
+        (["verify", CLAIM, "--speaker", "x" * 201], 2, "at most 200 characters"),
+        (["verify", CLAIM, "--set", "agents.0.model=fake:1"], 2, "There is no setting 'agents'"),
         (["verify", CLAIM, "--given", "/nowhere.txt"], 2, "/nowhere.txt cannot be read"),
         (["verify", CLAIM, "--given", __file__], 2, "takes a .txt, .md or .jsonl file"),
         (["verify", CLAIM, "--preset", "medqs"], 2, "Did you mean medqa?"),
@@ -223,6 +227,29 @@ def test_help_loads_nothing_heavy() -> None:
     code += "print(sorted({n.partition('.')[0] for n in sys.modules} & {'langgraph', 'torch', 'chromadb', 'openai'}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("true,false, unproven", ["true", "false", "unproven"]),
+        ('"yes, in part", "no ""not at all""", ?', ["yes, in part", 'no "not at all"', "?"]),
+        ('5" pipe,6" pipe', ['5" pipe', '6" pipe']),
+        ('["a, b", "c"]', ["a, b", "c"]),
+        (None, None),
+    ],
+)
+def test_labels_may_hold_commas(text: str | None, labels: list[str] | None) -> None:
+    assert parse_labels(text) == labels
+
+
+def test_who_said_a_claim_and_when(tmp_path: Path) -> None:
+    out = tmp_path / "verdict.json"
+    control = ["verify", CLAIM, "--graph", "standard_prompting", "--model", "fake:1", "--out", str(out)]
+    done = moot(*control, "--claim-date", "2020-10-25", "--speaker", "Ada Byron")
+    assert "Said by: Ada Byron, 2020-10-25" in done.stdout, done.stderr
+    task = json.loads(out.read_text())["task"]
+    assert (task["speaker"], task["claim_date"]) == ("Ada Byron", "2020-10-25")
 
 
 def test_nested_settings() -> None:

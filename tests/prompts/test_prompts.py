@@ -32,7 +32,7 @@ from moot.nodes.steps.score import answer_relevance, faithfulness
 from moot.nodes.steps.select import select_evidence
 from moot.nodes.steps.summarise import all_agree, sum_up, sum_up_round
 from moot.nodes.texts.demonstrations import demonstrations
-from moot.nodes.texts.replies import Reply, StatementsReply, reply_schema
+from moot.nodes.texts.replies import FinalReply, Reply, StatementsReply, reply_schema
 from moot.nodes.texts.show import show_claim, show_given, show_groups, show_heard, show_why
 from moot.nodes.texts.task import make_task, wording
 from moot.nodes.trial.counsel import statements
@@ -69,6 +69,8 @@ class Recorder(Speaker):
         self.seen.append(self.filled(prompt, values))
         if reply is StatementsReply:
             return cast(R, reply.model_construct(statements=[self.text, PLAIN]))
+        if issubclass(reply, FinalReply):
+            return cast(R, reply.model_construct(answer=self.text, rationale=PLAIN))
         schema = reply_schema(reply)
         return reply.model_validate(draw(schema, random.Random(1), schema.get("$defs", {})))
 
