@@ -53,7 +53,7 @@ async def test_every_graph_takes_every_task(start_stub: StartStub, monkeypatch: 
     monkeypatch.setenv("WIKIPEDIA_BASE_URL", f"http://127.0.0.1:{free_port()}")  # nobody listens: stand-ins are read
     system = load_graph(name)
     settings = system.settings.model_validate(
-        {"model": "openai:stub", "embedder": "openai:stub-embedding", "attempts": 1}
+        {"model": "openai:stub", "embedder": "openai:stub-embedding", "attempts": 1, **reading_demo(system.settings)}
     )
     documents = await asyncio.gather(*(system.graph.ainvoke(given, context=settings) for given in GIVEN))
     for document in documents:

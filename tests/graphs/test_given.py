@@ -45,7 +45,7 @@ async def test_everybody_who_answers_reads_what_is_given(
     monkeypatch.setenv("WIKIPEDIA_BASE_URL", f"http://127.0.0.1:{free_port()}")  # nobody listens: stand-ins are read
     system = load_graph(name)
     chosen = system.settings.model_validate(
-        {"model": "openai:stub", "embedder": "openai:stub-embedding", "attempts": 1}
+        {"model": "openai:stub", "embedder": "openai:stub-embedding", "attempts": 1, **reading_demo(system.settings)}
     )
     document = await system.graph.ainvoke({"claim": CLAIM, "given": [LETTER]}, context=chosen)
     assert (document["status"], document["error"]) == ("done", None)

@@ -56,7 +56,14 @@ def chosen(name: str, **settings: Any) -> Any:
     models = {
         role: f"openai:stub-{role}" for role in kind().roles() if not role.startswith("judge-") or role == "judge-1"
     }
-    given = {"models": models, "embedder": "openai:stub-embedding", "attempts": 1, **quiet, **settings}
+    given = {
+        "models": models,
+        "embedder": "openai:stub-embedding",
+        "attempts": 1,
+        **reading_demo(kind),
+        **quiet,
+        **settings,
+    }
     return kind.model_validate(given)
 
 

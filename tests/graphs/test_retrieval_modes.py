@@ -15,7 +15,8 @@ TEXT = "A balance holds the kilogram now"
 
 async def debate(name: str, asked: dict[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
     system = load_graph(name)
-    chosen = system.settings.model_validate({"embedder": "openai:stub-embedding", "attempts": 1, **settings})
+    kind = system.settings
+    chosen = kind.model_validate({"embedder": "openai:stub-embedding", "attempts": 1, **reading_demo(kind), **settings})
     document: dict[str, Any] = await system.graph.ainvoke({"claim": CLAIM, **(asked or {})}, context=chosen)
     return document
 

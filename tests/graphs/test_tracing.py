@@ -58,7 +58,13 @@ def forget_client() -> None:
 
 async def debate(name: str, given: Mapping[str, Any] | None = None, config: Any = None, **settings: Any) -> Run:
     system = load_graph(name)
-    chosen = {"model": "openai:stub", "embedder": "openai:stub-embedding", "attempts": 1, **settings}
+    chosen = {
+        "model": "openai:stub",
+        "embedder": "openai:stub-embedding",
+        "attempts": 1,
+        **reading_demo(system.settings),
+        **settings,
+    }
     document: Run = await system.graph.ainvoke(
         {"claim": CLAIM, **(given or {})}, config, context=system.settings.model_validate(chosen)
     )
