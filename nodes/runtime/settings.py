@@ -107,7 +107,7 @@ class Settings(BaseModel):
         min_length=1,
         max_length=63,
         description="Corpus of retrievers that name none; null means the demo corpora (encyclopaedia for chroma, "
-        "news for bm25), which with a model of your own stand in for no other source.",
+        "news for bm25); with a model of your own, those are not read in place of the web, nor as a fallback.",
         examples=["demo-encyclopaedia", "demo-news"],
     )
     timeout: float = Field(120.0, gt=0, le=3600, description="Seconds that one request may take.")

@@ -14,7 +14,7 @@ from moot.graphs import DESCRIPTIONS, load_graph
 from moot.nodes.runtime.state import StopReason
 from moot.nodes.texts.answers import read_answer
 
-from tests.conftest import StartStub, free_port
+from tests.conftest import StartStub, free_port, reading_demo
 
 GIVEN: list[dict[str, Any]] = [
     {"claim": "The kilogram is defined by a metal cylinder."},

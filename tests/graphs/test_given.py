@@ -12,7 +12,7 @@ from moot.graphs.standard_prompting import builder
 from moot.nodes.texts.given import LONGEST_GIVEN, MOST_GIVEN, check_given
 from moot.retrievers.evidence import evidence_id
 
-from tests.conftest import StartStub, free_port
+from tests.conftest import StartStub, free_port, reading_demo
 
 CLAIM = "The bells of the old mill ring at noon."
 QUOTE = "the miller rang its two bells every day at noon"

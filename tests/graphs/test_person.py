@@ -13,7 +13,7 @@ from moot.graphs import DESCRIPTIONS, load_graph
 from moot.nodes.steps.person_replies import check_person_reply
 from moot.retrievers.evidence import evidence_id
 
-from tests.conftest import StartStub, StubEndpoint
+from tests.conftest import StartStub, StubEndpoint, reading_demo
 
 CLAIM = "The platypus is a mammal that lays eggs."
 ONE_SIDE = "stub-(rag|debater-1|agent-1|agent-2|affirmative)$"

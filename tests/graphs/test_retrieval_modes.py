@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from moot.graphs import load_graph
 
-from tests.conftest import MODELS, StartStub, says
+from tests.conftest import MODELS, StartStub, reading_demo, says
 
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
 TEXT = "A balance holds the kilogram now"

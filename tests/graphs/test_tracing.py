@@ -23,7 +23,7 @@ from moot.nodes.runtime import tracing
 from moot.nodes.runtime.tracing import finish, scores_of, with_costs
 
 from tests.collector import PROJECT, Collector, collecting
-from tests.conftest import MODELS, StartStub, says, supports
+from tests.conftest import MODELS, StartStub, reading_demo, says, supports
 from tests.graphs.scripted_trial import LIBRARY
 
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
