@@ -114,7 +114,7 @@ def sources(document: Mapping[str, Any]) -> str:
 
 def _instead(reading: Mapping[str, Any]) -> str:
     """Why a debater did not read the web, where that is what it asked for."""
-    fell_back = reading["requested"] == "web" and reading["retriever"].startswith("bm25:")
+    fell_back = reading["requested"] == "web" and reading["retriever"] not in ("tavily", "serper")
     return " (in place of the web: neither TAVILY_API_KEY nor SERPER_API_KEY is set)" if fell_back else ""
 
 

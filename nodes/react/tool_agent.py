@@ -146,7 +146,8 @@ class Searching(AgentMiddleware[ToolAgentState, Any, Any]):
             if is_spent(state):
                 return {"stop_reason": "budget_exhausted"}
             speaker = await run.speaker(AGENT)
-            wanted = _wanted(request, speaker.filled(self.prompt, _values(state, most)), tools, most)
+            described = [as_tool(*named, run.settings.keyless_web) for named in tools.items()]
+            wanted = _wanted(request, speaker.filled(self.prompt, _values(state, most)), described, most)
             message = await speaker.converse(lambda chat: _send(chat, wanted, handler))
             if message is not None and calls_tools(message):
                 return plan(message, tools, made, most, run.ledger)
@@ -185,15 +186,13 @@ def _values(state: ToolAgentState, most: int) -> dict[str, str]:
     return wording(state["task"]) | shown | {"schema": schema, "most": str(most)}
 
 
-def _wanted(
-    request: ModelRequest[Any], prompt: tuple[str, str], tools: Mapping[str, str], most: int
-) -> ModelRequest[Any]:
+def _wanted(request: ModelRequest[Any], prompt: tuple[str, str], tools: list[Any], most: int) -> ModelRequest[Any]:
     """What is sent: the prompt, the conversation so far, with the number of each search, and the tools."""
     instructions, data = prompt
     return request.override(
         system_message=SystemMessage(instructions),
         messages=[HumanMessage(data), *(counted(message, most) for message in request.messages)],
-        tools=[as_tool(name, source) for name, source in tools.items()],
+        tools=tools,
     )
 
 

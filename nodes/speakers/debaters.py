@@ -95,7 +95,8 @@ def needs_of(settings: DebaterSettings, *roles: str, encoder: bool = False) -> N
         roles: who speaks beside the debaters.
         encoder: whether texts are compared by meaning.
     """
-    sources = [name for d in settings.debaters for name in (*sources_of(d.model_dump()), *d.fallback)]
+    sources = [name for d in settings.debaters for name in sources_of(d.model_dump())]
+    sources += settings.standing_in(name for d in settings.debaters for name in d.fallback)
     speakers = {d.name: d.model for d in settings.debaters} | dict.fromkeys(roles)
     return needs_for(settings, speakers, sources if settings.retrieval != "none" else [], encoder=encoder)
 

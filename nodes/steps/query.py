@@ -73,12 +73,16 @@ def query_node(prompt: str = PROMPT) -> Node:
     async def step(state: DebaterState, run: Run) -> dict[str, Any]:
         debater, turn = state["debater"], state["turns"][0]
         speaker = await run.speaker_of(debater)
+
+        def about(source: str) -> str:
+            return ABOUT[resolve(source, run.settings.keyless_web)[0]]
+
         try:
             query = await formulate_query(
                 state["claim"],
                 speaker,
                 task=state["task"],
-                tool=" and ".join(dict.fromkeys(ABOUT[resolve(name)[0]] for name in sources_of(debater))),
+                tool=" and ".join(dict.fromkeys(map(about, sources_of(debater)))),
                 opponents=state["opponents"],
                 why=state.get("why", ""),
                 previous_query=state["previous_query"],

@@ -12,6 +12,7 @@ from moot.prompts import as_data, listed
 from moot.prompts.files import LOOKALIKES, enclosed
 from moot.retrievers import Evidence
 from moot.retrievers.evidence import given_in, standing
+from moot.retrievers.excerpts import shown_text
 
 
 def show_claim(claim: str, task: Task) -> str:
@@ -67,10 +68,9 @@ def show_pool(pool: Iterable[Evidence]) -> str:
 def _passage(piece: Evidence) -> str:
     dated = f", {piece['published']}" if piece.get("published") else ""
     also = "".join(f"; also {origin['source']}" for origin in piece.get("also", []))
-    cut = " (the rest is not shown)" if piece.get("truncated") else ""
-    end = " (a summary)" if "summary_of" in piece else cut
+    end = " (a summary)" if "summary_of" in piece else ""
     head = f"{piece['title']} ({piece['source']}{dated}{also})\n" if piece["title"] else ""
-    return f"{head}{piece['text']}{end}"
+    return f"{head}{shown_text(piece)}{end}"
 
 
 def show_answers(

@@ -386,7 +386,8 @@ async def test_a_debate_without_sources_has_no_pool_and_no_selection(start_stub:
 async def test_of_a_web_search_the_snippet_may_be_shown_alone(start_stub: StartStub, titles: dict[str, Any]) -> None:
     both = [rule for n in (1, 2) for rule in (*talks(n, "SUPPORTS"), selects(n, [1, 2]))]
     stub = start_stub([*both, sums_up("SUPPORTS")])
-    document = await debate(sources=["web", ENCYCLOPAEDIA], **titles)  # without a key web is bm25
+    # without a key web is bm25 over the corpus
+    document = await debate(sources=["web", ENCYCLOPAEDIA], corpus="demo-news", **titles)
     web, other = document["evidence"][:2]
     assert [p["retrievals"][0]["retriever"] for p in (web, other)] == [NEWS, ENCYCLOPAEDIA]
     for prompt in rounds_of(stub, 1)[0]:
@@ -399,17 +400,19 @@ async def test_of_a_web_search_the_snippet_may_be_shown_alone(start_stub: StartS
 async def test_what_stands_in_for_a_source_that_fails(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WIKIPEDIA_BASE_URL", f"http://127.0.0.1:{free_port()}")
     start_stub([*talks(1, "SUPPORTS"), *talks(2, "SUPPORTS"), sums_up("SUPPORTS")])
-    default = MadkeSettings()
     document = await debate(
-        sources=default.sources, fallback=default.fallback, embedder="openai:stub-embedding", attempts=1
+        sources=["wikipedia", NEWS],
+        fallback=["chroma:demo-encyclopaedia", "bm25"],
+        embedder="openai:stub-embedding",
+        attempts=1,
     )
     assert outcome(document) == ("done", "SUPPORTS", "consensus", 1)
     assert [(c["agent"], c["requested"], c["retriever"]) for c in document["corpora"]] == [
         ("pool", "wikipedia", "wikipedia"),
-        ("pool", "web", NEWS),
-        ("pool", "chroma", "chroma:demo-encyclopaedia"),
+        ("pool", NEWS, NEWS),
+        ("pool", "chroma:demo-encyclopaedia", "chroma:demo-encyclopaedia"),
     ]
-    assert kinds(document) == ["retrieval_failed"]
+    assert kinds(document) == ["retrieval_failed", "stand_in"]
     assert "wikipedia" in document["warnings"][0]["detail"]
     found = Counter(e["retrievals"][0]["retriever"] for e in document["evidence"])
     assert found == {"chroma:demo-encyclopaedia": 5, NEWS: 5}

@@ -24,7 +24,7 @@ ANSWER = says("agent", "SUPPORTS", rationale="So it is.")
 
 
 async def debate(claim: str = CLAIM, **settings: Any) -> dict[str, Any]:
-    chosen = ReactSettings.model_validate({"model": "openai:stub-agent", **settings})
+    chosen = ReactSettings.model_validate({"model": "openai:stub-agent", "corpus": "demo-encyclopaedia", **settings})
     document: dict[str, Any] = await graph.ainvoke({"claim": claim}, context=chosen)
     json.dumps(document)
     return document
@@ -350,7 +350,7 @@ async def test_threads_and_default_settings(start_stub: StartStub) -> None:
     start_stub([{"match": AFTER_A_SEARCH, "reply": "Done."}, ANSWER])
     kept = builder.compile(checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "one"}}
-    settings = ReactSettings(model="openai:stub-agent")
+    settings = ReactSettings(model="openai:stub-agent", corpus="demo-encyclopaedia")
     first = await kept.ainvoke({"claim": CLAIM}, config, context=settings)
     second = await kept.ainvoke({"claim": "Bees make honey."}, config, context=settings)
     for document in (first, second):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from moot.graphs import load_graph
 
-from tests.conftest import MODELS, StartStub, says
+from tests.conftest import MODELS, StartStub, reading_demo, says
 
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
 TEXT = "A balance holds the kilogram now"
@@ -15,7 +15,8 @@ TEXT = "A balance holds the kilogram now"
 
 async def debate(name: str, asked: dict[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
     system = load_graph(name)
-    chosen = system.settings.model_validate({"embedder": "openai:stub-embedding", "attempts": 1, **settings})
+    kind = system.settings
+    chosen = kind.model_validate({"embedder": "openai:stub-embedding", "attempts": 1, **reading_demo(kind), **settings})
     document: dict[str, Any] = await system.graph.ainvoke({"claim": CLAIM, **(asked or {})}, context=chosen)
     return document
 

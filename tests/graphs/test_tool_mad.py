@@ -10,13 +10,13 @@ from langgraph.checkpoint.memory import InMemorySaver
 from moot.graphs.tool_mad import ToolMadSettings, builder, graph
 from moot.nodes.texts.verdict import verdict_citations
 
-from tests.conftest import MODELS, StartStub, says, supports
+from tests.conftest import MODELS, READERS, StartStub, says, supports
 
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
 
 
 async def debate(claim: str = CLAIM, **settings: Any) -> dict[str, Any]:
-    given = {"models": MODELS, "embedder": "openai:stub-embedding", **settings}
+    given = {"models": MODELS, "debaters": READERS, "embedder": "openai:stub-embedding", **settings}
     document: dict[str, Any] = await graph.ainvoke({"claim": claim}, context=ToolMadSettings.model_validate(given))
     return document
 
