@@ -20,6 +20,7 @@ STYLES = {
     "person": "green",
     "warning": "yellow",
     "caution": "yellow",
+    "caveat": "bold yellow",
     "outcome": "bold green",
     "failure": "bold red",
 }
