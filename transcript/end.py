@@ -14,6 +14,7 @@ from moot.nodes.texts.verdict import (
     caveat_in_words,
     caveats,
     citations_in_words,
+    count_verdict_citations,
     reasons_by_who,
     verdict_citations,
     verdict_line,
@@ -106,7 +107,7 @@ def by(turns: Sequence[Turn]) -> tuple[str, str]:
 
 
 def citations(document: Mapping[str, Any], by: str = "", most: int | None = None) -> Iterator[Line]:
-    """How many citations the verdict has, and those that are not fabricated.
+    """What the verdict cites, without what is fabricated, and how many citations of which kind it has.
 
     Args:
         document: the result.
@@ -115,11 +116,14 @@ def citations(document: Mapping[str, Any], by: str = "", most: int | None = None
     """
     found = verdict_citations(dict(document))
     known = {piece["id"]: piece for piece in document["evidence"]}
-    yield line(by, "cites", citations_in_words(dict(document)))
     for citation in found[:most]:
         yield line(by, "cites", cited(citation, known[citation["evidence_id"]]))
     if most is not None and len(found) > most:
         yield line("", "", f"and {len(found) - most} more", "more")
+    if count_verdict_citations(dict(document))["total"]:
+        yield say(citations_in_words(dict(document)), "")
+    else:
+        yield line(by, "cites", "nothing")
 
 
 def cited(citation: Mapping[str, Any], piece: Mapping[str, Any]) -> str:

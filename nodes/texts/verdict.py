@@ -80,16 +80,14 @@ def count_verdict_citations(document: DebateState | dict[str, Any]) -> dict[str,
 
 
 def citations_in_words(document: DebateState | dict[str, Any]) -> str:
-    """How many citations the verdict has, and of which kinds: ``3 citations: 2 verified, 1 unverified, 0 fabricated``.
+    """How many citations of which kind the verdict has: ``Citations: 2 verified, 1 unverified, 0 fabricated.``
 
     Args:
         document: a result document.
     """
     count = count_verdict_citations(document)
-    if not count["total"]:
-        return "nothing"
     kinds = ", ".join(f"{count[kind]} {kind}" for kind in ("verified", "unverified", "fabricated"))
-    return f"{count['total']} citation{'' if count['total'] == 1 else 's'}: {kinds}"
+    return f"Citations: {kinds}." if count["total"] else "Citations: none."
 
 
 # --- what is said against it ------------------------------------------------------------------------------------------
@@ -145,15 +143,12 @@ def _looks_for_evidence(document: DebateState | dict[str, Any]) -> bool:
 def caveats(document: Mapping[str, Any]) -> list[Warned]:
     """The warnings that are told beside the verdict, those of `CAVEATS`; each detail once, as rounds repeat them.
 
-    Those of the verdict itself are found anew, as documents of earlier versions do not hold them.
-
     Args:
         document: a result document, or as much of it as there is.
     """
     told: list[Warned] = []
-    own = verdict_warnings(dict(document)) if document["status"] == "done" else []
     for kind in CAVEATS:
-        of_kind = {one["detail"]: one for one in (*document["warnings"], *own) if one["kind"] == kind}
+        of_kind = {one["detail"]: one for one in document["warnings"] if one["kind"] == kind}
         told += [*of_kind.values()][:MOST_CAVEATS]
     return told
 
@@ -204,6 +199,6 @@ def in_words(document: Mapping[str, Any]) -> str:
         for c in verdict_citations(dict(document))
     ]
     head = verdict_line(document, f"{full_answer(document['task'], document['answer'])} ({document['stop_reason']})")
-    counted = f"Cites {citations_in_words(dict(document))}."
+    counted = citations_in_words(dict(document))
     blocks = [head, warned, *said[:MOST_REASONS], "\n".join([counted, *cited[:MOST_REASONS]])]
     return "\n\n".join(block for block in blocks if block)

@@ -220,13 +220,13 @@ function verdictOf(debate, said, pieces) {
   if (debate.error) return section("verdict failed", "No verdict", h("p", { role: "alert" }, debate.error.detail), h("p", { class: "quiet" }, `${debate.error.kind}, at ${debate.error.where}`));
   if (said.fault) return section("verdict failed", debate.answer ?? "No verdict", h("p", {}, said.fault));
   const [first, ...lines] = said.end.lines;
-  const shown = lines.filter((line) => line.what !== "cites" && !["warning", "caution", "caveat", "aside"].includes(line.tone)); // these are elsewhere
+  const shown = lines.filter((line) => line.what !== "cites" && line.text !== said.end.cites && !["warning", "caution", "caveat", "aside"].includes(line.tone)); // these are elsewhere
   return section(
     debate.status === "done" ? "verdict" : "verdict failed",
     first.text,
     debate.status === "done" && caveatsOf(said),
     h("dl", {}, shown.map((line) => h("div", { class: line.tone || null }, line.who || line.what ? h("dt", {}, `${line.who} ${line.what}`) : null, h("dd", { dir: "auto" }, linked(line.text, pieces))))),
-    debate.status === "done" && [h("h3", {}, "It rests on"), h("p", {}, said.end.cites), citationsOf(said.end.citations, pieces)],
+    debate.status === "done" && [h("h3", {}, "It rests on"), citationsOf(said.end.citations, pieces), h("p", {}, said.end.cites)],
   );
 }
 
