@@ -22,6 +22,8 @@ from moot.nodes.texts.verdict import (
 from moot.retrievers.evidence import clean
 from moot.transcript.line import Line, counted, has_rounds, line, list_of, say
 
+WARNINGS = "Warnings:"
+"""What stands above warnings."""
 Said = Mapping[str, Turn | None]
 """Reasons that were said before, each with the turn that gave it first."""
 
@@ -168,7 +170,7 @@ def _warnings(document: Mapping[str, Any], *, told: bool) -> Iterator[Line]:
     times = other_warnings(document, told=told)
     demo = [one["detail"] for one in document["warnings"] if one["kind"] == "demo_model" and not told]
     if times:
-        yield say("Warnings:", "caution")
+        yield say(WARNINGS, "caution")
     for text, count in times.items():
         yield say(text + f" ({count} times)" * (count > 1), "warning")
     for detail in dict.fromkeys(demo):

@@ -14,7 +14,7 @@ from moot.nodes.runtime.state import Turn, place_of
 from moot.transcript.end import end
 from moot.transcript.floor import Floor
 from moot.transcript.kinds import words_of
-from moot.transcript.line import Line, line, numbered, say
+from moot.transcript.line import Line, numbered, say
 from moot.transcript.words import DECIDING, pieces_of
 
 Said = tuple[str | None, list[Line]]
@@ -47,7 +47,7 @@ class Live:
         ending = [*end(document, self._words.verdict(document))]
         told = "\n".join(line.text for line in ending)
         kept = [
-            line(turn["agent"], numbered("because", turn), reason)
+            Line(turn["agent"], numbered("because", turn), reason)
             for reason, turn in (self._words.decided or {}).items()
             if reason not in told  # there is no verdict, or it names only some
         ]

@@ -15,6 +15,7 @@ from moot.core.errors import UserError
 from moot.graphs import load_graph
 from moot.graphs.proclaim import ProclaimSettings
 from moot.nodes.runtime.running import Running
+from moot.transcript.words import AT_THE_VERDICT
 from rich.console import Console
 
 from tests.cli.scripted import CLAIM, IDS, PRIMARY, SCRIPT, SWITCHED, in_order, judges, of, part, rule, run
@@ -130,9 +131,9 @@ def test_a_trial_from_its_premises_to_the_dissent(start_stub: StartStub, capsys:
         "  analyser   finds      a contradiction: Once it was, once not.",
     ]
     assert sorted(said[2:]) == [
-        "  judge-1    decides    NOT SUPPORTED (evidence 7, arguments 8, reliability 8 of 10) - reasons: see the verdict",
-        "  judge-2    decides    SUPPORTED (evidence 7, arguments 6, reliability 8 of 10) - reasons: see the verdict",
-        "  judge-3    decides    NOT SUPPORTED (evidence 8, arguments 7, reliability 9 of 10) - reasons: see the verdict",
+        f"  judge-1    decides    NOT SUPPORTED (evidence 7, arguments 8, reliability 8 of 10) - {AT_THE_VERDICT}",
+        f"  judge-2    decides    SUPPORTED (evidence 7, arguments 6, reliability 8 of 10) - {AT_THE_VERDICT}",
+        f"  judge-3    decides    NOT SUPPORTED (evidence 8, arguments 7, reliability 9 of 10) - {AT_THE_VERDICT}",
     ]
 
     verdict = "Verdict: REFUTES (NOT SUPPORTED by 2 of 3 judges; critic_resolved) - a source failed"

@@ -118,7 +118,8 @@ def told_everywhere(document: dict[str, Any], said: list[Line], line: str, *cave
 
 async def test_a_source_that_fails_in_every_round_is_told_once(start_stub: StartStub) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SUPPORTS")])
-    debaters = [{"name": "rag", "retriever": f"{HERE}:down"}, {"name": "search", "retriever": f"{HERE}:shelf"}]
+    down = f"{HERE}:down"
+    debaters = [{"name": "rag", "retriever": down}, {"name": "search", "retriever": f"{HERE}:shelf"}]
     document, said = await held(
         "tool_mad", models=MODELS, debaters=debaters, scoring="consensus_only", max_rounds=3, attempts=1
     )
@@ -126,7 +127,7 @@ async def test_a_source_that_fails_in_every_round_is_told_once(start_stub: Start
     assert (kind, len(document["warnings"])) == ("retrieval_failed", 3)
     told_everywhere(
         document, said, "SUPPORTS (max_rounds) - a source failed",
-        f"A source failed: {HERE}:down: {HERE}:down failed (ConnectionError: the shelf is locked). Check it on its own.",
+        f"A source failed: {down}: {down} failed (ConnectionError: the shelf is locked). Check it on its own.",
     )  # fmt: skip
     assert not [line for line in said if line.tone == "warning" and "retrieval_failed" in line.text]
     assert said_of(document, over=True)["warnings"] == []

@@ -222,11 +222,11 @@ function verdictOf(debate, said, pieces) {
   const [first, ...lines] = said.end.lines;
   const shown = lines.filter((line) => line.what !== "cites" && line.text !== said.end.cites && !["warning", "caution", "caveat", "aside"].includes(line.tone)); // these are elsewhere
   return section(
-    debate.status === "done" ? "verdict" : "verdict failed",
+    debate.status !== "done" ? "verdict failed" : said.caveats?.length ? "verdict doubtful" : "verdict",
     first.text,
     debate.status === "done" && caveatsOf(said),
     h("dl", {}, shown.map((line) => h("div", { class: line.tone || null }, line.who || line.what ? h("dt", {}, `${line.who} ${line.what}`) : null, h("dd", { dir: "auto" }, linked(line.text, pieces))))),
-    debate.status === "done" && [h("h3", {}, "It rests on"), citationsOf(said.end.citations, pieces), h("p", {}, said.end.cites)],
+    debate.status === "done" && [said.end.citations.length > 0 && h("h3", {}, "It rests on"), citationsOf(said.end.citations, pieces), h("p", {}, said.end.cites)],
   );
 }
 
