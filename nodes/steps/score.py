@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from langchain_core.language_models import BaseChatModel
 from langgraph.graph import END, START
@@ -21,7 +21,7 @@ from moot.nodes.runtime.settings import Settings
 from moot.nodes.runtime.state import DebateState, ScoreState, StepUpdate, Task, Turn
 from moot.nodes.texts.replies import StatementsReply, questions_reply, verdicts_reply
 from moot.nodes.texts.show import show_evidence
-from moot.nodes.texts.task import full_answer
+from moot.nodes.texts.task import full_answer, is_question
 from moot.prompts import as_data
 from moot.retrievers import Encoder, Evidence
 from moot.retrievers.encoders import Vector, open_cross_encoder
@@ -143,8 +143,28 @@ async def faithfulness(
     return Faithfulness(faithfulness_score(supported), listed.statements, supported)
 
 
+ClaimForm = Literal["question", "as_given"]
+"""How a claim is compared with questions."""
+
+
+def compared_claim(claim: str, form: ClaimForm = "question") -> str:
+    """What the questions of an answer are compared with: the claim as a question, so that both sides have one form.
+
+    Args:
+        claim: what was asked.
+        form: question: what is no question is put as one; as_given: the claim itself, to the letter of S1 III.
+    """
+    return claim if form == "as_given" or is_question(claim) else f"Is it true that {claim}?"
+
+
 async def answer_relevance(
-    claim: str, answer: str, model: Speaker | BaseChatModel, encoder: Encoder, n: int = 3
+    claim: str,
+    answer: str,
+    model: Speaker | BaseChatModel,
+    encoder: Encoder,
+    n: int = 3,
+    *,
+    claim_form: ClaimForm = "question",
 ) -> AnswerRelevance:
     """How directly an answer speaks to the claim: one call for n questions, and their vectors.
 
@@ -154,6 +174,7 @@ async def answer_relevance(
         model: who writes the questions.
         encoder: e(), which makes the vectors.
         n: how many questions.
+        claim_form: question: a claim that is no question is compared as "Is it true that {claim}?"; as_given: as it is.
 
     Raises:
         UserError, WorldError, ReplyError: a call failed, or no reply could be used.
@@ -161,7 +182,8 @@ async def answer_relevance(
     speaker = as_speaker(model, "scorer")
     values = {"answer": as_data("answer", answer), "count": str(n)}
     reply = await speaker.ask(QUESTIONS, values, questions_reply(n))
-    return AnswerRelevance(await closeness(claim, reply.questions, encoder), reply.questions)
+    compared = compared_claim(claim, claim_form)
+    return AnswerRelevance(await closeness(compared, reply.questions, encoder), reply.questions)
 
 
 async def closeness(

@@ -127,7 +127,7 @@ def make_task(
     known = TASKS.get(name)
     if known is None:
         raise UserError(f"The task {name!r} is unknown. Known: {', '.join(TASKS)}.", kind="invalid_task")
-    asks = known.kind != "labels" or name == "pubmedqa" or claim.rstrip().endswith("?")
+    asks = known.kind != "labels" or name == "pubmedqa" or is_question(claim)
     task: Task = {
         "name": name,
         "kind": "labels" if known.kind == "choice" else known.kind,
@@ -151,6 +151,11 @@ def make_task(
         "options, and the other tasks neither.",
         kind="invalid_task",
     )
+
+
+def is_question(text: str) -> bool:
+    """Whether a text ends with a question mark."""
+    return text.rstrip().endswith("?")
 
 
 def _read_options(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
