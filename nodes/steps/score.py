@@ -25,6 +25,7 @@ from moot.nodes.texts.task import full_answer, is_question
 from moot.prompts import as_data
 from moot.retrievers import Encoder, Evidence
 from moot.retrievers.encoders import Vector, open_cross_encoder
+from pydantic import Field
 
 # --- formulae -------------------------------------------------------------------------------------------------------
 
@@ -208,6 +209,17 @@ async def closeness(
 # --- nodes ----------------------------------------------------------------------------------------------------------
 
 
+class RelevanceSettings(Settings):
+    """What `answer_relevance_node` can be told."""
+
+    questions: int = Field(3, ge=1, le=10, description="Questions that answer relevance is averaged over (n).")
+    claim_form: ClaimForm = Field(
+        "question",
+        description="What these questions are compared with. question: a claim that is no question is put as one, "
+        '"Is it true that ...?"; as_given: the claim as it stands, to the letter of the paper.',
+    )
+
+
 def faithfulness_node() -> Node:
     """Writes ``scores.faithfulness`` (and what it rests on) of the one turn in the state.
 
@@ -242,10 +254,12 @@ def answer_relevance_node() -> Node:
         turn = state["turns"][0]
         if turn.get("answer") is None:
             return missing(turn, "answer_relevance", run)
-        answer = written_answer(state["task"], turn)
+        claim, answer = state["claim"], written_answer(state["task"], turn)
+        # A problem to solve is a question without a question mark.
+        form: ClaimForm = "as_given" if state["task"]["subject"] == "question" else run.settings.claim_form
         try:
             speaker, encoder = await run.speaker("scorer"), await run.encoder()
-            found = await answer_relevance(state["claim"], answer, speaker, encoder, run.settings.questions)
+            found = await answer_relevance(claim, answer, speaker, encoder, run.settings.questions, claim_form=form)
         except MootError as error:
             return unscored(turn, "answer_relevance", error, run)
         return scored(turn, {"answer_relevance": found.score, "questions": found.questions})
@@ -258,14 +272,15 @@ COSINE = "cosine of"
 
 
 def similarity_node() -> Node:
-    """Says in ``metrics.similarity`` what compares answers with evidence: the cross-encoder by name.
+    """Loads the cross-encoder and says in ``metrics.similarity`` what compares answers with evidence: it, by name.
 
-    Where it cannot be loaded, the text encoder's cosine stands in (`COSINE`), and a warning says so. Reads: metrics.
+    If it cannot be loaded, the text encoder's cosine stands in (`COSINE`), and a warning says so. If no answer has
+    evidence to be compared with, nothing is loaded or said. Reads: metrics, turns.
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
         name = run.settings.cross_encoder
-        if run.settings.scoring == "off":
+        if not any(turn.get("answer") is not None and turn.get("evidence_ids") for turn in state["turns"]):
             return {}
         try:
             await open_cross_encoder(name)
