@@ -74,7 +74,7 @@ def thresholds_table(study: Study) -> Table | None:
             ]
             known = [(value, correct) for value, correct in values if value is not None]
             for threshold in THRESHOLDS if known else ():
-                passed = passed_at(*zip(*known, strict=True), threshold)
+                passed = passed_at([value for value, _ in known], [correct for _, correct in known], threshold)
                 counts: list[Cell] = [len(known), len(values) - len(known), threshold]
                 rows.append([system.label, name.replace("_", " "), *counts, *passed])
     return table(

@@ -326,7 +326,7 @@ def test_thresholds_of_scores(tmp_path: Path) -> None:
     table = thresholds_table(study(tmp_path, a=(documents, {}), b=(CONTROL, {})))
     assert table is not None
     assert set(table.column("system")) == {"a"}  # the other one has no scores
-    rows = {(row[1], row[4]): (row[2], row[3], *row[5:]) for row in table.rows}
+    rows: dict[Any, Any] = {(row[1], row[4]): (row[2], row[3], *row[5:]) for row in table.rows}
     assert rows["faithfulness", 0.0] == (3, 1, 3, 1.0, pytest.approx(2 / 3))
     assert rows["faithfulness", 0.5] == rows["faithfulness", 0.0]
     assert rows["faithfulness", 0.75] == (3, 1, 2, pytest.approx(2 / 3), 0.5)
