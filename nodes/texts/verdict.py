@@ -107,8 +107,8 @@ def verdict_warnings(document: DebateState | dict[str, Any]) -> list[Warned]:
     was not shown to who cites it.
 
     Args:
-        document: a result document, or the state that becomes one. Without an answer there is nothing to warn of, unless
-            it is that the evidence does not tell.
+        document: a result document, or the state that becomes one. Without an answer, if only that the evidence does
+            not tell, there is nothing to warn of.
     """
     if document["answer"] is None and not abstains(document["task"], document["raw_verdict"]):
         return []
