@@ -101,8 +101,19 @@ def as_data(tag: str, text: str, **attributes: str) -> str:
         text: untrusted.
         attributes: of the tag. They are ours: names and ids, never free text.
     """
+    return enclosed(tag, [text.translate(LOOKALIKES)], **attributes)
+
+
+def enclosed(tag: str, parts: Iterable[str], **attributes: str) -> str:
+    """Parts between tags, one under the other, as they are: tags of their own (`as_data`), or lines of ours.
+
+    Args:
+        tag: the tag's name.
+        parts: with no angle bracket but those of their tags.
+        attributes: as for `as_data`.
+    """
     head = "".join(f' {name}="{value}"' for name, value in attributes.items())
-    return f"<{tag}{head}>\n{text.translate(LOOKALIKES)}\n</{tag}>"
+    return "\n".join([f"<{tag}{head}>", *parts, f"</{tag}>"])
 
 
 def listed(items: Iterable[str], *, empty: str) -> str:

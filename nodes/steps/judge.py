@@ -62,7 +62,7 @@ async def judge(
         "evidence": show_evidence(evidence),
         "given": show_given(evidence),
         "history": show_history(history),
-        "scores": show_scores(scores or {}),
+        "scores": show_scores(scores or {}, history),
     }
     shown = shown_ids(evidence)
     check = quote_check(evidence, shown) if verified_quotes and evidence else None
