@@ -139,8 +139,8 @@ class TrialSettings(BudgetSettings, SourcesSettings):
         48_000,
         ge=500,
         le=2_000_000,
-        description="About how many tokens of the record a judge reads; exhibits of the "
-        "lowest weight are left out first.",
+        description="About how many tokens of the record a judge reads; exhibits that "
+        "nobody cited are left out first, then those of the lowest weight.",
     )
     inconclusive: Literal["abstain", "burden_of_refutation"] | None = Field(
         None,
