@@ -167,7 +167,8 @@ def test_candidates_meet_those_that_joined_before_them() -> None:
     candidates = [at(0), at(30), at(60), at(90), at(0)]
     assert novelties(candidates, []) == pytest.approx([1, 1 - COS_30, 0.5, 1 - COS_30, 0])
     assert novelties(candidates, [at(180)]) == pytest.approx([2, 1 - COS_30, 0.5, 1 - COS_30, 0])
-    assert novelties(candidates, [], barred=[0]) == pytest.approx([1, 1, 1 - COS_30, 0.5, 1 - COS_30])
+    assert novelties(candidates, [], barred=[0]) == pytest.approx([0, 1, 1 - COS_30, 0.5, 1 - COS_30])
+    assert novelties(candidates, [], beside=[0]) == pytest.approx([1, 1, 1 - COS_30, 0.5, 1 - COS_30])
     assert novelties(candidates, [], 0.13) == pytest.approx([1, *[1 - COS_30] * 3, 0])
     assert novelties([], [at(0)]) == []
 
@@ -178,13 +179,18 @@ def test_candidates_and_pool_are_left_alone() -> None:
     assert (candidates, pool) == ([at(0), at(90)], [at(180)])
 
 
-@given(st.lists(VECTORS, max_size=6), st.lists(VECTORS, max_size=3), st.sets(st.integers(0, 5)))
-def test_any_candidates(candidates: list[list[float]], pool: list[list[float]], barred: set[int]) -> None:
-    found = novelties(candidates, pool, barred=barred)
+PLACES = st.sets(st.integers(0, 5))
+
+
+@given(st.lists(VECTORS, max_size=6), st.lists(VECTORS, max_size=3), PLACES, PLACES)
+def test_any_candidates(
+    candidates: list[list[float]], pool: list[list[float]], barred: set[int], beside: set[int]
+) -> None:
+    found = novelties(candidates, pool, barred=barred, beside=beside)
     joined = list(pool)
     for place, (vector, value) in enumerate(zip(candidates, found, strict=True)):
-        assert value == novelty(vector, joined)
-        joined += [vector] if value >= 0.20 and place not in barred else []
+        assert value == (0 if place in barred else novelty(vector, joined))
+        joined += [vector] if value >= 0.20 and place not in barred | beside else []
 
 
 # --- the end of retrieval -------------------------------------------------------------------------------------------
