@@ -191,7 +191,7 @@ async def test_judges_read_the_whole_record(start_stub: StartStub) -> None:
 
 async def test_a_record_that_is_too_long_loses_what_nobody_cited_by_its_weight(start_stub: StartStub) -> None:
     stub = start_stub(full_trial())
-    document = await trial(panel_tokens=2600)
+    document = await trial(panel_tokens=2200)
     (prompt,) = prompts(stub, "judge-1")
     kept = exhibits(prompt).split()
     everything = RECORD.split()
