@@ -189,18 +189,22 @@ async def test_judges_read_the_whole_record(start_stub: StartStub) -> None:
     assert all(score in consistency for score in ("9.25", "8.5"))
 
 
-async def test_a_record_that_is_too_long_loses_the_exhibits_of_the_lowest_weight(start_stub: StartStub) -> None:
+async def test_a_record_that_is_too_long_loses_what_nobody_cited_by_its_weight(start_stub: StartStub) -> None:
     stub = start_stub(full_trial())
     document = await trial(panel_tokens=2600)
     (prompt,) = prompts(stub, "judge-1")
     kept = exhibits(prompt).split()
     everything = RECORD.split()
     assert 0 < len(kept) < len(everything)
-    assert kept == everything[: len(kept)]
+    uncited = [name for name in everything if name not in ("A", "D")]
+    gone = uncited[len(kept) - 2 :]
+    assert kept == [name for name in everything if name not in gone]
+    assert "D" in kept
+    assert "F" in gone  # though it weighs more
     assert len(heard(prompt).split()) == 16  # nothing that was said is missing
     [warning] = [w for w in document["warnings"] if w["kind"] == "exhibits_left_out"]
-    assert [name for name in everything if id_of(name) in warning["detail"]] == everything[len(kept) :]
-    assert f"{len(everything) - len(kept)} more" in prompt
+    assert [name for name in everything if id_of(name) in warning["detail"]] == gone
+    assert f"{len(gone)} more are left out for the record's length; cited of these: none.)" in prompt
 
 
 async def test_the_record_says_which_exhibits_everybody_was_shown(start_stub: StartStub) -> None:

@@ -497,3 +497,15 @@ def test_exhibits_are_left_out_from_the_end(costs: list[int], room: int) -> None
     assert kept + left == pieces
     assert not kept or sum(costs[: len(kept)]) <= room
     assert not left or sum(costs[: len(kept) + 1]) > room  # not one more than needed
+
+
+@pytest.mark.parametrize(
+    ("room", "left"),
+    [(6, ""), (5, "f"), (4, "df"), (3, "bdf"), (2, "bdef"), (1, "bcdef"), (0, "abcdef")],
+)
+def test_what_nobody_cited_is_left_out_first(room: int, left: str) -> None:
+    pieces = [piece(name) for name in "abcdef"]  # by weight
+    cited = {p["id"] for p in pieces if p["text"] in "ace"}
+    kept, gone = fitting(pieces, lambda p: 1, room, cited)
+    assert "".join(p["text"] for p in gone) == left
+    assert "".join(p["text"] for p in kept) == "".join(name for name in "abcdef" if name not in left)
