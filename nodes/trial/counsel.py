@@ -6,6 +6,7 @@ debate each speaks for the side whose name it has, in the switched one for the o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -13,7 +14,7 @@ from langgraph.types import Send
 from moot.nodes.runtime.state import DebateState, Task, TrialState, Turn
 from moot.nodes.speakers.hand_over import hand_over, new_turn
 from moot.nodes.texts.quotes import fold
-from moot.nodes.texts.show import show_citations, show_claim, show_evidence
+from moot.nodes.texts.show import show_claim, show_evidence
 from moot.nodes.texts.task import wording
 from moot.nodes.trial.admissibility import ranked
 from moot.prompts import as_data
@@ -30,8 +31,12 @@ RECENT = 4
 NO_EXHIBIT = "(no exhibit is on record)"
 OPENING_WORDS = 15
 """Words that stand for the title of an exhibit that has none."""
+NO_ID = re.compile(r"[^\w.:-]+", re.ASCII)
+"""What no id of an exhibit has: with it one made-up id could look like several, or like a remark of ours."""
 LONGEST_FIELD = 120
 """Characters of an expert's field that its prompt names."""
+LONGEST_LINE = 400
+"""Characters of an exhibit's title, or of a passage that was quoted, in a list of exhibits."""
 
 
 def counsel_for(side: str, phase: str) -> str:
@@ -193,19 +198,34 @@ def show_premises(premises: Sequence[str]) -> str:
     return f"What it rests on:\n{as_data('premises', lines)}"
 
 
-def show_record(exhibits: Sequence[Evidence], said: Sequence[Turn] = (), *, whole: bool = True) -> str:
+def show_record(
+    exhibits: Sequence[Evidence], said: Sequence[Turn] = (), *, whole: bool = True, titles: bool = False
+) -> str:
     """The exhibits on record, under a heading.
 
     Args:
         exhibits: what is on record.
         said: arguments and testimonies, which quote from them.
-        whole: with their texts; otherwise with their titles and with what was quoted from them and stands there.
+        whole: with their texts; otherwise those that were quoted from, with their titles and what was quoted and
+            stands there, and how many others there are.
+        titles: the others are named too.
     """
-    if whole or not exhibits:
-        return f"Exhibits on record:\n{show_evidence(exhibits, NO_EXHIBIT)}"
+    pieces = standing(exhibits)
+    if whole or not pieces:
+        return f"Exhibits on record:\n{show_evidence(pieces, NO_EXHIBIT)}"
     passages = quoted(said)
-    heading = "Exhibits on record, each by its title and the passages that were quoted from it and do stand in it:"
-    return "\n".join([heading, *(_in_short(piece, passages.get(piece["id"], [])) for piece in standing(exhibits))])
+    used = [piece for piece in pieces if piece["id"] in passages]
+    rest = [piece for piece in pieces if piece["id"] not in passages]
+    lines = [
+        line for piece in used for line in (_titled(piece), *(f'- "{one_line(q)}"' for q in passages[piece["id"]]))
+    ]
+    others = f"(On record too: {len(rest)} exhibits that nobody quoted from.)"
+    if titles:
+        lines, others = [*lines, *map(_titled, rest)], ""
+    parts = ["Exhibits on record, by title, with what was quoted from them:"]
+    return "\n".join(
+        [*parts, *([enclosed("exhibits", lines)] if lines else []), *([others] if rest and others else [])]
+    )
 
 
 def quoted(said: Iterable[Turn]) -> dict[str, list[str]]:
@@ -219,12 +239,11 @@ def quoted(said: Iterable[Turn]) -> dict[str, list[str]]:
     return {id: list(quotes.values()) for id, quotes in found.items()}
 
 
-def _in_short(piece: Evidence, passages: Sequence[str]) -> str:
+def _titled(piece: Evidence) -> str:
+    """An exhibit's id and title, or its first words if it has none."""
     words = piece["text"].split()
     opening = " ".join(words[:OPENING_WORDS]) + (" ..." if len(words) > OPENING_WORDS else "")
-    title = opening if piece["title"] in ("", UNTITLED) else piece["title"]
-    dated = f", {piece['published']}" if piece.get("published") else ""
-    return as_data("evidence", "\n".join([f"{title} ({piece['source']}{dated})", *passages]), id=piece["id"])
+    return f"{piece['id']}: {one_line(opening if piece['title'] in ('', UNTITLED) else piece['title'])}"
 
 
 def show_recent(said: Sequence[Turn], nothing: str = "") -> str:
@@ -238,19 +257,26 @@ def show_statements(turns: Sequence[Turn], heading: str, nothing: str = "") -> s
 
 
 def show_statement(turn: Turn) -> str:
-    """An argument or a testimony, and in a tag that only we write what it cites, with what the check of that found."""
+    """An argument or a testimony, then in a tag that only we write what it cites, with what is wrong with that."""
     by, kind = ("expert", "testimony") if turn["step"] == "testify" else (str(turn["side"]), "argument")
     field = turn.get("expertise")
-    called = [f"Called by the {turn['side']}, as an expert in: {one_line(field)}"] if field else []
-    said = as_data(kind, turn.get(kind) or "(nothing that could be used)")
-    cited = show_citations(turn.get("citations") or [])
-    return enclosed("statement", [*called, said, *cited], by=by, round=str(turn["round"]))
+    called = f"Called by the {turn['side']}, as an expert in {one_line(field, LONGEST_FIELD)}:\n" if field else ""
+    text = called + (turn.get(kind) or "(nothing that could be used)")
+    marks = dict.fromkeys(f"{NO_ID.sub('_', c['evidence_id'])}{_doubt(c)}" for c in turn.get("citations") or [])
+    cited = [f"<citations>{', '.join(marks)}</citations>"] if marks else []
+    return "\n".join([as_data(kind, text, by=by, round=str(turn["round"])), *cited])
 
 
-def one_line(text: str) -> str:
-    """What a model wrote, as it may stand in a line of ours: without line breaks and tags, and bounded in length."""
+def _doubt(citation: Mapping[str, Any]) -> str:
+    if citation["fabricated"]:
+        return " (no such exhibit was shown)"
+    return "" if citation["verified"] else " (its quote does not stand there)"
+
+
+def one_line(text: str, most: int = LONGEST_LINE) -> str:
+    """What others wrote, as it may stand in a line of ours: without line breaks and tags, and bounded in length."""
     line = " ".join(clean(text).split())
-    return (line if len(line) <= LONGEST_FIELD else line[:LONGEST_FIELD].rstrip() + " ...").translate(LOOKALIKES)
+    return (line if len(line) <= most else line[:most].rstrip() + " ...").translate(LOOKALIKES)
 
 
 def show_round(round: int, max_rounds: int | None) -> str:

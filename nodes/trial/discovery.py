@@ -71,7 +71,7 @@ async def state_gap(
     prompt: str = GAP.prompt,
 ) -> GapReply:
     """The one piece of evidence that a side misses most (S2, appendix I, step 1)."""
-    shown = {"exhibits": show_record(exhibits, said, whole=whole), "statements": show_recent(said)}
+    shown = {"exhibits": show_record(exhibits, said, whole=whole, titles=True), "statements": show_recent(said)}
     values = case(claim, task, premises) | shown | {"round": show_round(round, max_rounds)}
     return await GAP.ask(model, values, prompt, side=side)
 

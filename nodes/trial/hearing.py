@@ -11,6 +11,7 @@ from moot.nodes.runtime.node import Node
 from moot.nodes.runtime.state import Task, TrialState, Turn
 from moot.nodes.steps.respond import quote_check
 from moot.nodes.trial.counsel import (
+    LONGEST_FIELD,
     about,
     case,
     given,
@@ -138,7 +139,7 @@ async def give_testimony(
 ) -> TestimonyReply:
     """An expert's testimony from the record (S2, section 2.5, step 3)."""
     shown = {"exhibits": show_record(exhibits, said, whole=whole), "statements": show_recent(said)}
-    shown |= {"request": as_data("request", reason), "expertise": one_line(expertise)}
+    shown |= {"request": as_data("request", reason), "expertise": one_line(expertise, LONGEST_FIELD)}
     values = case(claim, task, premises) | shown
     return await TESTIFY.ask(model, values, prompt, evidence_ids=sorted(piece["id"] for piece in exhibits))
 
