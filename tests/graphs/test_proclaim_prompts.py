@@ -205,7 +205,7 @@ async def test_a_record_that_is_too_long_loses_what_nobody_cited_by_its_weight(s
     gone = uncited[len(kept) - 2 :]
     assert kept == [name for name in everything if name not in gone]
     assert "D" in kept
-    assert "F" in gone  # though it weighs more
+    assert "G" in gone  # though it weighs more
     assert len(heard(prompt).split()) == 16  # nothing that was said is missing
     [warning] = [w for w in document["warnings"] if w["kind"] == "exhibits_left_out"]
     assert [name for name in everything if id_of(name) in warning["detail"]] == gone
