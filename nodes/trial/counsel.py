@@ -35,6 +35,8 @@ NO_ID = re.compile(r"[^\w.:-]+", re.ASCII)
 """What no id of an exhibit has: with it one made-up id could look like several, or like a remark of ours."""
 LONGEST_FIELD = 120
 """Characters of an expert's field that its prompt names."""
+SHORT = 60
+"""Characters of the title of an exhibit that nobody quoted from, in such a list."""
 LONGEST_LINE = 400
 """Characters of an exhibit's title, or of a passage that was quoted, in a list of exhibits."""
 
@@ -221,7 +223,7 @@ def show_record(
     ]
     others = f"(On record too: {len(rest)} exhibits that nobody quoted from.)"
     if titles:
-        lines, others = [*lines, *map(_titled, rest)], ""
+        lines, others = [*lines, *(_titled(piece, SHORT) for piece in rest)], ""
     parts = ["Exhibits on record, by title, with what was quoted from them:"]
     return "\n".join(
         [*parts, *([enclosed("exhibits", lines)] if lines else []), *([others] if rest and others else [])]
@@ -239,11 +241,11 @@ def quoted(said: Iterable[Turn]) -> dict[str, list[str]]:
     return {id: list(quotes.values()) for id, quotes in found.items()}
 
 
-def _titled(piece: Evidence) -> str:
+def _titled(piece: Evidence, most: int = LONGEST_LINE) -> str:
     """An exhibit's id and title, or its first words if it has none."""
     words = piece["text"].split()
     opening = " ".join(words[:OPENING_WORDS]) + (" ..." if len(words) > OPENING_WORDS else "")
-    return f"{piece['id']}: {one_line(opening if piece['title'] in ('', UNTITLED) else piece['title'])}"
+    return f"{piece['id']}: {one_line(opening if piece['title'] in ('', UNTITLED) else piece['title'], most)}"
 
 
 def show_recent(said: Sequence[Turn], nothing: str = "") -> str:
