@@ -27,7 +27,9 @@ class Retrieval(TypedDict):
     ``score`` is the source's own: cosine similarity in [-1, 1] for dense search, the BM25 weight (0 or more) for
     lexical search, the weighted sum of both in [0, 1] for hybrid search, the vendor's figure for web search; null where
     the source gives none. ``rank`` counts from 1 in the source's own order, ``retrieved`` is the moment in ISO form.
-    ``phase`` is there where a debate has several, ``novelty`` where the piece was compared with what was there before.
+    ``phase`` is there where a debate has several. Of a search in court, ``novelty`` says how new the piece was beside
+    what was there before (0 to 2; 0 if it had been ruled out), ``request_similarity`` how near it is to what the side
+    asked for (a cosine).
     """
 
     query: str
@@ -39,6 +41,7 @@ class Retrieval(TypedDict):
     agent: NotRequired[str]
     phase: NotRequired[str]
     novelty: NotRequired[float]
+    request_similarity: NotRequired[float]
 
 
 class Origin(TypedDict):
@@ -216,10 +219,10 @@ def joined_spans(spans: Iterable[Sequence[int]], text: str) -> list[list[int]]:
 
 
 def _findings(known: list[Retrieval], new: list[Retrieval]) -> list[Retrieval]:
-    """Both lists in order, each finding once, with its novelty where either says it."""
+    """Both lists in order, each finding once, with what either says of its novelty and nearness."""
     merged: dict[frozenset[tuple[str, object]], Retrieval] = {}
     for finding in [*known, *new]:
-        same = frozenset((k, v) for k, v in finding.items() if k != "novelty")
+        same = frozenset((k, v) for k, v in finding.items() if k not in ("novelty", "request_similarity"))
         merged[same] = {**merged.get(same, finding), **finding}
     return list(merged.values())
 
