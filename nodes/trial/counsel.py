@@ -224,7 +224,7 @@ def show_record(
         for piece in used
         for line in (_titled(piece), *(f'- "{one_line(q, LONGEST_PASSAGE)}"' for q in passages[piece["id"]]))
     ]
-    others = f"(On record too: {len(rest)} exhibits that nobody quoted from.)"
+    others = f"(On record and not quoted: {len(rest)})"
     if titles:
         lines, others = [*lines, *map(_titled, rest)], ""
     parts = ["Exhibits on record, by title, with what was quoted from them:"]
