@@ -3,7 +3,7 @@
 open the debate on a claim
 repeat, for every debater at the same time:
     formulate a query (from the second round on, also from the others' last answers) and retrieve evidence
-    respond from the evidence and the others' last answers
+    respond from the evidence, the debater's own last answer and the others'
     score the response: faithfulness and answer relevance
 until all debaters give one answer and every score reaches its threshold, or the rounds are used up
 if the rounds are used up, the judge decides from the whole debate and each debater's average scores
@@ -47,6 +47,11 @@ class ToolMadSettings(DebaterSettings):
         description="on: scores gate the consensus and reach the judge. Without scores: all_rounds runs every round, "
         "then the judge; consensus_only stops at the first consensus.",
     )
+
+    def thresholds(self) -> dict[str, float]:
+        """By score, the least that an answer needs for the debate to end; none where scores decide nothing."""
+        gate = {"faithfulness": self.faithfulness_threshold, "answer_relevance": self.answer_relevance_threshold}
+        return gate if self.scoring == "on" else {}
 
 
 def needs(settings: ToolMadSettings) -> Needs:

@@ -3,7 +3,7 @@
 open the debate on a claim
 repeat, for every debater at the same time:
     formulate a query (from the second round on, also from the others' last answers) and retrieve evidence
-    respond from the evidence and the others' last answers
+    respond from the evidence, the debater's own last answer and the others'
 until all debaters give one answer, or the rounds are used up
 if the rounds are used up:
     score every response: its similarity to the evidence that it was written from

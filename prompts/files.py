@@ -16,6 +16,8 @@ from string import Formatter
 EMPTY_LINES = re.compile(r"\n{3,}")
 LOOKALIKES = str.maketrans({"<": "‹", ">": "›", "＜": "‹", "＞": "›", "﹤": "‹", "﹥": "›"})
 """Angle brackets become others, one for one, so that data cannot open or close a tag and offsets stay."""
+SPEAKER = frozenset(("name", "side", "position", "stance"))
+"""Placeholders that say who speaks, in our words: they stand below the line so that prompts begin alike."""
 
 
 @lru_cache(maxsize=256)
@@ -47,7 +49,8 @@ def placeholders(prompt: str) -> frozenset[str]:
 def check_edited(name: str, text: str) -> str:
     """A text that is to take a prompt's place, its lines as ours end.
 
-    It may leave out placeholders of the instructions, but none of the data, which belong below the line.
+    It may leave out placeholders of the instructions, but none of the data, which belong below the line; those that
+    say who speaks (`SPEAKER`) may stand anywhere, or nowhere.
 
     Args:
         name: of the prompt.
@@ -61,7 +64,7 @@ def check_edited(name: str, text: str) -> str:
     instructions, dashes, shown = text.partition("\n---\n")
     if not dashes:
         raise ValueError("a prompt needs a line --- between its instructions and its data")
-    known, needed = placeholders(shipped(name)), placeholders(data)
+    known, needed = placeholders(shipped(name)), placeholders(data) - SPEAKER
     if unknown := sorted(placeholders(text) - known):
         raise ValueError(f"there is nothing to put for {{{unknown[0]}}}; known are {', '.join(sorted(known))}")
     if missing := sorted(needed - placeholders(shown)):

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from moot.cli.main import COLLECTED_EVERY
 from moot.core.endpoint import close_clients
+from moot.nodes.runtime.settings import Settings, SourcesSettings
+from moot.nodes.speakers.debaters import DebaterSettings
 
 if TYPE_CHECKING:
     from tests.serving import Server
@@ -168,6 +170,18 @@ async def _closed_clients() -> AsyncIterator[None]:
 ROLES = ("rag", "search", "scorer", "judge")
 MODELS = {role: f"openai:stub-{role}" for role in ROLES}
 """A model name for each role of Tool-MAD, so that rules can tell them apart."""
+
+DEMO = ("chroma:demo-encyclopaedia", "bm25:demo-news")
+"""The demo corpora, as they are named in debates with a model of one's own: those read none unasked."""
+READERS = [{"name": name, "retriever": source} for name, source in zip(ROLES, DEMO, strict=False)]
+"""Tool-MAD's debaters, who read the demo corpora."""
+
+
+def reading_demo(settings: type[Settings]) -> dict[str, Any]:
+    """The settings that have a system read the demo corpora, if it reads any source."""
+    if issubclass(settings, DebaterSettings):
+        return {"debaters": READERS}
+    return {"sources": DEMO} if issubclass(settings, SourcesSettings) else {}
 
 
 def says(role: str, answer: str, times: int | None = None, **fields: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from moot.nodes.texts.answers import abstains
 from moot.nodes.texts.task import full_answer
 from moot.nodes.texts.verdict import verdict_citations, verdict_turns
 from moot.transcript.line import Line, counted, has_rounds, line, list_of, numbered, say
@@ -35,6 +36,11 @@ def end(document: Mapping[str, Any], verdict: Iterator[Line]) -> Iterator[Line]:
 def verdict(document: Mapping[str, Any]) -> Iterator[Line]:
     """The answer, why it was given, and what it cites."""
     how = document["stop_reason"]
+    if abstains(document["task"], document["raw_verdict"]):
+        yield say(f"Verdict: none, as the evidence does not tell ({how})", "outcome")
+        yield from reasons(document)
+        yield from citations(document)
+        return
     if document["answer"] is None:
         yield say(f"Verdict: none, as no answer has most votes ({how})", "outcome")
         return
@@ -108,7 +114,7 @@ def sources(document: Mapping[str, Any]) -> str:
 
 def _instead(reading: Mapping[str, Any]) -> str:
     """Why a debater did not read the web, where that is what it asked for."""
-    fell_back = reading["requested"] == "web" and reading["retriever"].startswith("bm25:")
+    fell_back = reading["requested"] == "web" and reading["retriever"] not in ("tavily", "serper")
     return " (in place of the web: neither TAVILY_API_KEY nor SERPER_API_KEY is set)" if fell_back else ""
 
 

@@ -15,7 +15,7 @@ from moot.evals.stats.panel_measures import count_concessions
 from moot.nodes.models.ledger import tokens_of
 from moot.nodes.models.prices import is_counted
 from moot.nodes.runtime.state import Call
-from moot.nodes.texts.answers import same_answer
+from moot.nodes.texts.answers import abstains, same_answer
 from moot.nodes.texts.quotes import count_citations
 from moot.retrievers.evidence import clean
 
@@ -25,7 +25,7 @@ CostOf = Callable[[Sequence[Call]], float | None]
 KEPT = ("status", "graph", "confidence", "stop_reason", "rounds", "depth", "seconds", "debates")
 KEPT_STEPS = ("judge", "agree", "analyse")
 CONSISTENCY = ("plaintiff_counsel", "defense_counsel", "overall")
-KEPT_OF_TURNS = ("round", "phase", "agent", "step", "verdict", "agree", *CONSISTENCY)
+KEPT_OF_TURNS = ("round", "phase", "agent", "step", "verdict", "agree", "agreed", *CONSISTENCY)
 TOLD = 200
 """Characters of an error's text that are kept."""
 
@@ -192,4 +192,5 @@ def _majority(document: Document, number: int, answers: Sequence[str]) -> RoundA
         return same_answer(document["task"], first, other) or (first, other) in checked
 
     [answer] = majority_of_runs([[answer] for answer in answers], same)
-    return RoundAnswer(number, len(answers), answer or ABSTAINED)
+    silent = not answer or abstains(document["task"], answer)
+    return RoundAnswer(number, len(answers), ABSTAINED if silent else str(answer))

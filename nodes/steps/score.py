@@ -25,6 +25,7 @@ from moot.nodes.texts.task import full_answer
 from moot.prompts import as_data
 from moot.retrievers import Encoder, Evidence
 from moot.retrievers.encoders import Vector, open_cross_encoder
+from moot.retrievers.excerpts import shown_text
 
 # --- formulae -------------------------------------------------------------------------------------------------------
 
@@ -267,7 +268,7 @@ def consistency_node() -> Node:
         if turn.get("answer") is None or not state["evidence"]:
             return missing(turn, "consistency", run)
         answer = written_answer(state["task"], turn)
-        documents = [piece["text"] for piece in state["evidence"]]
+        documents = [shown_text(piece) for piece in state["evidence"]]
         name: str = state["metrics"]["similarity"]
         try:
             if name.startswith(COSINE):

@@ -6,20 +6,25 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from moot.nodes.runtime.state import Reading, Task, Turn
+from moot.nodes.runtime.state import Reading, Task, Turn, Vote
 from moot.nodes.runtime.turns import Citation
 from moot.prompts import as_data, listed
 from moot.prompts.files import LOOKALIKES, enclosed
 from moot.retrievers import Evidence
 from moot.retrievers.evidence import given_in, standing
+from moot.retrievers.excerpts import shown_text
 
 
 def show_claim(claim: str, task: Task) -> str:
-    """The claim, or the question."""
-    return as_data(task["subject"], claim)
+    """The claim, or the question, with who said it and when as data of their own, if that is known."""
+    known = {"Said by": task.get("speaker"), "Date": task.get("claim_date")}
+    origin = "\n".join(f"{name}: {said}" for name, said in known.items() if said)
+    blocks = [as_data(task["subject"], claim)] + ([as_data(f"{task['subject']}_origin", origin)] if origin else [])
+    return "\n".join(blocks)
 
 
 NOTHING = "(no evidence was found)"
+NOT_LOOKED_FOR = "(none, as none was looked for)"
 
 
 def show_evidence(
@@ -63,10 +68,9 @@ def show_pool(pool: Iterable[Evidence]) -> str:
 def _passage(piece: Evidence) -> str:
     dated = f", {piece['published']}" if piece.get("published") else ""
     also = "".join(f"; also {origin['source']}" for origin in piece.get("also", []))
-    cut = " (the rest is not shown)" if piece.get("truncated") else ""
-    end = " (a summary)" if "summary_of" in piece else cut
+    end = " (a summary)" if "summary_of" in piece else ""
     head = f"{piece['title']} ({piece['source']}{dated}{also})\n" if piece["title"] else ""
-    return f"{head}{piece['text']}{end}"
+    return f"{head}{shown_text(piece)}{end}"
 
 
 def show_answers(
@@ -157,11 +161,12 @@ def _review(turn: Turn) -> str:
 
 def _said(turn: Turn, confidence: bool) -> list[str]:
     """What an answer says, as lines and tags."""
-    if turn.get("answer") is None:
+    answer = turn.get("answer")
+    if answer is None:
         return ["(gave no valid answer)"]
     sure = [f"Confidence: {turn['confidence']:g}"] if confidence and turn.get("confidence") is not None else []
     reasons = as_data("reasons", turn.get("rationale") or "(none)")
-    return [f"Answer: {_one_line(turn['answer'])}", *sure, reasons, *show_citations(turn.get("citations") or [])]
+    return [f"Answer: {_one_line(answer)}", *sure, reasons, *show_citations(turn.get("citations") or [])]
 
 
 def show_citations(citations: Iterable[Citation]) -> list[str]:
@@ -219,6 +224,36 @@ def show_scores(scores: Mapping[str, Mapping[str, float | None]], turns: Iterabl
     lines = (f"- {agent}: {', '.join(mean(agent, *one) for one in of.items())}" for agent, of in scores.items())
     meanings = "; ".join(f"{name.replace('_', ' ')}: {MEASURES[name]}" for name in measured)
     return "\n".join([f"Averages of each debater, from 0 to 1 ({meanings}):", *lines])
+
+
+def show_why(votes: Iterable[Vote], low: Sequence[tuple[str, str, float | None, float]] | None) -> str:
+    """Why there is another round, for those who look for evidence in it.
+
+    Args:
+        votes: who answered what in the last round.
+        low: where all agree, the scores that keep the debate open: debater, score, its value and its threshold; empty
+            where none does, and every round is held. None where the answers are not the same.
+    """
+    said = (f"{vote['agent']}: {_one_line(vote['answer'] or '(no valid answer)')}" for vote in votes)
+    answers = as_data("answers", "\n".join(said))
+    if low is None:
+        return f"Why there is another round: the last answers are not the same.\n{answers}"
+    if not low:
+        return f"The last answers agree; every round is held here all the same.\n{answers}"
+    scores = (
+        f"- {agent}: {name.replace('_', ' ')} {_against(value, least)} ({MEASURES[name]})"
+        for agent, name, value, least in low
+    )
+    why = "Why there is another round: the last answers agree, but they are not yet well enough founded."
+    return "\n".join([why, answers, "Scores from 0 to 1 that are too low:", *scores])
+
+
+def _against(value: float | None, least: float) -> str:
+    """A score that is below its threshold, in as many digits as it takes to see that."""
+    if value is None:
+        return f"unknown, at least {least:g} is needed"
+    shown = next((s for digits in range(2, 8) if (s := f"{value:.{digits}f}") != f"{least:.{digits}f}"), f"{value!r}")
+    return f"{shown}, at least {least:g} is needed"
 
 
 def shown_ids(evidence: Iterable[Evidence], turns: Iterable[Turn] = ()) -> set[str]:

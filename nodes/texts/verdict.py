@@ -7,9 +7,10 @@ from typing import Any
 
 from moot.nodes.runtime.state import DebateState, Turn
 from moot.nodes.runtime.turns import Citation
-from moot.nodes.texts.answers import same_answer
+from moot.nodes.texts.answers import abstains, same_answer
 from moot.nodes.texts.task import full_answer
 
+NO_VERDICT = "No verdict: the evidence does not tell."
 MOST_REASONS = 5
 """Reasons and citations that are put into words; those who agree may be many."""
 
@@ -21,7 +22,7 @@ def verdict_turns(document: DebateState | dict[str, Any]) -> list[Turn]:
     """
     judged = [t for t in document["turns"] if t["step"] == "judge"]
     judged = [t for t in judged if t.get("verdict", document["raw_verdict"]) == document["raw_verdict"]]  # of a panel
-    answer = document["answer"]
+    answer = document["answer"] or document["raw_verdict"]  # which may be an abstention
     if judged or answer is None:
         return judged
     decided = [t for t in document["turns"] if (t["step"] == "summarise" and t.get("answer")) or t.get("preferred")]
@@ -56,7 +57,8 @@ def in_words(document: Mapping[str, Any]) -> str:
     """How a debate ended: the answer, the reasons of those who decided, and what it rests on; or why there is none."""
     if document["error"]:
         return f"No verdict. {document['error']['detail']}"
-    if document["answer"] is None:
+    answer = document["answer"]
+    if answer is None and not abstains(document["task"], document["raw_verdict"]):
         return f"No verdict ({document['stop_reason']})."
     known = {piece["id"]: piece for piece in document["evidence"]}
     said = [f"{agent}: {reason}" for agent, reason in verdict_reasons(dict(document))]
@@ -65,6 +67,7 @@ def in_words(document: Mapping[str, Any]) -> str:
         + ("" if c["verified"] else " (not found in its text)")
         for c in verdict_citations(dict(document))
     ]
-    head = f"{full_answer(document['task'], document['answer'])} ({document['stop_reason']})"
+    said_it = NO_VERDICT if answer is None else full_answer(document["task"], answer)
+    head = f"{said_it} ({document['stop_reason']})"
     blocks = [head, *said, "\n".join(cited[:MOST_REASONS])]
     return "\n\n".join(block for block in blocks if block)

@@ -195,8 +195,7 @@ def trial_needs(settings: TrialSettings) -> Needs:
     """
     roles = set(ROLES) - (set() if settings.role_switch else {"analyser"})
     speakers = dict.fromkeys(sorted(roles)) | {judge.name: judge.model for judge in settings.judges}
-    sources = (*settings.sources, *settings.fallback)
-    return needs_for(settings, speakers, sources, encoder=settings.searches_on)
+    return needs_for(settings, speakers, settings.opened(), encoder=settings.searches_on)
 
 
 # --- edges ------------------------------------------------------------------------------------------------------------

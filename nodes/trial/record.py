@@ -11,7 +11,7 @@ from moot.nodes.trial.counsel import SIDES, case, on_record, premises_of, show_s
 from moot.prompts import as_data
 from moot.retrievers import Evidence
 from moot.retrievers.evidence import standing
-from moot.retrievers.normalise import count_tokens
+from moot.retrievers.excerpts import count_tokens
 
 NAMES = {"primary": "first", "switched": "second"}
 """What the debates are called before the panel."""

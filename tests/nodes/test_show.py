@@ -18,8 +18,9 @@ def citation(evidence_id: str, quote: str, *, fabricated: bool = False, verified
 
 
 def answer(rationale: str = "True.", *citations: Any, by: str = "rag", **more: Any) -> Turn:
-    said: Any = {"round": 1, "agent": by, "step": "respond", "answer": "SUPPORTS", "rationale": rationale}
-    return {**said, "citations": list(citations), **more}
+    said: Any = {"round": 1, "agent": by, "step": "respond", "answer": "SUPPORTS", "rationale": rationale, **more}
+    said["citations"] = list(citations)
+    return said  # type: ignore[no-any-return]
 
 
 def cited(shown: str) -> list[str]:
@@ -64,7 +65,7 @@ def test_an_average_says_over_how_many_rounds() -> None:
         answer(round=2, scores={"faithfulness": None, "answer_relevance": 0.7}),
         answer(by="search", scores={"faithfulness": None, "answer_relevance": 0.6}),
     ]
-    means = {
+    means: dict[str, dict[str, float | None]] = {
         "rag": {"faithfulness": 0.5, "answer_relevance": 0.8},
         "search": {"faithfulness": None, "answer_relevance": 0.6},
     }

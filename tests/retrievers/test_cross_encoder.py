@@ -10,7 +10,7 @@ from moot.graphs.tool_mad_consistency import ConsistencySettings, graph
 from moot.retrievers import UserError
 from moot.retrievers.encoders import open_cross_encoder
 
-from tests.conftest import MODELS, StartStub, says
+from tests.conftest import MODELS, READERS, StartStub, says
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,13 @@ async def test_unknown_ones_are_refused() -> None:
 async def test_the_first_version_scores_with_it(start_stub: StartStub, folder: Path) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "REFUTES")])
     settings = ConsistencySettings.model_validate(
-        {"models": MODELS, "embedder": "openai:stub-embedding", "cross_encoder": str(folder), "max_rounds": 1}
+        {
+            "models": MODELS,
+            "debaters": READERS,
+            "embedder": "openai:stub-embedding",
+            "cross_encoder": str(folder),
+            "max_rounds": 1,
+        }
     )
     document = await graph.ainvoke({"claim": "The kilogram rests on a constant."}, context=settings)
     assert document["metrics"]["similarity"] == str(folder)

@@ -19,13 +19,13 @@ LEXICAL = [{"name": "rag", "retriever": "bm25"}, {"name": "search", "retriever":
 Told = tuple[dict[str, Any], list[Line]]
 
 
-async def held(name: str, **given: Any) -> Told:
+async def held(name: str, task: str | None = None, **given: Any) -> Told:
     """A debate's document, and what was said of it as it happened."""
     system = load_graph(name)
     settings = system.settings.model_validate({"embedder": "openai:stub-embedding", **given})
     live, said = Live(settings), list[Line]()
     document = await Running(system.graph, settings, lambda written: said.extend(live.feed(written))).run(
-        {"claim": CLAIM}
+        {"claim": CLAIM} | ({"task": task} if task else {})
     )
     assert document["status"] == "done", document["error"]
     return document, [*said, *live.end(document)]
@@ -93,17 +93,18 @@ async def test_madke_without_agreement(start_stub: StartStub) -> None:
     agree = {"model": "stub-judge", "match": "agree"}
     pool: dict[str, Any] = {"sources": ["bm25"], "selection": False, "max_rounds": 4}
     start_stub([
-        silent, {**silent}, says("debater-1", "SUPPORTS"), says("debater-2", "SUPPORTS"),
+        silent, {**silent}, says("debater-1", "An egg-layer"), says("debater-2", "A layer of eggs"),
         {**agree, "times": 1, "fields": {"agree": False, "reason": "Not in their reasons."}},
         {**agree, "fields": {"agree": True, "reason": "They do."}},
     ])  # fmt: skip
-    told, reasons = await held("madke", models=roles, **pool), ["no_agreement", "no_agreement", "agreed"]
+    told = await held("madke", "short_answer", models=roles, **pool)
+    reasons = ["disputed", "no_agreement", "agreed"]
     check(
         told,
         reasons,
-        "Round 1: no answer from debater-1; SUPPORTS from debater-2.",  # the judge is not asked
-        "Round 2: SUPPORTS from debater-1, debater-2.",
-        "Round 3: SUPPORTS from debater-1, debater-2.",
+        "Round 1: no answer from debater-1; A layer of eggs from debater-2.",  # the judge is not asked
+        "Round 2: An egg-layer from debater-1; A layer of eggs from debater-2.",
+        "Round 3: An egg-layer from debater-1; A layer of eggs from debater-2.",
         "The debate stops: consensus.",
     )
     check(told, reasons, "no agreement - Not in their reasons.", "agreement - They do.")
