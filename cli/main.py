@@ -81,7 +81,13 @@ def verify(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A setting; VALUE is JSON where it parses. Repeatable."),
     ] = None,
-    corpus: Annotated[str | None, typer.Option(help="The corpus to read; see `moot index`.")] = None,
+    corpus: Annotated[
+        str | None,
+        typer.Option(
+            help="The corpus to read; see `moot index`. Without it demo corpora are read, but with a model of your own "
+            "not in place of the web: that is Wikipedia then, if there is no key for a web search."
+        ),
+    ] = None,
     ask: Annotated[
         str | None,
         typer.Option(

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from moot.core.errors import MootError
+from moot.core.errors import MootError, WorldError
 from moot.nodes.models.chat_models import ModelChoice
 from moot.nodes.runtime.budget import open_budget
-from moot.nodes.runtime.document import blank_document, closing
+from moot.nodes.runtime.document import blank_document, closed, closing
 from moot.nodes.runtime.node import Node, Run, choose_model
 from moot.nodes.runtime.settings import Settings
 from moot.nodes.runtime.state import OPENING, DebateState, Task, anew
@@ -21,6 +21,7 @@ from moot.nodes.texts.chat import answered, claim_of, plain, read_messages
 from moot.nodes.texts.given import check_given
 from moot.nodes.texts.task import check_claim, check_origin, make_task
 from moot.nodes.texts.verdict import in_words
+from moot.retrievers.search import resolve
 from moot.retrievers.summariser import open_summariser
 
 
@@ -79,6 +80,7 @@ def open_node(
             needed = needs(run.settings)
             document["budget"] = await open_budget(run.settings, models_of(needed, task, run.settings))
             await open_all(needed, task, run)
+            await check_web(needed, claim, run)
             await describe(document)
         except MootError as error:
             return document | {"error": error.record(OPENING)}
@@ -112,6 +114,30 @@ async def open_all(needs: Needs, task: Task, run: Run) -> None:
     await asyncio.gather(*opening)
 
 
+async def check_web(needs: Needs, claim: str, run: Run) -> None:
+    """Refuses a debate for which Wikipedia is to stand in for the web, if it cannot be searched and has no fallback.
+
+    Raises:
+        WorldError: as said.
+    """
+    settings: Settings = run.settings
+    speakers = getattr(settings, "debaters", ())
+    fallback = [*getattr(settings, "fallback", ()), *(n for d in speakers for n in getattr(d, "fallback", ()))]
+    stands_in = "web" in needs.sources and resolve("web", settings.keyless_web)[0] == "wikipedia"
+    if not stands_in or settings.standing_in(fallback):
+        return
+    try:
+        await (await run.retriever("web")).search(claim, 1)
+    except MootError as error:
+        raise WorldError(
+            "`web` was asked for. Neither TAVILY_API_KEY nor SERPER_API_KEY is set, so Wikipedia was to be read in its "
+            f"place, and it could not be searched: {error.detail} Set one of the two keys, name a corpus of yours "
+            "(`corpus`, --corpus NAME), or name another source in place of `web`, e.g. pubmed or bm25:demo-news.",
+            kind=error.kind,
+            retryable=error.retryable,
+        ) from error
+
+
 def close_node() -> Node:
     """Completes the result document: status, totals, citation counts, models that ran, time. Reads: the whole state.
 
@@ -120,7 +146,8 @@ def close_node() -> Node:
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
         update = closing(state)
-        conclude({**state, **update})
-        return update | {"messages": answered(state.get("messages"), in_words({**state, **update}))}
+        document = closed(state, update)
+        conclude(document)
+        return update | {"messages": answered(state.get("messages"), in_words(document))}
 
     return Node(step, always=True)

@@ -249,6 +249,17 @@ def merge_readings(old: list[Reading], new: list[Reading]) -> list[Reading]:
     return result
 
 
+SAID_ONCE = ("stand_in", "evidence_cut")
+"""Kinds of warnings that say the same in every round."""
+
+
+def merge_warnings(old: list[Warned], new: list[Warned]) -> list[Warned]:
+    """One list after the other, with what is said once in it once."""
+    result = list(old)
+    result.extend(w for i, w in enumerate(new) if w["kind"] not in SAID_ONCE or w not in [*old, *new[:i]])
+    return result
+
+
 def joined(old: list[Any], new: list[Any]) -> list[Any]:
     """One list after the other."""
     return [*old, *new]
@@ -377,7 +388,7 @@ class StepUpdate(Findings):
 
     corpora: Annotated[list[Reading], Field(description="Who read from which source."), merge_readings]
     calls: Annotated[list[Call], Field(description="Every exchange with a model."), joined]
-    warnings: Annotated[list[Warned], Field(description="What went wrong without ending the debate."), joined]
+    warnings: Annotated[list[Warned], Field(description="What went wrong without ending the debate."), merge_warnings]
 
 
 class TrialUpdate(StepUpdate):
@@ -489,7 +500,7 @@ class DebaterState(Handed, StepUpdate, Heard):
     ``own`` is its own last answer, ``opponents`` the others' answers that it sees, ``cited`` the evidence that those
     cite: quotes are checked in it; it is not shown. ``pool`` is the shared evidence that it may select from, and
     ``heard`` what was said beside answers: summaries, reviews. ``groups`` says whose answers are the same,
-    ``retrieval`` what came of the search that fills the pool.
+    ``retrieval`` what came of the search that fills the pool, ``why`` why another round is held.
     """
 
     debater: dict[str, Any]
@@ -500,6 +511,7 @@ class DebaterState(Handed, StepUpdate, Heard):
     retrieval: NotRequired[str | None]
     groups: NotRequired[dict[str, int | None]]
     previous_query: str | None
+    why: NotRequired[str]
 
 
 class ScoreState(Handed, StepUpdate):

@@ -162,8 +162,13 @@ class FinalReply(Reply):
 
 
 def final_reply(task: Task, given: Sequence[str] = ()) -> type[FinalReply]:
-    """The reply with the final answer: one of the task's and, where answers are labels or numbers, one of the given."""
-    return _final_reply(_asked(task), tuple(given) if task["kind"] in ("labels", "number") else ())
+    """The reply with the final answer: one of the task's and of those given, as the task compares texts.
+
+    Args:
+        task: what an answer is.
+        given: by debaters; without any, every answer of the task will do.
+    """
+    return _final_reply(_asked(task), tuple(dict.fromkeys(given)))
 
 
 @lru_cache(maxsize=256)
@@ -173,11 +178,10 @@ def _final_reply(task_json: str, given: tuple[str, ...]) -> type[FinalReply]:
 
     def held(text: str) -> str:
         if given and not any(same_answer(task, one, text) for one in given):
-            raise ValueError(f"is {text!r}, which nobody answered; choose among {sorted(set(given))}")
+            raise ValueError(f"is {redact(text)[:80]!r}, which nobody answered; choose among {list(given)}")
         return text
 
-    schema = {"type": "string", "enum": [label for label in task["labels"] if label in given]}
-    narrowed = [WithJsonSchema(schema)] if schema["enum"] else []
+    narrowed = [WithJsonSchema({"type": "string", "enum": list(given)})] if given else []
     kind: Any = Annotated[answer, AfterValidator(held), *narrowed]
     return create_model("FinalReply", __base__=FinalReply, answer=(kind, ...))
 

@@ -335,17 +335,39 @@ CITE = (
 CITE_NOTHING = "- No evidence is given, so leave `citations` empty."
 
 
-def wording(task: Task, *, given: bool = False) -> dict[str, str]:
+BORNE_OUT = (
+    "give your reasons in at most four plain sentences, each a statement that the evidence bears out. Say nothing "
+    "that it does not bear out, and pass over evidence that is beside the point. The last sentence says what follows "
+    "for the {subject}."
+)
+WORKED_OUT = (
+    "go step by step, as briefly as it can be followed: what the evidence says that helps, what you know yourself, "
+    "and how the answer follows. Evidence need not state the answer."
+)
+KNOWN = "give your reasons in at most four plain sentences: what you know of the matter, how sure it is, what follows."
+KNOWN_STEPS = "go step by step, as briefly as it can be followed: what you know that matters, and what follows."
+
+
+def by_reasoning(task: Task) -> bool:
+    """Whether answers are worked out, and evidence only helps: multiple choice, numbers, expressions."""
+    return _lettered(task) or task["kind"] in ("number", "expression")
+
+
+def wording(task: Task, *, given: bool = False, known: bool = False) -> dict[str, str]:
     """The words in which prompts speak of the task, so that they read naturally of claims and of questions.
 
     Args:
         task: what an answer is.
         given: whether evidence was given with the claim, so that prompts of those who look for none show it.
+        known: whether those who could have looked for evidence have to answer from what they know: nothing was looked
+            for, or given.
     """
-    asked = task["subject"] == "question"
-    asks = "what is the answer to this question" if asked else "what does the evidence above say about this claim"
+    asked, reasoned = task["subject"] == "question", by_reasoning(task)
+    says = "what holds for this claim" if known else "what does the evidence above say about this claim"
+    asks = "what is the answer to this question" if asked else says
+    read = "the evidence in front of you" + (" and what you know" if reasoned else "")
     return {
-        "labels": describe(task),
+        "labels": describe(task, evidence=not known),
         "labels_known": describe(task, evidence=given),
         "options": show_options(task),
         "subject": task["subject"],
@@ -353,7 +375,13 @@ def wording(task: Task, *, given: bool = False) -> dict[str, str]:
         "to_decide": "The question to answer:" if asked else "The claim to decide:",
         "asks": asks,
         "holds": asks if asked or given else "what holds for this claim",
-        "basis": "the evidence in front of you" if given else "what you know",
+        "basis": read if given else "what you know",
+        "grounds": "what you know" if known else read,
+        "reasons": (KNOWN_STEPS if reasoned else KNOWN)
+        if known
+        else WORKED_OUT
+        if reasoned
+        else BORNE_OUT.format(subject=task["subject"]),
         "cite": CITE if given else CITE_NOTHING,
     }
 

@@ -17,16 +17,17 @@ from moot.graphs.tool_mad import ToolMadSettings
 from pydantic import BaseModel, TypeAdapter
 
 from tests.commands import COMMAND, moot, moot_process
-from tests.conftest import MODELS, StartStub, says, supports
+from tests.conftest import MODELS, READERS, StartStub, says, supports
 
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
 SCRIPTED = [part for role, model in MODELS.items() for part in ("--set", f"models.{role}={model}")]
 SCRIPTED += ["--set", "embedder=openai:stub-embedding"]
+READING = [*SCRIPTED, "--set", f"debaters={json.dumps(READERS)}"]
 
 
 def test_verify_shows_the_debate(start_stub: StartStub) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), *supports([True, False], CLAIM)])
-    done = moot_process("verify", CLAIM, *SCRIPTED, "--set", "max_rounds=2")
+    done = moot_process("verify", CLAIM, *READING, "--set", "max_rounds=2")
     assert done.returncode == 0, done.stderr
     for words in (
         "Round 1",
@@ -39,7 +40,7 @@ def test_verify_shows_the_debate(start_stub: StartStub) -> None:
         "Verdict: ",
         "cites",
         "21 calls",
-        "bm25:demo-news (in place of the web: neither TAVILY_API_KEY nor SERPER_API_KEY is set)",
+        "search read bm25:demo-news",
     ):
         assert words in done.stdout
     assert "\x1b" not in done.stdout
@@ -48,7 +49,7 @@ def test_verify_shows_the_debate(start_stub: StartStub) -> None:
 def test_json_is_the_document_and_nothing_else(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS"), *supports([True], CLAIM)])
     out = tmp_path / "verdict.json"
-    done = moot_process("verify", CLAIM, *SCRIPTED, "--json", "--out", str(out))
+    done = moot_process("verify", CLAIM, *READING, "--json", "--out", str(out))
     document = json.loads(done.stdout)
     assert document == json.loads(out.read_text())
     assert (done.returncode, document["status"], document["answer"]) == (0, "done", "SUPPORTS")
@@ -144,7 +145,7 @@ def test_a_bad_world_ends_in_a_sentence(start_stub: StartStub, rule: dict[str, A
     more = ["--set", "max_rounds=1", "--set", "scoring=all_rounds"]
     if "delay_ms" in rule:
         more += ["--set", "timeout=0.5", "--set", "attempts=1"]
-    done = moot("verify", CLAIM, *SCRIPTED, *more)
+    done = moot("verify", CLAIM, *READING, *more)
     assert done.returncode == code, done.stdout
     assert words in " ".join(done.stderr.split())
     assert "No verdict" in done.stderr
@@ -155,7 +156,7 @@ def test_a_bad_world_ends_in_a_sentence(start_stub: StartStub, rule: dict[str, A
 def test_an_interrupted_debate_keeps_what_it_had(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([{"model": "stub-judge", "delay_ms": 60000}])
     out = tmp_path / "verdict.json"
-    command = [*COMMAND, "verify", CLAIM, *SCRIPTED]
+    command = [*COMMAND, "verify", CLAIM, *READING]
     command += ["--out", str(out), "--set", "max_rounds=1", "--set", "scoring=all_rounds"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
