@@ -71,11 +71,11 @@ async def test_a_debate_from_the_form_to_the_file(page: Page, served: Served, tm
     await page.get_by_text("More settings").click()
     assert await page.evaluate(UNNAMED) == []
     await seen(page, tmp_path, "form")
+    await start(page, CLAIM + MARKUP, MODELS | {"max_rounds": 0})
+    await page.get_by_text("max_rounds: Input should be greater than or equal to 1").wait_for()  # and nothing is lost
     await page.get_by_text("Who said it, and when").click()
     await page.get_by_label("Said by").fill("Ada")
     await page.get_by_label("Date of the claim").fill("2020-10")
-    await start(page, CLAIM + MARKUP, MODELS | {"max_rounds": 0})
-    await page.get_by_text("max_rounds: Input should be greater than or equal to 1").wait_for()  # and nothing is lost
     await page.get_by_label("Settings as JSON").fill(json.dumps(MODELS | {"max_rounds": 1}))
     await page.get_by_role("button", name="Start the debate").click()
     await page.get_by_role("heading", name="Verdict: SUPPORTS").wait_for()
