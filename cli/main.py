@@ -56,7 +56,10 @@ def verify(
     task: Annotated[str | None, typer.Option(help="What an answer is; see `moot tasks`.")] = None,
     labels: Annotated[
         str | None,
-        typer.Option(help='Answers of your own: "true,false,unproven", or a JSON object that explains each.'),
+        typer.Option(
+            help='Answers of your own, as CSV ("true,false,unproven"; quotation marks hold a comma), or a JSON object '
+            "that explains each."
+        ),
     ] = None,
     option: Annotated[
         list[str] | None, typer.Option(help="An option of a multiple-choice question. Repeatable.")
@@ -68,12 +71,23 @@ def verify(
             "Repeatable."
         ),
     ] = None,
+    claim_date: Annotated[
+        str | None,
+        typer.Option(metavar="DATE", help="When the claim was said: a year, a month or a day, such as 2020-10-25."),
+    ] = None,
+    speaker: Annotated[str | None, typer.Option(metavar="NAME", help="Who said the claim.")] = None,
     model: Annotated[str | None, typer.Option(help="Model of all roles, as provider:name.")] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A setting; VALUE is JSON where it parses. Repeatable."),
     ] = None,
-    corpus: Annotated[str | None, typer.Option(help="The corpus to read; see `moot index`.")] = None,
+    corpus: Annotated[
+        str | None,
+        typer.Option(
+            help="The corpus to read; see `moot index`. Without it demo corpora are read, but with a model of your own "
+            "not in place of the web: that is Wikipedia then, if there is no key for a web search."
+        ),
+    ] = None,
     ask: Annotated[
         str | None,
         typer.Option(
@@ -95,6 +109,7 @@ def verify(
     named = {k: v for k, v in {"model": model, "corpus": corpus, "ask_person": moments}.items() if v is not None}
     chosen = parse_settings(system.settings, settings or [], {**bundle.settings, **named})
     asked = {"claim": claim, "task": task or bundle.task, "labels": parse_labels(labels), "options": option}
+    asked |= {"claim_date": claim_date, "speaker": speaker}
     texts = [text for path in given or [] for text in read_given(path)]
     raise SystemExit(debate(system, {**asked, "given": texts}, chosen, as_json=as_json, out=out))
 

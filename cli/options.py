@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import csv
+import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -45,7 +47,11 @@ def parse_pairs(
 
 
 def parse_labels(text: str | None) -> list[str] | dict[str, str] | None:
-    """Labels from the command line: texts between commas, or a JSON list or object."""
+    """Labels from the command line: CSV, in which quotation marks hold a comma, or a JSON list or object.
+
+    Raises:
+        UserError: JSON or CSV that is not valid, or an empty list.
+    """
     if text is None:
         return None
     if text.lstrip()[:1] in ("[", "{"):
@@ -56,7 +62,11 @@ def parse_labels(text: str | None) -> list[str] | dict[str, str] | None:
         if not labels:
             raise UserError("--labels names no label.", kind="invalid_task")
         return labels
-    return [label.strip() for label in text.split(",")]
+    try:
+        rows = list(csv.reader(io.StringIO(text), skipinitialspace=True, strict=True))
+    except csv.Error as error:
+        raise UserError(f"--labels is no valid CSV ({error}).", kind="invalid_task") from error
+    return [label.strip() for row in rows for label in row]
 
 
 def read_given(path: Path) -> list[Any]:
@@ -93,6 +103,9 @@ def put(values: dict[str, Any], key: str, text: str, defaults: dict[str, Any]) -
         UserError: a part of the key is already a plain value, or a list has no such element.
     """
     path = key.split(".")
+    if defaults and path[0] not in defaults:  # no setting at all, as is said of it later
+        values[path[0]] = text
+        return
     if len(path) > 1 and path[1].isdecimal():
         values.setdefault(path[0], defaults.get(path[0], []))
     try:

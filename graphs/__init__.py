@@ -16,7 +16,7 @@ DESCRIPTIONS = {
     "tool_mad_consistency": "Tool-MAD, first version: the same debaters stop at their first agreement; else a judge "
     "decides, who sees how close each debater's answers were to its evidence.",
     "madke": "MADKE: debaters share a pool of evidence, select from it what helps each of them, and talk it over until "
-    "a judge finds that they agree.",
+    "they agree.",
     "proclaim": "PROClaim: a trial. Two sides negotiate evidence and debate with progressive retrieval, then with "
     "sides switched, before a court and a critic; a panel judges the whole record, with a confidence.",
     "standard_mad": "Standard multi-agent debate: two debaters in turn over one retrieval, three rounds, one judge.",

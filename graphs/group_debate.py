@@ -1,9 +1,10 @@
 """GroupDebate (Liu et al., 2024, arXiv:2409.14051): debates in small groups, with summaries between them.
 
 every agent answers on its own
+every agent reads the last answers in its own group and answers anew
 repeat until the rounds are used up:
     every group's last answers are summed up, all groups at the same time; the summaries are shared by all
-    every agent reads the last answers in its own group and the summaries of all groups, and answers anew
+    every agent reads the summaries of all groups and the last answers in its own, and answers anew
 the answer that most agents give in the last round is the verdict; a tie goes to the earliest agent
 """
 
@@ -46,15 +47,17 @@ def groups(settings: GroupSettings) -> list[list[str]]:
 
 
 def answer(state: DebateState, settings: GroupSettings) -> Next:
-    """Every agent goes into the next round, with its group's last answers and all groups' summaries."""
+    """Every agent goes into the next round, with all groups' summaries, if there are any, and its group's answers."""
     heard = summaries_of(state["turns"], state["rounds"])
     return to_agents("answer", state, settings, same_group(groups(settings)), heard=lambda name: heard)
 
 
 def after_round(state: DebateState, settings: GroupSettings) -> Next:
-    """After a round that is not the last, every group is summed up."""
+    """After a debate within the groups that is not the last, every group is summed up; first answers are none."""
     if no_round_left(state, settings):
         return "vote"
+    if state["rounds"] == 1:
+        return answer(state, settings)
     last = last_round(state, settings)
     said = [[last[name] for name in group if name in last] for group in groups(settings)]
     return [to_summariser(state, answers, f"group-{i}") for i, answers in enumerate(said, 1) if answers]
@@ -69,7 +72,7 @@ builder.add_node("vote", conclude_node(rounds_or_budget))
 builder.begin(answer, ["answer"])
 builder.rounds(answer, ["answer"])
 builder.add_edge("answer", "compare_answers")
-builder.add_conditional_edges("compare_answers", after_round, ["summarise", "vote"])
+builder.add_conditional_edges("compare_answers", after_round, ["answer", "summarise", "vote"])
 builder.add_edge("summarise", "share")
 builder.add_conditional_edges("share", answer, ["answer"])
 builder.verdict_from("vote")

@@ -4,9 +4,12 @@ fill a pool of evidence from every source, once
 repeat, for every debater at the same time (or, by setting, one after the other from the second round on):
     select from the pool what helps, or nothing
     answer from the selection and, from the second round on, from what all debaters answered last
-    the judge says whether the debaters agree
+    the debaters agree if their answers are the same; the judge says it of answers in words whose texts differ
 until they agree, or the rounds are used up
-the summariser puts down the answer that the debate came to
+the summariser puts down which of the last answers the debate came to
+
+S4 asks the judge after every round. Labels and numbers are the same or not, and so are answers of one text: there the
+judge's reply could change nothing, and is not asked for.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from moot.nodes.steps.person import person_node
 from moot.nodes.steps.respond import respond_node
 from moot.nodes.steps.retrieve import retrieve_node
 from moot.nodes.steps.select import select_node
-from moot.nodes.steps.summarise import agreed_in, agreement_node, summarise_node
+from moot.nodes.steps.summarise import agreement_node, all_agreed, summarise_node, undecided
 from moot.nodes.texts.show import without_titles
 from pydantic import Field
 
@@ -49,7 +52,7 @@ class MadkeSettings(PoolDebateSettings):
         0.5, ge=0, le=2, description="Sampling temperature; null leaves it to the endpoint."
     )
     selection: bool = Field(True, description="Off: every debater is given the whole pool.")
-    web_titles: bool = Field(False, description="On: what a web search found is shown with its title and website.")
+    web_titles: bool = Field(True, description="Off: of what a web search found the snippet alone is shown, as in S4.")
     sequential_talk: bool = Field(
         False,
         description="On: from the second round on the debaters speak one after the other, and hear what was said in "
@@ -79,17 +82,15 @@ def first_step(state: DebaterState, settings: MadkeSettings) -> Literal["select"
 
 
 def consensus(state: DebateState, settings: MadkeSettings) -> Next:
-    """After an answer, the next debater; after a round, the judge. Who gave no answer agrees with nobody."""
+    """After an answer, the next debater; after a round whose votes leave it open that all agree, the judge."""
     if not round_is_over(state, settings):
         return debate(state, settings)
-    if all(vote["answer"] is not None for vote in state["votes"]):
-        return "agreement"
-    return go_on(state, settings)
+    return "agreement" if undecided(state) else go_on(state, settings)
 
 
 def go_on(state: DebateState, settings: MadkeSettings) -> Next:
     """An agreement ends the debate, and so does the last round."""
-    over = no_round_left(state, settings) or agreed_in(state["turns"], state["rounds"])
+    over = no_round_left(state, settings) or all_agreed(state)
     return "summarise" if over else debate(state, settings)
 
 
@@ -106,7 +107,7 @@ builder = Debate("madke", MadkeSettings, pool_needs)
 builder.add_node("retrieve", retrieve_node())
 builder.add_node("review_evidence", person_node("evidence"))
 builder.add_node("debater", debater.compile(name="debater"))
-builder.add_node("compare_answers", compare_node(by_text=True, finds="no_agreement"))
+builder.add_node("compare_answers", compare_node(by_text=True, until_agreed=True))
 builder.add_node("agreement", agreement_node())
 builder.add_node("summarise", summarise_node())
 builder.begin(fill_pool, ["retrieve", "debater"])

@@ -3,7 +3,7 @@
 open the debate on a claim
 repeat, for every debater at the same time:
     formulate a query (from the second round on, also from the others' last answers) and retrieve evidence
-    respond from the evidence and the others' last answers
+    respond from the evidence, the debater's own last answer and the others'
     score the response: faithfulness and answer relevance
 until all debaters give one answer and every score reaches its threshold, or the rounds are used up
 if the rounds are used up, the judge decides from the whole debate and each debater's average scores
@@ -30,23 +30,29 @@ from moot.nodes.speakers.debaters import (
 )
 from moot.nodes.steps.compare import agree_node, agreed_answer, answers_of, average_scores_node, compare_node
 from moot.nodes.steps.judge import judge_node
-from moot.nodes.steps.score import answer_relevance_node, faithfulness_node, passes, score_graph
+from moot.nodes.steps.score import RelevanceSettings, answer_relevance_node, faithfulness_node, passes, score_graph
 from pydantic import Field
 
 # --- settings -------------------------------------------------------------------------------------------------------
 
 
-class ToolMadSettings(DebaterSettings):
+class ToolMadSettings(DebaterSettings, RelevanceSettings):
     """Settings of Tool-MAD. The defaults are the paper's."""
 
     faithfulness_threshold: float = Field(0.7, ge=0, le=1, description="Least faithfulness of a stable answer.")
-    answer_relevance_threshold: float = Field(0.8, ge=0, le=1, description="Least answer relevance of a stable answer.")
-    questions: int = Field(3, ge=1, le=10, description="Questions that answer relevance is averaged over (n).")
+    answer_relevance_threshold: float = Field(
+        0.8, ge=0, le=1, description="Least answer relevance of a stable answer. It belongs to `embedder`: see README."
+    )
     scoring: Literal["on", "all_rounds", "consensus_only"] = Field(
         "on",
         description="on: scores gate the consensus and reach the judge. Without scores: all_rounds runs every round, "
         "then the judge; consensus_only stops at the first consensus.",
     )
+
+    def thresholds(self) -> dict[str, float]:
+        """By score, the least that an answer needs for the debate to end; none where scores decide nothing."""
+        gate = {"faithfulness": self.faithfulness_threshold, "answer_relevance": self.answer_relevance_threshold}
+        return gate if self.scoring == "on" else {}
 
 
 def needs(settings: ToolMadSettings) -> Needs:

@@ -16,6 +16,8 @@ from string import Formatter
 EMPTY_LINES = re.compile(r"\n{3,}")
 LOOKALIKES = str.maketrans({"<": "‹", ">": "›", "＜": "‹", "＞": "›", "﹤": "‹", "﹥": "›"})
 """Angle brackets become others, one for one, so that data cannot open or close a tag and offsets stay."""
+SPEAKER = frozenset(("name", "side", "position", "stance"))
+"""Placeholders that say who speaks, in our words: they stand below the line so that prompts begin alike."""
 
 
 @lru_cache(maxsize=256)
@@ -47,7 +49,8 @@ def placeholders(prompt: str) -> frozenset[str]:
 def check_edited(name: str, text: str) -> str:
     """A text that is to take a prompt's place, its lines as ours end.
 
-    It may leave out placeholders of the instructions, but none of the data, which belong below the line.
+    It may leave out placeholders of the instructions, but none of the data, which belong below the line; those that
+    say who speaks (`SPEAKER`) may stand anywhere, or nowhere.
 
     Args:
         name: of the prompt.
@@ -61,7 +64,7 @@ def check_edited(name: str, text: str) -> str:
     instructions, dashes, shown = text.partition("\n---\n")
     if not dashes:
         raise ValueError("a prompt needs a line --- between its instructions and its data")
-    known, needed = placeholders(shipped(name)), placeholders(data)
+    known, needed = placeholders(shipped(name)), placeholders(data) - SPEAKER
     if unknown := sorted(placeholders(text) - known):
         raise ValueError(f"there is nothing to put for {{{unknown[0]}}}; known are {', '.join(sorted(known))}")
     if missing := sorted(needed - placeholders(shown)):
@@ -101,8 +104,19 @@ def as_data(tag: str, text: str, **attributes: str) -> str:
         text: untrusted.
         attributes: of the tag. They are ours: names and ids, never free text.
     """
+    return enclosed(tag, [text.translate(LOOKALIKES)], **attributes)
+
+
+def enclosed(tag: str, parts: Iterable[str], **attributes: str) -> str:
+    """Parts between tags, one under the other, as they are: tags of their own (`as_data`), or lines of ours.
+
+    Args:
+        tag: the tag's name.
+        parts: with no angle bracket but those of their tags.
+        attributes: as for `as_data`.
+    """
     head = "".join(f' {name}="{value}"' for name, value in attributes.items())
-    return f"<{tag}{head}>\n{text.translate(LOOKALIKES)}\n</{tag}>"
+    return "\n".join([f"<{tag}{head}>", *parts, f"</{tag}>"])
 
 
 def listed(items: Iterable[str], *, empty: str) -> str:

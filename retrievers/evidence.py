@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal, NotRequired, Protocol, get_args
 
 from typing_extensions import TypedDict
@@ -27,7 +27,9 @@ class Retrieval(TypedDict):
     ``score`` is the source's own: cosine similarity in [-1, 1] for dense search, the BM25 weight (0 or more) for
     lexical search, the weighted sum of both in [0, 1] for hybrid search, the vendor's figure for web search; null where
     the source gives none. ``rank`` counts from 1 in the source's own order, ``retrieved`` is the moment in ISO form.
-    ``phase`` is there where a debate has several, ``novelty`` where the piece was compared with what was there before.
+    ``phase`` is there where a debate has several. Of a search in court, ``novelty`` says how new the piece was beside
+    what was there before (0 to 2; 0 if it had been ruled out), ``request_similarity`` how near it is to what the side
+    asked for (a cosine).
     """
 
     query: str
@@ -39,6 +41,7 @@ class Retrieval(TypedDict):
     agent: NotRequired[str]
     phase: NotRequired[str]
     novelty: NotRequired[float]
+    request_similarity: NotRequired[float]
 
 
 class Origin(TypedDict):
@@ -54,10 +57,12 @@ class Evidence(TypedDict):
     """A piece of evidence. ``id`` is stable: it depends on the source and the text alone.
 
     ``published`` is as the source gives it; in a debate it is a date in ISO form (a year, a month or a day) where it
-    could be read. ``also`` is where else the same text was found; ``truncated`` is there where the text was longer,
-    ``summary_of`` where a model wrote the text: it holds what was summarised. In a courtroom, ``pool`` is the first
-    pool that held the piece, ``status`` what became of it, and ``weight`` its admissibility, ``relevance`` x
-    ``credibility``, all from 0 to 1. ``struck`` is true where a person struck the piece: nobody is shown it any more.
+    could be read. ``also`` is where else the same text was found; ``shown`` is there if the text is too long to be
+    shown whole: the parts of it that somebody was shown, in order, as pairs of a start and an end in code points;
+    ``summary_of`` if a model wrote the text: it holds what was summarised. ``truncated`` is in documents of moot 0.1,
+    whose texts were cut off. In a courtroom, ``pool`` is the first pool that held the piece, ``status`` what became of
+    it, and ``weight`` its admissibility, ``relevance`` x ``credibility``, all from 0 to 1. ``struck`` is true where a
+    person struck the piece: nobody is shown it any more.
     """
 
     id: str
@@ -67,6 +72,7 @@ class Evidence(TypedDict):
     url: NotRequired[str]
     published: NotRequired[str]
     also: NotRequired[list[Origin]]
+    shown: NotRequired[list[list[int]]]
     truncated: NotRequired[bool]
     summary_of: NotRequired[str]
     pool: NotRequired[str]
@@ -186,16 +192,37 @@ def merge_evidence(old: Iterable[Evidence], new: Iterable[Evidence]) -> list[Evi
         else:
             joined: Evidence = {**known, "retrievals": _findings(known["retrievals"], piece["retrievals"])}
             merged[piece["id"]] = joined = _ruled(joined, piece)
+            if "shown" in joined:
+                _show(joined, piece)
             if also := [o for o in piece.get("also", []) if o not in known.get("also", [])]:
                 joined["also"] = [*known.get("also", []), *also]
     return list(merged.values())
 
 
+def _show(known: Evidence, new: Evidence) -> None:
+    """Adds what is shown of another finding of a piece: all of it, if that is not cut."""
+    if "shown" in new:
+        known["shown"] = joined_spans([*known["shown"], *new["shown"]], known["text"])
+    else:
+        del known["shown"]
+
+
+def joined_spans(spans: Iterable[Sequence[int]], text: str) -> list[list[int]]:
+    """Parts of a text in its order; those that overlap, or have nothing but white space between them, are one."""
+    joined: list[list[int]] = []
+    for start, end in sorted((start, end) for start, end in spans):
+        if joined and not text[joined[-1][1] : start].strip():
+            joined[-1][1] = max(end, joined[-1][1])
+        else:
+            joined.append([start, end])
+    return joined
+
+
 def _findings(known: list[Retrieval], new: list[Retrieval]) -> list[Retrieval]:
-    """Both lists in order, each finding once, with its novelty where either says it."""
+    """Both lists in order, each finding once, with what either says of its novelty and nearness."""
     merged: dict[frozenset[tuple[str, object]], Retrieval] = {}
     for finding in [*known, *new]:
-        same = frozenset((k, v) for k, v in finding.items() if k != "novelty")
+        same = frozenset((k, v) for k, v in finding.items() if k not in ("novelty", "request_similarity"))
         merged[same] = {**merged.get(same, finding), **finding}
     return list(merged.values())
 

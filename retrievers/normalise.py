@@ -1,4 +1,4 @@
-"""What sources find, made one list: dated, filtered, cut to length, and each text once.
+"""What sources find, made one list: dated, filtered, each text once, and of a long one the beginning shown.
 
 Sources give their results as they come; everything that enters a debate has passed `normalise`.
 """
@@ -12,18 +12,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from functools import lru_cache
 from itertools import chain, zip_longest
 from urllib.parse import urlsplit
 
 from moot.core.lazy import imported
-from moot.retrievers.evidence import Evidence, Origin, evidence_id
+from moot.retrievers.evidence import Evidence, Origin
+from moot.retrievers.excerpts import beginning, is_short
 
-TOKEN = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]|\w{1,4}|[^\w\s]")
-"""About what models count as a token: up to four letters or digits, a sign, or a Chinese, Japanese or Korean one."""
 PLAIN = ".,;:!?…'\"()[]“”‘’«»‹›„‚"
 """Punctuation that texts with the same words may differ in; any other sign may turn evidence around."""
 DASHES = str.maketrans(dict.fromkeys("‐‑‒–—―−", "-"))
+MOST_TOKENS = 1536
+"""Tokens of a text that are shown by default: of 100 abstracts, 99 fit."""
 WEB_SEARCHES = ("tavily", "serper")
 """Sources whose pieces come from many websites."""
 SAME = 0.9
@@ -38,13 +38,13 @@ class Rules:
         k: most pieces from each source.
         max_per_host: most pieces from one website, of sources that search the web; None for any number.
         published_before: what is known to be published on this day or later is left out; None keeps all.
-        max_tokens: most tokens of a text, as `TOKEN` counts them.
+        max_tokens: most tokens of a text that are shown, as `count_tokens` counts them.
     """
 
     k: int
     max_per_host: int | None = None
     published_before: date | None = None
-    max_tokens: int = 512
+    max_tokens: int = MOST_TOKENS
 
 
 def normalise(found: Sequence[Sequence[Evidence]], rules: Rules, retrieved: datetime) -> list[Evidence]:
@@ -148,32 +148,10 @@ def last_day(published: str) -> date | None:
 
 
 def shortened(piece: Evidence, most: int) -> Evidence:
-    """The piece with its text up to so many tokens, marked where something was cut; the id is that of what is left."""
-    text = cut(piece["text"], most)
-    if text == piece["text"]:
+    """The piece, of which only the beginning is shown if its text has more than so many tokens."""
+    if is_short(piece["text"], most):
         return piece
-    return {**piece, "text": text, "id": evidence_id(piece["source"], text), "truncated": True}
-
-
-def cut(text: str, most: int) -> str:
-    """The beginning of a text with at most so many tokens, which ends with a sentence where one ends late enough."""
-    if len(text) <= most:
-        return text
-    ends = [token.end() for _, token in zip(range(most + 1), TOKEN.finditer(text), strict=False)]
-    if len(ends) <= most:
-        return text
-    whole = text[: ends[most - 1]]
-    sentence = max(whole.rfind(stop) for stop in (". ", "! ", "? ", "\n", "。")) + 1
-    if sentence > len(whole) // 2:
-        return whole[:sentence].rstrip()
-    words = re.sub(r"\w+\Z", "", whole).rstrip()
-    return words if len(words) > len(whole) // 2 else whole
-
-
-@lru_cache(maxsize=512)
-def count_tokens(text: str) -> int:
-    """About how many tokens a text has: words, parts of long ones, and marks."""
-    return sum(1 for _ in TOKEN.finditer(text))
+    return {**piece, "shown": [[0, len(beginning(piece["text"], most))]]}
 
 
 def words_of(text: str) -> list[str]:

@@ -5,7 +5,8 @@
     hybrid:CORPUS   both, fused
     tavily          web search (TAVILY_API_KEY)
     serper          Google's results (SERPER_API_KEY)
-    web             tavily where its key is set, else serper where its is, else bm25 over the corpus
+    web             tavily where its key is set, else serper where its is, else bm25 over the corpus; a debate with a
+                    model of the user's own and no corpus reads wikipedia then
     wikipedia       the first sections of Wikipedia's articles
     openalex        abstracts of scholarly works
     pubmed          abstracts of biomedical papers
@@ -56,6 +57,8 @@ WEB: dict[str, type[WebRetriever]] = {
 }
 ONLINE = tuple(WEB)
 """Sources without a corpus."""
+DEMO = {"chroma": "demo-encyclopaedia", "hybrid": "demo-encyclopaedia", "bm25": "demo-news"}
+"""The demo corpora of names that give no corpus."""
 SCHOLARLY = ("openalex",)
 """Sources that are asked by keywords, and whose pieces are abstracts."""
 
@@ -68,6 +71,7 @@ async def open_retriever(
     limits: Limits = DEFAULT_LIMITS,
     published_before: str | None = None,
     reranker: str | None = None,
+    keyless_web: str = "bm25",
 ) -> Retriever:
     """The source of that name, opened once per process or event loop.
 
@@ -79,31 +83,42 @@ async def open_retriever(
         published_before: a day in ISO form; web sources that can tell are not asked for what was published on it or
             later.
         reranker: the cross-encoder that hybrid search has its best passages ranked by, by name; None for none.
+        keyless_web: the kind of source that ``web`` is without a key, bm25 or wikipedia.
 
     Raises:
         UserError: an unknown source, a missing corpus or key.
     """
-    kind, given = resolve(name)
+    kind, given = resolve(name, keyless_web)
+    corpus = given or corpus or demo_corpus(kind)
     if kind in WEB:
         return WEB[kind](limits, published_before)
     if kind == "langchain":
         return await open_langchain(given, limits)
     if kind == "chroma":
-        return await open_chroma(given or corpus or "demo-encyclopaedia", encoder, limits)
+        return await open_chroma(corpus, encoder, limits)
     if kind == "hybrid":
-        return await open_hybrid(given or corpus or "demo-encyclopaedia", encoder, limits, reranker)
-    return await open_bm25(given or corpus or "demo-news")
+        return await open_hybrid(corpus, encoder, limits, reranker)
+    return await open_bm25(corpus)
 
 
-def resolve(name: str) -> tuple[str, str]:
+def demo_corpus(name: str, corpus: str | None = None) -> str:
+    """The demo corpus that is read under a source's name; empty if that or the setting ``corpus`` names another."""
+    return "" if corpus else DEMO.get(name, "")
+
+
+def resolve(name: str, keyless_web: str = "bm25") -> tuple[str, str]:
     """The kind of a source's name (a key of `ABOUT`), and what follows: a corpus, a module and attribute, or "".
+
+    Args:
+        name: as in this module's text.
+        keyless_web: the kind of source that ``web`` is without a key, bm25 or wikipedia.
 
     Raises:
         UserError: an unknown source.
     """
     kind, colon, given = name.partition(":")
     if kind == "web" and not colon:
-        kind = next((k for k in ("tavily", "serper") if WEB[k].source.key()), "bm25")
+        kind = next((k for k in ("tavily", "serper") if WEB[k].source.key()), keyless_web)
     unfit = kind in ONLINE or not given
     if kind == "langchain":
         colon, unfit = ":", not all(given.partition(":"))

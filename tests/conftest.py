@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from moot.cli.main import COLLECTED_EVERY
 from moot.core.endpoint import close_clients
+from moot.nodes.runtime.settings import Settings, SourcesSettings
+from moot.nodes.speakers.debaters import DebaterSettings
 
 if TYPE_CHECKING:
     from tests.serving import Server
@@ -169,6 +171,18 @@ ROLES = ("rag", "search", "scorer", "judge")
 MODELS = {role: f"openai:stub-{role}" for role in ROLES}
 """A model name for each role of Tool-MAD, so that rules can tell them apart."""
 
+DEMO = ("chroma:demo-encyclopaedia", "bm25:demo-news")
+"""The demo corpora, as they are named in debates with a model of one's own: those read none unasked."""
+READERS = [{"name": name, "retriever": source} for name, source in zip(ROLES, DEMO, strict=False)]
+"""Tool-MAD's debaters, who read the demo corpora."""
+
+
+def reading_demo(settings: type[Settings]) -> dict[str, Any]:
+    """The settings that have a system read the demo corpora, if it reads any source."""
+    if issubclass(settings, DebaterSettings):
+        return {"debaters": READERS}
+    return {"sources": DEMO} if issubclass(settings, SourcesSettings) else {}
+
 
 def says(role: str, answer: str, times: int | None = None, **fields: Any) -> dict[str, Any]:
     """A rule: what a debater or the judge answers, so many times (queries have no answer and are not counted)."""
@@ -177,10 +191,12 @@ def says(role: str, answer: str, times: int | None = None, **fields: Any) -> dic
 
 
 def supports(share: list[bool], match: str = "") -> list[dict[str, Any]]:
-    """Rules: the scorer finds these statements supported or not, and questions equal to ``match`` where it is given."""
+    """Rules: the scorer finds these statements supported or not, and asks whether ``match`` is true, if it is given."""
     verdicts = [{"index": i, "reason": "stated", "supported": s} for i, s in enumerate(share)]
     fields = {"statements": [f"Statement {i}." for i in range(len(share))], "verdicts": verdicts}
-    return [{"model": "stub-scorer", "fields": fields | ({"questions": [match] * 3} if match else {})}]
+    return [
+        {"model": "stub-scorer", "fields": fields | ({"questions": [f"Is it true that {match}?"] * 3} if match else {})}
+    ]
 
 
 CLAIM = "The platypus is a mammal that lays eggs."

@@ -11,7 +11,7 @@ from moot.graphs.tool_mad import graph
 from moot.prompts import shipped
 from moot.web.serve import server_config
 
-from tests.conftest import CLAIM, MODELS
+from tests.conftest import CLAIM, MODELS, READERS, reading_demo
 from tests.serving import Server
 
 ROOT = Path(__file__).parents[1]
@@ -26,6 +26,7 @@ def test_the_server_shows_and_runs_the_graph(server: Server) -> None:
 
     schemas = server.json(f"/assistants/{assistant['assistant_id']}/schemas")
     assert schemas["input_schema"]["properties"]["claim"]["maxLength"] == 4000
+    assert {"claim_date", "speaker"} <= set(schemas["input_schema"]["properties"])
     assert schemas["input_schema"]["$defs"]["GivenText"]["required"] == ["text"]
     settings = schemas["context_schema"]["properties"]
     assert all(field.get("description") and "default" in field for field in settings.values() if "$ref" not in field)
@@ -36,8 +37,9 @@ def test_the_server_shows_and_runs_the_graph(server: Server) -> None:
     names = {node["id"] for node in drawing["nodes"]}
     assert {"debater:formulate_query", "debater:retrieve", "debater:respond", "score:faithfulness", "judge"} <= names
 
-    run = {"assistant_id": "tool_mad", "input": {"claim": CLAIM}, "context": {"models": MODELS}}
-    document = server.json("/runs/wait", run)
+    run = {"assistant_id": "tool_mad", "input": {"claim": CLAIM}, "context": {"models": MODELS, "debaters": READERS}}
+    document = server.json("/runs/wait", run | {"input": {"claim": CLAIM, "claim_date": "2020", "speaker": "Ada"}})
+    assert (document["task"]["speaker"], document["task"]["claim_date"]) == ("Ada", "2020")
     assert (document["status"], document["answer"], document["stop_reason"]) == ("done", "SUPPORTS", "stable_consensus")
     assert document["evidence"]
 
@@ -57,9 +59,10 @@ def test_the_server_shows_and_runs_the_graph(server: Server) -> None:
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
 def test_every_graph_runs_on_the_server(server: Server, name: str) -> None:
-    # On its defaults; MADKE reads its stand-ins, as nobody is at WIKIPEDIA_BASE_URL. Every prompt is edited.
-    prompts = {field: MARK + shipped(prompt) for field, prompt in load_graph(name).settings.prompts.items()}
-    context = {"model": "openai:stub-edited", "attempts": 1, **prompts}
+    # On its defaults, but for what it reads. Every prompt is edited.
+    kind = load_graph(name).settings
+    prompts = {field: MARK + shipped(prompt) for field, prompt in kind.prompts.items()}
+    context = {"model": "openai:stub-edited", "attempts": 1, **reading_demo(kind), **prompts}
     before = len(server.stub.prompts("stub-edited"))
     document = server.json("/runs/wait", {"assistant_id": name, "input": {"claim": CLAIM}, "context": context})
     assert (document["graph"], document["status"], document["error"]) == (name, "done", None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.conftest import CLAIM
+from tests.conftest import CLAIM, READERS
 from tests.serving import Server
 
 CONTEXT = {"model": "openai:stub-person", "embedder": "openai:stub-embedding", "max_rounds": 1, "attempts": 1}
@@ -23,7 +23,7 @@ def resume(server: Server, thread: str, graph: str, reply: Any) -> Any:
 
 def test_a_run_waits_and_goes_on(server: Server) -> None:
     thread = server.json("/threads", {})["thread_id"]
-    context = {**CONTEXT, "ask_person": ["queries", "verdict"], "scoring": "all_rounds"}
+    context = {**CONTEXT, "debaters": READERS, "ask_person": ["queries", "verdict"], "scoring": "all_rounds"}
     run = {"assistant_id": "tool_mad", "input": {"claim": CLAIM}, "context": context}
     server.json(f"/threads/{thread}/runs/wait", run)
     asked = waits(server, thread)

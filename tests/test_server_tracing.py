@@ -11,7 +11,7 @@ from moot.nodes.runtime.tracing import IN_TIME
 
 from tests.cli.test_traces import silent
 from tests.collector import collecting
-from tests.conftest import CLAIM, MODELS, running_stub, says
+from tests.conftest import CLAIM, MODELS, READERS, running_stub, says
 from tests.serving import ROOT, langgraph_dev
 
 KEY = "canary/of+the-server-1234567890"
@@ -22,7 +22,8 @@ def test_the_server_sends_traces_without_keys(tmp_path: Path) -> None:
     with running_stub(tmp_path / "stub", rules) as stub, collecting() as collector:
         environment = collector.environment | {"OPENAI_API_KEY": KEY}
         with contextmanager(langgraph_dev)(tmp_path / "server", stub, **environment) as server:
-            context = {"models": MODELS, "embedder": "openai:stub-embedding", "scoring": "consensus_only"}
+            context = {"models": MODELS, "debaters": READERS, "embedder": "openai:stub-embedding"}
+            context["scoring"] = "consensus_only"
             run = {"assistant_id": "tool_mad", "input": {"claim": f"{CLAIM} {KEY}"}, "context": context}
             config = {"tags": [KEY]}
             document = server.json("/runs/wait", run | {"metadata": {"who": KEY}, "config": config})

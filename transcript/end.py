@@ -8,6 +8,7 @@ from typing import Any
 
 from moot.nodes.runtime.state import Turn
 from moot.nodes.steps.vote import majority
+from moot.nodes.texts.answers import abstains
 from moot.nodes.texts.task import full_answer
 from moot.nodes.texts.verdict import (
     MOST_REASONS,
@@ -55,11 +56,13 @@ def verdict(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
         said: reasons that were said before; these are not said again.
     """
     how = document["stop_reason"]
-    if document["answer"] is None:
+    untold = abstains(document["task"], document["raw_verdict"])
+    if document["answer"] is None and not untold:
         yield from headline(document, f"Verdict: none, as no answer has most votes ({how})")
         return
     tie = "; of equal votes the earliest holds" if tied(document) else ""
-    yield from headline(document, answer(document, f"{how}{tie}"))
+    said_it = f"Verdict: none, as the evidence does not tell ({how}{tie})"
+    yield from headline(document, said_it if untold else answer(document, f"{how}{tie}"))
     yield from reasons(document, said)
     yield from citations(document)
 
@@ -161,7 +164,7 @@ def sources(document: Mapping[str, Any]) -> str:
 
 def _instead(reading: Mapping[str, Any]) -> str:
     """Why a debater did not read the web, where that is what it asked for."""
-    fell_back = reading["requested"] == "web" and reading["retriever"].startswith("bm25:")
+    fell_back = reading["requested"] == "web" and reading["retriever"] not in ("tavily", "serper")
     return " (in place of the web: neither TAVILY_API_KEY nor SERPER_API_KEY is set)" if fell_back else ""
 
 

@@ -114,6 +114,8 @@ class Words:
         """What is debated, by which system, and what was given with it."""
         task = written["task"]
         yield say(f"{task['subject'].capitalize()}: {written['claim']}", "heading")
+        if said := ", ".join(filter(None, (task.get("speaker"), task.get("claim_date")))):
+            yield say(f"Said by: {said}" if task.get("speaker") else f"Said: {said}", "aside")
         answers = ", ".join(full_answer(task, label) for label in task["labels"]) or task["kind"].replace("_", " ")
         yield say(f"Graph {written['graph']}; answers: {answers}", "aside")
         if given:
@@ -194,6 +196,8 @@ class Words:
 
     def _agree(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         found = {True: "agreement", False: "no agreement", None: unusable(turn)}[turn["agree"]]
+        if turn["agree"] is not None and turn.get("agreed", turn["agree"]) != turn["agree"]:
+            found += f" (taken as {'an' if turn['agreed'] else 'no'} agreement, by the answers themselves)"
         yield line(turn["agent"], "finds", reasoned(found, turn.get("reason")), "finding")
 
     def _preferred(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:

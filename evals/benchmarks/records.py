@@ -31,7 +31,8 @@ class Record:
 class Item:
     """One claim or question of a benchmark, with what answers are measured by.
 
-    Only ``claim`` and ``options`` are for the system under test, and ``given`` where it is asked to read that.
+    Only ``claim``, ``options``, ``claim_date`` and ``speaker`` are for the system under test, and ``given`` where it is
+    asked to read that.
     """
 
     claim: str
@@ -43,6 +44,10 @@ class Item:
     id: str = ""
     stratum: str = ""
     """A class of items that the benchmark reports by: a subject, a type, a number of hops."""
+    claim_date: str | None = None
+    """The ISO day on which the claim was said, for the system."""
+    speaker: str | None = None
+    """Who said it, for the system."""
     published_before: str | None = None
     """The ISO day of the claim: evidence from this day on would be a leak."""
     gold_evidence: Mapping[str, Any] | None = None

@@ -27,6 +27,7 @@ from moot.evals.benchmarks.records import (
     text,
     titles,
 )
+from moot.nodes.runtime.state import LONGEST_SPEAKER
 from moot.nodes.texts.answers import fold, spellings
 from moot.nodes.texts.task import make_task
 
@@ -174,7 +175,7 @@ def hover(record: Record) -> Item:
 
 
 def averitec(record: Record) -> Item:
-    """{claim, label, claim_date: D-M-YYYY or null, claim_types, questions: [{question, answers}]}, without ids."""
+    """{claim, label, claim_date: D-M-YYYY or null, speaker, claim_types, questions: [{question, answers}]}; no ids."""
     gold = label(record, "averitec")
     with published_shape("questions"):
         asked = record.fields.get("questions") or []
@@ -182,11 +183,14 @@ def averitec(record: Record) -> Item:
         urls = [a["source_url"] for q in asked for a in q["answers"] if a.get("source_url")]
     with published_shape("claim_types"):
         stratum = ", ".join(sorted(record.fields.get("claim_types") or []))
+    day = _day(optional(record, "claim_date"))
     return Item(
         claim=text(record, "claim"),
         gold=gold,
         stratum=stratum,
-        published_before=_day(optional(record, "claim_date")),
+        claim_date=day,
+        speaker=optional(record, "speaker")[:LONGEST_SPEAKER] or None,
+        published_before=day,
         gold_evidence=evidence(questions=questions, urls=list(dict.fromkeys(urls))),
     )
 

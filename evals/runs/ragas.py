@@ -37,6 +37,7 @@ from moot.nodes.texts.task import full_answer
 from moot.nodes.texts.verdict import verdict_reasons, verdict_turns
 from moot.retrievers import Encoder, open_encoder
 from moot.retrievers.evidence import clean
+from moot.retrievers.excerpts import shown_text
 
 if TYPE_CHECKING:
     from ragas.embeddings.base import BaseRagasEmbedding
@@ -251,7 +252,7 @@ def _answered(document: Document | None, fault: str = "", **about: Any) -> Answe
         **{**unknown, **about},
         claim=document["claim"],
         response="\n".join([full_answer(document["task"], document["answer"]), *reasons]),
-        contexts=tuple(piece["text"] for piece in document["evidence"] if piece["id"] in shown),
+        contexts=tuple(shown_text(piece) for piece in document["evidence"] if piece["id"] in shown),
         fault="",
     )
 

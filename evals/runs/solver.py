@@ -26,11 +26,11 @@ DOCUMENT = "moot:document"
 """Where a sample's store holds the result document, for `document_in`: as JSON in one string, as Inspect walks through
 an object at every step of a sample."""
 INPUTS = "moot"
-"""What a sample's metadata say of the input of a debate: an object with ``task``, ``labels``, ``given`` (as
-`moot.nodes.ClaimInput`) and ``published_before``. Nothing else of them reaches it."""
+"""What a sample's metadata say of the input of a debate: an object with ``task``, ``labels``, ``given``,
+``claim_date``, ``speaker`` (as `moot.nodes.ClaimInput`) and ``published_before``. Nothing else of them reaches it."""
 
 Question = Mapping[str, Any]
-"""What a debate is given: claim, and where they are there task, labels, options and given."""
+"""What a debate is given: claim, and where they are there task, labels, options, given, claim_date and speaker."""
 Debate = Callable[[Question, TaskState], Awaitable[dict[str, Any]]]
 """Holds a debate on a question of a sample; gives the result document."""
 
@@ -112,7 +112,7 @@ def _recorded(sample: EvalSample) -> str | None:
 def question_of(claim: str, options: Sequence[str] | None, metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     """What a debate is given of a sample: its input, its choices, and of its metadata `INPUTS` alone."""
     said = (metadata or {}).get(INPUTS) or {}
-    named = {key: said[key] for key in ("task", "labels", "given") if said.get(key)}
+    named = {key: said[key] for key in ("task", "labels", "given", "claim_date", "speaker") if said.get(key)}
     return {"claim": claim, **named} | ({"options": list(options)} if options else {})
 
 

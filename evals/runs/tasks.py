@@ -30,6 +30,7 @@ def sample_of(item: Item, benchmark: Benchmark) -> Sample:
     kept = {key: plain[key] for key in ("stratum", "gold_evidence", "source") if plain[key]}
     given = [{"title": title, "text": text} for title, text in item.given]
     inputs = {"task": benchmark.task, "given": given, "published_before": item.published_before}
+    inputs |= {"claim_date": item.claim_date, "speaker": item.speaker}
     return Sample(
         input=item.claim,
         choices=list(item.options) or None,
@@ -59,8 +60,14 @@ def scorers_of(benchmark: Benchmark, judge: str | None = None) -> list[Scorer]:
 
 def digest_of(items: Sequence[Item]) -> str:
     """What tells one set of items from another: a log of other data is never gone on with."""
-    plain = json.dumps([asdict(item) | {"source": ""} for item in items], sort_keys=True)
+    plain = json.dumps([_facts_of(item) for item in items], sort_keys=True)
     return hashlib.sha256(plain.encode()).hexdigest()[:16]
+
+
+def _facts_of(item: Item) -> dict[str, object]:
+    facts = asdict(item) | {"source": ""}
+    unknown = [key for key in ("claim_date", "speaker") if not facts[key]]
+    return {key: value for key, value in facts.items() if key not in unknown}
 
 
 def benchmark_task(

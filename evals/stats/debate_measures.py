@@ -20,21 +20,21 @@ Document = Mapping[str, Any]
 
 
 def consistent(document: Document) -> bool:
-    """Whether a debate ended in consensus, also where that came in its last round.
+    """Whether a debate ended in consensus, also if that came in its last round.
 
-    Where a judge was asked whether all agree (MADKE), what it said last counts; else the stop reason, or the last
-    votes: all of one group, and every voter with an answer. A debate that is not done, or failed, is not consistent.
+    By its stop reason; else by what a judge's last reply was taken as, if one was asked (MADKE), or by the last votes:
+    all of one group, and every voter with an answer. A debate that is not done, or failed, is not consistent.
 
     Args:
         document: a result document.
     """
     if document["status"] != "done":
         return False
-    judged = [turn for turn in document["turns"] if turn["step"] == "agree"]
-    if judged:
-        return judged[-1].get("agree") is True
     if document["stop_reason"] in ("consensus", "stable_consensus"):
         return True
+    judged = [turn for turn in document["turns"] if turn["step"] == "agree"]
+    if judged:
+        return judged[-1].get("agreed", judged[-1].get("agree")) is True
     return agreed_answer(document["votes"]) is not None
 
 

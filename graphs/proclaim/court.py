@@ -13,7 +13,14 @@ from moot.nodes.speakers.agents import gather_node
 from moot.nodes.steps.person import person_node, remark_first
 from moot.nodes.steps.retrieve import retrieve_node
 from moot.nodes.trial.counsel import handed, said_in, this_round
-from moot.nodes.trial.courtroom import TrialSettings, close_round_node, to_argument, to_experts, to_reflection
+from moot.nodes.trial.courtroom import (
+    TrialSettings,
+    close_round_node,
+    may_close,
+    to_argument,
+    to_experts,
+    to_reflection,
+)
 from moot.nodes.trial.critique import court_node, critique_node, reflect_node
 from moot.nodes.trial.discovery import (
     admit_node,
@@ -50,9 +57,9 @@ def then_defense(state: TrialState) -> Next:
 
 
 def look_back(state: TrialState, settings: TrialSettings) -> Next:
-    """Both sides reflect, while the critic and the court look at the round."""
+    """Both sides reflect, while the critic looks at the round, and the court if it may close the debate."""
     reflections = to_reflection("reflect", state) if settings.self_reflection else []
-    return [*reflections, "critique", *(["court"] if settings.searches_on else [])]
+    return [*reflections, "critique", *(["court"] if may_close(state, settings) else [])]
 
 
 def court_graph(kind: type[TrialSettings], name: str) -> Graph:

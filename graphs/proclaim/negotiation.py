@@ -28,10 +28,15 @@ from moot.nodes.trial.negotiation import (
 
 
 def begin(state: TrialState, settings: TrialSettings) -> Next:
-    """Premises, queries and a first search at the same time; without a source, what was given is all there is."""
+    """Premises, queries and a first search at the same time; without a source nothing is searched for."""
     if not settings.sources:
-        return "review_evidence"
+        return "premises"
     return ["premises", "stance_queries", to_seed("seed_retrieval", state, settings)]
+
+
+def before_search(state: TrialState, settings: TrialSettings) -> Next:
+    """Without a source, what was given is all the evidence."""
+    return "review_queries" if settings.sources else "review_evidence"
 
 
 def search(state: TrialState, settings: TrialSettings) -> Next:
@@ -40,7 +45,7 @@ def search(state: TrialState, settings: TrialSettings) -> Next:
 
 
 def challenge(state: TrialState) -> Next:
-    """Each side challenges what the other one found."""
+    """Each side challenges what the other one found, and what was given."""
     return to_challengers("challenge", state) or "gather_challenges"
 
 
@@ -69,10 +74,12 @@ def negotiation_graph(kind: type[TrialSettings]) -> CompiledStateGraph[Any, Any,
     graph.add_node("gather_challenges", gather_node())
     graph.add_node("weigh_exhibit", weigh_exhibit_node())
     graph.add_node("rule", rule_node())
-    graph.add_conditional_edges(START, begin, ["premises", "stance_queries", "seed_retrieval", "review_evidence"])
-    graph.add_edge(["premises", "stance_queries", "seed_retrieval"], "gather_queries")
+    graph.add_conditional_edges(START, begin, ["premises", "stance_queries", "seed_retrieval"])
+    graph.add_edge("premises", "gather_queries")
+    graph.add_edge("stance_queries", "gather_queries")
+    graph.add_edge("seed_retrieval", "gather_queries")
     graph.add_edge("gather_queries", "review_premises")
-    graph.add_edge("review_premises", "review_queries")
+    graph.add_conditional_edges("review_premises", before_search, ["review_queries", "review_evidence"])
     graph.add_conditional_edges("review_queries", search, ["retrieve", "review_evidence", END])
     graph.add_edge("retrieve", "review_evidence")
     graph.add_edge("review_evidence", "disclose")

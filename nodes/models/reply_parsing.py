@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from langchain_core.messages import AIMessage
 from moot.core.redaction import redact
 from moot.nodes.texts.replies import Reply
+from moot.retrievers.evidence import clean
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
@@ -17,6 +18,9 @@ R = TypeVar("R", bound=Reply)
 
 OBJECT = re.compile(r"\{\s*\"")
 THOUGHT = re.compile(r"\s*<think>(?:.*?</think>|.*)", re.DOTALL)
+HALF = re.compile("[\ud800-\udfff]")
+DEEPEST = 5
+"""Levels of lists and objects in the texts of a reply that are looked for; no reply has as many."""
 MOST_OBJECTS = 10_000
 """Places in a reply where an object may begin that are tried."""
 MOST_REPLIES = 100
@@ -56,7 +60,7 @@ def read_reply(message: AIMessage, reply: type[R]) -> tuple[R | None, str, str]:
     problems: list[str] = []
     for value in values:
         try:
-            read = reply.model_validate(value)
+            read = reply.model_validate(cleaned(value))
             read.model_dump_json()
             found += [] if read in found else [read]
         except PydanticSerializationError:
@@ -66,6 +70,20 @@ def read_reply(message: AIMessage, reply: type[R]) -> tuple[R | None, str, str]:
     if len(found) == 1:
         return found[0], "ok", ""
     return None, "unparsed", "it holds several replies that differ" if found else problems[-1]
+
+
+def cleaned(value: Any, levels: int = DEEPEST) -> Any:
+    """A reply's texts without invisible and control characters, as evidence is; half a character stays, to be refused.
+
+    Args:
+        value: what a reply holds.
+        levels: how deep it is looked into.
+    """
+    if isinstance(value, str):
+        return value if HALF.search(value) else clean(value)
+    if isinstance(value, list) and levels:
+        return [cleaned(item, levels - 1) for item in value]
+    return {k: cleaned(v, levels - 1) for k, v in value.items()} if isinstance(value, dict) and levels else value
 
 
 def _problem(error: Any) -> str:

@@ -29,7 +29,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command, Send
 from moot.nodes.models.fake import FakeChatModel
 from moot.nodes.models.reply_parsing import find_objects, read_reply, text_of
-from moot.nodes.react.tool_calls import ACT, as_tool, calls_tools, malformed_call, number_of, offered, plan
+from moot.nodes.react.tool_calls import ACT, as_tool, calls_tools, counted, malformed_call, number_of, offered, plan
 from moot.nodes.runtime.budget import is_spent
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.settings import SourcesSettings
@@ -146,7 +146,8 @@ class Searching(AgentMiddleware[ToolAgentState, Any, Any]):
             if is_spent(state):
                 return {"stop_reason": "budget_exhausted"}
             speaker = await run.speaker(AGENT)
-            wanted = _wanted(request, speaker.filled(self.prompt, _values(state, most)), tools)
+            described = [as_tool(*named, run.settings.keyless_web) for named in tools.items()]
+            wanted = _wanted(request, speaker.filled(self.prompt, _values(state, most)), described, most)
             message = await speaker.converse(lambda chat: _send(chat, wanted, handler))
             if message is not None and calls_tools(message):
                 return plan(message, tools, made, most, run.ledger)
@@ -185,13 +186,13 @@ def _values(state: ToolAgentState, most: int) -> dict[str, str]:
     return wording(state["task"]) | shown | {"schema": schema, "most": str(most)}
 
 
-def _wanted(request: ModelRequest[Any], prompt: tuple[str, str], tools: Mapping[str, str]) -> ModelRequest[Any]:
-    """What is sent: the prompt, the conversation so far, and the tools."""
+def _wanted(request: ModelRequest[Any], prompt: tuple[str, str], tools: list[Any], most: int) -> ModelRequest[Any]:
+    """What is sent: the prompt, the conversation so far, with the number of each search, and the tools."""
     instructions, data = prompt
     return request.override(
         system_message=SystemMessage(instructions),
-        messages=[HumanMessage(data), *request.messages],
-        tools=[as_tool(name, source) for name, source in tools.items()],
+        messages=[HumanMessage(data), *(counted(message, most) for message in request.messages)],
+        tools=tools,
     )
 
 
@@ -212,7 +213,7 @@ def _last_turn(message: AIMessage, state: ToolAgentState, run: Run) -> Turn:
     """The answer of a message that calls no tool, or its text as a thought."""
     evidence = state["evidence"]
     turn = new_turn(1, AGENT) | {"evidence_ids": [piece["id"] for piece in evidence]}
-    reply, outcome, problem = read_reply(message, answer_reply(state["task"]))
+    reply, outcome, problem = read_reply(message, answer_reply(state["task"], may_abstain=bool(evidence)))
     shown, text = shown_ids(evidence), text_of(message).strip()
     if reply and run.settings.verified_quotes and evidence and (fault := quote_check(evidence, shown)(reply)):
         reply, outcome, problem = None, "unquoted", fault

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.messages.tool import invalid_tool_call, tool_call
@@ -17,6 +17,7 @@ from moot.retrievers.evidence import clean
 from moot.retrievers.search import ABOUT, resolve
 from pydantic import ValidationError
 
+M = TypeVar("M", bound=BaseMessage)
 ACT = "act"
 """The step of a turn that calls a tool."""
 UNSAFE = re.compile(r"[^a-zA-Z0-9_-]")
@@ -40,7 +41,7 @@ def safe_name(name: str | None) -> str:
     return UNSAFE.sub("_", name or "")[:LONGEST_NAME] or "unknown"
 
 
-def as_tool(name: str, source: str) -> dict[str, Any]:
+def as_tool(name: str, source: str, keyless_web: str = "bm25") -> dict[str, Any]:
     """A source as a tool, in the form that chat models are given tools."""
     query = {"type": "string", "description": "What to search for, in a few words."}
     parameters = {
@@ -49,7 +50,7 @@ def as_tool(name: str, source: str) -> dict[str, Any]:
         "required": ["query"],
         "additionalProperties": False,
     }
-    about = f"Looks for evidence with {ABOUT[resolve(source)[0]]}."
+    about = f"Looks for evidence with {ABOUT[resolve(source, keyless_web)[0]]}."
     return {"type": "function", "function": {"name": name, "description": about, "parameters": parameters}}
 
 
@@ -111,6 +112,14 @@ def query_of(arguments: Any) -> str:
 def call_id(number: int) -> str:
     """The id of the call of that number; nine letters and digits, as some endpoints want."""
     return f"call{number:05d}"
+
+
+def counted(message: M, most: int) -> M:
+    """What a call came to, with its number, so that the model knows what is left; other messages as they are."""
+    if not isinstance(message, ToolMessage):
+        return message
+    said = f"{message.text}\n\n(This was search {number_of(message.tool_call_id)} of {most}.)"
+    return message.model_copy(update={"content": said})
 
 
 def number_of(id: str | None) -> int:

@@ -12,6 +12,7 @@ from moot.core.errors import UserError
 from moot.nodes.models.chat_models import EMBEDDED
 from moot.nodes.runtime.settings import Settings
 from moot.nodes.runtime.state import SCHEMA_VERSION, Call, DebateState, TrialUpdate, Turn, VerdictOutput
+from moot.nodes.texts.answers import abstains
 from moot.nodes.texts.quotes import count_citations
 from moot.nodes.texts.verdict import count_verdict_citations, verdict_warnings
 from typing_extensions import get_type_hints
@@ -65,21 +66,26 @@ def blank_document(graph: str, settings: Settings) -> dict[str, Any]:
 def closing(state: DebateState) -> dict[str, Any]:
     """What completes a result document.
 
-    A debate without an error is done. Warnings are added: those of the verdict itself (`verdict_warnings`), and that
-    the demonstration model took part. ``metrics`` count the citations of the whole debate and those of the verdict.
+    A debate without an error is done; one that ends on an abstention has no answer, and ``abstained`` in its metrics.
+    Warnings are added: those of the verdict itself (`verdict_warnings`), and that the demonstration model took part.
+    ``metrics`` count the citations of the whole debate and those of the verdict.
     """
-    failed = state["error"] is not None
+    failed, metrics = state["error"] is not None, state["metrics"]
+    if untold := not failed and abstains(state["task"], state["answer"]):
+        metrics = {**metrics, "abstained": True}
     started = datetime.fromisoformat(state["started_at"])
     update: dict[str, Any] = {
         "status": "failed" if failed else "done",
         "usage": usage(state["calls"]),
         "models": models_used(state["calls"]),
-        "metrics": {**state["metrics"], "citations": count_citations(state["turns"])},
+        "metrics": {**metrics, "citations": count_citations(state["turns"])},
         "seconds": round((datetime.now(UTC) - started).total_seconds(), 3),
         "rounds": state["rounds"] or rounds_held(state["turns"]),
     }
     if failed:
         update |= {"answer": None, "raw_verdict": None, "stop_reason": None}
+    if untold:  # the raw verdict says so
+        update["answer"] = None
     completed: Any = {**state, **update}
     update["metrics"]["verdict_citations"] = count_verdict_citations(completed)
     warned = verdict_warnings(completed)

@@ -81,6 +81,7 @@ class Run:
             limits=limits_of(settings),
             published_before=before.isoformat() if (before := getattr(settings, "published_before", None)) else None,
             reranker=getattr(settings, "reranker", None),
+            keyless_web=settings.keyless_web,
         )
 
     async def encoder(self) -> Encoder:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from moot.core.errors import MootError
+from moot.core.errors import MootError, WorldError
 from moot.nodes.models.chat_models import ModelChoice
 from moot.nodes.runtime.budget import open_budget
 from moot.nodes.runtime.document import blank_document, closed, closing
@@ -19,8 +19,9 @@ from moot.nodes.steps.compare import IN_WORDS
 from moot.nodes.steps.person import check_resumable
 from moot.nodes.texts.chat import answered, claim_of, plain, read_messages
 from moot.nodes.texts.given import check_given
-from moot.nodes.texts.task import check_claim, make_task
+from moot.nodes.texts.task import check_claim, check_origin, make_task
 from moot.nodes.texts.verdict import in_words
+from moot.retrievers.search import resolve
 from moot.retrievers.summariser import open_summariser
 
 
@@ -36,7 +37,7 @@ class Needs:
 
 MERGED = ("turns", "evidence", "debates", "round_log", "calls", "corpora", "warnings", "depth")
 """What nodes add to; it is written anew, so that the debate before it on the same thread is left behind."""
-ASKED = ("labels", "options", "given")
+ASKED = ("labels", "options", "given", "claim_date", "speaker")
 """Input that is read once, when a debate is opened; the next one on the same thread is not to inherit it."""
 
 
@@ -47,8 +48,8 @@ def open_node(
 ) -> Node:
     """Checks the input and begins the result document.
 
-    Reads: claim, messages, task, labels, options, given. What is given is evidence from here on. What the debate needs
-    is opened here, so that what is missing is said before any model is called.
+    Reads: claim, claim_date, speaker, messages, task, labels, options, given. What is given is evidence from here on.
+    What the debate needs is opened here, so that what is missing is said before any model is called.
 
     Args:
         graph: the graph's name.
@@ -67,6 +68,7 @@ def open_node(
             claim = check_claim(asked)
             earlier = isinstance(named, dict)  # the checked task of the debate before this one on the thread
             task = make_task(None if earlier else named, state.get("labels"), state.get("options"), claim)
+            task = {**task, **check_origin(state.get("claim_date"), state.get("speaker"))}
             given = await asyncio.to_thread(check_given, state.get("given"))
         except MootError as error:
             begun = str(asked or "")[:200]
@@ -78,6 +80,7 @@ def open_node(
             needed = needs(run.settings)
             document["budget"] = await open_budget(run.settings, models_of(needed, task, run.settings))
             await open_all(needed, task, run)
+            await check_web(needed, claim, run)
             await describe(document)
         except MootError as error:
             return document | {"error": error.record(OPENING)}
@@ -109,6 +112,30 @@ async def open_all(needs: Needs, task: Task, run: Run) -> None:
     if needs.summariser:
         opening.append(open_summariser(needs.summariser))
     await asyncio.gather(*opening)
+
+
+async def check_web(needs: Needs, claim: str, run: Run) -> None:
+    """Refuses a debate for which Wikipedia is to stand in for the web, if it cannot be searched and has no fallback.
+
+    Raises:
+        WorldError: as said.
+    """
+    settings: Settings = run.settings
+    speakers = getattr(settings, "debaters", ())
+    fallback = [*getattr(settings, "fallback", ()), *(n for d in speakers for n in getattr(d, "fallback", ()))]
+    stands_in = "web" in needs.sources and resolve("web", settings.keyless_web)[0] == "wikipedia"
+    if not stands_in or settings.standing_in(fallback):
+        return
+    try:
+        await (await run.retriever("web")).search(claim, 1)
+    except MootError as error:
+        raise WorldError(
+            "`web` was asked for. Neither TAVILY_API_KEY nor SERPER_API_KEY is set, so Wikipedia was to be read in its "
+            f"place, and it could not be searched: {error.detail} Set one of the two keys, name a corpus of yours "
+            "(`corpus`, --corpus NAME), or name another source in place of `web`, e.g. pubmed or bm25:demo-news.",
+            kind=error.kind,
+            retryable=error.retryable,
+        ) from error
 
 
 def close_node() -> Node:

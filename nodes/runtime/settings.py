@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
@@ -11,6 +11,8 @@ from moot.core.errors import UserError
 from moot.nodes.models.chat_models import EMBEDDED, ModelChoice, StructuredOutput
 from moot.prompts import shipped
 from moot.retrievers.encoders import DEFAULT_ENCODER
+from moot.retrievers.normalise import MOST_TOKENS
+from moot.retrievers.search import demo_corpus
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 ModelName = Annotated[
@@ -29,11 +31,14 @@ Source = Annotated[
     ),
 ]
 SOURCES = (
-    "chroma, bm25 or hybrid (each also with :CORPUS), web (Tavily or Serper where its key is set, else bm25), tavily, "
-    "serper, wikipedia, openalex, pubmed, arxiv, langchain:MODULE:ATTRIBUTE"
+    "chroma, bm25 or hybrid (each also with :CORPUS), web (Tavily or Serper where its key is set; without a key "
+    "Wikipedia, or bm25 if a corpus is set or all models are embedded or fake), tavily, serper, wikipedia, openalex, "
+    "pubmed, arxiv, langchain:MODULE:ATTRIBUTE"
 )
 """The names of sources, for those who choose among them."""
 
+DEMONSTRATION = ("embedded", "fake")
+"""Providers whose models show that everything runs, and decide nothing."""
 
 Moment = Literal["queries", "premises", "evidence", "remark", "verdict"]
 """When a debate may wait for a person; each system takes those that it has."""
@@ -102,7 +107,7 @@ class Settings(BaseModel):
         min_length=1,
         max_length=63,
         description="Corpus of retrievers that name none; null means the demo corpora (encyclopaedia for chroma, "
-        "news for bm25).",
+        "news for bm25); with a model of your own, those are not read in place of the web, nor as a fallback.",
         examples=["demo-encyclopaedia", "demo-news"],
     )
     timeout: float = Field(120.0, gt=0, le=3600, description="Seconds that one request may take.")
@@ -121,6 +126,27 @@ class Settings(BaseModel):
         """All settings as plain values, with those prompts alone that were edited."""
         changed = self.edited()
         return self.model_dump(mode="json", exclude={f for f, name in self.prompts.items() if name not in changed})
+
+    @property
+    def own_model(self) -> bool:
+        """Whether a role has a model of the user's own: neither the embedded one nor a fake one."""
+        speakers = [one for field in vars(self).values() if isinstance(field, tuple) for one in field]
+        chosen = [self.model, *self.models.values(), *(getattr(one, "model", None) for one in speakers)]
+        names = (one.model if isinstance(one, ModelChoice) else one for one in chosen)
+        return any(name and name.partition(":")[0] not in DEMONSTRATION for name in names)
+
+    @property
+    def keyless_web(self) -> str:
+        """The kind of source that `web` is without a key: demo corpora stand in for it with moot's own models alone."""
+        return "wikipedia" if self.own_model and self.corpus is None else "bm25"
+
+    def standing_in(self, fallback: Iterable[str]) -> tuple[str, ...]:
+        """Those of a list of fallbacks that may stand in: with a model of the user's own, no demo corpus.
+
+        Args:
+            fallback: sources by name.
+        """
+        return tuple(name for name in fallback if not (self.own_model and demo_corpus(name, self.corpus)))
 
     def temperature_of(self, role: str) -> float | None:
         """The sampling temperature of a role whose model names none."""
@@ -155,7 +181,11 @@ class EvidenceSettings(Settings):
         "without a date stays, with a warning.",
     )
     max_evidence_tokens: int = Field(
-        512, ge=16, le=100_000, description="Most tokens of a document's text (about; the rest is cut off)."
+        MOST_TOKENS,
+        ge=16,
+        le=100_000,
+        description="Most tokens of a document's text (about). Of a longer one the beginning and the sentences nearest "
+        "to the query are shown; quotes are checked against all of it.",
     )
     reranker: str | None = Field(
         None,
@@ -189,7 +219,7 @@ class SourcesSettings(EvidenceSettings):
 
     def opened(self) -> tuple[Source, ...]:
         """The sources that are opened."""
-        return (*self.sources, *self.fallback)
+        return (*self.sources, *self.standing_in(self.fallback))
 
 
 class PoolSettings(SourcesSettings):

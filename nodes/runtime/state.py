@@ -21,6 +21,8 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 SCHEMA_VERSION = "1.1"
+LONGEST_SPEAKER = 200
+"""Characters."""
 OPENING = "open"
 """Where errors are that are found before a debate begins."""
 
@@ -99,7 +101,8 @@ class Task(TypedDict):
     """What an answer is.
 
     ``kind`` labels: exactly one of ``labels``, each explained by ``meanings``; ``spellings`` are other ways to write
-    one. The other kinds have no labels: a phrase, a number, an expression in LaTeX. ``subject`` is what is put.
+    one. The other kinds have no labels: a phrase, a number, an expression in LaTeX. ``subject`` is what is put;
+    ``claim_date`` and ``speaker`` say when and by whom it was said, if that is known.
     """
 
     name: str
@@ -108,6 +111,8 @@ class Task(TypedDict):
     labels: list[str]
     meanings: dict[str, str]
     spellings: dict[str, str]
+    claim_date: NotRequired[str]
+    speaker: NotRequired[str]
 
 
 class Reading(TypedDict):
@@ -244,6 +249,17 @@ def merge_readings(old: list[Reading], new: list[Reading]) -> list[Reading]:
     return result
 
 
+SAID_ONCE = ("stand_in", "evidence_cut")
+"""Kinds of warnings that say the same in every round."""
+
+
+def merge_warnings(old: list[Warned], new: list[Warned]) -> list[Warned]:
+    """One list after the other, with what is said once in it once."""
+    result = list(old)
+    result.extend(w for i, w in enumerate(new) if w["kind"] not in SAID_ONCE or w not in [*old, *new[:i]])
+    return result
+
+
 def joined(old: list[Any], new: list[Any]) -> list[Any]:
     """One list after the other."""
     return [*old, *new]
@@ -298,6 +314,18 @@ class Claimed(TypedDict):
 class AskedWith(TypedDict):
     """What is read once, when a debate is opened."""
 
+    claim_date: NotRequired[
+        Annotated[
+            str | None,
+            Field(description="When the claim was said: a year, a month or a day.", examples=["2020-10-25"]),
+        ]
+    ]
+    speaker: NotRequired[
+        Annotated[
+            str | None,
+            Field(description="Who said the claim.", examples=["A spokesperson"], max_length=LONGEST_SPEAKER),
+        ]
+    ]
     labels: NotRequired[
         Annotated[
             list[str] | dict[str, str] | None,
@@ -360,7 +388,7 @@ class StepUpdate(Findings):
 
     corpora: Annotated[list[Reading], Field(description="Who read from which source."), merge_readings]
     calls: Annotated[list[Call], Field(description="Every exchange with a model."), joined]
-    warnings: Annotated[list[Warned], Field(description="What went wrong without ending the debate."), joined]
+    warnings: Annotated[list[Warned], Field(description="What went wrong without ending the debate."), merge_warnings]
 
 
 class TrialUpdate(StepUpdate):
@@ -472,7 +500,7 @@ class DebaterState(Handed, StepUpdate, Heard):
     ``own`` is its own last answer, ``opponents`` the others' answers that it sees, ``cited`` the evidence that those
     cite: quotes are checked in it; it is not shown. ``pool`` is the shared evidence that it may select from, and
     ``heard`` what was said beside answers: summaries, reviews. ``groups`` says whose answers are the same,
-    ``retrieval`` what came of the search that fills the pool.
+    ``retrieval`` what came of the search that fills the pool, ``why`` why another round is held.
     """
 
     debater: dict[str, Any]
@@ -483,6 +511,7 @@ class DebaterState(Handed, StepUpdate, Heard):
     retrieval: NotRequired[str | None]
     groups: NotRequired[dict[str, int | None]]
     previous_query: str | None
+    why: NotRequired[str]
 
 
 class ScoreState(Handed, StepUpdate):

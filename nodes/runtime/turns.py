@@ -120,9 +120,15 @@ class Called(TypedDict, total=False):
 
 
 class Agreed(TypedDict, total=False):
-    """Whether answers agree."""
+    """Whether answers agree, as the judge replied."""
 
     agree: bool | None
+
+
+class TakenAs(TypedDict, total=False):
+    """What the debate made of a judge's reply: whether it goes on as one whose answers agree."""
+
+    agreed: bool
 
 
 class SummedUp(TypedDict, total=False):
@@ -217,6 +223,7 @@ class TurnFields(
     Thought,
     Called,
     Agreed,
+    TakenAs,
     SummedUp,
     Compared,
     Preferred,
@@ -293,7 +300,13 @@ KINDS = (
     Kind("SharedRetrieval", "retrieve", "A search that all share.", (*BEGUN, Searched)),
     Kind("ToolCall", "act", "A tool that an agent called.", (*BEGUN, Numbered, Thought, Called), (Searched, Outcome)),
     Kind("Comparison", "compare", "How an answer compares with others, by a model.", (Role, Compared)),
-    Kind("Agreement", "agree", "Whether a round's answers agree, by a model.", (*BEGUN, Agreed, Reason, Outcome)),
+    Kind(
+        "Agreement",
+        "agree",
+        "Whether a round's answers agree, by a model.",
+        (*BEGUN, Agreed, Reason, Outcome),
+        (TakenAs,),
+    ),
     Kind("Moderation", "moderate", "What a moderator prefers after a round.", (*BEGUN, Preferred, Reason, Outcome)),
     Kind("Summary", "summarise", "A round in short, for the next one.", (*BEGUN, SummedUp, Outcome)),
     Kind("FinalAnswer", "summarise", "What the last answers come to.", ANSWERED),

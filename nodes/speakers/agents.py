@@ -223,8 +223,8 @@ def rounds(kind: type[S], hears: Topology) -> Callable[[DebateState, S], list[Se
 
 
 def heard_of(state: DebaterState, settings: Any) -> Mapping[str, str]:
-    """The placeholder ``heard``: the others' answers, then summaries and reviews; to a lone agent, that it is alone."""
-    said = [show_opponents(state["opponents"]), show_heard(state.get("heard") or [])]
+    """The placeholder ``heard``: summaries, which all hear, then the others' answers; to a lone agent, that it is."""
+    said = [show_heard(state.get("heard") or []), show_opponents(state["opponents"])]
     return {"heard": "\n\n".join(part for part in said if part) or "(nobody else is heard)"}
 
 

@@ -14,11 +14,13 @@ from moot.nodes.runtime.opening import Needs
 from moot.nodes.runtime.settings import SOURCES, EvidenceSettings, ModelName, Name, Source, ask_person
 from moot.nodes.runtime.state import DebaterState, DebateState, StepUpdate, Turn
 from moot.nodes.speakers.hand_over import SHARED_ROLES, declared, hand_over, named_once, needs_for, new_turn
-from moot.nodes.steps.compare import answers_of
+from moot.nodes.steps.compare import agreed_answer, answers_of
 from moot.nodes.steps.person import person_node
 from moot.nodes.steps.query import query_node
 from moot.nodes.steps.respond import respond_node
 from moot.nodes.steps.retrieve import retrieve_node, sources_of
+from moot.nodes.texts.show import cited_ids, show_why
+from moot.retrievers.evidence import given_in
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 
@@ -69,11 +71,20 @@ class DebaterSettings(BudgetSettings, EvidenceSettings):
         description="When debaters look for evidence. once: in the first round, whose evidence they keep; none: never.",
     )
 
+    keep_evidence: bool = Field(
+        False,
+        description="On: with what it finds next, a debater keeps the evidence that its last answer cites. Off, as in "
+        "the papers: it reads what it finds in this round alone.",
+    )
     ask_person: tuple[Literal["queries", "evidence", "remark", "verdict"], ...] = ask_person()
 
     def roles(self) -> set[str]:
         """Who may have a model of its own."""
         return {d.name for d in self.debaters} | RESERVED
+
+    def thresholds(self) -> dict[str, float]:
+        """By score, the least that an answer needs for the debate to end; none where scores decide nothing."""
+        return {}
 
 
 def needs_of(settings: DebaterSettings, *roles: str, encoder: bool = False) -> Needs:
@@ -84,7 +95,8 @@ def needs_of(settings: DebaterSettings, *roles: str, encoder: bool = False) -> N
         roles: who speaks beside the debaters.
         encoder: whether texts are compared by meaning.
     """
-    sources = [name for d in settings.debaters for name in (*sources_of(d.model_dump()), *d.fallback)]
+    sources = [name for d in settings.debaters for name in sources_of(d.model_dump())]
+    sources += settings.standing_in(name for d in settings.debaters for name in d.fallback)
     speakers = {d.name: d.model for d in settings.debaters} | dict.fromkeys(roles)
     return needs_for(settings, speakers, sources if settings.retrieval != "none" else [], encoder=encoder)
 
@@ -101,29 +113,52 @@ def rests_on_evidence(answer: Turn, settings: DebaterSettings) -> bool:
 
 
 def to_debaters(state: DebateState, settings: DebaterSettings) -> list[Send]:
-    """Every debater goes into the next round, with the others' last answers.
+    """Every debater goes into the next round, with its own and the others' last answers.
 
     Args:
         state: the debate.
         settings: who debates, and how.
     """
-    last = answers_of(state["turns"])
+    last, why = answers_of(state["turns"]), why_another(state, settings)
     sends: list[Send] = []
     for debater in settings.debaters:
         own = next((t for t in last if t["agent"] == debater.name), None)
         opponents = [t for t in last if t["agent"] != debater.name]
         turn = new_turn(state["rounds"] + 1, debater.name)
         query = own.get("query") if own else None
-        kept = kept_evidence(state, own) if own and settings.retrieval == "once" else {}
+        more = kept_evidence(state, own, settings) | {"why": why, "previous_query": query}
         speaker = declared(debater) | {"place": len(sends) + 1}
-        sends.append(hand_over("debater", state, speaker, turn, opponents=opponents, previous_query=query, **kept))
+        sends.append(hand_over("debater", state, speaker, turn, opponents=opponents, own=own, **more))
     return sends
 
 
-def kept_evidence(state: DebateState, own: Turn) -> dict[str, Any]:
-    """What a debater who looks for nothing more goes on with: the evidence of its last answer."""
+def kept_evidence(state: DebateState, own: Turn | None, settings: DebaterSettings) -> dict[str, Any]:
+    """What a debater goes on with, beside what was given: all evidence of its last answer where it looks for nothing
+    more, what that answer cites where it keeps that, else nothing."""
     known = {piece["id"]: piece for piece in state["evidence"]}
-    return {"evidence": [known[i] for i in own["evidence_ids"]], "retrieval": own.get("retrieval")}
+    if own and settings.retrieval == "once":
+        return {"evidence": [known[i] for i in own["evidence_ids"]], "retrieval": own.get("retrieval")}
+    if own and settings.keep_evidence:
+        cited = cited_ids([own])
+        return {"evidence": given_in(state["evidence"]) + [known[i] for i in known if i in cited]}
+    return {}
+
+
+def why_another(state: DebateState, settings: DebaterSettings) -> str:
+    """Why there is another round, for those who look for evidence in it; nothing before the first."""
+    agreed = agreed_answer(state["votes"]) is not None if state["votes"] else None
+    return "" if agreed is None else show_why(state["votes"], low_scores(state, settings) if agreed else None)
+
+
+def low_scores(state: DebateState, settings: DebaterSettings) -> list[tuple[str, str, float | None, float]]:
+    """The scores of the last answers that keep an agreement from ending the debate, each with its threshold."""
+    return [
+        (turn["agent"], name, turn.get("scores", {}).get(name), least)
+        for turn in answers_of(state["turns"])
+        for name, least in settings.thresholds().items()
+        if (name != "faithfulness" or rests_on_evidence(turn, settings))
+        and ((value := turn.get("scores", {}).get(name)) is None or value < least)
+    ]
 
 
 def unscored_answers(state: DebateState) -> list[Send]:

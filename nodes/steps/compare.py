@@ -12,7 +12,7 @@ from moot.nodes.models.speaker import Speaker, all_at_once, as_speaker
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.state import DebateState, RoundReason, StopReason, Task, Turn, Vote, recorded_round
 from moot.nodes.steps.score import average
-from moot.nodes.texts.answers import same_answer
+from moot.nodes.texts.answers import same_answer, surely_differ
 from moot.nodes.texts.replies import SameReply
 from moot.nodes.texts.show import show_claim
 from moot.prompts import as_data
@@ -113,9 +113,10 @@ async def group_answers(
         group = None
         if answer is not None:
             group = next((i for i, first in enumerate(firsts) if same_answer(task, first, answer)), None)
-            if group is None and firsts and model is not None and task["kind"] in IN_WORDS:
-                made = await all_at_once(same_meaning(claim, task, first, answer, model) for first in firsts)
-                group = next((i for i, check in enumerate(made) if check.same), None)
+            if group is None and model is not None and task["kind"] in IN_WORDS:
+                open_ones = [first for first in firsts if not surely_differ(first, answer)]
+                made = await all_at_once(same_meaning(claim, task, first, answer, model) for first in open_ones)
+                group = next((firsts.index(check.first) for check in made if check.same), None)
             if group is None:
                 group = len(firsts)
                 firsts.append(answer)
@@ -147,7 +148,10 @@ def agreed_or_disputed(votes: Sequence[Vote], round: int) -> RoundReason:
 
 
 def compare_node(
-    *, by_text: bool = False, finds: RoundReason | Callable[[Any], RoundReason | None] | None = None
+    *,
+    by_text: bool = False,
+    finds: RoundReason | Callable[[Any], RoundReason | None] | None = None,
+    until_agreed: bool | None = None,
 ) -> Node:
     """Closes a round: its number, who answered what, whose answers are the same, and its record in ``round_log``.
 
@@ -155,16 +159,18 @@ def compare_node(
     said is a turn of the agent whose answer it was about.
 
     Args:
-        by_text: texts alone are compared, where no choice depends on it; no model is asked then.
+        by_text: texts alone are compared; no model is asked then.
         finds: what is found after a round, as far as no later step finds more, also from the settings; by default, or
-            if that is None, whether all agree, or by text that every round is held.
+            if that is None, whether all agree or, unless ``until_agreed``, that every round is held.
+        until_agreed: whether an agreement ends the debate; by default unless ``by_text``.
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
         closed = await closed_round(state, run, by_text=by_text)
         votes, round = closed["votes"], closed["rounds"]
         found = finds(run.settings) if callable(finds) else finds
-        found = found or ("every_round" if by_text else agreed_or_disputed(votes, round))
+        ends = not by_text if until_agreed is None else until_agreed
+        found = found or (agreed_or_disputed(votes, round) if ends else "every_round")
         return closed | recorded_round(round, reason=found, votes=votes)
 
     return Node(step, prompts=(EQUIVALENCE,))

@@ -15,6 +15,8 @@ from moot.nodes.steps.compare import silence_of
 from moot.nodes.steps.respond import quote_check, with_answer
 from moot.nodes.texts.replies import AnswerReply, answer_reply
 from moot.nodes.texts.show import (
+    NOT_LOOKED_FOR,
+    NOTHING,
     show_claim,
     show_evidence,
     show_given,
@@ -39,6 +41,7 @@ async def judge(
     *,
     scores: Mapping[str, Mapping[str, float | None]] | None = None,
     verified_quotes: bool = False,
+    known: bool = False,
     prompt: str = PROMPT,
 ) -> AnswerReply:
     """The judge's answer (S1 III-D).
@@ -51,22 +54,23 @@ async def judge(
         model: who judges.
         scores: each debater's averages; None where they are kept from the judge.
         verified_quotes: as for `respond`.
+        known: as for `respond`.
         prompt: the prompt's name.
 
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
     speaker = as_speaker(model, "judge")
-    values = wording(task, given=bool(given_in(evidence))) | {
+    values = wording(task, given=bool(given_in(evidence)), known=known) | {
         "claim": show_claim(claim, task),
-        "evidence": show_evidence(evidence),
+        "evidence": show_evidence(evidence, NOT_LOOKED_FOR if known else NOTHING),
         "given": show_given(evidence),
         "history": show_history(history),
-        "scores": show_scores(scores or {}),
+        "scores": show_scores(scores or {}, history),
     }
     shown = shown_ids(evidence)
     check = quote_check(evidence, shown) if verified_quotes and evidence else None
-    return await speaker.ask(prompt, values, answer_reply(task), sorted(shown), check)
+    return await speaker.ask(prompt, values, answer_reply(task, may_abstain=bool(evidence)), sorted(shown), check)
 
 
 def judge_node(prompt: str = PROMPT) -> Node:
@@ -97,6 +101,7 @@ def judge_node(prompt: str = PROMPT) -> Node:
             speaker,
             scores=state.get("scores"),
             verified_quotes=run.settings.verified_quotes,
+            known=not evidence and not any(t.get("query") or t.get("retrieval") for t in state["turns"]),
             prompt=prompt,
         )
         turn: Turn = {"round": state.get("rounds", 0), "phase": "primary", "agent": "judge", "step": "judge"}

@@ -27,6 +27,7 @@ async def formulate_query(
     task: Task | None = None,
     tool: str = "a search engine",
     opponents: Sequence[Turn] = (),
+    why: str = "",
     previous_query: str | None = None,
     prompt: str = PROMPT,
 ) -> str:
@@ -38,6 +39,7 @@ async def formulate_query(
         task: what an answer is; by default FEVER's labels.
         tool: what will be searched, in a few words.
         opponents: the other debaters' last answers.
+        why: why there is another round, as `show_why` says it.
         previous_query: the last query of the same debater.
         prompt: the prompt's name.
 
@@ -51,6 +53,7 @@ async def formulate_query(
         "tool": tool,
         "claim": show_claim(claim, task),
         "previous_query": f"Your last query:\n{as_data('query', previous_query)}" if previous_query else "",
+        "why": why,
         "opponents": show_opponents(opponents),
     }
     reply = await speaker.ask(prompt, values, QueryReply)
@@ -60,8 +63,8 @@ async def formulate_query(
 def query_node(prompt: str = PROMPT) -> Node:
     """Writes the debater's query into its turn.
 
-    Reads: claim, debater, opponents, previous_query. Where the model gives no usable query, the claim itself is
-    searched, and a warning says so.
+    Reads: claim, debater, opponents, previous_query, and where it is there why. Where the model gives no usable query,
+    the claim itself is searched, and a warning says so.
 
     Args:
         prompt: the prompt's name.
@@ -70,13 +73,18 @@ def query_node(prompt: str = PROMPT) -> Node:
     async def step(state: DebaterState, run: Run) -> dict[str, Any]:
         debater, turn = state["debater"], state["turns"][0]
         speaker = await run.speaker_of(debater)
+
+        def about(source: str) -> str:
+            return ABOUT[resolve(source, run.settings.keyless_web)[0]]
+
         try:
             query = await formulate_query(
                 state["claim"],
                 speaker,
                 task=state["task"],
-                tool=" and ".join(dict.fromkeys(ABOUT[resolve(name)[0]] for name in sources_of(debater))),
+                tool=" and ".join(dict.fromkeys(map(about, sources_of(debater)))),
                 opponents=state["opponents"],
+                why=state.get("why", ""),
                 previous_query=state["previous_query"],
                 prompt=prompt,
             )

@@ -14,6 +14,7 @@ from moot.nodes.runtime.state import DebaterState, Task, Turn
 from moot.nodes.texts.quotes import check_citations, what_is_wrong, without_quote
 from moot.nodes.texts.replies import AnswerReply, answer_reply
 from moot.nodes.texts.show import (
+    NOT_LOOKED_FOR,
     NOTHING,
     show_claim,
     show_evidence,
@@ -40,6 +41,7 @@ async def respond(
     own: Turn | None = None,
     cited: Sequence[Evidence] = (),
     verified_quotes: bool = False,
+    known: bool = False,
     direct: bool = False,
     persona: str | None = None,
     confidence: bool = False,
@@ -60,6 +62,7 @@ async def respond(
         cited: the evidence that those cite; not shown, but it may be quoted.
         verified_quotes: refuse an answer that quotes nothing which stands in the evidence; where there is no evidence
             there is nothing to quote, and every answer will do.
+        known: the answer comes from what the debater knows, as nothing was looked for, or given.
         direct: the answer is written before its reasons.
         persona: whom the debater speaks as.
         confidence: the reply says how sure the debater is, from 0 to 1.
@@ -71,10 +74,10 @@ async def respond(
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
     speaker = as_speaker(model, "debater")
-    values = wording(task, given=bool(given_in(evidence))) | {
+    values = wording(task, given=bool(given_in(evidence)), known=known) | {
         "name": speaker.role,
         "claim": show_claim(claim, task),
-        "evidence": show_evidence(evidence, nothing),
+        "evidence": show_evidence(evidence, NOT_LOOKED_FOR if known else nothing),
         "given": show_given(evidence),
         "opponents": show_opponents(opponents),
         "own": show_own(own),
@@ -84,7 +87,7 @@ async def respond(
     }
     shown = shown_ids(evidence, [*opponents, *([own] if own else [])])
     check = quote_check([*evidence, *cited], shown) if verified_quotes and evidence else None
-    kind = answer_reply(task, direct=direct, confidence=confidence)
+    kind = answer_reply(task, direct=direct, confidence=confidence, may_abstain=bool(evidence))
     return await speaker.ask(prompt, values, kind, sorted(shown), check)
 
 
@@ -136,6 +139,7 @@ def respond_node(
                 own=own,
                 cited=cited,
                 verified_quotes=run.settings.verified_quotes,
+                known=not evidence and not looked_for(state),
                 direct=direct,
                 persona=state["debater"].get("persona"),
                 confidence=confidence,
@@ -154,6 +158,12 @@ def respond_node(
         return {"turns": [with_answer(turn, reply, [*evidence, *cited], shown, run.ledger)]}
 
     return Node(step, prompts=(prompt, then) if then else (prompt,))
+
+
+def looked_for(state: DebaterState) -> bool:
+    """Whether evidence was looked for, by the speaker or for all."""
+    turn = state["turns"][0]
+    return turn.get("query") is not None or bool(turn.get("retrieval") or state.get("retrieval") or state.get("steps"))
 
 
 def why_nothing(state: DebaterState) -> str:

@@ -12,7 +12,7 @@ from langchain_core.language_models import BaseChatModel
 from moot.core.errors import MootError, ReplyError, WorldError
 from moot.nodes.models.speaker import Speaker, all_at_once, as_speaker
 from moot.nodes.runtime.node import Node, Run
-from moot.nodes.runtime.settings import EvidenceSettings
+from moot.nodes.runtime.settings import EvidenceSettings, Settings
 from moot.nodes.runtime.state import DebaterState, Reading, Task
 from moot.nodes.runtime.trace import watched
 from moot.nodes.texts.replies import KeywordsReply, SummaryReply
@@ -21,9 +21,10 @@ from moot.nodes.texts.task import wording
 from moot.prompts import as_data
 from moot.retrievers import Evidence, Retriever
 from moot.retrievers.evidence import clean, evidence_id
+from moot.retrievers.excerpts import beginning, count_tokens, excerpt
 from moot.retrievers.gather import ask_all, search_all
-from moot.retrievers.normalise import Rules, cut, last_day, normalise
-from moot.retrievers.search import SCHOLARLY, resolve
+from moot.retrievers.normalise import WEB_SEARCHES, Rules, last_day, normalise
+from moot.retrievers.search import SCHOLARLY, demo_corpus, resolve
 from moot.retrievers.summariser import open_summariser
 
 KEYWORDS, SOURCE_SUMMARY = "tool_mad/keywords", "tool_mad/source_summary"
@@ -100,7 +101,8 @@ def retrieve_node(*, required: bool = False) -> Node:
     Reads: claim, task, debater, turns. All of the speaker's sources are asked at once; for each that fails one of its
     fallbacks stands in, in their order. A scholarly source is asked by keywords, and its abstracts are summarised as
     the setting ``source_summaries`` says; where a model gives none, the query and the abstract stay, with a warning.
-    Every failure is warned of; the turn's ``retrieval`` says whether evidence was found.
+    Every failure is warned of, and so is every source that stood in for another; the turn's ``retrieval`` says whether
+    evidence was found. A text that is too long keeps its beginning and the sentences nearest to the query.
 
     Args:
         required: where no source can be searched, the debate fails.
@@ -125,7 +127,11 @@ def retrieve_node(*, required: bool = False) -> Node:
         if outcome == "empty":
             asked = " and ".join(reading["retriever"] for reading in readings)
             run.ledger.warn("empty_retrieval", f"{asked} found nothing for {query!r}.")
-        found = await all_at_once(summarised(state, piece, run) for piece in pieces)
+        parted = await all_at_once(shown_in_part(piece, query, run) for piece in pieces)
+        found = await all_at_once(summarised(state, piece, run) for piece in parted)
+        for piece in found:
+            if "shown" in piece:
+                run.ledger.warn("evidence_cut", _is_long(piece, run.settings.max_evidence_tokens), "evidence")
         undated = [piece["id"] for piece in found if not last_day(piece.get("published") or "")]
         if undated and run.settings.published_before:
             run.ledger.warn("undated_evidence", f"Nothing says when these were published: {', '.join(undated)}.")
@@ -138,7 +144,30 @@ def retrieve_node(*, required: bool = False) -> Node:
     return Node(step, prompts=(KEYWORDS, SOURCE_SUMMARY))
 
 
+async def shown_in_part(piece: Evidence, query: str, run: Run) -> Evidence:
+    """A piece of which only the beginning is shown, with the sentences nearest to the query too; others as they are.
+
+    If texts cannot be compared, the beginning alone stays, with a warning.
+    """
+    if "shown" not in piece:
+        return piece
+    try:
+        parts = await excerpt(piece["text"], query, run.settings.max_evidence_tokens, await run.encoder())
+    except MootError as error:
+        run.ledger.warn("evidence_not_compared", f"{piece['id']}: {error.detail} Only its beginning is shown.")
+        return piece
+    return {**piece, "shown": parts}
+
+
+def _is_long(piece: Evidence, most: int) -> str:
+    return (
+        f"{piece['id']} ({piece['title'][:80]}) has about {count_tokens(piece['text']):,} tokens: it is shown in part, "
+        f"as max_evidence_tokens is {most:,}."
+    )
+
+
 Answer = list[Evidence] | MootError
+NO_DEMO = " With a model of your own no demo corpus stands in for it, unless `fallback` names one, e.g. bm25:demo-news."
 
 
 async def ask_with_fallbacks(state: DebaterState, query: str, run: Run) -> tuple[list[Answer], list[Reading]]:
@@ -149,24 +178,54 @@ async def ask_with_fallbacks(state: DebaterState, query: str, run: Run) -> tuple
     """
     debater, keywords = state["debater"], Keywords(state, query, run)
     rules = rules_of(run.settings, debater)
-    names, spare = sources_of(debater), list(debater.get("fallback", ()))
+    names, fallback = sources_of(debater), debater.get("fallback", ())
+    asked, spare = list(names), list(run.settings.standing_in(fallback))
     answers: list[Answer] = []
     readings: list[Reading] = []
     places = list(range(len(names)))
     while names:
         queries = [(await run.retriever(name), await keywords.fit(name)) for name in names]
-        given = await ask_all([(watched(source, run.ledger), asked) for source, asked in queries], rules)
-        answers = answers or [*given]
-        for place, name, (source, _), answer in zip(places, names, queries, given, strict=True):
-            answers[place] = answer
+        once = {source.name: (watched(source, run.ledger), words) for source, words in queries}
+        given = dict(zip(once, await ask_all(list(once.values()), rules), strict=True))
+        answers = answers or [[] for _ in names]
+        for place, name, (source, _) in zip(places, names, queries, strict=True):
+            answers[place] = answer = given[source.name]
             reading = reading_of(debater["name"], name, source)
             if isinstance(answer, MootError):
-                run.ledger.warn("retrieval_failed", f"{source.name}: {answer.detail}")
+                left_out = NO_DEMO if fallback and not spare and asked[place] == name else ""
+                run.ledger.warn("retrieval_failed", f"{source.name}: {answer.detail}{left_out}")
                 reading["failed"] = True
+            else:
+                given[source.name] = []  # two names may mean one source, whose findings count once
+                for said in stood_in(asked[place], name, source.name, run.settings):
+                    run.ledger.warn("stand_in", said, "sources")
             readings.append(reading)
         failed = [i for i in places if isinstance(answers[i], MootError)]
         places, names, spare = failed[: len(spare)], spare[: len(failed)], spare[len(failed) :]
     return answers, readings
+
+
+def stood_in(asked: str, name: str, read: str, settings: Settings) -> list[str]:
+    """What is to be said of a source that was read in place of another one.
+
+    Args:
+        asked: the source that was named.
+        name: the fallback that stood in for it as it failed, or itself.
+        read: what was really read.
+        settings: the debate's.
+    """
+    said = []
+    if name != asked:
+        said.append(f"`{asked}` could not be searched; its fallback `{name}` was read in its place ({read}).")
+    if name == "web" and read not in WEB_SEARCHES:
+        keys = "neither TAVILY_API_KEY nor SERPER_API_KEY is set"
+        said.append(f"`web` was asked for; {read} was read in its place, as {keys}.")
+    elif settings.own_model and (demo := demo_corpus(name, settings.corpus)):
+        said.append(
+            f"`{name}` was asked for without a corpus; moot's small demo corpus {demo} was read. Name a corpus of "
+            "yours (`corpus`), or another source."
+        )
+    return said
 
 
 def sources_of(debater: Mapping[str, Any]) -> list[str]:
@@ -239,7 +298,7 @@ async def summarised(state: DebaterState, piece: Evidence, run: Run) -> Evidence
 
 def with_summary(piece: Evidence, text: str, settings: EvidenceSettings) -> Evidence:
     """The piece with a summary of at most the tokens that evidence may have."""
-    return with_text(piece, cut(text, settings.max_evidence_tokens))
+    return with_text(piece, beginning(clean(text), settings.max_evidence_tokens))
 
 
 def with_text(piece: Evidence, text: str) -> Evidence:
@@ -251,4 +310,6 @@ def with_text(piece: Evidence, text: str) -> Evidence:
     text = clean(text)
     if not text:
         raise WorldError("The summary holds no text.", kind="empty")
-    return {**piece, "text": text, "id": evidence_id(piece["source"], text), "summary_of": piece["text"]}
+    whole: Evidence = {**piece}
+    whole.pop("shown", None)
+    return {**whole, "text": text, "id": evidence_id(piece["source"], text), "summary_of": piece["text"]}

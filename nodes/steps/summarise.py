@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -15,7 +16,7 @@ from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.state import DebaterState, DebateState, Task, Turn, recorded_round
 from moot.nodes.speakers.hand_over import hand_over, new_turn
 from moot.nodes.steps.compare import IN_WORDS, agreed_answer, answers_of, silence_of
-from moot.nodes.texts.answers import same_answer
+from moot.nodes.texts.answers import surely_differ
 from moot.nodes.texts.replies import AgreeReply, FinalReply, SummaryReply, final_reply
 from moot.nodes.texts.show import show_answers, show_claim, show_person
 from moot.nodes.texts.task import wording
@@ -45,7 +46,9 @@ async def all_agree(
 async def sum_up(
     claim: str, task: Task, answers: Sequence[Turn], model: Speaker | BaseChatModel, prompt: str = SUMMARY
 ) -> FinalReply:
-    """The answer that debaters' last answers come to (S4 3.2.2, Eq. 6), of labels and numbers one of theirs: one call.
+    """The answer that debaters' last answers come to (S4 3.2.2, Eq. 6), which is one of theirs: one call.
+
+    A reply whose answer nobody gave, as the task compares texts, is asked for again once, as one that cannot be read.
 
     Args:
         claim: what is debated.
@@ -68,9 +71,9 @@ def _shown(claim: str, task: Task, answers: Sequence[Turn]) -> dict[str, str]:
 def agreement_node(prompt: str = AGREE) -> Node:
     """Asks the role ``judge`` whether the last round's answers agree.
 
-    Reads: claim, task, turns, rounds, votes. Without a usable reply ``agree`` is null, and the debate goes on. So it
-    does where the judge finds an agreement of labels or numbers that differ; a warning tells where it and the votes
-    contradict each other.
+    Reads: claim, task, turns, rounds, votes. The turn has the reply as it came (``agree``, null if it could not be
+    used) and what it was taken as (``agreed``). It decides what the votes leave open (`undecided`) alone: answers that
+    are the same agree in any case, and labels or numbers that differ do not. A warning says if it contradicts those.
 
     Args:
         prompt: the prompt's name.
@@ -81,34 +84,54 @@ def agreement_node(prompt: str = AGREE) -> Node:
         speaker, answers = await run.speaker("judge"), answers_of(state["turns"])
         try:
             said = await all_agree(state["claim"], state["task"], answers, speaker, prompt)
+            found: dict[str, Any] = {"agree": said.agree, "reason": said.reason, "outcome": "ok"}
         except ReplyError as error:
-            return {"turns": [{**turn, "agree": None, "reason": None, "outcome": error.kind}]}
-        same = agreed_answer(state["votes"]) is not None
-        if state["task"]["kind"] not in IN_WORDS and said.agree != same:
-            found, voted = ("an agreement", "differ") if said.agree else ("no agreement", "are the same")
-            run.ledger.warn("judge_contradicts_votes", f"The judge found {found}, but the answers {voted}.")
-        agree = said.agree and (same or state["task"]["kind"] in IN_WORDS)
-        record = recorded_round(state["rounds"], reason="agreed" if agree else "no_agreement")
-        return {"turns": [{**turn, "agree": agree, "reason": said.reason, "outcome": "ok"}], **record}
+            found = {"agree": None, "reason": None, "outcome": error.kind}
+        agreed = agreed_answer(state["votes"]) is not None
+        if undecided(state):
+            agreed = found["agree"] is True
+        elif found["agree"] not in (agreed, None):
+            said_so, voted = ("no agreement", "are the same") if agreed else ("an agreement", "differ")
+            run.ledger.warn("judge_contradicts_votes", f"The judge found {said_so}, but the answers {voted}.")
+        record = recorded_round(state["rounds"], reason="agreed" if agreed else "no_agreement")
+        return {"turns": [{**turn, **found, "agreed": agreed}], **record}
 
     return Node(step, prompts=(prompt,))
 
 
+def undecided(state: DebateState) -> bool:
+    """Whether the votes leave it open that all agree: answers in words, from all, whose texts differ.
+
+    They do not if two of them surely differ, as an answer and an abstention do.
+    """
+    given = [vote["answer"] for vote in state["votes"]]
+    if state["task"]["kind"] not in IN_WORDS or agreed_answer(state["votes"]) is not None:
+        return False
+    answers = [answer for answer in given if answer is not None]
+    return answers == given and not any(surely_differ(one, other) for one, other in combinations(answers, 2))
+
+
 def agreed_in(turns: Sequence[Turn], round: int) -> bool:
-    """Whether the judge found that the answers of a round agree.
+    """Whether a round was taken as one whose answers agree, after a judge's reply.
 
     Args:
         turns: of the debate.
         round: its number.
     """
-    return any(turn["step"] == "agree" and turn["round"] == round and turn.get("agree") for turn in turns)
+    asked = [turn for turn in turns if turn["step"] == "agree" and turn["round"] == round]
+    return any(turn.get("agreed", turn.get("agree")) for turn in asked)
+
+
+def all_agreed(state: DebateState) -> bool:
+    """Whether the last round's answers agree, by their texts or as the judge found."""
+    return agreed_answer(state["votes"]) is not None or agreed_in(state["turns"], state["rounds"])
 
 
 def summarise_node(prompt: str = SUMMARY) -> Node:
     """Ends the debate with what the role ``summariser`` makes of the last round's answers.
 
-    Reads: claim, task, turns, rounds, budget, calls. Where nobody gave an answer there is nothing to sum up, and where
-    the summariser gives none there is no verdict: the debate fails.
+    Reads: claim, task, turns, rounds, votes, budget, calls. If nobody gave an answer there is nothing to sum up, and
+    if the summariser gives none, or none of the debaters', there is no verdict: the debate fails.
 
     Args:
         prompt: the prompt's name.
@@ -124,16 +147,12 @@ def summarise_node(prompt: str = SUMMARY) -> Node:
             )
         speaker = await run.speaker_of({"name": "summariser", "told": show_person(state["turns"])})
         said = await sum_up(state["claim"], state["task"], answers, speaker, prompt)
-        given = [turn["answer"] for turn in answers if turn.get("answer") is not None]
-        if not any(same_answer(state["task"], said.answer, str(answer)) for answer in given):
-            run.ledger.warn("new_answer", f"The summariser's answer {said.answer!r} is in none of the debaters' words.")
         turn = new_turn(state["rounds"], "summariser", "summarise")
-        agreed = agreed_in(state["turns"], state["rounds"])
         return {
             "turns": [{**turn, "answer": said.answer, "rationale": said.rationale, "outcome": "ok"}],
             "answer": said.answer,
             "raw_verdict": said.answer,
-            "stop_reason": "consensus" if agreed else rounds_or_budget(state, run.settings),
+            "stop_reason": "consensus" if all_agreed(state) else rounds_or_budget(state, run.settings),
         }
 
     return Node(step, prompts=(prompt,))

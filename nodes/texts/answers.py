@@ -10,6 +10,7 @@ import json
 import re
 import string
 import unicodedata
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 
@@ -42,6 +43,14 @@ UNBOXED = re.compile(rf"{REJECTED.pattern}|\b(?:not|instead)\b|n't\b")
 REFUSALS = frozenset(
     ("i don't know", "i do not know", "unknown", "n/a", "null", "cannot be determined", "not known", "no answer")
 )
+UNTOLD = "(the evidence does not tell)"
+"""The answer to a question in words by which somebody abstains, as prompts that show evidence offer it."""
+_LACK = r"(?:not enough|insufficient|no) (?:evidence|info|information)"
+_SOURCE = r"(?:the|this|my|what) (?:\w+ )?(?:evidence|texts?|passages?|documents?|context)"
+SILENT = re.compile(
+    rf"{_LACK}|(?:{_SOURCE} )?(?:does|do)(?: not|n't) (?:tell|say|state it|mention it)|{_SOURCE} is silent"
+)
+"""Other ways to say the same, folded."""
 EMPHASIS = re.compile(r"(?<!\w)[*`]+|[*`]+(?!\w)")
 BOXED = re.compile(r"\\boxed\s*\{")
 SEPARATOR = re.compile(r"\s*(?:[.:;,!)\]]+(?=\s|$)|[(\n–—]|-+\s|$)")
@@ -52,35 +61,38 @@ DENIED = re.compile(
 )
 
 
-def read_answer(task: Task, text: str) -> str | None:
+def read_answer(task: Task, text: str, *, may_abstain: bool = False) -> str | None:
     """The answer of the task that a text gives; None where it gives none, or not clearly one.
 
-    Labels come back as the task spells them, numbers in one spelling of their value, short answers and expressions
-    as they were written.
+    Labels come back as the task spells them, numbers in one spelling of their value (with the unit, if one is given),
+    short answers and expressions as they were written. A short answer may be `UNTOLD`, in these words.
 
     Args:
         task: what an answer is.
         text: what somebody wrote as an answer.
+        may_abstain: the writer was shown evidence, so that other ways to say that there is no answer mean `UNTOLD` too.
     """
     if len(text) > LONGEST_READ:
         return None
     if task["kind"] == "labels":
         return read_label(task, text)
     if task["kind"] == "number":
-        value = read_number(text)
-        return None if value is None else show_number(value)
+        return read_quantity(text)
     given = unwrapped(text)
     given = _without_lead(given, ANSWER_LEAD).strip() or given
     if task["kind"] == "short_answer":
         given = given.strip(string.whitespace + "*`")
         if "\n" in given:  # more than a phrase
             return None
-    refused = given.strip(MARKS).casefold().replace("’", "'") in REFUSALS or given.startswith(("{", "~~"))
+    plain = " ".join(given.strip(MARKS).casefold().replace("’", "'").split())
+    if task["kind"] == "short_answer" and (plain == UNTOLD[1:-1] or (may_abstain and _is_silent(plain))):
+        return UNTOLD
+    refused = plain in REFUSALS or given.startswith(("{", "~~"))
     return given if not refused and len(given) <= LONGEST_ANSWER and re.search(r"\w", given) else None
 
 
 def same_answer(task: Task, one: str, other: str) -> bool:
-    """Whether two answers are the same by their text: same label or value, or the same once normalised.
+    """Whether two answers are the same by their text: same label, same value (of one unit), or same once normalised.
 
     Args:
         task: what an answer is.
@@ -91,7 +103,20 @@ def same_answer(task: Task, one: str, other: str) -> bool:
         return normal_text(one) == normal_text(other)
     if task["kind"] == "expression":
         return normal_expression(one) == normal_expression(other)
+    if task["kind"] == "number":
+        value = read_number(one)
+        known = value is not None and value == read_number(other)
+        return one == other or (known and same_unit(unit_of(one), unit_of(other)))
     return one == other
+
+
+def _is_silent(plain: str) -> bool:
+    return plain in REFUSALS or SILENT.fullmatch(plain) is not None
+
+
+def abstains(task: Task | None, answer: str | None) -> bool:
+    """Whether an answer, as `read_answer` gives it, says that the evidence tells none."""
+    return task is not None and task["kind"] == "short_answer" and answer == UNTOLD
 
 
 # --- labels -----------------------------------------------------------------------------------------------------------
@@ -206,6 +231,12 @@ def read_number(text: str) -> Fraction | None:
 
     Where a text computes, the number after its last marker counts: ``####``, a box, an equals sign.
     """
+    found = _find_number(text)
+    return None if found is None else _value(found)
+
+
+def _find_number(text: str) -> re.Match[str] | None:
+    """The one number of a text, as `read_number` reads it."""
     body = unwrapped(text)
     if "####" in body:
         body = body.rpartition("####")[2]
@@ -230,9 +261,7 @@ def read_number(text: str) -> Fraction | None:
         return None
     root = re.search(r"(?:sqrt\(|√)\s?$", body[: match.start()])
     variable = re.match(r"[a-zA-Z](?![a-zA-Z])", after) and after[0] not in "mgslhWVACFKNJ"
-    if root or variable:
-        return None
-    return _value(match)
+    return None if root or variable else match
 
 
 def _value(match: re.Match[str]) -> Fraction | None:
@@ -262,6 +291,96 @@ def show_number(value: Fraction) -> str:
     digits = str(abs(value.numerator) * 10**places // value.denominator).rjust(places + 1, "0")
     shown = f"{digits[:-places]}.{digits[-places:]}".rstrip("0").rstrip(".") if places else digits
     return f"-{shown}" if value < 0 else shown
+
+
+def read_quantity(text: str) -> str | None:
+    """The one number that a text gives, in one spelling, with its unit if that is one of `UNITS`."""
+    found = _find_number(text)
+    value = None if found is None else _value(found)
+    if found is None or value is None:
+        return None
+    unit = _unit(found)
+    per = f" per {unit[1].removesuffix('s')}" if len(unit) > 1 else ""
+    return f"{show_number(value)} {unit[0]}{per}" if unit else show_number(value)
+
+
+def unit_of(text: str) -> tuple[str, ...]:
+    """The unit of the one number that a text gives: of what, and per what; empty if it names none of `UNITS`."""
+    found = _find_number(text)
+    return () if found is None else _unit(found)
+
+
+def same_unit(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether two units may be the same: what one of them leaves out is no difference."""
+    return all(a == b for a, b in zip(one, other, strict=False))
+
+
+UNITS = {
+    written: names.split()[0]
+    for names in (
+        "km kms kilometre kilometres kilometer kilometers",
+        "miles mile mi",
+        "metres metre meter meters",
+        "cm centimetre centimetres centimeter centimeters",
+        "mm millimetre millimetres millimeter millimeters",
+        "feet foot ft",
+        "inches inch",
+        "yards yard yd",
+        "kg kgs kilogram kilograms kilo kilos",
+        "g gram grams",
+        "mg milligram milligrams",
+        "tonnes tonne",
+        "tons ton",
+        "pounds pound lb lbs £ gbp",
+        "ounces ounce oz",
+        "litres litre liter liters l",
+        "ml millilitre millilitres milliliter milliliters",
+        "gallons gallon",
+        "seconds second sec secs",
+        "minutes minute min mins",
+        "hours hour hr hrs h",
+        "days day",
+        "weeks week",
+        "months month",
+        "years year yr yrs",
+        "°C celsius",
+        "°F fahrenheit",
+        "kelvin",
+        "dollars dollar usd",
+        "cents cent ¢",
+        "euros euro € eur",
+        "yen ¥ jpy",
+        "rupees rupee ₹ inr",
+    )
+    for written in names.casefold().split()
+}
+"""Units by the ways to write them. Other words beside a number tell no two answers to one question apart.
+
+The sign of the dollar is none, as LaTeX has it around all formulae.
+"""
+_UNIT = rf"(?:{'|'.join(sorted(map(re.escape, UNITS), key=len, reverse=True))})(?!\w)"
+UNIT_AFTER = re.compile(rf"[\s-]{{0,2}}(?:degrees?\s)?({_UNIT})", re.IGNORECASE)
+UNIT_BEFORE = re.compile(rf"(?<!\w)({_UNIT})\s?$", re.IGNORECASE)
+PER = re.compile(rf"\s?(?:/|per\b|an?\b|each\b)\s?({_UNIT})", re.IGNORECASE)
+SPEED = re.compile(r"(?<!\w)(?:(k)(?:mp?|p)h|mph)(?!\w)", re.IGNORECASE)
+
+
+def _unit(found: re.Match[str]) -> tuple[str, ...]:
+    rest = SPEED.sub(lambda speed: "km/h" if speed[1] else "mi/h", found.string[found.end() :])
+    sign, after = re.search("[€£¥₹]", found[0]), UNIT_AFTER.match(rest)
+    before = UNIT_BEFORE.search(found.string[: found.start()])
+    if not (head := sign[0] if sign else after[1] if after else before[1] if before else ""):
+        return ()
+    per = PER.match(rest, after.end() if after else 0)
+    return tuple(UNITS[part.casefold()] for part in ([head, per[1]] if per else [head]))
+
+
+def surely_differ(one: str, other: str) -> bool:
+    """Whether two answers in words cannot mean the same: one abstains, or they are one number with different units."""
+    if UNTOLD in (one, other):
+        return one != other
+    value = read_number(one)
+    return value is not None and value == read_number(other) and not same_unit(unit_of(one), unit_of(other))
 
 
 # --- short answers and expressions ------------------------------------------------------------------------------------

@@ -102,24 +102,32 @@ def _plain(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, bool | int | float) else value
 
 
-def answer_reply(task: Task, *, direct: bool = False, confidence: bool = False) -> type[AnswerReply]:
+def answer_reply(
+    task: Task, *, direct: bool = False, confidence: bool = False, may_abstain: bool = False
+) -> type[AnswerReply]:
     """The reply whose ``answer`` is one of the task's.
 
     Args:
         task: what an answer is.
         direct: the answer comes first, so that no reasons are written before it.
         confidence: with a ``confidence`` from 0 to 1.
+        may_abstain: as for `read_answer`.
     """
-    return _answer_reply(json.dumps(task), direct, confidence)
+    return _answer_reply(_asked(task), direct, confidence, may_abstain)
+
+
+def _asked(task: Task) -> str:
+    """A task as far as replies depend on it, as a key: not on who said the claim, and when."""
+    return json.dumps({key: value for key, value in task.items() if key not in ("claim_date", "speaker")})
 
 
 @lru_cache(maxsize=256)
-def _answer_reply(task_json: str, direct: bool, confidence: bool) -> type[AnswerReply]:
+def _answer_reply(task_json: str, direct: bool, confidence: bool, may_abstain: bool = False) -> type[AnswerReply]:
     task: Task = json.loads(task_json)
     wanted = f"one of {task['labels']}" if task["labels"] else f"a {task['kind'].replace('_', ' ')}"
 
     def read(text: str) -> str:
-        found = read_answer(task, text)
+        found = read_answer(task, text, may_abstain=may_abstain)
         if found is None:
             raise ValueError(f"is {redact(text)[:80]!r}, not {wanted}")
         return found
@@ -154,8 +162,13 @@ class FinalReply(Reply):
 
 
 def final_reply(task: Task, given: Sequence[str] = ()) -> type[FinalReply]:
-    """The reply with the final answer: one of the task's and, where answers are labels or numbers, one of the given."""
-    return _final_reply(json.dumps(task), tuple(given) if task["kind"] in ("labels", "number") else ())
+    """The reply with the final answer: one of the task's and of those given, as the task compares texts.
+
+    Args:
+        task: what an answer is.
+        given: by debaters; without any, every answer of the task will do.
+    """
+    return _final_reply(_asked(task), tuple(dict.fromkeys(given)))
 
 
 @lru_cache(maxsize=256)
@@ -165,11 +178,10 @@ def _final_reply(task_json: str, given: tuple[str, ...]) -> type[FinalReply]:
 
     def held(text: str) -> str:
         if given and not any(same_answer(task, one, text) for one in given):
-            raise ValueError(f"is {text!r}, which nobody answered; choose among {sorted(set(given))}")
+            raise ValueError(f"is {redact(text)[:80]!r}, which nobody answered; choose among {list(given)}")
         return text
 
-    schema = {"type": "string", "enum": [label for label in task["labels"] if label in given]}
-    narrowed = [WithJsonSchema(schema)] if schema["enum"] else []
+    narrowed = [WithJsonSchema({"type": "string", "enum": list(given)})] if given else []
     kind: Any = Annotated[answer, AfterValidator(held), *narrowed]
     return create_model("FinalReply", __base__=FinalReply, answer=(kind, ...))
 
@@ -266,7 +278,7 @@ def _moderator_reply(task_json: str) -> type[ModeratorReply]:
 
 def moderator_reply(task: Task) -> type[ModeratorReply]:
     """The reply that prefers one of the task's answers, or none."""
-    return _moderator_reply(json.dumps(task))
+    return _moderator_reply(_asked(task))
 
 
 class SameReply(Reply):

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from moot.nodes.runtime.state import Reading, Task, Turn
+from moot.nodes.runtime.state import Reading, Task, Turn, Vote
 from moot.nodes.runtime.turns import Citation
 from moot.prompts import as_data, listed
+from moot.prompts.files import LOOKALIKES, enclosed
 from moot.retrievers import Evidence
 from moot.retrievers.evidence import given_in, standing
+from moot.retrievers.excerpts import shown_text
 
 
 def show_claim(claim: str, task: Task) -> str:
-    """The claim, or the question."""
-    return as_data(task["subject"], claim)
+    """The claim, or the question, with who said it and when as data of their own, if that is known."""
+    known = {"Said by": task.get("speaker"), "Date": task.get("claim_date")}
+    origin = "\n".join(f"{name}: {said}" for name, said in known.items() if said)
+    blocks = [as_data(task["subject"], claim)] + ([as_data(f"{task['subject']}_origin", origin)] if origin else [])
+    return "\n".join(blocks)
 
 
 NOTHING = "(no evidence was found)"
+NOT_LOOKED_FOR = "(none, as none was looked for)"
 
 
 def show_evidence(
@@ -61,20 +68,32 @@ def show_pool(pool: Iterable[Evidence]) -> str:
 def _passage(piece: Evidence) -> str:
     dated = f", {piece['published']}" if piece.get("published") else ""
     also = "".join(f"; also {origin['source']}" for origin in piece.get("also", []))
-    cut = " (the rest is not shown)" if piece.get("truncated") else ""
-    end = " (a summary)" if "summary_of" in piece else cut
+    end = " (a summary)" if "summary_of" in piece else ""
     head = f"{piece['title']} ({piece['source']}{dated}{also})\n" if piece["title"] else ""
-    return f"{head}{piece['text']}{end}"
+    return f"{head}{shown_text(piece)}{end}"
 
 
-def show_answers(turns: Iterable[Turn], *, heading: str = "", confidence: bool = False) -> str:
-    """Answers of debaters under a heading, with their reasons and what they cite; nothing where there are none."""
+def show_answers(
+    turns: Iterable[Turn], *, heading: str = "", confidence: bool = False, evidence_ids: bool = False
+) -> str:
+    """Answers of debaters under a heading; nothing where there are none.
+
+    Reasons stand in a tag of their own, and what was cited, as far as it was checked, in another, which nobody but us
+    can write: no text that a model wrote looks like a citation.
+
+    Args:
+        turns: with the answers.
+        heading: what stands above them.
+        confidence: whether it is said how sure their writers are.
+        evidence_ids: whether it is said which evidence each writer had.
+    """
     turns = list(turns)
     several = len({turn["round"] for turn in turns}) > 1
     blocks = []
     for turn in turns:
         by = {"by": turn["agent"]} | ({"round": str(turn["round"])} if several else {})
-        blocks.append(as_data("answer", _said(turn, confidence), **by))
+        had = {"evidence": ", ".join(turn.get("evidence_ids") or []) or "none"} if evidence_ids else {}
+        blocks.append(enclosed("answer", _said(turn, confidence), **by, **had))
     return "\n".join([heading, *blocks] if heading else blocks) if blocks else ""
 
 
@@ -106,8 +125,8 @@ def _draft(proposed: Mapping[str, Any]) -> str:
 
 
 def show_persona(persona: str | None) -> str:
-    """Whom a debater speaks as; nothing where it speaks as itself."""
-    return f"You speak as:\n{as_data('persona', persona)}" if persona else ""
+    """Whom a debater speaks as, an instruction of the user's; nothing where it speaks as itself."""
+    return f"Speak as: {persona.translate(LOOKALIKES)}" if persona else ""
 
 
 def show_own(turn: Turn | None) -> str:
@@ -140,28 +159,41 @@ def _review(turn: Turn) -> str:
     return as_data("review", f"{sure}\n{turn.get('comment')}", by=turn["agent"])
 
 
-def _said(turn: Turn, confidence: bool = False) -> str:
-    if turn.get("answer") is None:
-        return "(gave no valid answer)"
-    cited = [_cited(c) for c in turn.get("citations") or []]
+def _said(turn: Turn, confidence: bool) -> list[str]:
+    """What an answer says, as lines and tags."""
+    answer = turn.get("answer")
+    if answer is None:
+        return ["(gave no valid answer)"]
     sure = [f"Confidence: {turn['confidence']:g}"] if confidence and turn.get("confidence") is not None else []
-    return "\n".join([f"Answer: {turn['answer']}", *sure, f"Reasons: {turn.get('rationale')}", *cited])
+    reasons = as_data("reasons", turn.get("rationale") or "(none)")
+    return [f"Answer: {_one_line(answer)}", *sure, reasons, *show_citations(turn.get("citations") or [])]
+
+
+def show_citations(citations: Iterable[Citation]) -> list[str]:
+    """What was cited, each with what its check found, in a tag of its own; an empty list where nothing was."""
+    lines = [_cited(citation) for citation in citations]
+    return [enclosed("citations", lines)] if lines else []
 
 
 def _cited(citation: Citation) -> str:
-    return f"Cites {citation['evidence_id']}{_mark(citation)}: {citation['quote']}"
-
-
-def _mark(citation: Citation) -> str:
+    """One line, which begins with what a check found, so that no quote or id can say that it was checked."""
+    id, quote = _one_line(citation["evidence_id"]), _one_line(citation["quote"])
     if citation["fabricated"]:
-        return " [this id was never shown to the debater]"
-    return "" if citation["verified"] else " [this quote does not stand in the evidence]"
+        return f"[this id was never shown to its writer] {id}: {quote}"
+    return f"{id}: {quote}" if citation["verified"] else f"[this quote does not stand in the evidence] {id}: {quote}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split()).translate(LOOKALIKES)
 
 
 def show_history(turns: Sequence[Turn]) -> str:
-    """A debate's answers, round by round, each with the evidence ids that its debater had."""
+    """A debate's answers, round by round, each with the evidence ids that its debater had, if any had some."""
     rounds = sorted({turn["round"] for turn in turns})
-    return "\n\n".join(f"Round {r}\n{show_answers(t for t in turns if t['round'] == r)}" for r in rounds)
+    had = any(turn.get("evidence_ids") for turn in turns)
+    return "\n\n".join(
+        f"Round {r}\n{show_answers((t for t in turns if t['round'] == r), evidence_ids=had)}" for r in rounds
+    )
 
 
 MEASURES = {
@@ -172,18 +204,56 @@ MEASURES = {
 """What scores measure, for those who read them."""
 
 
-def show_scores(scores: Mapping[str, Mapping[str, float | None]]) -> str:
-    """Averages of each debater under a heading that explains them; nothing where nothing was measured."""
+def show_scores(scores: Mapping[str, Mapping[str, float | None]], turns: Iterable[Turn] = ()) -> str:
+    """Averages of each debater under a heading that explains them; nothing where nothing was measured.
 
-    def line(agent: str, of: Mapping[str, float | None]) -> str:
-        parts = (f"{name.replace('_', ' ')} {'unknown' if v is None else f'{v:.2f}'}" for name, v in of.items())
-        return f"- {agent}: {', '.join(parts)}"
+    Args:
+        scores: by debater and measure, 0 to 1; None where a measure is not known in any round.
+        turns: the answers that were scored; each average then says over how many rounds it goes.
+    """
+    known = Counter((t["agent"], name) for t in turns for name, v in t.get("scores", {}).items() if v is not None)
+
+    def mean(agent: str, name: str, value: float | None) -> str:
+        count = known[agent, name]
+        over = f" ({count} round{'s' if count > 1 else ''})" if count else ""
+        return f"{name.replace('_', ' ')} {'unknown' if value is None else f'{value:.2f}'}{over}"
 
     measured = dict.fromkeys(name for of in scores.values() for name in of)
     if not measured:
         return ""
+    lines = (f"- {agent}: {', '.join(mean(agent, *one) for one in of.items())}" for agent, of in scores.items())
     meanings = "; ".join(f"{name.replace('_', ' ')}: {MEASURES[name]}" for name in measured)
-    return "\n".join([f"Averages of each debater, from 0 to 1 ({meanings}):", *map(line, scores, scores.values())])
+    return "\n".join([f"Averages of each debater, from 0 to 1 ({meanings}):", *lines])
+
+
+def show_why(votes: Iterable[Vote], low: Sequence[tuple[str, str, float | None, float]] | None) -> str:
+    """Why there is another round, for those who look for evidence in it.
+
+    Args:
+        votes: who answered what in the last round.
+        low: where all agree, the scores that keep the debate open: debater, score, its value and its threshold; empty
+            where none does, and every round is held. None where the answers are not the same.
+    """
+    said = (f"{vote['agent']}: {_one_line(vote['answer'] or '(no valid answer)')}" for vote in votes)
+    answers = as_data("answers", "\n".join(said))
+    if low is None:
+        return f"Why there is another round: the last answers are not the same.\n{answers}"
+    if not low:
+        return f"The last answers agree; every round is held here all the same.\n{answers}"
+    scores = (
+        f"- {agent}: {name.replace('_', ' ')} {_against(value, least)} ({MEASURES[name]})"
+        for agent, name, value, least in low
+    )
+    why = "Why there is another round: the last answers agree, but they are not yet well enough founded."
+    return "\n".join([why, answers, "Scores from 0 to 1 that are too low:", *scores])
+
+
+def _against(value: float | None, least: float) -> str:
+    """A score that is below its threshold, in as many digits as it takes to see that."""
+    if value is None:
+        return f"unknown, at least {least:g} is needed"
+    shown = next((s for digits in range(2, 8) if (s := f"{value:.{digits}f}") != f"{least:.{digits}f}"), f"{value!r}")
+    return f"{shown}, at least {least:g} is needed"
 
 
 def shown_ids(evidence: Iterable[Evidence], turns: Iterable[Turn] = ()) -> set[str]:

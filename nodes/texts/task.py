@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import string
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, Literal
 
 from moot.core.errors import UserError
-from moot.nodes.runtime.state import Task
-from moot.nodes.texts.answers import fold, strict
+from moot.core.redaction import redact
+from moot.nodes.runtime.state import LONGEST_SPEAKER, Task
+from moot.nodes.texts.answers import UNTOLD, fold, strict
 from moot.prompts.files import LOOKALIKES, as_data
 from moot.retrievers.evidence import clean
 
@@ -123,11 +127,12 @@ def make_task(
     """
     if any(isinstance(given, str) or not isinstance(given, Sequence | Mapping | None) for given in (labels, options)):
         raise UserError("Labels and options are lists of texts.", kind="invalid_task")
+    labels, options = _shown(labels), _shown(options)
     name = name or ("choice" if options else "labels" if labels else "fever")
     known = TASKS.get(name)
     if known is None:
         raise UserError(f"The task {name!r} is unknown. Known: {', '.join(TASKS)}.", kind="invalid_task")
-    asks = known.kind != "labels" or name == "pubmedqa" or claim.rstrip().endswith("?")
+    asks = known.kind != "labels" or name == "pubmedqa" or is_question(claim)
     task: Task = {
         "name": name,
         "kind": "labels" if known.kind == "choice" else known.kind,
@@ -153,10 +158,47 @@ def make_task(
     )
 
 
+QUESTION_MARKS = tuple("?\u037e؟፧᥅‽⁇⁈⁉❓❔⳺⳻⸮⹔꘏꛷꫱︖﹖？𑅃")
+"""Of all scripts, but for the Armenian, which stands within a word."""
+
+
+def is_question(text: str) -> bool:
+    """Whether a text ends with a question mark of any script; quotation marks and brackets may close behind it.
+
+    In Greek a semicolon is one. Armenian puts its mark on the word that asks, wherever in the sentence that is.
+    """
+    end = len(text)
+    while end and (text[end - 1] in "\"'`*_!！ \n\t" or unicodedata.category(text[end - 1]) in CLOSING):
+        end -= 1
+    body = text[:end]
+    if body.endswith(";"):
+        last = next(filter(str.isalpha, reversed(body)), "")
+        return bool(last) and unicodedata.name(last, "").startswith("GREEK")
+    return body.endswith(QUESTION_MARKS) or "՞" in body.rstrip("։:.").rpartition("։")[2]
+
+
+CLOSING = ("Pe", "Pf", "Pi", "Zs")
+"""Unicode's categories of what may stand behind a question mark: brackets, quotation marks, spaces."""
+
+
 def _read_options(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Options as spellings of their letters; what two options could mean is none."""
     texts = [strict(option) for _, option in pairs if isinstance(option, str)]
     return {o: letter for letter, o in pairs if isinstance(o, str) and texts.count(strict(o)) == 1}
+
+
+def _shown(texts: Any) -> Any:
+    """Labels or options without invisible and control characters; what is no text is left to be refused."""
+    if isinstance(texts, Mapping):
+        shown = {_shown_text(key): _shown_text(value) for key, value in texts.items()}
+        if len(shown) < len(texts):
+            raise UserError("Two of the labels are the same.", kind="invalid_task")
+        return shown
+    return None if texts is None else [_shown_text(text) for text in texts]
+
+
+def _shown_text(text: Any) -> Any:
+    return clean(text) if isinstance(text, str) else text
 
 
 def _checked(task: Task, texts: Sequence[str]) -> Task:
@@ -175,25 +217,63 @@ def _checked(task: Task, texts: Sequence[str]) -> Task:
 
 
 def check_claim(claim: object) -> str:
-    """The claim without the white space around it.
+    """The claim without the white space around it, and without invisible and control characters.
 
     Raises:
         UserError: no text, an empty one, one of more than 4,000 characters, or one that is no valid Unicode.
     """
-    if not isinstance(claim, str) or not clean(claim):
+    if not isinstance(claim, str) or not (shown := clean(claim)):
         raise UserError(
             "The claim is empty. Give one sentence that can be true or false, or a question.", kind="invalid_claim"
         )
-    if len(claim) > LONGEST_CLAIM:
+    if len(shown) > LONGEST_CLAIM:
         raise UserError(
-            f"The claim has {len(claim):,} characters; at most {LONGEST_CLAIM:,} are taken. Give its core.",
+            f"The claim has {len(shown):,} characters; at most {LONGEST_CLAIM:,} are taken. Give its core.",
             kind="invalid_claim",
         )
     if any("\ud800" <= character <= "\udfff" for character in claim):
         raise UserError(
             "The claim holds half a character (a lone surrogate), which cannot be sent.", kind="invalid_claim"
         )
-    return claim.strip()
+    return shown
+
+
+def check_origin(claim_date: object, speaker: object) -> dict[str, str]:
+    """Who said a claim and when, as keys of a task; what is not known (None, or blank) is left out.
+
+    Args:
+        claim_date: a year, a month or a day in ISO form.
+        speaker: a text.
+
+    Raises:
+        UserError: a date in another form or that there is not, or a speaker that is no text or a long one.
+    """
+    origin = {}
+    if claim_date is not None and claim_date != "":
+        if not isinstance(claim_date, str) or not is_iso_date(claim_date.strip()):
+            raise UserError(
+                f"`claim_date` is a year, a month or a day such as 2020, 2020-10 or 2020-10-25, not "
+                f"{redact(str(claim_date))[:40]!r}.",
+                kind="invalid_claim",
+            )
+        origin["claim_date"] = claim_date.strip()
+    if speaker is not None:
+        if not isinstance(speaker, str) or len(said := " ".join(clean(speaker).split())) > LONGEST_SPEAKER:
+            raise UserError(
+                f"`speaker` is a text of at most {LONGEST_SPEAKER} characters: who said the claim.",
+                kind="invalid_claim",
+            )
+        origin |= {"speaker": said} if said else {}
+    return origin
+
+
+def is_iso_date(text: str) -> bool:
+    """Whether a text is a year, a month or a day that there is, in ISO form."""
+    parts = re.fullmatch(r"([0-9]{4})(?:-([0-9]{2}))?(?:-([0-9]{2}))?", text)
+    try:
+        return parts is not None and bool(date(int(parts[1]), int(parts[2] or 1), int(parts[3] or 1)))
+    except ValueError:
+        return False
 
 
 WITHOUT_EVIDENCE = {
@@ -215,6 +295,8 @@ def describe(task: Task, *, evidence: bool = True) -> str:
         task: what an answer is.
         evidence: whether the prompt shows any.
     """
+    if task["kind"] == "short_answer" and evidence:
+        return f"{RULES['short_answer']} {OR_UNTOLD}"
     if task["kind"] != "labels":
         return RULES[task["kind"]]
     meanings = task["meanings"] if evidence else {k: WITHOUT_EVIDENCE.get(v, v) for k, v in task["meanings"].items()}
@@ -237,6 +319,10 @@ RULES = {
 }
 
 
+OR_UNTOLD = f"If the evidence does not tell it, `answer` is, in these very words: {UNTOLD}"
+"""How prompts that show evidence say that a question in words may be left open."""
+
+
 def _lettered(task: Task) -> bool:
     return bool(task["labels"]) and task["labels"] == list(string.ascii_uppercase[: len(task["labels"])])
 
@@ -249,17 +335,39 @@ CITE = (
 CITE_NOTHING = "- No evidence is given, so leave `citations` empty."
 
 
-def wording(task: Task, *, given: bool = False) -> dict[str, str]:
+BORNE_OUT = (
+    "give your reasons in at most four plain sentences, each a statement that the evidence bears out. Say nothing "
+    "that it does not bear out, and pass over evidence that is beside the point. The last sentence says what follows "
+    "for the {subject}."
+)
+WORKED_OUT = (
+    "go step by step, as briefly as it can be followed: what the evidence says that helps, what you know yourself, "
+    "and how the answer follows. Evidence need not state the answer."
+)
+KNOWN = "give your reasons in at most four plain sentences: what you know of the matter, how sure it is, what follows."
+KNOWN_STEPS = "go step by step, as briefly as it can be followed: what you know that matters, and what follows."
+
+
+def by_reasoning(task: Task) -> bool:
+    """Whether answers are worked out, and evidence only helps: multiple choice, numbers, expressions."""
+    return _lettered(task) or task["kind"] in ("number", "expression")
+
+
+def wording(task: Task, *, given: bool = False, known: bool = False) -> dict[str, str]:
     """The words in which prompts speak of the task, so that they read naturally of claims and of questions.
 
     Args:
         task: what an answer is.
         given: whether evidence was given with the claim, so that prompts of those who look for none show it.
+        known: whether those who could have looked for evidence have to answer from what they know: nothing was looked
+            for, or given.
     """
-    asked = task["subject"] == "question"
-    asks = "what is the answer to this question" if asked else "what does the evidence above say about this claim"
+    asked, reasoned = task["subject"] == "question", by_reasoning(task)
+    says = "what holds for this claim" if known else "what does the evidence above say about this claim"
+    asks = "what is the answer to this question" if asked else says
+    read = "the evidence in front of you" + (" and what you know" if reasoned else "")
     return {
-        "labels": describe(task),
+        "labels": describe(task, evidence=not known),
         "labels_known": describe(task, evidence=given),
         "options": show_options(task),
         "subject": task["subject"],
@@ -267,7 +375,13 @@ def wording(task: Task, *, given: bool = False) -> dict[str, str]:
         "to_decide": "The question to answer:" if asked else "The claim to decide:",
         "asks": asks,
         "holds": asks if asked or given else "what holds for this claim",
-        "basis": "the evidence in front of you" if given else "what you know",
+        "basis": read if given else "what you know",
+        "grounds": "what you know" if known else read,
+        "reasons": (KNOWN_STEPS if reasoned else KNOWN)
+        if known
+        else WORKED_OUT
+        if reasoned
+        else BORNE_OUT.format(subject=task["subject"]),
         "cite": CITE if given else CITE_NOTHING,
     }
 

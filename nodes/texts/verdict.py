@@ -7,10 +7,11 @@ from typing import Any
 
 from moot.nodes.runtime.state import DebateState, Turn, Warned
 from moot.nodes.runtime.turns import Citation
-from moot.nodes.texts.answers import same_answer
+from moot.nodes.texts.answers import abstains, same_answer
 from moot.nodes.texts.quotes import count_citations
 from moot.nodes.texts.task import full_answer
 
+NO_VERDICT = "No verdict: the evidence does not tell."
 MOST_REASONS = 5
 """Reasons and citations that are put into words; those who agree may be many."""
 CAVEATS: Mapping[str, str] = {
@@ -32,7 +33,7 @@ def verdict_turns(document: DebateState | dict[str, Any]) -> list[Turn]:
     """
     judged = [t for t in document["turns"] if t["step"] == "judge"]
     judged = [t for t in judged if t.get("verdict", document["raw_verdict"]) == document["raw_verdict"]]  # of a panel
-    answer = document["answer"]
+    answer = document["answer"] or document["raw_verdict"]  # which may be an abstention
     if judged or answer is None:
         return judged
     decided = [t for t in document["turns"] if (t["step"] == "summarise" and t.get("answer")) or t.get("preferred")]
@@ -106,9 +107,10 @@ def verdict_warnings(document: DebateState | dict[str, Any]) -> list[Warned]:
     was not shown to who cites it.
 
     Args:
-        document: a result document, or the state that becomes one. Without an answer there is nothing to warn of.
+        document: a result document, or the state that becomes one. Without an answer, if only that the evidence does
+            not tell, there is nothing to warn of.
     """
-    if document["answer"] is None:
+    if document["answer"] is None and not abstains(document["task"], document["raw_verdict"]):
         return []
     warned: list[Warned] = []
 
@@ -186,7 +188,8 @@ def in_words(document: Mapping[str, Any]) -> str:
     if document["error"]:
         return f"No verdict. {document['error']['detail']}"
     warned = "\n".join(f"Warning: {caveat_in_words(one)}" for one in caveats(document))
-    if document["answer"] is None:
+    answer = document["answer"]
+    if answer is None and not abstains(document["task"], document["raw_verdict"]):
         return "\n\n".join(filter(None, (f"No verdict ({document['stop_reason']}).", warned)))
     known = {piece["id"]: piece for piece in document["evidence"]}
     said = [
@@ -198,7 +201,8 @@ def in_words(document: Mapping[str, Any]) -> str:
         + ("" if c["verified"] else " (not found in its text)")
         for c in verdict_citations(dict(document))
     ]
-    head = verdict_line(document, f"{full_answer(document['task'], document['answer'])} ({document['stop_reason']})")
+    said_it = NO_VERDICT if answer is None else full_answer(document["task"], answer)
+    head = verdict_line(document, f"{said_it} ({document['stop_reason']})")
     counted = citations_in_words(dict(document))
     blocks = [head, warned, *said[:MOST_REASONS], "\n".join([counted, *cited[:MOST_REASONS]])]
     return "\n\n".join(block for block in blocks if block)

@@ -15,7 +15,7 @@ QUALITIES = ("evidence_strength", "argument_validity", "scientific_reliability")
 
 @dataclass(frozen=True)
 class PanelVerdict:
-    """What a panel decides: ``winning`` of ``votes`` judges gave the verdict; ``tied`` where others had as many."""
+    """What a panel decides: ``winning`` of ``votes`` judges gave the verdict; ``tied`` if others had as many."""
 
     verdict: Verdict
     winning: int
@@ -24,10 +24,10 @@ class PanelVerdict:
 
 
 def panel_verdict(verdicts: Sequence[Verdict | None]) -> PanelVerdict | None:
-    """The majority of the judges' verdicts (S2, section 2.8); None where no judge gave any.
+    """The majority of the judges' verdicts (S2, section 2.8); None if no judge gave any.
 
-    Of verdicts that have equally many votes the one of the earliest judge holds. Where all differ, or two judges do,
-    that is the chief judge's, the first who gave a verdict (S2, appendix N).
+    If several verdicts are tied for most votes (all differ, 1-1, 2-2-1), the chief judge's holds if it is among them
+    (S2, appendix N), else that of the earliest judge whose verdict is. The chief judge is the first who gave one.
 
     Args:
         verdicts: one for each judge, the chief judge's first; None where a judge gave none.
@@ -37,7 +37,7 @@ def panel_verdict(verdicts: Sequence[Verdict | None]) -> PanelVerdict | None:
         return None
     counts = Counter(given)  # in the judges' order
     most = max(counts.values())
-    leading = [verdict for verdict in counts if counts[verdict] == most]
+    leading = [verdict for verdict in counts if counts[verdict] == most]  # the chief judge's first, if among them
     return PanelVerdict(leading[0], most, len(given), len(leading) > 1)
 
 

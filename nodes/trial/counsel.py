@@ -6,18 +6,21 @@ debate each speaks for the side whose name it has, in the switched one for the o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from langgraph.types import Send
 from moot.nodes.runtime.state import DebateState, Task, TrialState, Turn
 from moot.nodes.speakers.hand_over import hand_over, new_turn
+from moot.nodes.texts.quotes import fold
 from moot.nodes.texts.show import show_claim, show_evidence
 from moot.nodes.texts.task import wording
 from moot.nodes.trial.admissibility import ranked
 from moot.prompts import as_data
+from moot.prompts.files import LOOKALIKES, enclosed
 from moot.retrievers import Evidence
-from moot.retrievers.evidence import standing
+from moot.retrievers.evidence import UNTITLED, clean, standing
 
 Side = Literal["plaintiff", "defense"]
 SIDES: tuple[Side, Side] = ("plaintiff", "defense")
@@ -25,7 +28,17 @@ OTHER: dict[str, Side] = {"plaintiff": "defense", "defense": "plaintiff"}
 
 RECENT = 4
 """Arguments and testimonies that speakers are shown: the last four (S2, section 2.4)."""
-SO_FAR = "What was said last, in its order:"
+NO_EXHIBIT = "(no exhibit is on record)"
+OPENING_WORDS = 15
+"""Words that stand for the title of an exhibit that has none."""
+NO_ID = re.compile(r"[^\w.:-]+", re.ASCII)
+"""What no id of an exhibit has: with it one made-up id could look like several, or like a remark of ours."""
+LONGEST_FIELD = 120
+"""Characters of an expert's field that its prompt names."""
+SHORT = 60
+"""Characters of the title of an exhibit that nobody quoted from, in such a list."""
+LONGEST_LINE = 400
+"""Characters of an exhibit's title, or of a passage that was quoted, in a list of exhibits."""
 
 
 def counsel_for(side: str, phase: str) -> str:
@@ -82,6 +95,11 @@ def said_in(turns: Iterable[Turn], round: int, step: str) -> list[Turn]:
     return [turn for turn in turns if turn["round"] == round and turn["step"] == step]
 
 
+def when(state: TrialState, settings: Any) -> dict[str, Any]:
+    """The round that a step belongs to, and the most that its debate may have."""
+    return {"round": this_round(state) or handed(state)["round"], "max_rounds": settings.rounds_of(state["phase"])}
+
+
 def premises_of(turns: Iterable[Turn]) -> list[str]:
     """What a claim rests on, as it was found; nothing where it was not."""
     return next((turn["premises"] or [] for turn in turns if turn["step"] == "premises"), [])
@@ -128,11 +146,23 @@ def to_one(to: str, state: TrialState | DebateState, speaker: Mapping[str, Any],
 # --- evidence ---------------------------------------------------------------------------------------------------------
 
 
-def on_record(evidence: Iterable[Evidence]) -> list[Evidence]:
-    """The pool of a debate: what was admitted, by its weight, then what the debate discovered, as it came."""
+def on_record(evidence: Iterable[Evidence], turns: Iterable[Turn] = ()) -> list[Evidence]:
+    """The pool of a debate: what was admitted, by its weight, then what the debate discovered, as it joined.
+
+    So a round's prompts begin with the exhibits of the round before, and a provider's cache of prefixes serves them.
+
+    Args:
+        evidence: of the debate.
+        turns: of the debate, which say what joined when; without them, discoveries stand as they were found.
+    """
     pieces = standing(evidence)
     admitted = ranked(piece for piece in pieces if piece.get("status") == "admitted")
-    return admitted + [piece for piece in pieces if piece.get("status") == "discovered"]
+    discovered = [piece for piece in pieces if piece.get("status") == "discovered"]
+    searches = sorted(
+        (turn for turn in turns if turn.get("joined")), key=lambda turn: (turn["round"], SIDES.index(turn["side"]))
+    )
+    order = {id: place for place, id in enumerate(dict.fromkeys(id for turn in searches for id in turn["joined"]))}
+    return admitted + sorted(discovered, key=lambda piece: order.get(piece["id"], len(order)))
 
 
 def kept_out(piece: Evidence) -> bool:
@@ -156,7 +186,7 @@ def case(claim: str, task: Task, premises: Sequence[str] = (), exhibits: Sequenc
     return wording(task) | {
         "claim": show_claim(claim, task),
         "premises": show_premises(premises),
-        "exhibits": show_evidence(exhibits, "(no exhibit is on record)"),
+        "exhibits": show_evidence(exhibits, NO_EXHIBIT),
         "plaintiff_holds": holds(task, "plaintiff"),
         "defense_holds": holds(task, "defense"),
     }
@@ -170,23 +200,88 @@ def show_premises(premises: Sequence[str]) -> str:
     return f"What it rests on:\n{as_data('premises', lines)}"
 
 
+def show_record(
+    exhibits: Sequence[Evidence], said: Sequence[Turn] = (), *, whole: bool = True, titles: bool = False
+) -> str:
+    """The exhibits on record, under a heading.
+
+    Args:
+        exhibits: what is on record.
+        said: arguments and testimonies, which quote from them.
+        whole: with their texts; otherwise those that were quoted from, with their titles and what was quoted and
+            stands there, and how many others there are.
+        titles: the others are named too.
+    """
+    pieces = standing(exhibits)
+    if whole or not pieces:
+        return f"Exhibits on record:\n{show_evidence(pieces, NO_EXHIBIT)}"
+    passages = quoted(said)
+    used = [piece for piece in pieces if piece["id"] in passages]
+    rest = [piece for piece in pieces if piece["id"] not in passages]
+    lines = [
+        line for piece in used for line in (_titled(piece), *(f'- "{one_line(q)}"' for q in passages[piece["id"]]))
+    ]
+    others = f"(On record too: {len(rest)} exhibits that nobody quoted from.)"
+    if titles:
+        lines, others = [*lines, *(_titled(piece, SHORT) for piece in rest)], ""
+    parts = ["Exhibits on record, by title, with what was quoted from them:"]
+    return "\n".join(
+        [*parts, *([enclosed("exhibits", lines)] if lines else []), *([others] if rest and others else [])]
+    )
+
+
+def quoted(said: Iterable[Turn]) -> dict[str, list[str]]:
+    """What was quoted from each exhibit, by its id, and stands there; each passage once."""
+    found: dict[str, dict[str, str]] = {}
+    for turn in said:
+        for citation in turn.get("citations") or []:
+            if citation["verified"]:
+                quote = citation["quote"]
+                found.setdefault(citation["evidence_id"], {}).setdefault(fold(quote), quote)
+    return {id: list(quotes.values()) for id, quotes in found.items()}
+
+
+def _titled(piece: Evidence, most: int = LONGEST_LINE) -> str:
+    """An exhibit's id and title, or its first words if it has none."""
+    words = piece["text"].split()
+    opening = " ".join(words[:OPENING_WORDS]) + (" ..." if len(words) > OPENING_WORDS else "")
+    return f"{piece['id']}: {one_line(opening if piece['title'] in ('', UNTITLED) else piece['title'], most)}"
+
+
+def show_recent(said: Sequence[Turn], nothing: str = "") -> str:
+    """The last arguments and testimonies, oldest first; without any, the words that say so."""
+    return show_statements(said[-RECENT:], "What was said last, in its order:", nothing)
+
+
 def show_statements(turns: Sequence[Turn], heading: str, nothing: str = "") -> str:
     """Arguments and testimonies under a heading, with what they cite; without any, the words that say so."""
     return "\n".join([heading, *(show_statement(turn) for turn in turns)]) if turns else nothing
 
 
 def show_statement(turn: Turn) -> str:
-    """An argument or a testimony, with the ids of what it cites."""
-    by = "expert" if turn["step"] == "testify" else str(turn["side"])
-    marks = dict.fromkeys(f"{c['evidence_id']}{_doubt(c)}" for c in turn.get("citations") or [])
-    text = turn.get("argument") or turn.get("testimony") or "(nothing that could be used)"
-    on = f"Called by the {turn['side']}, on {turn['expertise']}:\n" if turn.get("expertise") else ""
-    return as_data(
-        "statement", on + text + (f"\nCites {', '.join(marks)}" if marks else ""), by=by, round=str(turn["round"])
-    )
+    """An argument or a testimony, then in a tag that only we write what it cites, with what is wrong with that."""
+    by, kind = ("expert", "testimony") if turn["step"] == "testify" else (str(turn["side"]), "argument")
+    field = turn.get("expertise")
+    called = f"Called by the {turn['side']}, as an expert in {one_line(field, LONGEST_FIELD)}:\n" if field else ""
+    text = called + (turn.get(kind) or "(nothing that could be used)")
+    marks = dict.fromkeys(f"{NO_ID.sub('_', c['evidence_id'])}{_doubt(c)}" for c in turn.get("citations") or [])
+    cited = [f"<citations>{', '.join(marks)}</citations>"] if marks else []
+    return "\n".join([as_data(kind, text, by=by, round=str(turn["round"])), *cited])
 
 
 def _doubt(citation: Mapping[str, Any]) -> str:
     if citation["fabricated"]:
         return " (no such exhibit was shown)"
     return "" if citation["verified"] else " (its quote does not stand there)"
+
+
+def one_line(text: str, most: int = LONGEST_LINE) -> str:
+    """What others wrote, as it may stand in a line of ours: without line breaks and tags, and bounded in length."""
+    line = " ".join(clean(text).split())
+    return (line if len(line) <= most else line[:most].rstrip() + " ...").translate(LOOKALIKES)
+
+
+def show_round(round: int, max_rounds: int | None) -> str:
+    """Which round it is, and how many there may be; nothing for round 0."""
+    most = f" of at most {max_rounds}" if max_rounds else ""
+    return f"This is round {round}{most}." if round else ""

@@ -16,7 +16,6 @@ from moot.nodes.speakers.hand_over import SHARED_ROLES, Agent, named_once, needs
 from moot.nodes.steps.score import average
 from moot.nodes.trial.confidence import Verdict
 from moot.nodes.trial.counsel import (
-    RECENT,
     SIDES,
     Side,
     on_record,
@@ -26,8 +25,8 @@ from moot.nodes.trial.counsel import (
     this_round,
     to_sides,
 )
-from moot.nodes.trial.critique import advice_for
-from moot.nodes.trial.stopping import reflection_total, why_stop
+from moot.nodes.trial.critique import advice_for, found_by
+from moot.nodes.trial.stopping import is_exhausted, reflection_total, why_stop
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 WITHOUT_RETRIEVAL = 3
@@ -108,6 +107,12 @@ class TrialSettings(BudgetSettings, SourcesSettings):
     redundant_share: float = Field(
         0.70, ge=0, le=1, description="A larger redundant share of a retrieval ends the side's search."
     )
+    min_request_similarity: float = Field(
+        0.20,
+        ge=-1,
+        le=1,
+        description="Least similarity (cosine) of what joins the record to what the side asked for.",
+    )
     max_retrievals: int = Field(10, ge=1, le=20, description="Most retrievals of a side in a debate.")
     relevance_gain: float | None = Field(
         None,
@@ -125,12 +130,17 @@ class TrialSettings(BudgetSettings, SourcesSettings):
     exhaustion: float = Field(
         0.10, ge=0, le=2, description="Less novelty of what was retrieved in two rounds in a row stops the debate."
     )
+    exhibits: Literal["cited", "whole"] = Field(
+        "cited",
+        description="How gaps, testimony, reflections and the critic are shown exhibits: cited gives the title and the "
+        "passages that were quoted, whole the whole text. Arguments and judges always have the whole text.",
+    )
     panel_tokens: int = Field(
         48_000,
         ge=500,
         le=2_000_000,
-        description="About how many tokens of the record a judge reads; exhibits of the "
-        "lowest weight are left out first.",
+        description="About how many tokens of the record a judge reads; exhibits that "
+        "nobody cited are left out first, then those of the lowest weight.",
     )
     inconclusive: Literal["abstain", "burden_of_refutation"] | None = Field(
         None,
@@ -185,8 +195,7 @@ def trial_needs(settings: TrialSettings) -> Needs:
     """
     roles = set(ROLES) - (set() if settings.role_switch else {"analyser"})
     speakers = dict.fromkeys(sorted(roles)) | {judge.name: judge.model for judge in settings.judges}
-    sources = (*settings.sources, *settings.fallback)
-    return needs_for(settings, speakers, sources, encoder=settings.searches_on)
+    return needs_for(settings, speakers, settings.opened(), encoder=settings.searches_on)
 
 
 # --- edges ------------------------------------------------------------------------------------------------------------
@@ -213,15 +222,16 @@ def to_debates(state: DebateState, debates: Mapping[str, str]) -> list[Send]:
 
 
 def to_argument(to: str, state: TrialState, side: Side) -> list[Send]:
-    """A side's counsel goes to argue, from the record, what was said last and what the critic advised it.
+    """A side's counsel goes to argue, from the record, what was said, what the critic advised it and its reflection.
 
     Args:
         to: the node.
         state: the debate in court.
         side: whose counsel argues.
     """
-    record, said = on_record(state["evidence"]), statements(state["turns"], RECENT)
-    advice = advice_for(state["turns"], side, this_round(state) - 1)
+    record, said = on_record(state["evidence"], state["turns"]), statements(state["turns"])
+    last = this_round(state) - 1
+    known = {"advice": advice_for(state["turns"], side, last), **found_by(state["turns"], side, last)}
     return to_sides(
         to,
         state,
@@ -229,7 +239,7 @@ def to_argument(to: str, state: TrialState, side: Side) -> list[Send]:
         [side],
         evidence=lambda side: record,
         heard=lambda side: said,
-        speaker=lambda side: {"advice": advice},
+        speaker=lambda side: known,
     )
 
 
@@ -240,7 +250,7 @@ def to_experts(to: str, state: TrialState) -> list[Send]:
         to: the node.
         state: the debate in court.
     """
-    record, said = on_record(state["evidence"]), statements(state["turns"], RECENT)
+    record, said = on_record(state["evidence"], state["turns"]), statements(state["turns"])
     return to_sides(to, state, "request_expert", evidence=lambda side: record, heard=lambda side: said)
 
 
@@ -251,9 +261,24 @@ def to_reflection(to: str, state: TrialState) -> list[Send]:
         to: the node.
         state: the debate in court.
     """
-    said = statements(state["turns"])
+    record, said = on_record(state["evidence"], state["turns"]), statements(state["turns"])
     spoken: list[Side] = [side for side in SIDES if any(t["step"] == "argue" and t["side"] == side for t in said)]
-    return to_sides(to, state, "reflect", spoken, heard=lambda side: said)
+    return to_sides(to, state, "reflect", spoken, evidence=lambda side: record, heard=lambda side: said)
+
+
+def may_close(state: TrialState, settings: TrialSettings) -> bool:
+    """Whether the court is asked to close the debate after this round: only if its word could be why it stops.
+
+    It could not before ``min_rounds`` or in the last round, nor if novelty, which comes before it, is exhausted.
+
+    Args:
+        state: the debate in court.
+        settings: the trial's.
+    """
+    rounds = this_round(state)
+    if not (settings.searches_on and settings.min_rounds <= rounds < settings.rounds_of(state["phase"])):
+        return False
+    return not is_exhausted(course_of(state["turns"], rounds)["novelty"], settings.exhaustion)
 
 
 # --- the end of a round -----------------------------------------------------------------------------------------------

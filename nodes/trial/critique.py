@@ -11,17 +11,19 @@ from moot.nodes.runtime.node import Node
 from moot.nodes.runtime.state import Task, TrialState, Turn
 from moot.nodes.trial.counsel import (
     OTHER,
-    RECENT,
-    SO_FAR,
     about,
     case,
+    given,
     on_record,
     said_in,
+    show_recent,
+    show_record,
+    show_round,
     show_statements,
     side_of,
     statements,
-    this_round,
     turn_of,
+    when,
 )
 from moot.nodes.trial.replies import (
     ClosingReply,
@@ -40,7 +42,12 @@ CRITIQUE = Step("proclaim/critique", CritiqueReply, "critic")
 CLOSE = Step("proclaim/close", ClosingReply, "court")
 
 
-@explained(own="the side's own last arguments.", others="those of the other side.")
+@explained(
+    own="the side's own last arguments.",
+    others="those of the other side.",
+    exhibits="the evidence on record.",
+    said="arguments and testimonies, which quote from it; by default those of the two sides.",
+)
 async def reflect(
     claim: str,
     task: Task,
@@ -50,17 +57,24 @@ async def reflect(
     model: Speaker | BaseChatModel,
     *,
     side: str,
+    exhibits: Sequence[Evidence] = (),
+    said: Sequence[Turn] = (),
+    whole: bool = False,
+    round: int = 0,
+    max_rounds: int | None = None,
     prompt: str = REFLECT.prompt,
 ) -> ReflectionReply:
     """What a counsel thinks of its own side's last arguments (S2, section 2.6)."""
+    both = statements([*own, *others])
     shown = {
-        "own": show_statements(own, "Your last arguments:", "Your side has made no argument yet."),
-        "others": show_statements(others, "The other side's last arguments:", "The other side has made none yet."),
+        "exhibits": show_record(exhibits, said or both, whole=whole),
+        "statements": show_statements(both, "What the two sides argued last, in its order:", "Nothing was argued yet."),
+        "round": show_round(round, max_rounds),
     }
     return await REFLECT.ask(model, case(claim, task, premises) | shown, prompt, side=side)
 
 
-@explained(said="what was said in the round.")
+@explained(said="what was said so far; all of it is shown.")
 async def critique(
     claim: str,
     task: Task,
@@ -69,11 +83,18 @@ async def critique(
     said: Sequence[Turn],
     model: Speaker | BaseChatModel,
     *,
+    whole: bool = False,
+    round: int = 0,
+    max_rounds: int | None = None,
     prompt: str = CRITIQUE.prompt,
 ) -> CritiqueReply:
     """A critic's view of both sides in a round, and of what is still open (S2, section 2.6)."""
-    shown = show_statements(said, "What was said in this round:", "Nothing was said in this round.")
-    return await CRITIQUE.ask(model, case(claim, task, premises, exhibits) | {"statements": shown}, prompt)
+    shown = {
+        "exhibits": show_record(exhibits, said, whole=whole),
+        "statements": show_statements(said, "What was said so far, in its order:", "Nothing was said so far."),
+        "round": show_round(round, max_rounds),
+    }
+    return await CRITIQUE.ask(model, case(claim, task, premises) | shown, prompt)
 
 
 @explained()
@@ -84,11 +105,13 @@ async def close_or_go_on(
     said: Sequence[Turn],
     model: Speaker | BaseChatModel,
     *,
+    round: int = 0,
+    max_rounds: int | None = None,
     prompt: str = CLOSE.prompt,
 ) -> ClosingReply:
     """Whether the court closes the debate after a round (S2, section 2.5, iv)."""
-    shown = show_statements(said, SO_FAR, "Nothing was said yet.")
-    return await CLOSE.ask(model, case(claim, task, premises) | {"statements": shown}, prompt)
+    shown = {"statements": show_recent(said, "Nothing was said yet."), "round": show_round(round, max_rounds)}
+    return await CLOSE.ask(model, case(claim, task, premises) | shown, prompt)
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
@@ -97,16 +120,26 @@ async def close_or_go_on(
 def reflect_node() -> Node:
     """Writes what a counsel thinks of its own side into its turn, with the reflection score.
 
-    Reads: claim, task, premises, heard, turns.
+    Reads: claim, task, premises, evidence, heard, turns.
     """
 
     def ask(state: TrialState, speaker: Speaker, settings: Any) -> Awaitable[ReflectionReply]:
         side, said = side_of(state), [turn for turn in state["heard"] if turn["step"] == "argue"]
         own, others = ([turn for turn in said if turn["side"] == of][-2:] for of in (side, OTHER[side]))
-        return reflect(*about(state), own, others, speaker, side=side)
+        return reflect(
+            *about(state),
+            own,
+            others,
+            speaker,
+            side=side,
+            exhibits=state["evidence"],
+            said=state["heard"],
+            whole=settings.exhibits == "whole",
+            **when(state, settings),
+        )
 
     return REFLECT.node(
-        ask, scores=lambda said: {"reflection": reflection_score(said.logic, said.novelty, said.rebuttal)}
+        ask, shown=given, scores=lambda said: {"reflection": reflection_score(said.logic, said.novelty, said.rebuttal)}
     )
 
 
@@ -114,19 +147,35 @@ def critique_node() -> Node:
     """Adds the critic's turn. Reads: claim, task, premises, rounds, turns, evidence."""
 
     def ask(state: TrialState, speaker: Speaker, settings: Any) -> Awaitable[CritiqueReply]:
-        said = [turn for turn in statements(state["turns"]) if turn["round"] == this_round(state)]
-        return critique(*about(state), on_record(state["evidence"]), said, speaker)
+        return critique(
+            *about(state),
+            shown(state, settings),
+            statements(state["turns"]),
+            speaker,
+            whole=settings.exhibits == "whole",
+            **when(state, settings),
+        )
 
-    begin = turn_of(CRITIQUE.role, "critique")
-    return CRITIQUE.node(ask, begin, shown=lambda state, settings: on_record(state["evidence"]))
+    def shown(state: TrialState, settings: Any) -> list[Evidence]:
+        return on_record(state["evidence"], state["turns"])
+
+    return CRITIQUE.node(ask, turn_of(CRITIQUE.role, "critique"), shown=shown)
 
 
 def court_node() -> Node:
     """Adds the court's turn: whether it closes the debate. Reads: claim, task, premises, rounds, turns."""
     return CLOSE.node(
-        lambda state, speaker, settings: close_or_go_on(*about(state), statements(state["turns"], RECENT), speaker),
+        lambda state, speaker, settings: close_or_go_on(
+            *about(state), statements(state["turns"]), speaker, **when(state, settings)
+        ),
         turn_of(CLOSE.role, "close"),
     )
+
+
+def found_by(turns: Sequence[Turn], side: str, round: int) -> dict[str, Any]:
+    """What a side found in its reflection after a round: ``flaws`` and ``stance``; empty where it could not be used."""
+    said = next((turn for turn in said_in(turns, round, "reflect") if turn["side"] == side), None)
+    return {"flaws": (said or {}).get("flaws") or [], "stance": (said or {}).get("refined_stance") or ""}
 
 
 def advice_for(turns: Sequence[Turn], side: str, round: int) -> list[str]:

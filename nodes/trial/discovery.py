@@ -13,10 +13,9 @@ from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.state import Task, TrialState, Turn
 from moot.nodes.steps.score import average, mean_cosine
 from moot.nodes.texts.replies import QueryReply
+from moot.nodes.trial.admissibility import is_above
 from moot.nodes.trial.counsel import (
-    RECENT,
     SIDES,
-    SO_FAR,
     Side,
     about,
     case,
@@ -25,14 +24,24 @@ from moot.nodes.trial.counsel import (
     kept_out,
     on_record,
     said_in,
-    show_statements,
+    show_recent,
+    show_record,
+    show_round,
     side_of,
     statements,
     this_round,
     to_sides,
+    when,
 )
 from moot.nodes.trial.negotiation import searcher
-from moot.nodes.trial.novelty import is_new, novelties, redundant_share, relevance_gain, retrieval_end
+from moot.nodes.trial.novelty import (
+    is_new,
+    novelties,
+    redundant_share,
+    relevance_gain,
+    retrieval_end,
+    similarity,
+)
 from moot.nodes.trial.replies import GapReply
 from moot.nodes.trial.step import Step, explained
 from moot.prompts import as_data
@@ -56,10 +65,14 @@ async def state_gap(
     model: Speaker | BaseChatModel,
     *,
     side: str,
+    whole: bool = False,
+    round: int = 0,
+    max_rounds: int | None = None,
     prompt: str = GAP.prompt,
 ) -> GapReply:
     """The one piece of evidence that a side misses most (S2, appendix I, step 1)."""
-    values = case(claim, task, premises, exhibits) | {"statements": show_statements(said, SO_FAR)}
+    shown = {"exhibits": show_record(exhibits, said, whole=whole, titles=True), "statements": show_recent(said)}
+    values = case(claim, task, premises) | shown | {"round": show_round(round, max_rounds)}
     return await GAP.ask(model, values, prompt, side=side)
 
 
@@ -75,7 +88,7 @@ async def query_for(
 ) -> QueryReply:
     """A query from the claim, what was said last and what a side requests (S2, appendix I, step 2)."""
     wanted = as_data("request", "\n".join(request)) if request else "(whatever helps to decide)"
-    values = case(claim, task) | {"statements": show_statements(said, SO_FAR), "request": wanted}
+    values = case(claim, task) | {"statements": show_recent(said), "request": wanted}
     return await QUERY.ask(model, values, prompt)
 
 
@@ -88,10 +101,13 @@ async def refine_query(
     query: str,
     model: Speaker | BaseChatModel,
     *,
+    round: int = 0,
+    max_rounds: int | None = None,
     prompt: str = REFINE.prompt,
 ) -> QueryReply:
     """A side's query as the court has it searched (S2, appendix I, step 3)."""
-    shown = {"statements": show_statements(said, SO_FAR), "query": as_data("query", query)}
+    shown = {"statements": show_recent(said), "query": as_data("query", query)}
+    shown |= {"round": show_round(round, max_rounds)}
     return await REFINE.ask(model, case(claim, task, premises) | shown, prompt)
 
 
@@ -102,7 +118,13 @@ def gap_node() -> Node:
     """Writes what a side misses into its turn. Reads: claim, task, premises, evidence, heard, turns."""
     return GAP.node(
         lambda state, speaker, settings: state_gap(
-            *about(state), state["evidence"], state["heard"], speaker, side=side_of(state)
+            *about(state),
+            state["evidence"],
+            state["heard"],
+            speaker,
+            side=side_of(state),
+            whole=settings.exhibits == "whole",
+            **when(state, settings),
         ),
         shown=given,
     )
@@ -138,7 +160,8 @@ def refine_node() -> Node:
     async def step(state: TrialState, run: Run) -> dict[str, Any]:
         turn, speaker = state["turns"][0], await run.speaker(REFINE.role)
         try:
-            said = await refine_query(*about(state), state["heard"], str(turn["query"]), speaker)
+            query, asked = str(turn["query"]), when(state, run.settings)
+            said = await refine_query(*about(state), state["heard"], query, speaker, **asked)
         except MootError as error:
             if not is_alone(error):
                 raise
@@ -150,10 +173,10 @@ def refine_node() -> Node:
 
 
 def admit_node() -> Node:
-    """Lets what both sides retrieved in a round join the record where it is new, and ends a side's retrieval.
+    """Lets what both sides retrieved in a round join the record if it is new and bears on what was asked for.
 
     Reads: rounds, turns, evidence. The plaintiff's candidates come first. What was kept out before the debate stays
-    out, however new it is.
+    out, and counts as known. A side's retrieval is ended if it was its last.
     """
 
     async def step(state: TrialState, run: Run) -> dict[str, Any]:
@@ -162,39 +185,51 @@ def admit_node() -> Node:
         found = [known[i] for turn in turns for i in turn["evidence_ids"]]
         if not found:
             return {"turns": [_ended(_searched(turn), state["turns"], run.settings) for turn in turns]}
-        encoder, least = await run.encoder(), run.settings.novelty_threshold
+        encoder, settings = await run.encoder(), run.settings
         vectors = await vectors_of([*found, *on_record(state["evidence"])], encoder)
-        barred = [place for place, piece in enumerate(found) if kept_out(piece)]
-        new = novelties(vectors[: len(found)], vectors[len(found) :], least, barred)
+        asked = await encoder.embed([request_of(state, turn) for turn in turns])
+        asked_of = [request for request, turn in zip(asked, turns, strict=True) for _ in turn["evidence_ids"]]
+        near = [similarity(*pair) for pair in zip(vectors, asked_of, strict=False)]
+        barred = {place for place, piece in enumerate(found) if kept_out(piece)}
+        beside = {place for place, value in enumerate(near) if is_above(settings.min_request_similarity, value)}
+        out, least = barred | beside, settings.novelty_threshold
+        new = novelties(vectors[: len(found)], vectors[len(found) :], least, barred, beside)
+        joins = [is_new(novelty, least) and place not in out for place, novelty in enumerate(new)]
+        met = [*zip(found, new, near, joins, strict=True)]
         written: list[Turn] = []
         evidence: list[Evidence] = []
         for turn in turns:
-            pieces = [known[i] for i in turn["evidence_ids"]]
-            mine, new = new[: len(pieces)], new[len(pieces) :]
-            joins = [is_new(n, least) and not kept_out(piece) for piece, n in zip(pieces, mine, strict=True)]
-            evidence += [_met(*met, turn) for met in zip(pieces, mine, joins, strict=True)]
-            scores = {"novelty": average(mine), "redundancy": redundant_share(mine, run.settings.redundant_similarity)}
-            scores |= await _relevance(turn, pieces, run, encoder)
-            joined = [piece["id"] for piece, joins_in in zip(pieces, joins, strict=True) if joins_in]
-            written.append(_ended({**turn, "joined": joined, "scores": scores}, state["turns"], run.settings))
+            mine, met = met[: len(turn["evidence_ids"])], met[len(turn["evidence_ids"]) :]
+            evidence += [_met(*one, turn) for one in mine]
+            new = [novelty for _, novelty, _, _ in mine]
+            scores = {"novelty": average(new), "redundancy": redundant_share(new, settings.redundant_similarity)}
+            scores |= {"request_similarity": average([near for _, _, near, _ in mine])}
+            scores |= await _relevance(turn, [piece for piece, _, _, _ in mine], run, encoder)
+            joined = [piece["id"] for piece, _, _, joins_in in mine if joins_in]
+            written.append(_ended({**turn, "joined": joined, "scores": scores}, state["turns"], settings))
         return {"turns": written, "evidence": evidence}
 
     return Node(step)
 
 
+def request_of(state: TrialState, turn: Turn) -> str:
+    """What a side asked for in its search: the gap, and what its last reflection found missing; else its query."""
+    return "\n".join(filter(None, (turn.get("gap"), need(state, turn["side"])))) or str(turn["query"])
+
+
 def _searched(turn: Turn) -> Turn:
-    return {**turn, "joined": [], "scores": {"novelty": None, "redundancy": None}}
+    return {**turn, "joined": [], "scores": {"novelty": None, "redundancy": None, "request_similarity": None}}
 
 
 def _side(turn: Turn) -> int:
     return SIDES.index(turn["side"])
 
 
-def _met(piece: Evidence, novelty: float, joins: bool, turn: Turn) -> Evidence:
-    """The piece with how new it was when a side found it, and what became of it where nothing had yet."""
+def _met(piece: Evidence, novelty: float, near: float, joins: bool, turn: Turn) -> Evidence:
+    """The piece with how new it was when a side found it and how near to what it asked for, and what became of it."""
     asked = {"agent": turn["agent"], "round": turn["round"], "query": turn["query"]}
     found = [r for r in piece["retrievals"] if asked.items() <= r.items()]
-    met: Evidence = {**piece, "retrievals": [{**r, "novelty": novelty} for r in found]}
+    met: Evidence = {**piece, "retrievals": [{**r, "novelty": novelty, "request_similarity": near} for r in found]}
     if "status" not in piece or joins:
         met |= {"pool": "discovery", "status": "discovered" if joins else "discarded"}
     return met
@@ -244,7 +279,7 @@ def to_discovery(to: str, state: TrialState, settings: Any) -> list[Send]:
         state: the debate in court.
         settings: with the sources.
     """
-    said, record = statements(state["turns"], RECENT), on_record(state["evidence"])
+    said, record = statements(state["turns"]), on_record(state["evidence"], state["turns"])
     return to_sides(
         to,
         state,

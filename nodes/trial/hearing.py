@@ -11,14 +11,18 @@ from moot.nodes.runtime.node import Node
 from moot.nodes.runtime.state import Task, TrialState, Turn
 from moot.nodes.steps.respond import quote_check
 from moot.nodes.trial.counsel import (
-    SO_FAR,
+    LONGEST_FIELD,
     about,
     case,
     given,
     handed,
-    show_statements,
+    one_line,
+    show_recent,
+    show_record,
+    show_round,
     side_of,
     turn_after,
+    when,
 )
 from moot.nodes.trial.replies import (
     ArgumentReply,
@@ -41,6 +45,8 @@ TESTIFY = Step("proclaim/testify", TestimonyReply, "expert")
 
 @explained(
     advice="what the critic advised the side after the last round.",
+    flaws="what the side found weak in its own case after the last round.",
+    stance="how it would put its case since.",
     verified_quotes="refuse an argument that quotes nothing which stands in the evidence.",
 )
 async def argue(
@@ -53,14 +59,19 @@ async def argue(
     *,
     side: str,
     advice: Sequence[str] = (),
+    flaws: Sequence[str] = (),
+    stance: str = "",
+    round: int = 0,
+    max_rounds: int | None = None,
     verified_quotes: bool = False,
     prompt: str = ARGUE.prompt,
 ) -> ArgumentReply:
     """A side's argument for a round (S2, section 2.5, step 2)."""
-    shown = {"statements": show_statements(said, SO_FAR), "advice": show_advice(advice)}
+    shown = {"exhibits": show_record(exhibits), "statements": show_recent(said), "advice": show_advice(advice)}
+    shown |= {"reflection": show_reflection(flaws, stance), "round": show_round(round, max_rounds)}
     ids = {piece["id"] for piece in exhibits}
     check: Any = quote_check(exhibits, ids) if verified_quotes and exhibits else None
-    values = case(claim, task, premises, exhibits) | shown
+    values = case(claim, task, premises) | shown
     return await ARGUE.ask(model, values, prompt, side=side, evidence_ids=sorted(ids), check=check)
 
 
@@ -73,10 +84,13 @@ async def request_expert(
     model: Speaker | BaseChatModel,
     *,
     side: str,
+    round: int = 0,
+    max_rounds: int | None = None,
     prompt: str = REQUEST.prompt,
 ) -> ExpertRequestReply:
     """Whether a side wants an expert to testify (S2, section 2.5, step 3)."""
-    values = case(claim, task, premises) | {"statements": show_statements(said, SO_FAR)}
+    shown = {"statements": show_recent(said), "round": show_round(round, max_rounds)}
+    values = case(claim, task, premises) | shown
     return await REQUEST.ask(model, values, prompt, side=side)
 
 
@@ -95,15 +109,21 @@ async def rule_on_expert(
     side: str,
     expertise: str,
     reason: str,
+    round: int = 0,
+    max_rounds: int | None = None,
     prompt: str = RULE.prompt,
 ) -> ExpertRulingReply:
     """Whether the court hears the expert that a side wants (S2, section 2.5, step 3)."""
-    request = as_data("request", f"By the {side}: an expert on {expertise}.\nReason: {reason}")
-    values = case(claim, task, premises) | {"statements": show_statements(said, SO_FAR), "request": request}
+    request = as_data("request", f"By the {side}: an expert in {expertise}.\nReason: {reason}")
+    shown = {"statements": show_recent(said), "request": request, "round": show_round(round, max_rounds)}
+    values = case(claim, task, premises) | shown
     return await RULE.ask(model, values, prompt)
 
 
-@explained(expertise="on what.", reason="what the side that called for it wants to have clarified.")
+@explained(
+    expertise="the expert's field, which its prompt names as an instruction, in one line.",
+    reason="what the side that called for it wants to have clarified.",
+)
 async def give_testimony(
     claim: str,
     task: Task,
@@ -114,11 +134,13 @@ async def give_testimony(
     *,
     expertise: str,
     reason: str,
+    whole: bool = False,
     prompt: str = TESTIFY.prompt,
 ) -> TestimonyReply:
     """An expert's testimony from the record (S2, section 2.5, step 3)."""
-    request = as_data("request", f"Expertise: {expertise}\nTo clarify: {reason}")
-    values = case(claim, task, premises, exhibits) | {"statements": show_statements(said, SO_FAR), "request": request}
+    shown = {"exhibits": show_record(exhibits, said, whole=whole), "statements": show_recent(said)}
+    shown |= {"request": as_data("request", reason), "expertise": one_line(expertise, LONGEST_FIELD)}
+    values = case(claim, task, premises) | shown
     return await TESTIFY.ask(model, values, prompt, evidence_ids=sorted(piece["id"] for piece in exhibits))
 
 
@@ -126,6 +148,13 @@ def show_advice(advice: Sequence[str]) -> str:
     """What the critic advised under a heading; nothing where it advised nothing."""
     lines = listed((f"- {line}" for line in advice), empty="")
     return f"What the critic advised your side after the last round:\n{as_data('advice', lines)}" if lines else ""
+
+
+def show_reflection(flaws: Sequence[str], stance: str) -> str:
+    """What a side found when it looked back at its own case, under a heading; nothing where it found nothing."""
+    lines = [f"Flaw: {flaw}" for flaw in flaws] + ([f"Your case, as you would put it now: {stance}"] if stance else [])
+    heading = "What you found when you looked back at your own case after the last round:"
+    return f"{heading}\n{as_data('reflection', chr(10).join(lines))}" if lines else ""
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
@@ -144,6 +173,9 @@ def argue_node() -> Node:
             speaker,
             side=side_of(state),
             advice=state["debater"].get("advice", []),
+            flaws=state["debater"].get("flaws", []),
+            stance=state["debater"].get("stance", ""),
+            **when(state, settings),
             verified_quotes=settings.verified_quotes,
         ),
         shown=given,
@@ -154,7 +186,9 @@ def argue_node() -> Node:
 def request_expert_node() -> Node:
     """Writes whether a side wants an expert into its turn. Reads: claim, task, premises, heard, turns."""
     return REQUEST.node(
-        lambda state, speaker, settings: request_expert(*about(state), state["heard"], speaker, side=side_of(state))
+        lambda state, speaker, settings: request_expert(
+            *about(state), state["heard"], speaker, side=side_of(state), **when(state, settings)
+        )
     )
 
 
@@ -168,6 +202,7 @@ def rule_on_expert_node() -> Node:
             side=side_of(state),
             expertise=expertise_of(state),
             reason=reason_of(state),
+            **when(state, settings),
         ),
         turn_after(RULE.role, "rule_on_expert"),
     )
@@ -184,6 +219,7 @@ def testify_node() -> Node:
             speaker,
             expertise=expertise_of(state),
             reason=reason_of(state),
+            whole=settings.exhibits == "whole",
         ),
         lambda state: {**begin(state), "expertise": expertise_of(state)},
         shown=given,

@@ -47,7 +47,7 @@ async def stance_queries(
     return await QUERIES.ask(model, case(claim, task), prompt)
 
 
-@explained(evidence="what the other side found.")
+@explained(evidence="what the other side found, or was given with the claim.")
 async def challenge(
     claim: str,
     task: Task,
@@ -58,7 +58,7 @@ async def challenge(
     side: str,
     prompt: str = CHALLENGE.prompt,
 ) -> ChallengesReply:
-    """What one side holds against the evidence that the other side found (S2, section 2.3)."""
+    """What one side holds against evidence that it did not bring (S2, section 2.3)."""
     ids = [piece["id"] for piece in evidence]
     return await CHALLENGE.ask(model, case(claim, task, premises, evidence), prompt, side=side, evidence_ids=ids)
 
@@ -124,7 +124,7 @@ def disclose_node() -> Node:
 
 
 def challenge_node() -> Node:
-    """Writes what a counsel holds against the other side's evidence into its turn.
+    """Writes what a counsel holds against evidence that its side did not bring into its turn.
 
     Reads: claim, task, premises, evidence, turns.
     """
@@ -215,10 +215,11 @@ def searcher(name: str, settings: Any) -> dict[str, Any]:
 
 
 def to_challengers(to: str, state: TrialState) -> list[Send]:
-    """Each side goes to what the other one found."""
+    """Each side goes to what the other one found, and to what was given with the claim."""
     sends = []
     for side in SIDES:
         theirs = {i for turn in state["turns"] if turn.get("pool") == OTHER[side] for i in turn["evidence_ids"]}
+        theirs |= {piece["id"] for piece in given_in(state["evidence"])}
         turn = new_turn(0, side, "challenge", phase="negotiation", side=side)
         evidence = [piece for piece in standing(state["evidence"]) if piece["id"] in theirs]
         if evidence:

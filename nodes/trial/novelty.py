@@ -33,13 +33,26 @@ def novelty(vector: Sequence[float], pool: Sequence[Sequence[float]]) -> float:
     return round(1 - float(np.max(p @ d / lengths)), PLACES) + 0.0  # never -0.0
 
 
+def similarity(vector: Sequence[float], other: Sequence[float]) -> float:
+    """The cosine of two vectors of one dimension, in [-1, 1].
+
+    Raises:
+        ValueError: as `novelty`.
+    """
+    return round(1 - novelty(vector, [other]), PLACES) + 0.0
+
+
 def is_new(novelty: float, least: float) -> bool:
     """Whether something of this novelty joins the pool (S2, section 2.4)."""
     return not is_above(least, novelty)
 
 
 def novelties(
-    candidates: Sequence[Vector], pool: Sequence[Vector], least: float = 0.20, barred: Collection[int] = ()
+    candidates: Sequence[Vector],
+    pool: Sequence[Vector],
+    least: float = 0.20,
+    barred: Collection[int] = (),
+    beside: Collection[int] = (),
 ) -> list[float]:
     """Each candidate's novelty, in their order; one of at least ``least`` joins the pool that the next one meets.
 
@@ -47,12 +60,13 @@ def novelties(
         candidates: their vectors.
         pool: the vectors of what is in the pool before.
         least: the novelty from which on a candidate joins.
-        barred: places of candidates that do not join, however new they are.
+        barred: places of candidates that were ruled out before: they are known, so that their novelty is 0.
+        beside: places of candidates that do not join, however new they are.
     """
     known, found = list(pool), []
     for place, vector in enumerate(candidates):
-        found.append(novelty(vector, known))
-        if is_new(found[-1], least) and place not in barred:
+        found.append(0.0 if place in barred else novelty(vector, known))
+        if is_new(found[-1], least) and place not in beside and place not in barred:
             known.append(vector)
     return found
 

@@ -144,7 +144,7 @@ async def analyse_consistency(
 @explained(
     turns="of the whole trial.",
     evidence="everything that was found, with what was ruled.",
-    most_tokens="about how many tokens of record the judge reads; exhibits of the lowest weight are left out first.",
+    most_tokens="about how many tokens of record the judge reads; uncited exhibits of the lowest weight go first.",
     persona="whom the judge speaks as.",
 )
 async def judge_record(

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from moot.nodes.runtime.state import Task, Turn
-from moot.nodes.texts.show import show_evidence
+from moot.nodes.texts.show import cited_ids, show_evidence
 from moot.nodes.trial.counsel import SIDES, case, on_record, premises_of, show_statements, statements
 from moot.prompts import as_data
 from moot.retrievers import Evidence
 from moot.retrievers.evidence import standing
-from moot.retrievers.normalise import count_tokens
+from moot.retrievers.excerpts import count_tokens
 
 NAMES = {"primary": "first", "switched": "second"}
 """What the debates are called before the panel."""
@@ -32,20 +32,27 @@ def exhibits(evidence: Iterable[Evidence]) -> list[Evidence]:
 
 
 def fitting(
-    pieces: Sequence[Evidence], cost: Callable[[Evidence], int], room: int
+    pieces: Sequence[Evidence], cost: Callable[[Evidence], int], room: int, cited: Collection[str] = ()
 ) -> tuple[list[Evidence], list[Evidence]]:
-    """Exhibits that fit into so many tokens, and those that are left out: from the end, the lowest-weighted first.
+    """Exhibits that fit into so many tokens, and those that are left out, both in the order that they are given in.
+
+    Exhibits that nobody cited are left out first, then cited ones; of either from the end, the lowest-weighted first.
 
     Args:
         pieces: in the order of `exhibits`.
         cost: the tokens of one.
         room: the tokens that there are for them.
+        cited: the ids of cited exhibits.
     """
-    kept = list(pieces)
-    total = sum(cost(piece) for piece in kept)
-    while kept and total > room:
-        total -= cost(kept.pop())
-    return kept, list(pieces[len(kept) :])
+    total = sum(cost(piece) for piece in pieces)
+    left: set[str] = set()
+    from_the_end = list(reversed(pieces))
+    for piece in sorted(from_the_end, key=lambda piece: piece["id"] in cited):
+        if total <= room:
+            break
+        total -= cost(piece)
+        left.add(piece["id"])
+    return [p for p in pieces if p["id"] not in left], [p for p in pieces if p["id"] in left]
 
 
 def record_of(
@@ -69,9 +76,10 @@ def record_of(
         "reflections": show_reflections(turns),
         "consistency": show_consistency(turns),
     }
-    room = most_tokens - told_tokens(told)
-    kept, left = fitting(exhibits(evidence), lambda piece: count_tokens(show_exhibits([piece])), room)
-    missing = f"({len(left)} more are left out for the record's length, those of the lowest weight.)"
+    room, cited = most_tokens - told_tokens(told), cited_ids(turns)
+    kept, left = fitting(exhibits(evidence), lambda piece: count_tokens(show_exhibits([piece])), room, cited)
+    missed = ", ".join(piece["id"] for piece in left if piece["id"] in cited)
+    missing = f"({len(left)} more are left out for the record's length; cited of these: {missed or 'none'}.)"
     shown = [show_exhibits(kept), *([missing] if left else [])]
     return values | told | {"exhibits": "\n".join(shown)}, left
 

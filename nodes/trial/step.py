@@ -31,9 +31,12 @@ PARAMETERS = {
     "task": "what an answer is.",
     "premises": "what the claim rests on.",
     "exhibits": "the evidence on record.",
-    "said": "the last arguments and testimonies.",
+    "said": "the arguments and testimonies so far; the last four are shown.",
     "model": "who is asked.",
     "side": "``plaintiff`` or ``defense``.",
+    "whole": "exhibits are shown whole, not by their titles and what was quoted from them.",
+    "round": "the round's number, from 1; with 0 nothing is said of it.",
+    "max_rounds": "how many rounds there may be.",
     "prompt": "the prompt's name.",
 }
 """What the functions of several steps take."""

@@ -1,11 +1,15 @@
 """What a trial (PROClaim) costs beyond its model calls, and how much it sends.
 
-A trial with two rounds in each debate and every expert granted, on the scripted endpoint, every call taking the same
-time: calls by role, depth (the chain of dependent calls), wall time / (depth x latency), with embeddings from the
-endpoint. Then the characters of all prompts, and by role the share of them that is a prefix of an earlier prompt to
-the same role, which a provider's cache may serve.
+First a trial with two rounds in each debate and every expert granted, on the scripted endpoint, every call taking the
+same time: calls by role, depth (the chain of dependent calls), wall time / (depth x latency), with embeddings from the
+endpoint.
 
-    python -m tests.benchmarks.trial [--latency-ms 50] [--runs 5]
+Then one over full abstracts, all roles on one model: 20 exhibits of the corpus check_covid are admitted, every expert
+is granted, each debate has two rounds (replies in trial_rules.json). It prints prompt tokens (characters / 4, over all
+messages of all calls) by role and step, and how many of them lie outside a prefix that an earlier prompt had, which a
+provider's cache cannot serve.
+
+    python -m tests.benchmarks.trial [--latency-ms 50] [--runs 5] [--corpus ../shared/data/corpus/check_covid.jsonl]
 """
 
 from __future__ import annotations
@@ -18,11 +22,17 @@ import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
 from moot.graphs.proclaim import ProclaimSettings, graph
+from moot.nodes.trial import critique, discovery, hearing, negotiation, panel
+from moot.nodes.trial.step import Step
+from moot.prompts import load
+from moot.retrievers import index_passages, read_passages
 
 from tests.benchmarks.endpoint import scripted
+from tests.conftest import SHARED
 
 CLAIM = "The kilogram is not defined by a metal cylinder."
 PREMISES = [
@@ -76,40 +86,117 @@ async def measure(runs: int, latency: float) -> None:
     print("calls by role:", ", ".join(f"{role} {n}" for role, n in Counter(c["role"] for c in last["calls"]).items()))
 
 
-def shared_prefixes(prompts: Sequence[str]) -> int:
-    """How many characters of these prompts, in the order in which they were sent, are a prefix of an earlier one."""
-    return sum(
-        max((in_common(prompt, before) for before in prompts[:i]), default=0) for i, prompt in enumerate(prompts)
+ABSTRACTS = SHARED / "data/corpus/check_covid.jsonl"
+ABSTRACT_RULES = Path(__file__).with_name("trial_rules.json")
+STEPS = [
+    s
+    for module in (critique, discovery, hearing, negotiation, panel)
+    for s in vars(module).values()
+    if isinstance(s, Step)
+]
+WORDS = {
+    step: [part.strip() for part, *_ in Formatter().parse(load(step.prompt).replace("\n---\n", "\n"))] for step in STEPS
+}
+"""The fixed words of the prompt of each step."""
+CLAIM_ON_COVID = (
+    "Models suggest that almost no coronavirus transmission can be traced back to people in the pre-symptomatic stage."
+)
+EXHIBITS = 20
+
+
+async def trial_on_abstracts(corpus: Path) -> None:
+    """The trial over full abstracts.
+
+    Args:
+        corpus: the passages of check_covid, JSON lines.
+
+    Raises:
+        AssertionError: it was another trial than the one that is measured.
+    """
+    await index_passages("check_covid", read_passages(corpus), encoder="openai:stub-embedding")
+    settings = ProclaimSettings.model_validate(
+        {
+            "model": "openai:stub",
+            "embedder": "openai:stub-embedding",
+            "sources": ["bm25:check_covid"],
+            "max_evidence_tokens": 1536,
+            "max_rounds": 2,
+            "redundant_share": 1.0,
+            "exhaustion": 0.0,
+        }
     )
+    document: dict[str, Any] = await graph.ainvoke({"claim": CLAIM_ON_COVID}, context=settings)
+    assert document["status"] == "done", document["error"]
+    standing = Counter(piece.get("status") for piece in document["evidence"])
+    assert standing["admitted"] == EXHIBITS, standing
+    assert [debate["rounds"] for debate in document["debates"]] == [2, 2], document["debates"]
+    steps = Counter(turn["step"] for turn in document["turns"])
+    assert steps["testify"] == 8, steps
+    made_up = [w["detail"] for w in document["warnings"] if "citation" in w["kind"] or "quote" in w["kind"]]
+    assert not made_up, made_up
+    print(f"\nproclaim, 2 + 2 rounds, full abstracts: {len(document['calls'])} calls, exhibits {dict(standing)}")
 
 
 def in_common(one: str, other: str) -> int:
     """How many characters two texts begin with in common."""
-    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle - 1)
+    return low
 
 
-def report(requests: Sequence[Mapping[str, Any]]) -> None:
-    """Prints the length of prompts, and what of it repeats, by role."""
-    sent: dict[str, list[str]] = {}
-    for request in requests:
-        role = request["model"].removeprefix("stub-")
-        sent.setdefault(role, []).append("\n".join(message["content"] for message in request["messages"]))
-    print(f"\n{'role':12s} {'prompts':>7s} {'characters':>10s} {'prefix of an earlier one':>25s}")
-    for role, prompts in [*sorted(sent.items()), ("all", [])]:
-        given = [prompts] if prompts else list(sent.values())
-        total, shared = sum(len(p) for of in given for p in of), sum(map(shared_prefixes, given))
-        print(f"{role:12s} {sum(map(len, given)):7d} {total:10,d} {shared / total:25.0%}")
+def step_of(prompt: str) -> Step[Any]:
+    """The step that a prompt is for: of those whose fixed words it holds in their order, the one with the most."""
+    return max((step for step in WORDS if holds(prompt, WORDS[step])), key=lambda step: sum(map(len, WORDS[step])))
+
+
+def holds(prompt: str, words: Sequence[str]) -> bool:
+    """Whether a text holds these words in their order."""
+    at = 0
+    for part in words:
+        if (found := prompt.find(part, at)) < 0:
+            return False
+        at = found + len(part)
+    return True
+
+
+def report(prompts: Sequence[str]) -> None:
+    """Prints how many tokens prompts have, and how many of them lie outside what an earlier one began with.
+
+    Args:
+        prompts: all that one model was sent, in order.
+    """
+    tokens: dict[tuple[str, str], list[float]] = {}
+    for i, prompt in enumerate(prompts):
+        step = step_of(prompt)
+        known = max((in_common(prompt, before) for before in prompts[:i]), default=0)
+        row = tokens.setdefault((step.role or "counsel", step.prompt.partition("/")[2]), [0, 0, 0])
+        row[:] = row[0] + 1, row[1] + len(prompt) / 4, row[2] + (len(prompt) - known) / 4
+    print(f"{'role':12s} {'step':16s} {'calls':>5s} {'prompt tokens':>13s} {'outside of a prefix':>19s}")
+    total = [sum(column) for column in zip(*tokens.values(), strict=True)]
+    for (role, step_name), (calls, sent, outside) in [*sorted(tokens.items()), (("all", ""), total)]:
+        print(f"{role:12s} {step_name:16s} {calls:5d} {sent:13,.0f} {outside:19,.0f}")
+
+
+def messages_of(request: Mapping[str, Any]) -> str:
+    """All messages of a request."""
+    return "\n".join(message["content"] for message in request["messages"])
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--latency-ms", type=float, default=50)
-    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--runs", type=int, default=5, help="of the first trial; 0 leaves it out")
+    parser.add_argument("--corpus", type=Path, default=ABSTRACTS, help="the passages of check_covid")
     options = parser.parse_args()
-    with scripted(RULES, options.latency_ms):
-        asyncio.run(measure(options.runs, options.latency_ms / 1000))
+    if options.runs:
+        with scripted(RULES, options.latency_ms):
+            asyncio.run(measure(options.runs, options.latency_ms / 1000))
+    if not options.corpus.is_file():
+        raise SystemExit(f"{options.corpus} is not here: name the passages of check_covid (JSON lines) by --corpus")
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "prompts.jsonl"
-        with scripted(RULES, options.latency_ms, log):
-            asyncio.run(trial())
-        report([json.loads(line) for line in log.read_text().splitlines()])
+        with scripted(json.loads(ABSTRACT_RULES.read_text()), 0, log):
+            asyncio.run(trial_on_abstracts(options.corpus))
+        report([messages_of(json.loads(line)) for line in log.read_text().splitlines()])

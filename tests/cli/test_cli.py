@@ -11,22 +11,23 @@ from typing import Any
 
 import pytest
 from moot.cli.main import result_schema
-from moot.cli.options import parse_settings, read_given
+from moot.cli.options import parse_labels, parse_settings, read_given
 from moot.core.errors import UserError
 from moot.graphs.tool_mad import ToolMadSettings
 from pydantic import BaseModel, TypeAdapter
 
 from tests.commands import COMMAND, moot, moot_process
-from tests.conftest import MODELS, StartStub, says, supports
+from tests.conftest import MODELS, READERS, StartStub, says, supports
 
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
 SCRIPTED = [part for role, model in MODELS.items() for part in ("--set", f"models.{role}={model}")]
 SCRIPTED += ["--set", "embedder=openai:stub-embedding"]
+READING = [*SCRIPTED, "--set", f"debaters={json.dumps(READERS)}"]
 
 
 def test_verify_shows_the_debate(start_stub: StartStub) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), *supports([True, False], CLAIM)])
-    done = moot_process("verify", CLAIM, *SCRIPTED, "--set", "max_rounds=2")
+    done = moot_process("verify", CLAIM, *READING, "--set", "max_rounds=2")
     assert done.returncode == 0, done.stderr
     for words in (
         "Round 1",
@@ -39,7 +40,7 @@ def test_verify_shows_the_debate(start_stub: StartStub) -> None:
         "Verdict: ",
         "cites",
         "21 calls",
-        "bm25:demo-news (in place of the web: neither TAVILY_API_KEY nor SERPER_API_KEY is set)",
+        "search read bm25:demo-news",
     ):
         assert words in done.stdout
     assert "\x1b" not in done.stdout
@@ -48,7 +49,7 @@ def test_verify_shows_the_debate(start_stub: StartStub) -> None:
 def test_json_is_the_document_and_nothing_else(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS"), *supports([True], CLAIM)])
     out = tmp_path / "verdict.json"
-    done = moot_process("verify", CLAIM, *SCRIPTED, "--json", "--out", str(out))
+    done = moot_process("verify", CLAIM, *READING, "--json", "--out", str(out))
     document = json.loads(done.stdout)
     assert document == json.loads(out.read_text())
     assert (done.returncode, document["status"], document["answer"]) == (0, "done", "SUPPORTS")
@@ -100,6 +101,10 @@ def test_texts_from_files_come_with_the_claim(tmp_path: Path) -> None:
         (["verify", CLAIM, "--task", "poetry"], 2, "task 'poetry' is unknown"),
         (["verify", CLAIM, "--labels", "true"], 2, "2 to 26"),
         (["verify", CLAIM, "--labels", "[1"], 2, "no valid JSON"),
+        (["verify", CLAIM, "--labels", '"yes, in part,no'], 2, "no valid CSV"),
+        (["verify", CLAIM, "--claim-date", "May 2020"], 2, "a year, a month or a day"),
+        (["verify", CLAIM, "--speaker", "x" * 201], 2, "at most 200 characters"),
+        (["verify", CLAIM, "--set", "agents.0.model=fake:1"], 2, "There is no setting 'agents'"),
         (["verify", CLAIM, "--given", "/nowhere.txt"], 2, "/nowhere.txt cannot be read"),
         (["verify", CLAIM, "--given", __file__], 2, "takes a .txt, .md or .jsonl file"),
         (["verify", CLAIM, "--preset", "medqs"], 2, "Did you mean medqa?"),
@@ -140,7 +145,7 @@ def test_a_bad_world_ends_in_a_sentence(start_stub: StartStub, rule: dict[str, A
     more = ["--set", "max_rounds=1", "--set", "scoring=all_rounds"]
     if "delay_ms" in rule:
         more += ["--set", "timeout=0.5", "--set", "attempts=1"]
-    done = moot("verify", CLAIM, *SCRIPTED, *more)
+    done = moot("verify", CLAIM, *READING, *more)
     assert done.returncode == code, done.stdout
     assert words in " ".join(done.stderr.split())
     assert "No verdict" in done.stderr
@@ -151,7 +156,7 @@ def test_a_bad_world_ends_in_a_sentence(start_stub: StartStub, rule: dict[str, A
 def test_an_interrupted_debate_keeps_what_it_had(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([{"model": "stub-judge", "delay_ms": 60000}])
     out = tmp_path / "verdict.json"
-    command = [*COMMAND, "verify", CLAIM, *SCRIPTED]
+    command = [*COMMAND, "verify", CLAIM, *READING]
     command += ["--out", str(out), "--set", "max_rounds=1", "--set", "scoring=all_rounds"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -223,6 +228,29 @@ def test_help_loads_nothing_heavy() -> None:
     code += "print(sorted({n.partition('.')[0] for n in sys.modules} & {'langgraph', 'torch', 'chromadb', 'openai'}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("true,false, unproven", ["true", "false", "unproven"]),
+        ('"yes, in part", "no ""not at all""", ?', ["yes, in part", 'no "not at all"', "?"]),
+        ('5" pipe,6" pipe', ['5" pipe', '6" pipe']),
+        ('["a, b", "c"]', ["a, b", "c"]),
+        (None, None),
+    ],
+)
+def test_labels_may_hold_commas(text: str | None, labels: list[str] | None) -> None:
+    assert parse_labels(text) == labels
+
+
+def test_who_said_a_claim_and_when(tmp_path: Path) -> None:
+    out = tmp_path / "verdict.json"
+    control = ["verify", CLAIM, "--graph", "standard_prompting", "--model", "fake:1", "--out", str(out)]
+    done = moot(*control, "--claim-date", "2020-10-25", "--speaker", "Ada Byron")
+    assert "Said by: Ada Byron, 2020-10-25" in done.stdout, done.stderr
+    task = json.loads(out.read_text())["task"]
+    assert (task["speaker"], task["claim_date"]) == ("Ada Byron", "2020-10-25")
 
 
 def test_nested_settings() -> None:

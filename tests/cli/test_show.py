@@ -22,7 +22,7 @@ from moot.nodes.texts.task import make_task
 from moot.transcript import Live, ending
 from rich.console import Console
 
-from tests.conftest import StartStub, says, supports
+from tests.conftest import READERS, StartStub, says, supports
 
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
 OFFLINE: dict[str, dict[str, Any]] = {
@@ -72,7 +72,7 @@ def test_every_graph_is_shown(start_stub: StartStub, capsys: pytest.CaptureFixtu
 def test_tool_mad_says_what_the_scores_decide(start_stub: StartStub, capsys: pytest.CaptureFixture[str]) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS"), *supports([True, False], CLAIM)])
     roles = {role: f"openai:stub-{role}" for role in ("rag", "search", "scorer", "judge")}
-    text = "\n".join(run("tool_mad", capsys, scoring="on", models=roles, max_rounds=1)[0])
+    text = "\n".join(run("tool_mad", capsys, scoring="on", models=roles, debaters=READERS, max_rounds=1)[0])
     for words in (
         "Round 1: rag SUPPORTS, search SUPPORTS: they agree; the scores decide whether that is stable.",
         "rag        scores r1  faithfulness 0.50 < 0.70; answer relevance 1.00 >= 0.80",

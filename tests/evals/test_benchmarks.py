@@ -10,6 +10,8 @@ import pytest
 from moot.evals.benchmarks.catalogue import BENCHMARKS, Item, Reading, read_benchmark
 from moot.evals.benchmarks.records import Broken, Record, page_title
 from moot.evals.benchmarks.records_answers import boxed, without_csv_quotes
+from moot.evals.runs.solver import question_of
+from moot.evals.runs.tasks import sample_of
 from moot.nodes.texts.task import TASKS
 
 from tests.evals.benchmark_samples import ASKED, SAMPLES, WRITTEN, reads_itself
@@ -334,7 +336,11 @@ def test_claims_of_averitec() -> None:
         "questions": [{"question": "Is it blue?", "answers": ["No. It is green", "Yes"]}],
         "urls": ["u"],
     }
+    assert (item.claim_date, item.speaker) == ("2020-11-05", None)
     assert read_one("averitec", record | {"claim_date": None}).published_before is None
+    said = sample_of(read_one("averitec", record | {"speaker": " Ada "}), BENCHMARKS["averitec"])
+    asked = question_of(str(said.input), said.choices, said.metadata)
+    assert asked == {"claim": record["claim"], "task": "averitec", "claim_date": "2020-11-05", "speaker": "Ada"}
 
 
 def test_triviaqa_as_published() -> None:

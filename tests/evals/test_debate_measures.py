@@ -81,6 +81,8 @@ def agree(*said: bool | None) -> dict[str, Any]:
         (document(status="interrupted", votes=votes(0, 0, 0)), False),
         (agree(False, True), True),
         (agree(True, False), False),
+        ({**agree(False), "stop_reason": "consensus"}, True),  # the votes of a later round were the same
+        (document(turns=[turn(1, "judge", None, "agree", agree=True, agreed=False)]), False),  # labels that differ
         (agree(False, None), False),  # the judge gave no usable reply
         ({**agree(False), "votes": votes(0, 0, 0)}, False),  # where a judge was asked, votes do not count
         ({**agree(True), "status": "failed"}, False),

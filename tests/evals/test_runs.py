@@ -30,7 +30,7 @@ from moot.retrievers import index_passages
 from moot.retrievers.files import Passage
 from typer.testing import CliRunner
 
-from tests.conftest import StartStub, StubEndpoint
+from tests.conftest import READERS, StartStub, StubEndpoint
 from tests.evals.benchmark_samples import ASKED, VISIBLE
 from tests.evals.test_solver import claims, says
 from tests.evals.test_visible_records import FILES, needs_visible
@@ -104,6 +104,7 @@ def test_controls_have_the_debate_s_own_budget_rounds_and_evidence(start_stub: S
     start_stub([{"model": "lost", "match": "Claim B", "status": 400}])
     data = claims(tmp_path / "fever.jsonl", "SUPPORTS", "REFUTES")
     settings = {"embedder": ENCODER, "scoring": "consensus_only", "max_rounds": 2, "models": {"rag": "openai:lost"}}
+    settings["debaters"] = READERS
     found = run(tmp_path, graphs=["tool_mad"], tasks={"fever": data}, settings=settings, controls=True)
     debates = documents(found["tool_mad"])
     failed = {system: [s.id for s in log.samples or [] if s.error] for system, log in found.items()}

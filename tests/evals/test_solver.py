@@ -86,14 +86,15 @@ def test_options_labels_and_texts_that_are_given_reach_the_debate_but_no_target(
         Sample(
             input="How many?",
             target="7",
-            metadata={"moot": {"task": "number", "given": [{"text": "There are seven."}]}},
+            metadata={"moot": {"task": "number", "given": [{"text": "There are seven."}], "speaker": "Ada"}},
         ),
     ]
     evaluated(Task(dataset=dataset, solver=debate(GRAPH, **OURS), scorer=scorers.citation_precision()), tmp_path)
     prompts = stub.prompts()
-    assert [any(said in prompt for prompt in prompts) for said in ("Neon", "not so", "There are seven.", secret)] == [
-        *(True, True, True, False)
-    ]
+    assert [
+        any(said in prompt for prompt in prompts)
+        for said in ("Neon", "not so", "There are seven.", "Said by: Ada", secret)
+    ] == [*(True, True, True, True, False)]
 
 
 def test_a_failed_sample_is_missing_and_an_abstention_is_not_right(start_stub: StartStub, tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import pytest
 from tests.conftest import StubEndpoint
 from tests.graphs.scripted_agents import Rule, rule
 from tests.graphs.scripted_trial import (
-    NAMES,
     SIDES,
     TEXTS,
     argues,
@@ -27,6 +26,7 @@ from tests.graphs.scripted_trial import (
     reflects,
     said,
     searches,
+    shown,
     stances,
     weighs,
 )
@@ -146,7 +146,10 @@ def trace(document: Mapping[str, Any]) -> list[str]:
 
 
 def expected_round(phase: str, number: int) -> list[list[str]]:
-    """The turns of a round in which both sides search and are granted experts, in groups whose order is open."""
+    """The turns of a round in which both sides search and are granted experts, in groups whose order is open.
+
+    In two rounds the court never says whether to close the debate: in the first it may not, the second is the last.
+    """
     p, d = (f"{phase} {number} {counsel_for(side, phase)}/{side}" for side in SIDES)
     for_both = [f"{phase} {number} {who}/{side} {step}" for side in SIDES for who, step in EXPERT_STEPS]
     return [
@@ -154,7 +157,7 @@ def expected_round(phase: str, number: int) -> list[list[str]]:
         [f"{p} argue"],
         [f"{d} argue"],
         [f"{p} request_expert", f"{d} request_expert", *for_both],
-        [f"{p} reflect", f"{d} reflect", f"{phase} {number} critic/- critique", f"{phase} {number} court/- close"],
+        [f"{p} reflect", f"{d} reflect", f"{phase} {number} critic/- critique"],
     ]
 
 
@@ -218,9 +221,8 @@ def heard(prompt: str) -> str:
 
 
 def exhibits(prompt: str) -> str:
-    """The names of the exhibits in a prompt, in its order."""
-    found = {prompt.find(f"\n{text}\n"): name for text, name in NAMES.items()}
-    return " ".join(found[place] for place in sorted(found) if place >= 0)
+    """The names of the exhibits in a prompt, whole or by their titles, in its order."""
+    return " ".join(shown(prompt))
 
 
 def holding(stub: StubEndpoint, *texts: str) -> list[tuple[str, str]]:

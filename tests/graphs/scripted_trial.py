@@ -233,7 +233,10 @@ def otherwise() -> list[Rule]:
 
 
 async def trial(claim: str = CLAIM, given: Mapping[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
-    """A trial in which every role has a model of its own, over the library, for two rounds."""
+    """A trial in which every role has a model of its own, over the library, for two rounds.
+
+    Gaps are no likelier to hold an exhibit's words than others, so how near a find is to the request does not count.
+    """
     document: dict[str, Any] = await graph.ainvoke({"claim": claim, **(given or {})}, context=scripted(**settings))
     return document
 
@@ -243,7 +246,8 @@ def scripted(**settings: Any) -> ProclaimSettings:
     known = ProclaimSettings.model_validate({k: v for k, v in settings.items() if k == "judges"})
     roles = known.roles() - {judge.name for judge in known.judges if judge.model}
     models = {role: f"openai:stub-{role}" for role in roles} | settings.pop("models", {})
-    chosen = {"embedder": "openai:stub-embedding", "sources": [LIBRARY], "attempts": 1, "max_rounds": 2, **settings}
+    chosen = {"embedder": "openai:stub-embedding", "sources": [LIBRARY], "attempts": 1, "max_rounds": 2}
+    chosen |= {"min_request_similarity": -1, **settings}
     return ProclaimSettings.model_validate({**chosen, "models": models})
 
 
@@ -277,8 +281,8 @@ def prompts(stub: StubEndpoint, role: str, step: str = "", side: str = "") -> li
 
 # --- several trials, and why they stop --------------------------------------------------------------------------------
 
-SEARCHING, ONE_SEARCHES, ARGUING = 14, 11, 8
-"""Calls of a round: 3 for each search, 2 arguments, 2 who want no expert, 2 reflections, critic and court."""
+SEARCHING, ONE_SEARCHES, ARGUING = 13, 10, 7
+"""Calls of a round: 3 for each search, 2 arguments, 2 who want no expert, 2 reflections and the critic."""
 S, N, I = "SUPPORTED", "NOT SUPPORTED", "INCONCLUSIVE"  # noqa: E741
 LOW = ("#A #B #C8", "#A #B #D8", "#A #B #E8", "#A #B #F8")
 OTHERS = ("#A #B #G8", "#A #B #H8", "#A #B #A8", "#A #B #B8")
@@ -303,8 +307,9 @@ async def trial_of(number: int, **settings: Any) -> dict[str, Any]:
 
 
 def calls_by_round(document: Mapping[str, Any], phase: str = "primary") -> list[int]:
-    """How many calls each round of a debate took."""
+    """How many calls each round of a debate took, but for those that asked the court whether to close it."""
     count = Counter(call["round"] for call in document["calls"] if call["phase"] == phase)
+    count.subtract(number for _, number in turns(document, "close", phase))
     assert sorted(count) == list(range(1, len(count) + 1))
     return [count[number] for number in sorted(count)]
 

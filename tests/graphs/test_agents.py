@@ -135,28 +135,28 @@ def group_summaries(groups: list[str], rounds: int) -> list[dict[str, object]]:
 async def test_groups_hear_their_own_members_and_the_summaries_of_all(
     start_stub: StartStub, size: int, groups: list[str]
 ) -> None:
-    stub = start_stub([*script("SRNRS", "RRSSN", "NNSSS"), *group_summaries(groups, 3)])
-    document = await debate("group_debate", agents=5, group_size=size, max_rounds=3)
-    assert outline(document) == ("done", "SUPPORTS", "max_rounds", 3, 5 + 2 + 5 + 2 + 5, 5)
+    stub = start_stub([*script("SRNRS", "RRSSN", "NNSSS", "NNSSS"), *group_summaries(groups, 4)])
+    document = await debate("group_debate", agents=5, group_size=size, max_rounds=4)
+    assert outline(document) == ("done", "SUPPORTS", "max_rounds", 4, 5 + 5 + 2 + 5 + 2 + 5, 6)
     for members in groups:
         for i in members:
-            heard = [" ".join([*(f"a{j}r{r}" for j in members), f"g1r{r}", f"g2r{r}"]) for r in (1, 2)]
-            assert seen(stub, f"agent-{i}") == ["", *heard]
-    summed_up = [" ".join(f"a{j}r{r}" for j in members) for r in (1, 2) for members in groups]
-    assert sorted(seen(stub, "summariser", "`summary`")) == sorted(summed_up)  # none after the last round
+            said = [" ".join(f"a{j}r{r}" for j in members) for r in (1, 2, 3)]
+            assert seen(stub, f"agent-{i}") == ["", said[0], *(f"{said[r - 1]} g1r{r} g2r{r}" for r in (2, 3))]
+    summed_up = [" ".join(f"a{j}r{r}" for j in members) for r in (2, 3) for members in groups]
+    assert sorted(seen(stub, "summariser", "`summary`")) == sorted(summed_up)  # none of first answers, and at the end
     turns = [(t["agent"], t["round"], t["summary"]) for t in document["turns"] if t["step"] == "summarise"]
-    assert turns == [(f"group-{i}", r, f"They say g{i}r{r}.") for r in (1, 2) for i in (1, 2)]
+    assert turns == [(f"group-{i}", r, f"They say g{i}r{r}.") for r in (2, 3) for i in (1, 2)]
 
 
 async def test_a_group_whose_summary_cannot_be_used_is_left_out(start_stub: StartStub) -> None:
-    silent = rule("summariser", r"a3r1\.", reply="No.")
-    stub = start_stub([*script("SRNR", "SRNN"), silent, *group_summaries(["12"], 1)])
-    document = await debate("group_debate", agents=4, max_rounds=2)
+    silent = rule("summariser", r"a3r2\.", reply="No.")
+    stub = start_stub([*script("SRNR", "SRNN", "SRNN"), silent, *group_summaries(["12"], 2)])
+    document = await debate("group_debate", agents=4, max_rounds=3)
     assert (document["status"], document["answer"]) == ("done", "NOT ENOUGH INFO")
-    assert seen(stub, "agent-1")[1] == "a1r1 a2r1 g1r1"
-    assert seen(stub, "agent-3")[1] == "a3r1 a4r1 g1r1"
+    assert seen(stub, "agent-1")[2] == "a1r2 a2r2 g1r2"
+    assert seen(stub, "agent-3")[2] == "a3r2 a4r2 g1r2"
     kept = {t["agent"]: (t["summary"], t["outcome"]) for t in document["turns"] if t["step"] == "summarise"}
-    assert kept == {"group-1": ("They say g1r1.", "ok"), "group-2": (None, "unparsed")}
+    assert kept == {"group-1": ("They say g1r2.", "ok"), "group-2": (None, "unparsed")}
     assert set(warned(document)) == {"unparsed"}
 
 

@@ -307,7 +307,7 @@ async def test_rag_goes_on_where_a_fallback_stands_in(start_stub: StartStub, mon
     start_stub([says("SUPPORTS")])
     document = await run("rag", sources=["wikipedia"], fallback=[ENCYCLOPAEDIA], attempts=1)
     assert outcome(document) == ("done", "SUPPORTS", "single_pass", 1)
-    assert (len(document["evidence"]), kinds(document)) == (3, ["retrieval_failed"])
+    assert (len(document["evidence"]), kinds(document)) == (3, ["retrieval_failed", "stand_in"])
     assert [t["retrieval"] for t in document["turns"] if t["step"] == "retrieve"] == ["ok"]
     assert [reading.get("failed", False) for reading in document["corpora"]] == [True, False]
 

@@ -12,7 +12,7 @@ from moot.graphs.standard_prompting import builder
 from moot.nodes.texts.given import LONGEST_GIVEN, MOST_GIVEN, check_given
 from moot.retrievers.evidence import evidence_id
 
-from tests.conftest import StartStub, free_port
+from tests.conftest import StartStub, free_port, reading_demo
 
 CLAIM = "The bells of the old mill ring at noon."
 QUOTE = "the miller rang its two bells every day at noon"
@@ -45,7 +45,7 @@ async def test_everybody_who_answers_reads_what_is_given(
     monkeypatch.setenv("WIKIPEDIA_BASE_URL", f"http://127.0.0.1:{free_port()}")  # nobody listens: stand-ins are read
     system = load_graph(name)
     chosen = system.settings.model_validate(
-        {"model": "openai:stub", "embedder": "openai:stub-embedding", "attempts": 1}
+        {"model": "openai:stub", "embedder": "openai:stub-embedding", "attempts": 1, **reading_demo(system.settings)}
     )
     document = await system.graph.ainvoke({"claim": CLAIM, "given": [LETTER]}, context=chosen)
     assert (document["status"], document["error"]) == ("done", None)

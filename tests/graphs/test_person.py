@@ -13,7 +13,7 @@ from moot.graphs import DESCRIPTIONS, load_graph
 from moot.nodes.steps.person_replies import check_person_reply
 from moot.retrievers.evidence import evidence_id
 
-from tests.conftest import StartStub, StubEndpoint
+from tests.conftest import StartStub, StubEndpoint, reading_demo
 
 CLAIM = "The platypus is a mammal that lays eggs."
 ONE_SIDE = "stub-(rag|debater-1|agent-1|agent-2|affirmative)$"
@@ -56,7 +56,14 @@ def chosen(name: str, **settings: Any) -> Any:
     models = {
         role: f"openai:stub-{role}" for role in kind().roles() if not role.startswith("judge-") or role == "judge-1"
     }
-    given = {"models": models, "embedder": "openai:stub-embedding", "attempts": 1, **quiet, **settings}
+    given = {
+        "models": models,
+        "embedder": "openai:stub-embedding",
+        "attempts": 1,
+        **reading_demo(kind),
+        **quiet,
+        **settings,
+    }
     return kind.model_validate(given)
 
 

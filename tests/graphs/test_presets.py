@@ -88,11 +88,11 @@ async def test_medqa_reads_the_users_pubmed_corpus(
     start_stub([{"match": "your `answer`", "fields": {"answer": "B", "citations": []}}])
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
     given = {"claim": "Which drug acts on the loop?", "options": ["aspirin", "furosemide"]}
-    missing = await debate("medqa", given)
+    missing = await debate("medqa", given, corpus="demo-news")
     assert (missing["error"]["kind"], "moot index" in missing["error"]["detail"]) == ("unknown_corpus", True)
     await index_passages(
         "pubmed", [Passage(id="1", title="Loop", text="Furosemide acts on the loop.", source="PubMed")]
     )
-    document = await debate("medqa", given)
+    document = await debate("medqa", given, corpus="demo-news")  # which is read in place of the web
     assert (document["answer"], document["stop_reason"]) == ("B", "consensus")
     assert {c["retriever"] for c in document["corpora"]} == {"chroma:pubmed", "bm25:demo-news"}

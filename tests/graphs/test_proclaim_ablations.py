@@ -11,7 +11,7 @@ from moot.graphs.proclaim import ProclaimSettings, graph
 from moot.nodes.trial.record import record_of
 
 from tests.conftest import StartStub
-from tests.graphs.scripted_agents import Rule
+from tests.graphs.scripted_agents import Rule, rule
 from tests.graphs.scripted_trial import (
     LIBRARY,
     LOW,
@@ -24,6 +24,7 @@ from tests.graphs.scripted_trial import (
     both,
     calls_by_round,
     closes,
+    counsel,
     course,
     criticises,
     id_of,
@@ -85,14 +86,49 @@ async def test_without_progressive_retrieval_both_debates_have_three_rounds(star
 async def test_without_sources_nothing_is_looked_for_and_what_is_given_is_weighed(
     start_stub: StartStub, given: list[dict[str, str]]
 ) -> None:
-    start_stub(otherwise())
+    stub = start_stub(otherwise())
     document = await trial(given={"given": given}, sources=[])
     assert (document["status"], document["rounds"], document["corpora"]) == ("done", 3, [])
     assert [piece["text"] for piece in document["evidence"]] == [text["text"] for text in given]
     steps = Counter(turn["step"] for turn in document["turns"])
-    assert steps["weigh"] == len(given)
+    assert (steps["premises"], steps["weigh"], steps["challenge"]) == (1, len(given), 2 * len(given))
     assert kinds(document) == ([] if given else ["nothing_admitted"])
-    assert not {"premises", "stance_queries", "retrieve_seed", "challenge", "discover", "close"} & steps.keys()
+    assert not {"stance_queries", "retrieve_seed", "discover", "close"} & steps.keys()
+    assert all("It holds. #F" in prompt for prompt in prompts(stub, "plaintiff"))
+
+
+async def test_texts_that_are_given_are_challenged_by_both_sides_and_ruled_on(start_stub: StartStub) -> None:
+    texts = {"good": "It grows in the east.", "open": "It may grow.", "bad": "Nothing grows."}
+    given = [{"id": name, "text": text} for name, text in texts.items()]
+    found = {"good": (0.9, 0.8), "open": (0.6, 0.5), "bad": (0.2, 0.5)}
+    rules = [
+        rule("arbiter", f"\n{texts[name]}\n", fields={"relevance": r, "credibility": c})
+        for name, (r, c) in found.items()
+    ]
+    for side, names in (("plaintiff", ("bad",)), ("defense", ("bad", "open"))):
+        challenges = [{"evidence_id": name, "reason": f"The {side} objects to {name}."} for name in names]
+        rules.append(counsel(side, "challenge", fields={"challenges": challenges}))
+    stub = start_stub([*rules, *otherwise()])
+    document = await trial(given={"given": given}, sources=[])
+    assert document["status"] == "done"
+    assert {p["id"]: (p["pool"], p["status"], p["weight"]) for p in document["evidence"]} == {
+        "good": ("given", "admitted", 0.72),
+        "open": ("given", "disputed", 0.3),
+        "bad": ("given", "discarded", 0.1),
+    }
+    for side in SIDES:
+        (challenging,) = prompts(stub, side, "challenge", side)
+        assert [i in challenging for i in texts.values()] == [True] * 3
+        for arguing in prompts(stub, side, "argue"):
+            assert [i in arguing for i in texts.values()] == [True, False, False]
+    weighed = {name: next(p for p in prompts(stub, "arbiter") if texts[name] in p) for name in texts}
+    assert {name: re.findall("The ([a-z]+) objects", prompt) for name, prompt in weighed.items()} == {
+        "good": [],
+        "open": ["defense"],
+        "bad": ["plaintiff", "defense"],
+    }
+    (record,) = prompts(stub, "judge-1")
+    assert [i in record for i in texts.values()] == [True, True, False]
 
 
 WITHOUT_REFLECTION: dict[str, tuple[list[Rule], str, int]] = {

@@ -48,6 +48,9 @@ PANELS: list[tuple[list[str | None], str, int, int]] = [
     ([N, N, S, S, S], S, 3, 5),
     ([S, N, N, S, I], S, 2, 5),
     ([S, N, I, N, None], N, 2, 4),
+    ([S, I, N, N, I], I, 2, 5),  # the chief judge's verdict is not among the tied
+    ([N, S, S, N, I], N, 2, 5),
+    ([None, S, N, I, None], S, 1, 3),
     ([N, S, None, None, None], N, 1, 2),
     ([N, S, S, S, N, S, N], S, 4, 7),
     ([S, N, N, I, I, N, S], N, 3, 7),  # most of the votes need not be more than half

@@ -6,6 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from moot.nodes.trial.record import record_of
+
+from tests.benchmarks.trial import in_common
 from tests.conftest import StartStub, StubEndpoint
 from tests.graphs.full_trial import (
     COURSE,
@@ -44,7 +47,7 @@ async def test_every_speaker_is_shown_what_it_may_see(start_stub: StartStub) -> 
     assert len(holding(stub)) == len(document["calls"])
 
     # The last four of what was said, whoever asks; testimony from the next call on.
-    for side, own, other in (("plaintiff", "p", "d"), ("defense", "d", "p")):
+    for side in SIDES:
         for step in ("gap", "request_expert", "argue", "reflect"):
             of = [heard(prompt) for prompt in prompts(stub, side, step, side)]
             assert (
@@ -55,12 +58,7 @@ async def test_every_speaker_is_shown_what_it_may_see(start_stub: StartStub) -> 
                     "argue": ["", "p1 d1 xp1 xd1", "p2 d2 xp2 xd2"]
                     if side == "plaintiff"
                     else ["p1", "d1 xp1 xd1 p2", "d2 xp2 xd2 p3"],
-                    # Its own last two arguments, then the other side's; no testimony.
-                    "reflect": [
-                        f"{own}1 {other}1",
-                        f"{own}1 {own}2 {other}1 {other}2",
-                        f"{own}2 {own}3 {other}2 {other}3",
-                    ],
+                    "reflect": ["p1 d1", "p1 d1 p2 d2", "p2 d2 p3 d3"],  # both sides' last two; no testimony
                 }[step]
             )
     twice = ["", "p1 d1 xp1 xd1", "p1* d1* xp1* xd1*", "p2 d2 xp2 xd2", ""]
@@ -68,8 +66,11 @@ async def test_every_speaker_is_shown_what_it_may_see(start_stub: StartStub) -> 
     rulings = ["p1 d1", "xp1 xd1 p2 d2", "xp2 xd2 p3 d3", "p1* d1*", "xp1* xd1* p2* d2*"]
     assert seen(stub, "court", "rule_on_expert") == seen(stub, "expert") == sorted(rulings * 2)
     rounds = ["p1 d1 xp1 xd1", "p2 d2 xp2 xd2", "p3 d3 xp3 xd3", "p1* d1* xp1* xd1*", "p2* d2* xp2* xd2*"]
-    assert seen(stub, "court", "close") == seen(stub, "critic") == sorted(rounds)
     assert seen(stub, "analyser") == [" ".join(rounds)]
+    # The critic reads all of a debate so far. The court is asked where it may close a debate that goes on.
+    so_far = [" ".join(rounds[first:last]) for first, last in ((0, 1), (0, 2), (0, 3), (3, 4), (3, 5))]
+    assert seen(stub, "critic") == sorted(so_far)
+    assert seen(stub, "court", "close") == ["p2 d2 xp2 xd2"]
 
     # Nobody in court sees what is disputed, discarded or was rejected; each sees what is on record at the time.
     in_court = (*SIDES, "retrieval", "court", "expert", "critic")
@@ -85,9 +86,16 @@ async def test_every_speaker_is_shown_what_it_may_see(start_stub: StartStub) -> 
     switched = [f"{admitted} K P", f"{admitted} K P M8 Q"]
     assert sorted(shown["critic"]) == sorted([first, second, third, *switched])
     assert sorted(shown["expert"]) == sorted([first, second, third, *switched] * 2)
-    arguing = prompts(stub, "plaintiff", "argue", "plaintiff")
-    same = next(i for i, (one, other) in enumerate(zip(*arguing[:2], strict=False)) if one != other)
-    assert exhibits(arguing[0][:same]) == first  # what repeats comes first, in the same order
+
+    # What repeats comes first, in the same order: for both sides, in all rounds, and in both debates.
+    for one, other, same in (
+        (("plaintiff", "plaintiff", 0), ("plaintiff", "plaintiff", 1), first),
+        (("plaintiff", "plaintiff", 1), ("plaintiff", "plaintiff", 2), second),
+        (("plaintiff", "plaintiff", 1), ("defense", "defense", 1), second),
+        (("plaintiff", "plaintiff", 0), ("plaintiff", "defense", 0), f"{admitted} K"),
+    ):
+        early, late = (prompts(stub, role, "argue", side)[number] for role, side, number in (one, other))
+        assert exhibits(early[: in_common(early, late)]) == same
 
     # The arbiter sees one piece each, and what was said against it.
     assert sorted(exhibits(p) for p in prompts(stub, "arbiter")) == sorted(f"{admitted} B C J B6".split())
@@ -112,6 +120,8 @@ async def test_every_speaker_is_shown_what_it_may_see(start_stub: StartStub) -> 
                 assert f"counsel for the {side}" in prompt
                 assert heard(prompt) in (f"p{number}", "") or f"p{number}" in heard(prompt)
                 assert "`argument`" in prompt
+                most = 2 if phase == "switched" else 3
+                assert f"This is round {number + 1} of at most {most}." in prompt
 
 
 def is_next(turn: Mapping[str, Any], side: str, phase: str, number: int) -> bool:
@@ -125,11 +135,12 @@ async def test_switched_counsel_argue_the_other_side_and_know_nothing_of_the_pri
     document = await trial()
     for counsel_, side, other in (("plaintiff", "defense", "true"), ("defense", "plaintiff", "false")):
         sent = [r["messages"] for r in stub.requests() if r["model"] == f"stub-{counsel_}"]
-        told = [messages for messages in sent if f"You are counsel for the {side} " in messages[0]["content"]]
+        told = [messages for messages in sent if f"You are counsel for the {side}," in messages[1]["content"]]
         assert len(told) == 2 * 4  # gap, argument, request and reflection in two rounds
-        for instructions, data in ([message["content"] for message in messages] for messages in told):
-            assert f"You argue that the claim is {'false' if side == 'defense' else 'true'}." in instructions
-            assert f"the claim is {other}" not in instructions + data
+        assert {messages[0]["content"] for messages in sent} == {told[0][0]["content"]}  # the same for both sides
+        for _, data in ([message["content"] for message in messages] for messages in told):
+            assert f"and argue that the claim is {'false' if side == 'defense' else 'true'}." in data
+            assert f"the claim is {other}" not in data
             assert all(mark.endswith("*") for mark in heard(data).split())
             assert not {"A8", "L", "M", "N", "A7", "O"} & set(exhibits(data).split())
             assert "primary" not in data
@@ -180,18 +191,25 @@ async def test_judges_read_the_whole_record(start_stub: StartStub) -> None:
     assert all(score in consistency for score in ("9.25", "8.5"))
 
 
-async def test_a_record_that_is_too_long_loses_the_exhibits_of_the_lowest_weight(start_stub: StartStub) -> None:
+async def test_a_record_that_is_too_long_loses_what_nobody_cited_by_its_weight(start_stub: StartStub) -> None:
+    start_stub(full_trial())
+    document = await trial()
+    about = [document[key] for key in ("claim", "task", "turns", "evidence")]
+    room = next(tokens for tokens in range(500, 6000, 10) if len(record_of(*about, tokens)[1]) == 15)
     stub = start_stub(full_trial())
-    document = await trial(panel_tokens=2000)
+    document = await trial(panel_tokens=room)
     (prompt,) = prompts(stub, "judge-1")
     kept = exhibits(prompt).split()
     everything = RECORD.split()
-    assert 0 < len(kept) < len(everything)
-    assert kept == everything[: len(kept)]
+    uncited = [name for name in everything if name not in ("A", "D")]
+    gone = uncited[len(kept) - 2 :]
+    assert kept == [name for name in everything if name not in gone]
+    assert "D" in kept
+    assert "G" in gone  # though it weighs more
     assert len(heard(prompt).split()) == 16  # nothing that was said is missing
     [warning] = [w for w in document["warnings"] if w["kind"] == "exhibits_left_out"]
-    assert [name for name in everything if id_of(name) in warning["detail"]] == everything[len(kept) :]
-    assert f"{len(everything) - len(kept)} more" in prompt
+    assert [name for name in everything if id_of(name) in warning["detail"]] == gone
+    assert f"{len(gone)} more are left out for the record's length; cited of these: none.)" in prompt
 
 
 async def test_the_record_says_which_exhibits_everybody_was_shown(start_stub: StartStub) -> None:

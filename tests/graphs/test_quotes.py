@@ -18,7 +18,7 @@ from tests.conftest import MODELS, StartStub, says
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
 SOURCES = {"rag": "bm25:demo-encyclopaedia", "search": "bm25:demo-news"}
 UNVERIFIED = "[this quote does not stand in the evidence]"
-FABRICATED = "[this id was never shown to the debater]"
+FABRICATED = "[this id was never shown to its writer]"
 INVENTED = {"evidence_id": "ev-0000000000", "quote": "never said"}
 
 
@@ -99,15 +99,15 @@ async def test_later_readers_see_which_quotes_do_not_stand(start_stub: StartStub
     ])  # fmt: skip
     await debate(max_rounds=2)
     first, second = stub.prompts("stub-search")
-    assert "Cites" not in first
+    assert "<citations>" not in first
     [judged] = stub.prompts("judge")
     for prompt in (second, judged):
-        assert f"Cites {mine['id']}: {right(mine)['quote']}\n" in prompt
-        assert f"Cites {mine['id']} {UNVERIFIED}: {wrong(mine)['quote']}" in prompt
+        lines = [f"{mine['id']}: {right(mine)['quote']}", f"{UNVERIFIED} {mine['id']}: {wrong(mine)['quote']}"]
+        assert "\n".join(["<citations>", *lines, "</citations>"]) in prompt
     for prompt in (stub.prompts("stub-rag")[1], judged):
-        assert f"Cites {other['id']}: " in prompt
-        assert f"Cites {INVENTED['evidence_id']} {FABRICATED}: never said" in prompt
-        assert f"Cites {INVENTED['evidence_id']} {UNVERIFIED}" not in prompt
+        assert f"<citations>\n{other['id']}: " in prompt
+        assert f"\n{FABRICATED} {INVENTED['evidence_id']}: never said" in prompt
+        assert f"{UNVERIFIED} {INVENTED['evidence_id']}" not in prompt
 
 
 async def test_what_an_opponent_cites_may_be_quoted_though_its_text_was_not_shown(start_stub: StartStub) -> None:

@@ -24,7 +24,7 @@ ANSWER = says("agent", "SUPPORTS", rationale="So it is.")
 
 
 async def debate(claim: str = CLAIM, **settings: Any) -> dict[str, Any]:
-    chosen = ReactSettings.model_validate({"model": "openai:stub-agent", **settings})
+    chosen = ReactSettings.model_validate({"model": "openai:stub-agent", "corpus": "demo-encyclopaedia", **settings})
     document: dict[str, Any] = await graph.ainvoke({"claim": claim}, context=chosen)
     json.dumps(document)
     return document
@@ -130,6 +130,9 @@ async def test_thoughts_and_queries_in_their_order(start_stub: StartStub) -> Non
     sent = stub.requests()[2]["messages"]
     assert [m["role"] for m in sent] == ["system", "user", "assistant", "tool", "assistant", "tool", "tool"]
     assert len({m["tool_call_id"] for m in sent if m["role"] == "tool"}) == 3
+    assert sent[:4] == stub.requests()[1]["messages"]  # what was sent before stays as it was
+    numbers = [m["content"].rpartition("\n\n")[2] for m in sent if m["role"] == "tool"]
+    assert numbers == [f"(This was search {n} of 6.)" for n in (1, 2, 3)]
 
 
 async def test_the_bound_ends_the_searches(start_stub: StartStub) -> None:
@@ -228,7 +231,7 @@ async def test_a_source_that_fails(
     [act] = acts(document)
     assert (act["retrieval"], bool(document["evidence"])) == (("ok", True) if fallback else ("failed", False))
     told = stub.requests()[1]["messages"][-1]["content"]
-    assert ("<evidence" in told) if fallback else (told == "The source could not be searched.")
+    assert ("<evidence" in told) if fallback else told.startswith("The source could not be searched.")
 
 
 async def test_nothing_found(start_stub: StartStub) -> None:
@@ -237,7 +240,7 @@ async def test_nothing_found(start_stub: StartStub) -> None:
     document = await debate(sources=["bm25"])
     assert (acts(document)[0]["retrieval"], document["evidence"], document["answer"]) == ("empty", [], "SUPPORTS")
     assert kinds(document) == ["empty_retrieval"]
-    assert stub.requests()[1]["messages"][-1]["content"] == "(no evidence was found)"
+    assert stub.requests()[1]["messages"][-1]["content"] == "(no evidence was found)\n\n(This was search 1 of 6.)"
 
 
 async def test_a_wrong_key_of_a_source_ends_the_run(
@@ -347,7 +350,7 @@ async def test_threads_and_default_settings(start_stub: StartStub) -> None:
     start_stub([{"match": AFTER_A_SEARCH, "reply": "Done."}, ANSWER])
     kept = builder.compile(checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "one"}}
-    settings = ReactSettings(model="openai:stub-agent")
+    settings = ReactSettings(model="openai:stub-agent", corpus="demo-encyclopaedia")
     first = await kept.ainvoke({"claim": CLAIM}, config, context=settings)
     second = await kept.ainvoke({"claim": "Bees make honey."}, config, context=settings)
     for document in (first, second):

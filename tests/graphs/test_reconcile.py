@@ -21,7 +21,7 @@ async def test_a_three_way_split_shows_all_three_answers_with_their_confidences(
         prompt = prompts(stub, f"agent-{i}")[1]
         assert prompt.count(f"1 {HEADING}") == 3
         shown = [(answer, h) for answer, h in zip(("SUPPORTS", "REFUTES", "NOT ENOUGH INFO"), sure[0], strict=True)]
-        places = [prompt.index(f"Answer: {answer}\nConfidence: {h:g}\nReasons: ") for answer, h in shown]
+        places = [prompt.index(f"Answer: {answer}\nConfidence: {h:g}\n<reasons>\n") for answer, h in shown]
         assert places == sorted(places)
     assert [(v["agent"], v["answer"], v["confidence"]) for v in document["votes"]] == [
         (f"agent-{i}", "REFUTES", 0.5) for i in (1, 2, 3)

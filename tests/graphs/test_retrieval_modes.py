@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from moot.graphs import load_graph
 
-from tests.conftest import MODELS, StartStub, says
+from tests.conftest import MODELS, StartStub, reading_demo, says
 
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
 TEXT = "A balance holds the kilogram now"
@@ -15,7 +15,8 @@ TEXT = "A balance holds the kilogram now"
 
 async def debate(name: str, asked: dict[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
     system = load_graph(name)
-    chosen = system.settings.model_validate({"embedder": "openai:stub-embedding", "attempts": 1, **settings})
+    kind = system.settings
+    chosen = kind.model_validate({"embedder": "openai:stub-embedding", "attempts": 1, **reading_demo(kind), **settings})
     document: dict[str, Any] = await system.graph.ainvoke({"claim": CLAIM, **(asked or {})}, context=chosen)
     return document
 
@@ -41,7 +42,7 @@ async def test_debaters_search_in_these_rounds(start_stub: StartStub, name: str,
         answered = [p for p in prompts if "your `answer`" in p]
         for turn, prompt in zip(turns, answered, strict=True):
             assert all(f'<evidence id="{i}">' in prompt for i in turn["evidence_ids"])
-            assert ("(no evidence was found)" in prompt) == (mode == "none")
+            assert ("(none, as none was looked for)" in prompt) == (mode == "none")
             assert bool(turn["evidence_ids"]) == (mode != "none")
         if mode == "once":
             assert turns[0]["evidence_ids"] == turns[1]["evidence_ids"] == turns[2]["evidence_ids"]
@@ -79,7 +80,7 @@ async def test_without_retrieval_no_source_is_opened(start_stub: StartStub, name
         ]
     answered = [p for p in stub.prompts() if "your `answer`" in p]
     assert {TEXT in p for p in answered} == {True, False}
-    assert all((TEXT in p) != ("(no evidence was found)" in p) for p in answered)
+    assert all((TEXT in p) != ("(none, as none was looked for)" in p) for p in answered)
 
 
 @pytest.mark.parametrize(("supported", "stop"), [(True, "stable_consensus"), (False, "max_rounds")])
@@ -88,7 +89,7 @@ async def test_what_is_given_makes_an_answer_faithful_or_not(start_stub: StartSt
     start_stub([
         says("rag", "SUPPORTS"),
         says("search", "SUPPORTS"),
-        {"model": "stub-scorer", "fields": {**scored, "questions": [CLAIM] * 3}},
+        {"model": "stub-scorer", "fields": {**scored, "questions": [f"Is it true that {CLAIM}?"] * 3}},
     ])  # fmt: skip
     document = await debate("tool_mad", {"given": [{"text": TEXT}]}, models=MODELS, retrieval="none", max_rounds=1)
     assert document["stop_reason"] == stop

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from moot.graphs.tool_mad import ToolMadSettings, graph
+from moot.retrievers.excerpts import shown_text
 
 from tests.conftest import StartStub
 from tests.retrievers.conftest import Serve, serve  # noqa: F401
@@ -68,7 +69,7 @@ async def test_fallbacks_in_turn(serve: Serve, monkeypatch: pytest.MonkeyPatch, 
     document = await debate(searcher, NO)
     assert turn(document, "search")["retrieval"] == "ok"
     assert {e["retrievals"][0]["retriever"] for e in document["evidence"]} == {"bm25:demo-encyclopaedia"}
-    assert kinds(document) == ["retrieval_failed", "retrieval_failed"]
+    assert kinds(document) == ["retrieval_failed", "retrieval_failed", "stand_in"]
     assert [c["requested"] for c in document["corpora"]] == ["tavily", "serper", "bm25:demo-encyclopaedia"]
 
 
@@ -78,15 +79,15 @@ async def test_a_fallback_without_findings_is_no_success(
     stub: Any,
 ) -> None:
     await starter(serve, monkeypatch)(TAVILY, lambda n: web.Response(status=400))
-    searcher = {"name": "search", "retriever": "tavily", "fallback": ["bm25"]}
+    searcher = {"name": "search", "retriever": "tavily", "fallback": ["bm25:demo-news"]}
     document = await debate(searcher, NO, query_formulation=False, published_before="1000-01-01")
     assert (turn(document, "search")["retrieval"], document["evidence"]) == ("failed", [])
-    assert kinds(document) == ["retrieval_failed"]
+    assert kinds(document) == ["retrieval_failed", "stand_in"]
 
 
 async def test_a_wrong_key_ends_the_debate(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     await starter(serve, monkeypatch)(TAVILY, lambda n: web.Response(status=401))
-    document = await debate({"name": "search", "retriever": "tavily", "fallback": ["bm25"]}, NO)
+    document = await debate({"name": "search", "retriever": "tavily", "fallback": ["bm25:demo-news"]}, NO)
     assert (document["status"], document["error"]["kind"]) == ("failed", "authentication")
 
 
@@ -107,8 +108,12 @@ async def test_evidence_from_after_the_claim_is_left_out() -> None:
     assert document["settings"]["published_before"] == days[len(days) // 2]
 
 
-async def test_long_texts_are_cut_before_anybody_reads_them(stub: Any) -> None:
+async def test_long_texts_are_shown_in_part(stub: Any) -> None:
     document = await debate({"name": "rag", "retriever": "bm25:demo-encyclopaedia"}, NO, max_evidence_tokens=16)
     piece = document["evidence"][0]
-    assert piece["truncated"]
-    assert any(f"{piece['text']} (the rest is not shown)" in p for p in stub.prompts())
+    assert len(piece["text"]) > len(shown_text(piece))
+    assert shown_text(piece).endswith(" [...]")
+    assert any(shown_text(piece) in p for p in stub.prompts())
+    warned = [w["detail"] for w in document["warnings"] if w["kind"] == "evidence_cut"]
+    assert piece["id"] in warned[0]
+    assert len(warned) == len(document["evidence"])

@@ -11,7 +11,7 @@ from moot.graphs.tool_mad import ToolMadSettings, graph
 from moot.graphs.tool_mad_consistency import ConsistencySettings
 from moot.graphs.tool_mad_consistency import graph as consistency_graph
 
-from tests.conftest import MODELS, StartStub, says, supports
+from tests.conftest import MODELS, READERS, StartStub, says, supports
 
 TALKERS = {**MODELS, "equivalence": "openai:stub-equivalence"}
 VANILLA = [{"name": "rag"}, {"name": "search"}]
@@ -94,7 +94,13 @@ CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
 
 
 async def consistency(**settings: Any) -> dict[str, Any]:
-    chosen = {"models": MODELS, "embedder": "openai:stub-embedding", "cross_encoder": "no-such/encoder", **settings}
+    chosen = {
+        "models": MODELS,
+        "debaters": READERS,
+        "embedder": "openai:stub-embedding",
+        "cross_encoder": "no-such/encoder",
+        **settings,
+    }
     document: dict[str, Any] = await consistency_graph.ainvoke(
         {"claim": CLAIM}, context=ConsistencySettings.model_validate(chosen)
     )
@@ -117,7 +123,7 @@ async def test_the_first_version_stops_at_the_first_agreement_before_it_is_score
 
 async def test_both_versions_judge_the_same_debate_by_their_own_scores(start_stub: StartStub) -> None:
     stub = start_stub(DISPUTE)
-    settings = {"models": MODELS, "embedder": "openai:stub-embedding"}
+    settings = {"models": MODELS, "debaters": READERS, "embedder": "openai:stub-embedding"}
     second = await graph.ainvoke({"claim": CLAIM}, context=ToolMadSettings.model_validate(settings))
     first = await consistency()
     [of_second, of_first] = stub.prompts("judge")

@@ -10,13 +10,13 @@ from langgraph.checkpoint.memory import InMemorySaver
 from moot.graphs.tool_mad import ToolMadSettings, builder, graph
 from moot.nodes.texts.verdict import verdict_citations
 
-from tests.conftest import MODELS, StartStub, says, supports
+from tests.conftest import MODELS, READERS, StartStub, says, supports
 
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
 
 
 async def debate(claim: str = CLAIM, **settings: Any) -> dict[str, Any]:
-    given = {"models": MODELS, "embedder": "openai:stub-embedding", **settings}
+    given = {"models": MODELS, "debaters": READERS, "embedder": "openai:stub-embedding", **settings}
     document: dict[str, Any] = await graph.ainvoke({"claim": claim}, context=ToolMadSettings.model_validate(given))
     return document
 
@@ -75,8 +75,8 @@ async def test_three_disputed_rounds_reach_the_judge_with_the_averages(start_stu
     assert document["scores"]["rag"]["faithfulness"] == pytest.approx(1.25 / 3)
     assert document["scores"]["search"]["faithfulness"] == pytest.approx(0.5)
     [seen] = stub.prompts("judge")
-    assert "- rag: faithfulness 0.42, answer relevance 1.00" in seen
-    assert "- search: faithfulness 0.50, answer relevance 1.00" in seen
+    assert "- rag: faithfulness 0.42 (3 rounds), answer relevance 1.00 (3 rounds)" in seen
+    assert "- search: faithfulness 0.50 (3 rounds), answer relevance 1.00 (3 rounds)" in seen
     assert all(f"Round {r}" in seen for r in (1, 2, 3))
     assert all(piece["id"] in seen for piece in document["evidence"])
     assert document["depth"] == 9
@@ -94,7 +94,10 @@ async def test_who_sees_what(start_stub: StartStub) -> None:
         assert turns[name, 1]["query"] in second_query
         for i in turns[name, 1]["evidence_ids"]:
             assert i in first_answer
-        assert f'<answer by="{name}">' not in second_answer
+        assert f'<answer by="{name}">' not in second_query
+        assert second_answer.index(other) < second_answer.index(f'What you answered last:\n<answer by="{name}">')
+        assert "the last answers are not the same.\n<answers>\nrag: SUPPORTS\nsearch: REFUTES\n" in second_query
+        assert "Why there is another round" not in first_query
     assert set(turns["rag", 1]["evidence_ids"]).isdisjoint(turns["search", 1]["evidence_ids"])
     sources = {c["agent"]: c["retriever"] for c in document["corpora"]}
     assert sources == {"rag": "chroma:demo-encyclopaedia", "search": "bm25:demo-news"}

@@ -23,7 +23,7 @@ from moot.nodes.runtime import tracing
 from moot.nodes.runtime.tracing import finish, scores_of, with_costs
 
 from tests.collector import PROJECT, Collector, collecting
-from tests.conftest import MODELS, StartStub, says, supports
+from tests.conftest import MODELS, StartStub, reading_demo, says, supports
 from tests.graphs.scripted_trial import LIBRARY
 
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
@@ -58,7 +58,13 @@ def forget_client() -> None:
 
 async def debate(name: str, given: Mapping[str, Any] | None = None, config: Any = None, **settings: Any) -> Run:
     system = load_graph(name)
-    chosen = {"model": "openai:stub", "embedder": "openai:stub-embedding", "attempts": 1, **settings}
+    chosen = {
+        "model": "openai:stub",
+        "embedder": "openai:stub-embedding",
+        "attempts": 1,
+        **reading_demo(system.settings),
+        **settings,
+    }
     document: Run = await system.graph.ainvoke(
         {"claim": CLAIM, **(given or {})}, config, context=system.settings.model_validate(chosen)
     )

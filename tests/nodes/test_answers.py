@@ -5,8 +5,20 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from moot.nodes.runtime.state import Task
-from moot.nodes.texts.answers import normal_expression, normal_text, read_answer, read_number, same_answer, show_number
+from moot.nodes.texts.answers import (
+    UNITS,
+    UNTOLD,
+    normal_expression,
+    normal_text,
+    read_answer,
+    read_number,
+    same_answer,
+    show_number,
+    surely_differ,
+)
 from moot.nodes.texts.task import TASKS, make_task
 
 from tests.each import each
@@ -371,3 +383,75 @@ def test_short_answers(text: str, answer: str | None) -> None:
 def test_expressions(one: str, other: str, same: bool) -> None:
     assert same_answer(make_task("math"), one, other) is same
     assert (normal_expression(one) == normal_expression(other)) is same
+
+
+@each(
+    ("one", "other", "same"),
+    [
+        ("212 km", "212 miles", False),
+        ("212 km", "212 kilometres", True),
+        ("212 km", "212.0 Kilometers.", True),
+        ("212 km", "213 km", False),
+        ("212 km", "212", True),
+        ("1,000", "1000", True),
+        ("$5", "5 dollars", True),
+        ("5 euros", "€5", True),
+        ("5 euros", "5 dollars", False),
+        ("18 dollars per day", "$18", True),
+        ("18 dollars per day", "18 dollars a week", False),
+        ("60 mph", "60 km/h", False),
+        ("60 mph", "60 miles per hour", True),
+        ("30 °C", "30 °F", False),
+        ("18 eggs", "18 ducks", True),
+        ("50%", "50", True),
+    ],
+)
+def test_numbers_are_the_same_unless_value_or_unit_differs(one: str, other: str, same: bool) -> None:
+    task = make_task("number")
+    read = [read_answer(task, text) for text in (one, other)]
+    assert read[0]
+    assert read[1]
+    assert same_answer(task, read[0], read[1]) is same
+    assert same_answer(task, read[1], read[0]) is same
+
+
+values = st.fractions(min_value=-(10**6), max_value=10**6, max_denominator=40)
+units = st.sampled_from(["", *sorted(UNITS)])
+
+
+@given(values, units, values, units)
+def test_a_number_with_its_unit_reads_as_itself(value: Fraction, unit: str, other: Fraction, another: str) -> None:
+    task = make_task("number")
+    one, two = (read_answer(task, f"{show_number(v)} {u}") for v, u in ((value, unit), (other, another)))
+    assert one
+    assert two
+    assert read_number(one) == value
+    assert read_answer(task, one) == one
+    assert same_answer(task, one, one)
+    assert same_answer(task, one, two) is same_answer(task, two, one)
+    alike = not unit or not another or UNITS[unit] == UNITS[another]
+    assert same_answer(task, one, two) is (value == other and alike)
+    if value == other and not alike:
+        assert surely_differ(one, two)
+
+
+@each(
+    ("text", "offered", "plainly"),
+    [
+        ("(the evidence does not tell)", UNTOLD, UNTOLD),
+        ("**The evidence does not tell.**", UNTOLD, UNTOLD),
+        ("Answer: (the evidence does not tell)", UNTOLD, UNTOLD),
+        ("I don’t know.", UNTOLD, None),
+        ("Not enough information", UNTOLD, "Not enough information"),
+        ("The passages do not say", UNTOLD, "The passages do not say"),
+        ("The evidence does not tell lies", "The evidence does not tell lies", "The evidence does not tell lies"),
+        ("", None, None),
+    ],
+)
+def test_an_abstention_is_read_in_these_words_and_in_others_if_it_was_offered(
+    text: str, offered: str | None, plainly: str | None
+) -> None:
+    task = make_task("short_answer")
+    assert read_answer(task, text, may_abstain=True) == offered
+    assert read_answer(task, text) == plainly
+    assert read_answer(make_task("number"), text, may_abstain=True) is None

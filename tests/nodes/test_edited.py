@@ -52,6 +52,12 @@ def test_instructions_may_do_without_placeholders() -> None:
     assert check_edited("tool_mad/judge", f"Decide.\n---\n{data}").startswith("Decide.")
 
 
+@pytest.mark.parametrize("beginning", ["", "You are {name}. {stance}\n"])
+def test_who_speaks_may_be_said_anywhere(beginning: str) -> None:
+    edited = beginning + shipped("tit_for_tat/argue").replace('You are "{name}". {stance}\n', "")
+    assert check_edited("tit_for_tat/argue", edited) == edited
+
+
 async def test_a_speaker_has_the_edited_prompts_of_its_run() -> None:
     kind = with_prompts(Settings, {"scoring/questions": ["node"], "scoring/statements": ["node"]})
     edited = checked_settings(kind, {"model": "fake:1", "questions_prompt": "Ask.\n---\n{answer} ({count})"})

@@ -229,3 +229,17 @@ DRAFT = json.dumps({**VALID, "answer": "REFUTES"})
 def test_drafts_and_thoughts_are_no_answers(text: str, answer: str | None) -> None:
     found, outcome, _ = read_reply(said(text), ANSWER)
     assert (getattr(found, "answer", None), outcome) == (answer, "ok" if answer else "unparsed")
+
+
+def test_a_reply_holds_nothing_that_nobody_sees() -> None:
+    quote = {"evidence_id": "ev-1\u200b", "quote": "so\u00ad it\u202e is"}
+    value = {"rationale": "\ufeffBecause\x07\r\nso.", "citations": [quote], "answer": "SUP\u200bPORTS"}
+    found, outcome, _ = read_reply(said(json.dumps(value)), ANSWER)
+    assert (found and found.model_dump(), outcome) == (
+        {
+            "rationale": "Because\nso.",
+            "citations": [{"evidence_id": "ev-1", "quote": "so it is"}],
+            "answer": "SUPPORTS",
+        },
+        "ok",
+    )

@@ -16,6 +16,7 @@ from moot.nodes.runtime.state import Task
 from moot.nodes.texts.answers import fold, read_answer, read_number, spellings
 from moot.nodes.texts.replies import answer_reply
 from moot.nodes.texts.task import make_task
+from moot.retrievers.evidence import clean
 
 TASKS = {
     "fever": make_task("fever"),
@@ -82,15 +83,15 @@ def written(rng: random.Random, task: Task) -> str:
 
 
 def holds(task: Task, text: str, answer: str) -> bool:
-    """Whether a text contains an answer in one of its spellings."""
+    """Whether a text, but for what nobody sees, contains an answer in one of its spellings."""
+    text = clean(re.sub(r"\\u([0-9a-f]{4})", lambda m: chr(int(m[1], 16)), text).encode(errors="replace").decode())
     if task["labels"]:
         inside = fold(text).replace("\\n", " ")
         return any(spelling in inside for spelling, label in spellings(task).items() if label == answer)
     if task["kind"] == "number":
         value = read_number(answer)
         return value is not None and any(read_number(part) == value for part in candidates(text))
-    plain = re.sub(r"\\u([0-9a-f]{4})", lambda m: chr(int(m[1], 16)), text).replace("\\n", "\n")
-    plain = re.sub(r"\\(.)", r"\1", plain).encode(errors="replace").decode()
+    plain = re.sub(r"\\(.)", r"\1", text.replace("\\n", "\n"))
     return answer in plain
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from moot.core.errors import UserError
 from moot.nodes.texts.answers import read_label
-from moot.nodes.texts.task import LONGEST_CLAIM, check_claim, describe, make_task, wording
+from moot.nodes.texts.task import LONGEST_CLAIM, check_claim, describe, is_question, make_task, wording
 
 from tests.each import each
 
@@ -133,3 +133,40 @@ def test_claims_that_are_refused(claim: object) -> None:
     with pytest.raises(UserError) as refused:
         check_claim(claim)
     assert refused.value.kind == "invalid_claim"
+
+
+@each(
+    ("text", "asks"),
+    [
+        ("Is it so?", True),
+        ("“Is it so?” ", True),
+        ("(Is it *so?*)", True),
+        ("Really?!", True),
+        ("これは本当ですか？", True),
+        ("「本当ですか？」", True),
+        ("هل هذا صحيح؟", True),
+        ("ይህ እውነት ነው፧", True),
+        ("Είναι αλήθεια;", True),
+        ("Είναι αλήθεια\u037e", True),
+        ("Ո՞վ է նա։", True),
+        ("Ո՞վ է նա։ Նա իմ եղբայրն է։", False),
+        ("It is so;", False),
+        ("Is it? It is.", False),
+        ("¿Es verdad", False),
+        ("", False),
+    ],
+)
+def test_a_question_ends_with_a_question_mark_of_any_script(text: str, asks: bool) -> None:
+    assert is_question(text) is asks
+    assert (make_task(claim=text)["subject"] == "question") is asks
+
+
+def test_claims_and_labels_hold_nothing_that_nobody_sees() -> None:
+    assert check_claim("\ufeffIt is\u200b \u202eso\x00.\r\n") == "It is so."
+    assert check_claim("\u200b" * 4000 + "It is so.") == "It is so."
+    assert make_task(labels=["tr\u200bue", " false\x07"])["labels"] == ["true", "false"]
+    assert make_task(labels={"tr\u200bue": "it\u202e is", "false": ""})["meanings"] == {"true": "it is"}
+    assert make_task(options=["go\u200bld", "iron"])["meanings"] == {"A": "gold", "B": "iron"}
+    for twice in (["true", "tr\u200bue"], {"true": "", "tr\u200bue": ""}):
+        with pytest.raises(UserError, match="are the same"):
+            make_task(labels=twice)

@@ -167,7 +167,8 @@ def test_candidates_meet_those_that_joined_before_them() -> None:
     candidates = [at(0), at(30), at(60), at(90), at(0)]
     assert novelties(candidates, []) == pytest.approx([1, 1 - COS_30, 0.5, 1 - COS_30, 0])
     assert novelties(candidates, [at(180)]) == pytest.approx([2, 1 - COS_30, 0.5, 1 - COS_30, 0])
-    assert novelties(candidates, [], barred=[0]) == pytest.approx([1, 1, 1 - COS_30, 0.5, 1 - COS_30])
+    assert novelties(candidates, [], barred=[0]) == pytest.approx([0, 1, 1 - COS_30, 0.5, 1 - COS_30])
+    assert novelties(candidates, [], beside=[0]) == pytest.approx([1, 1, 1 - COS_30, 0.5, 1 - COS_30])
     assert novelties(candidates, [], 0.13) == pytest.approx([1, *[1 - COS_30] * 3, 0])
     assert novelties([], [at(0)]) == []
 
@@ -178,13 +179,18 @@ def test_candidates_and_pool_are_left_alone() -> None:
     assert (candidates, pool) == ([at(0), at(90)], [at(180)])
 
 
-@given(st.lists(VECTORS, max_size=6), st.lists(VECTORS, max_size=3), st.sets(st.integers(0, 5)))
-def test_any_candidates(candidates: list[list[float]], pool: list[list[float]], barred: set[int]) -> None:
-    found = novelties(candidates, pool, barred=barred)
+PLACES = st.sets(st.integers(0, 5))
+
+
+@given(st.lists(VECTORS, max_size=6), st.lists(VECTORS, max_size=3), PLACES, PLACES)
+def test_any_candidates(
+    candidates: list[list[float]], pool: list[list[float]], barred: set[int], beside: set[int]
+) -> None:
+    found = novelties(candidates, pool, barred=barred, beside=beside)
     joined = list(pool)
     for place, (vector, value) in enumerate(zip(candidates, found, strict=True)):
-        assert value == novelty(vector, joined)
-        joined += [vector] if value >= 0.20 and place not in barred else []
+        assert value == (0 if place in barred else novelty(vector, joined))
+        joined += [vector] if value >= 0.20 and place not in barred | beside else []
 
 
 # --- the end of retrieval -------------------------------------------------------------------------------------------
@@ -491,3 +497,15 @@ def test_exhibits_are_left_out_from_the_end(costs: list[int], room: int) -> None
     assert kept + left == pieces
     assert not kept or sum(costs[: len(kept)]) <= room
     assert not left or sum(costs[: len(kept) + 1]) > room  # not one more than needed
+
+
+@pytest.mark.parametrize(
+    ("room", "left"),
+    [(6, ""), (5, "f"), (4, "df"), (3, "bdf"), (2, "bdef"), (1, "bcdef"), (0, "abcdef")],
+)
+def test_what_nobody_cited_is_left_out_first(room: int, left: str) -> None:
+    pieces = [piece(name) for name in "abcdef"]  # by weight
+    cited = {p["id"] for p in pieces if p["text"] in "ace"}
+    kept, gone = fitting(pieces, lambda p: 1, room, cited)
+    assert "".join(p["text"] for p in gone) == left
+    assert "".join(p["text"] for p in kept) == "".join(name for name in "abcdef" if name not in left)

@@ -53,6 +53,16 @@ PANELS = st.lists(st.none() | VERDICT, min_size=1, max_size=7)
         ([SUP, NOT, NOT, INC, NOT], NOT, 3, 5, False),
         ([SUP, NOT, NOT, INC, None], NOT, 2, 4, False),  # the most frequent, though not half of them
         ([INC, SUP, NOT, NOT, SUP], SUP, 2, 5, True),  # of the tied ones the earliest judge's
+        ([SUP, SUP, NOT, NOT, INC], SUP, 2, 5, True),  # the chief judge's, which is among them
+        ([NOT, INC, SUP, SUP, NOT], NOT, 2, 5, True),
+        ([INC, NOT, SUP, SUP, NOT], NOT, 2, 5, True),  # the chief judge alone; the second judge's
+        ([None, INC, SUP, NOT, NOT], NOT, 2, 4, False),
+        ([None, INC, SUP, NOT, INC], INC, 2, 4, False),
+        ([INC, NOT, None, SUP, SUP], SUP, 2, 4, False),
+        ([NOT, SUP, None, SUP, NOT], NOT, 2, 4, True),
+        ([None, SUP, NOT, NOT, SUP], SUP, 2, 4, True),
+        ([INC, None, SUP, NOT, None], INC, 1, 3, True),
+        ([None, None, NOT, SUP, INC], NOT, 1, 3, True),
         ([INC, NOT, SUP, NOT, SUP, INC, SUP], SUP, 3, 7, False),
         ([INC, NOT, SUP, NOT, SUP, INC, None], INC, 2, 6, True),
     ],

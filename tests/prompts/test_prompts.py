@@ -32,8 +32,8 @@ from moot.nodes.steps.score import answer_relevance, faithfulness
 from moot.nodes.steps.select import select_evidence
 from moot.nodes.steps.summarise import all_agree, sum_up, sum_up_round
 from moot.nodes.texts.demonstrations import demonstrations
-from moot.nodes.texts.replies import Reply, StatementsReply, reply_schema
-from moot.nodes.texts.show import show_claim, show_given, show_groups, show_heard
+from moot.nodes.texts.replies import FinalReply, Reply, StatementsReply, reply_schema
+from moot.nodes.texts.show import show_claim, show_given, show_groups, show_heard, show_why
 from moot.nodes.texts.task import make_task, wording
 from moot.nodes.trial.counsel import statements
 from moot.nodes.trial.critique import close_or_go_on, critique, reflect
@@ -69,6 +69,8 @@ class Recorder(Speaker):
         self.seen.append(self.filled(prompt, values))
         if reply is StatementsReply:
             return cast(R, reply.model_construct(statements=[self.text, PLAIN]))
+        if issubclass(reply, FinalReply):
+            return cast(R, reply.model_construct(answer=self.text, rationale=PLAIN))
         schema = reply_schema(reply)
         return reply.model_validate(draw(schema, random.Random(1), schema.get("$defs", {})))
 
@@ -142,8 +144,9 @@ async def tool_mad(given: Material, recorder: Recorder) -> None:
     """Every prompt of Tool-MAD."""
     text, evidence, turns = given.text, given.evidence, given.turns
     scores = {"rag": {"faithfulness": 0.5, "answer_relevance": None}}
-    await formulate_query(text, recorder, task=TASK, opponents=turns, previous_query=text)
-    await respond(text, TASK, evidence, recorder, opponents=turns)
+    why = show_why([{"agent": "rag", "answer": text, "group": 0}], [("rag", "faithfulness", None, 0.7)])
+    await formulate_query(text, recorder, task=TASK, opponents=turns, why=why, previous_query=text)
+    await respond(text, TASK, evidence, recorder, opponents=turns, own=given.turn)
     await faithfulness(text, evidence, recorder, claim=text)
     await answer_relevance(text, text, recorder, Flat())
     await judge(text, TASK, turns, evidence, recorder, scores=scores)
@@ -307,7 +310,7 @@ def test_every_shipped_prompt_renders_through_its_plain_function() -> None:
         end = data.strip().rpartition("}")[2].strip()
         found = [p for p in seen if pattern.fullmatch(p[0]) and p[1].endswith(end)]
         assert len(found) == 1, name
-    assert "a search engine" in seen[0][0]  # the tool that the query is for
+    assert "a search engine" in seen[0][1]  # the tool that the query is for
     for instructions, data in seen:
         assert "never obey it" in instructions
         assert PLAIN not in instructions
@@ -327,6 +330,23 @@ def test_steps_of_one_role_begin_alike(role: str, steps: Sequence[str]) -> None:
     """So that a provider's cache of prefixes serves them."""
     begun = {load(f"proclaim/{step}").partition("{claim}")[0] for step in steps}
     assert len(begun) == 1
+
+
+SHARED_FIRST = (
+    *("tool_mad/query", "tool_mad/keywords", "tool_mad/respond", "tool_mad/judge", "tool_mad/source_summary"),
+    *("rag/answer", "react/agent", "react/answer", "standard_mad/argue"),
+)
+
+
+@pytest.mark.parametrize("name", SHARED_FIRST)
+def test_what_all_speakers_share_comes_first(name: str) -> None:
+    """So that a provider's cache of prefixes serves them all."""
+    instructions, _, data = load(name).partition("\n---\n")
+    assert not {"name", "tool", "persona"} & placeholders(instructions)
+    assert data.startswith("{to_decide}\n{claim}\n")
+    order = [data.index(part) for part in ("{evidence}", "{opponents}", "{own}", "{persona}") if part in data]
+    assert order == sorted(order)
+    assert data.strip().splitlines()[-1].startswith(("Now ", 'You are "{name}"'))
 
 
 @settings(deadline=None)

@@ -1,4 +1,4 @@
-"""What sources find becomes one list: dated, filtered, cut, each text once."""
+"""What sources find becomes one list: dated, filtered, each text once."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from moot.retrievers import Evidence, UserError, WorldError, make_evidence
 from moot.retrievers.gather import search_all, wanted
-from moot.retrievers.normalise import TOKEN, Rules, cut, iso_date, last_day, normalise, same_text
+from moot.retrievers.normalise import Rules, iso_date, last_day, normalise, same_text
 
 NOW = datetime(2026, 5, 1, 12, 0, 30, tzinfo=UTC)
 STORY = "The bridge over the strait was opened on Monday by the mayor, after eleven years of work and three accidents."
@@ -144,21 +142,6 @@ def test_dates_are_read(given: str, read: str | None) -> None:
 def test_days_that_are_none_are_no_dates() -> None:
     found = [last_day(d) for d in ("2020-02", "2021-13", "2021-02-30", "0000", "")]
     assert found == [date(2020, 2, 29), date(2021, 12, 31), date(2021, 12, 31), None, None]
-
-
-@given(st.text(st.sampled_from("ab .\n字é,"), max_size=300), st.integers(1, 60))
-def test_a_cut_text_is_a_beginning_with_at_most_so_many_tokens(text: str, most: int) -> None:
-    short = cut(text, most)
-    assert text.startswith(short)
-    assert len(TOKEN.findall(short)) <= most
-    assert short == text or len(TOKEN.findall(text)) > most
-
-
-def test_long_texts_end_with_a_sentence_and_say_so() -> None:
-    (long,) = kept([piece("A first sentence here. " * 30)], max_tokens=50)
-    assert long["text"].endswith("here.")
-    assert 40 < len(TOKEN.findall(long["text"])) <= 50
-    assert (long.get("truncated"), long["id"] == piece(long["text"], source=long["source"])["id"]) == (True, True)
 
 
 class Source:

@@ -10,6 +10,7 @@ from moot.graphs import load_graph
 from moot.nodes.runtime.running import Running
 from moot.nodes.runtime.state import merge_rounds, recorded_round
 from moot.transcript import Line, Live, ending, lines
+from moot.transcript.scores import compared
 from moot.web.debates import checked_document
 from moot.web.report import escaped, report
 
@@ -19,13 +20,13 @@ LEXICAL = [{"name": "rag", "retriever": "bm25"}, {"name": "search", "retriever":
 Told = tuple[dict[str, Any], list[Line]]
 
 
-async def held(name: str, **given: Any) -> Told:
+async def held(name: str, task: str | None = None, **given: Any) -> Told:
     """A debate's document, and what was said of it as it happened."""
     system = load_graph(name)
     settings = system.settings.model_validate({"embedder": "openai:stub-embedding", **given})
     live, said = Live(settings), list[Line]()
     document = await Running(system.graph, settings, lambda written: said.extend(live.feed(written))).run(
-        {"claim": CLAIM}
+        {"claim": CLAIM} | ({"task": task} if task else {})
     )
     assert document["status"] == "done", document["error"]
     return document, [*said, *live.end(document)]
@@ -93,17 +94,18 @@ async def test_madke_without_agreement(start_stub: StartStub) -> None:
     agree = {"model": "stub-judge", "match": "agree"}
     pool: dict[str, Any] = {"sources": ["bm25"], "selection": False, "max_rounds": 4}
     start_stub([
-        silent, {**silent}, says("debater-1", "SUPPORTS"), says("debater-2", "SUPPORTS"),
+        silent, {**silent}, says("debater-1", "An egg-layer"), says("debater-2", "A layer of eggs"),
         {**agree, "times": 1, "fields": {"agree": False, "reason": "Not in their reasons."}},
         {**agree, "fields": {"agree": True, "reason": "They do."}},
     ])  # fmt: skip
-    told, reasons = await held("madke", models=roles, **pool), ["no_agreement", "no_agreement", "agreed"]
+    told = await held("madke", "short_answer", models=roles, **pool)
+    reasons = ["disputed", "no_agreement", "agreed"]
     check(
         told,
         reasons,
-        "Round 1: no answer from debater-1; SUPPORTS from debater-2.",  # the judge is not asked
-        "Round 2: SUPPORTS from debater-1, debater-2.",
-        "Round 3: SUPPORTS from debater-1, debater-2.",
+        "Round 1: no answer from debater-1; A layer of eggs from debater-2.",  # the judge is not asked
+        "Round 2: An egg-layer from debater-1; A layer of eggs from debater-2.",
+        "Round 3: An egg-layer from debater-1; A layer of eggs from debater-2.",
         "The debate stops: consensus.",
     )
     check(told, reasons, "no agreement - Not in their reasons.", "agreement - They do.")
@@ -178,3 +180,18 @@ async def test_a_round_in_which_an_agent_is_lost_is_told(start_stub: StartStub) 
     _, told = await held("society_of_minds", agents=agents, max_rounds=2, attempts=1)
     rounds = [line.text for line in told if line.text.startswith("Round ") and ":" in line.text]
     assert rounds == [f"Round {number}: SUPPORTS from agent-1, agent-2." for number in (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("value", "threshold", "text"),
+    [
+        (0.794, 0.8, "0.79 < 0.80"),
+        (0.7996, 0.8, "0.7996 < 0.8000"),
+        (0.7999999999999999, 0.8, "0.7999999999999999 < 0.8000000000000000"),
+        (0.8, 0.8, "0.80 >= 0.80"),
+        (0.753, 0.755, "0.753 < 0.755"),
+        (0.0, 1e-05, "0.00000 < 0.00001"),
+    ],
+)
+def test_a_score_is_told_from_its_threshold(value: float, threshold: float, text: str) -> None:
+    assert compared(value, threshold) == text

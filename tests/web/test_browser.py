@@ -71,6 +71,9 @@ async def test_a_debate_from_the_form_to_the_file(page: Page, served: Served, tm
     await page.get_by_text("More settings").click()
     assert await page.evaluate(UNNAMED) == []
     await seen(page, tmp_path, "form")
+    await page.get_by_text("Who said it, and when").click()
+    await page.get_by_label("Said by").fill("Ada")
+    await page.get_by_label("Date of the claim").fill("2020-10")
     await start(page, CLAIM + MARKUP, MODELS | {"max_rounds": 0})
     await page.get_by_text("max_rounds: Input should be greater than or equal to 1").wait_for()  # and nothing is lost
     await page.get_by_label("Settings as JSON").fill(json.dumps(MODELS | {"max_rounds": 1}))
@@ -82,6 +85,8 @@ async def test_a_debate_from_the_form_to_the_file(page: Page, served: Served, tm
     [file] = (served.home / "debates").glob("*.json")
     assert page.url.endswith(f"/moot/debates/{file.stem}")
     assert json.loads(file.read_text())["claim"] == CLAIM + MARKUP
+    task = json.loads(file.read_text())["task"]
+    assert (task["speaker"], task["claim_date"]) == ("Ada", "2020-10")
     assert await page.evaluate(FOREIGN) == 0
     shown = await page.locator("main").inner_text()
     document = kept(served, page)

@@ -124,3 +124,12 @@ async def test_a_document_whose_parts_do_not_fit() -> None:
     del document["task"]["labels"]
     with pytest.raises(UserError, match="do not fit together"):
         report(document, "md")
+
+
+async def test_the_report_says_who_said_the_claim_and_when() -> None:
+    document = await a_debate()
+    document["task"] |= {"speaker": "Ada <b>", "claim_date": "2020-10"}
+    assert "<p>Said by Ada &lt;b&gt;, 2020-10</p>" in report(document, "html")
+    assert "\n\nSaid by Ada &lt;b&gt;, 2020-10\n\n" in report(document, "md")
+    del document["task"]["speaker"]
+    assert "<p>Said, 2020-10</p>" in report(document, "html")

@@ -27,6 +27,8 @@ class Form {
     this.task = h("select", { id: "task" }, h("option", { value: "" }, "by default"), Object.entries(choices.tasks).map(([name, about]) => h("option", { value: name }, `${name} - ${about}`)));
     this.labels = h("textarea", { id: "labels", rows: 3 });
     this.options = h("textarea", { id: "options", rows: 3 });
+    this.speaker = h("input", { id: "speaker", type: "text", maxlength: 200, dir: "auto", autocomplete: "off" });
+    this.date = h("input", { id: "claim-date", type: "text", pattern: "\\d{4}(-\\d\\d){0,2}", placeholder: "2020-10-25", title: "A year, a month or a day: 2020, 2020-10, 2020-10-25", autocomplete: "off" });
     this.given = new Texts();
     this.fields = [];
     this.common = h("div", { class: "fields" });
@@ -47,6 +49,7 @@ class Form {
       labelled("Claim or question", this.claim),
       h("div", { class: "fields" }, h("div", {}, labelled("Preset", this.preset), this.presetAbout), h("div", {}, labelled("Graph", this.graph), this.about)),
       this.common,
+      h("details", {}, h("summary", {}, "Who said it, and when"), h("div", { class: "fields" }, labelled("Said by", this.speaker), labelled("Date of the claim (a year, a month or a day)", this.date))),
       h("details", {}, h("summary", {}, "Evidence of your own: texts that everybody who answers is shown"), this.given.node),
       h("details", {}, h("summary", {}, "Answers: task, labels, options"), h("div", { class: "fields" }, labelled("Task", this.task), labelled("Labels of your own (one a line)", this.labels), labelled("Options to choose from (one a line)", this.options))),
       h("details", {}, h("summary", {}, "More settings"), this.others, labelled("Settings as JSON; they have the last word", this.more)),
@@ -104,6 +107,8 @@ class Form {
   #input() {
     const input = { claim: this.claim.value };
     if (this.task.value) input.task = this.task.value;
+    if (this.speaker.value.trim()) input.speaker = this.speaker.value.trim();
+    if (this.date.value.trim()) input.claim_date = this.date.value.trim();
     for (const name of ["labels", "options"]) {
       const lines = linesOf(this[name].value);
       if (lines.length) input[name] = lines;

@@ -1,0 +1,93 @@
+"""Short answers: whoever was shown evidence may say that it does not tell, which is an abstention."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from moot.evals.stats.observations import round_answers
+from moot.evals.stats.outcomes import ABSTAINED, outcome_of
+from moot.graphs import load_graph
+from moot.nodes.texts.answers import UNTOLD
+from moot.nodes.texts.verdict import in_words
+from moot.transcript import ending
+
+from tests.conftest import MODELS, StartStub, says
+
+GIVEN = [{"text": "The mill in the valley had two bells.", "title": "The mill"}]
+ASKED: Mapping[str, Any] = {"claim": "Who built the mill?", "task": "short_answer", "given": GIVEN}
+VANILLA = [{"name": "rag"}, {"name": "search"}]
+TALKERS = {**MODELS, "equivalence": "openai:stub-equivalence"}
+
+
+async def debate(name: str = "tool_mad", asked: Mapping[str, Any] = ASKED, **settings: Any) -> dict[str, Any]:
+    system = load_graph(name)
+    quick = {"scoring": "consensus_only", "debaters": VANILLA, "max_rounds": 1, "models": TALKERS}
+    known = {**quick, **settings} if name == "tool_mad" else settings
+    document: dict[str, Any] = await system.graph.ainvoke(dict(asked), context=system.settings.model_validate(known))
+    return document
+
+
+@pytest.mark.parametrize("other", [UNTOLD, "The evidence does not tell.", "the texts don't say", "not known"])
+async def test_those_who_abstain_agree(start_stub: StartStub, other: str) -> None:
+    stub = start_stub([says("rag", UNTOLD), says("search", other)])
+    document = await debate()
+    assert [vote["answer"] for vote in document["votes"]] == [UNTOLD, UNTOLD]
+    assert {t["outcome"] for t in document["turns"] if t["step"] == "respond"} == {"ok"}
+    assert (document["status"], document["stop_reason"]) == ("done", "consensus")
+    assert (document["answer"], document["raw_verdict"], document["metrics"]["abstained"]) == (None, UNTOLD, True)
+    assert outcome_of(document) == ABSTAINED
+    assert [one.answer for one in round_answers(document)] == [ABSTAINED]
+    reason = document["turns"][0]["rationale"]
+    assert reason
+    assert in_words(document).startswith("No verdict: the evidence does not tell. (consensus)")
+    assert reason in in_words(document)
+    said = [line.text for line in ending(document).lines]
+    assert said[0] == "Verdict: none, as the evidence does not tell (consensus)"
+    assert reason in said
+    assert not stub.prompts("equivalence")
+    assert UNTOLD in stub.prompts("rag")[0]
+
+
+async def test_an_abstention_is_no_answer_in_other_words(start_stub: StartStub) -> None:
+    stub = start_stub([says("rag", UNTOLD), says("search", "Ada"), says("judge", "Ada")])
+    document = await debate()
+    assert (document["answer"], document["stop_reason"]) == ("Ada", "max_rounds")
+    assert "abstained" not in document["metrics"]
+    assert [vote["group"] for vote in document["votes"]] == [0, 1]
+    assert not stub.prompts("equivalence")
+    assert f"Answer: {UNTOLD}" in stub.prompts("judge")[0] or f">\n{UNTOLD}\n<" in stub.prompts("judge")[0]
+
+
+async def test_a_judge_may_abstain(start_stub: StartStub) -> None:
+    start_stub([says("rag", "Bea"), says("search", "Ada"), says("judge", "Insufficient evidence.")])
+    document = await debate(models={**TALKERS, "equivalence": "openai:stub-none"})
+    assert (document["answer"], document["raw_verdict"], document["stop_reason"]) == (None, UNTOLD, "max_rounds")
+
+
+async def test_those_who_vote_may_abstain(start_stub: StartStub) -> None:
+    start_stub([{"fields": {"answer": UNTOLD}}])
+    document = await debate("multi_agent_voting", model="openai:stub")
+    assert (document["answer"], document["raw_verdict"], document["metrics"]["abstained"]) == (None, UNTOLD, True)
+
+
+async def test_a_summariser_may_abstain(start_stub: StartStub) -> None:
+    start_stub([{"fields": {"answer": UNTOLD, "agree": True}}])
+    document = await debate("madke", model="openai:stub")
+    assert (document["status"], document["answer"], document["raw_verdict"]) == ("done", None, UNTOLD)
+
+
+async def test_without_evidence_nobody_is_offered_it(start_stub: StartStub) -> None:
+    stub = start_stub([{"fields": {"answer": "I don't know"}}])
+    without = {key: value for key, value in ASKED.items() if key != "given"}
+    document = await debate("standard_prompting", without, model="openai:stub")
+    assert UNTOLD not in stub.prompts()[0]
+    assert document["error"]["kind"] == "unparsed"
+
+
+async def test_a_label_in_these_words_is_a_label(start_stub: StartStub) -> None:
+    start_stub([{"fields": {"answer": UNTOLD}}])
+    asked = {"claim": "The mill is old.", "labels": ["true", UNTOLD]}
+    document = await debate("standard_prompting", asked, model="openai:stub")
+    assert document["answer"] == UNTOLD

@@ -1,0 +1,123 @@
+"""What debaters with evidence of their own are told: their last answer, why there is another round, what to rest on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from moot.graphs.tool_mad import ToolMadSettings, graph
+
+from tests.conftest import MODELS, StartStub, says, supports
+
+CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
+LETTER = {"id": "letter-1", "text": "The cylinder was retired in 2019."}
+VANILLA = [{"name": "rag", "retriever": "chroma"}, {"name": "search"}]
+
+
+async def debate(asked: dict[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
+    given = {"models": MODELS, "embedder": "openai:stub-embedding", "max_rounds": 2, **settings}
+    document: dict[str, Any] = await graph.ainvoke(
+        {"claim": CLAIM, **(asked or {})}, context=ToolMadSettings.model_validate(given)
+    )
+    assert (document["status"], document["error"]) == ("done", None)
+    return document
+
+
+def seeks(role: str, query: str, times: int | None = None) -> dict[str, Any]:
+    """A rule: what a debater searches for."""
+    rule = {"model": f"stub-{role}$", "match": "the `query`", "fields": {"query": query}}
+    return rule | ({"times": times} if times else {})
+
+
+async def test_a_query_is_told_which_scores_are_low(start_stub: StartStub) -> None:
+    agreed = [says("rag", "SUPPORTS"), says("search", "SUPPORTS")]
+    stub = start_stub([*agreed, *supports([True, False], CLAIM), says("judge", "SUPPORTS")])
+    await debate(debaters=VANILLA)
+    first, _, second, _ = stub.prompts("stub-rag")
+    assert "Scores from 0 to 1" not in first
+    told = second[second.index("Why there is another round") : second.index("What the other debaters")]
+    lines = ["<answers>", "rag: SUPPORTS", "search: SUPPORTS", "</answers>"]
+    low = "- rag: faithfulness 0.50, at least 0.7 is needed (how much of what it said follows from the evidence it had)"
+    assert told.strip().split("\n")[1:] == [*lines, "Scores from 0 to 1 that are too low:", low]
+
+
+async def test_scores_that_decide_nothing_are_no_reason_for_a_round(start_stub: StartStub) -> None:
+    stub = start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS"), says("judge", "SUPPORTS")])
+    await debate(scoring="all_rounds")
+    second = stub.prompts("stub-rag")[2]
+    assert "every round is held here all the same" in second
+    assert "too low" not in second
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+async def test_a_debater_may_keep_what_it_cited(start_stub: StartStub, keeps: bool) -> None:
+    query, other = "kilogram Planck constant", "platypus eggs"
+    probe = start_stub([seeks("rag", query), says("rag", "SUPPORTS"), says("search", "REFUTES")])
+    mine = (await debate(max_rounds=1, k=1, scoring="all_rounds"))["turns"][0]["evidence_ids"]
+    assert len(probe.prompts("stub-rag")) == 2
+    stub = start_stub([
+        seeks("rag", query, 1),
+        seeks("rag", other),
+        says("rag", "SUPPORTS", citations=[{"evidence_id": mine[0], "quote": "anything"}]),
+        says("search", "REFUTES"),
+        says("judge", "SUPPORTS"),
+    ])  # fmt: skip
+    document = await debate(k=1, scoring="all_rounds", keep_evidence=keeps)
+    first, second = (t["evidence_ids"] for t in document["turns"] if t["agent"] == "rag")
+    assert first == mine
+    assert (mine[0] in second, len(second)) == (keeps, 2 if keeps else 1)
+    assert [f'<evidence id="{i}">' in stub.prompts("stub-rag")[3] for i in mine + second] == [
+        keeps,
+        *[True] * len(second),
+    ]
+    assert any(t["agent"] == "search" and mine[0] not in t["evidence_ids"] for t in document["turns"])
+
+
+@pytest.mark.parametrize("asked", [{}, {"given": [LETTER]}])
+async def test_who_has_no_evidence_answers_from_what_it_knows(start_stub: StartStub, asked: dict[str, Any]) -> None:
+    stub = start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SUPPORTS")])
+    await debate(asked, debaters=VANILLA, max_rounds=1, scoring="all_rounds")
+    [vanilla], reader = stub.prompts("stub-search"), stub.prompts("stub-rag")[1]
+    known = not asked
+    for prompt, knows in ((vanilla, known), (reader, False)):
+        assert ("Answer from what you know." in prompt) == knows
+        assert ("SUPPORTS - the claim is true" in prompt) == knows
+        assert ("SUPPORTS - the evidence shows that the claim is true" in prompt) != knows
+        assert ("Say nothing that it does not bear out" in prompt) != knows
+    assert ("(none, as none was looked for)" in vanilla) == known
+
+
+async def test_who_found_nothing_does_not_answer_from_what_it_knows(start_stub: StartStub) -> None:
+    stub = start_stub(
+        [seeks("rag", "xyzzy"), says("rag", "REFUTES"), says("search", "REFUTES"), says("judge", "REFUTES")]
+    )
+    readers = [{"name": "rag", "retriever": "bm25"}, {"name": "search", "retriever": "chroma"}]
+    document = await debate(debaters=readers, max_rounds=1, scoring="all_rounds")
+    assert document["turns"][0]["retrieval"] == "empty"
+    prompt = stub.prompts("stub-rag")[1]
+    assert "(no evidence was found)" in prompt
+    assert "the evidence shows that the claim is true" in prompt
+
+
+@pytest.mark.parametrize(("task", "reasons"), [("medqa", True), ("gsm8k", True), ("hotpotqa", False), ("fever", False)])
+async def test_evidence_does_not_forbid_reasoning(start_stub: StartStub, task: str, reasons: bool) -> None:
+    answer = {"medqa": "A", "gsm8k": "4", "hotpotqa": "Paris", "fever": "SUPPORTS"}[task]
+    stub = start_stub([says(role, answer) for role in ("rag", "search", "judge")])
+    asked = {"task": task} | ({"options": ["Iron", "Zinc"]} if task == "medqa" else {})
+    await debate(asked, max_rounds=1, scoring="all_rounds")
+    for prompt in (stub.prompts("stub-rag")[1], stub.prompts("stub-search")[1]):
+        assert ("Say nothing that it does not bear out" in prompt) != reasons
+        assert ("Evidence need not state the answer." in prompt) == reasons
+    [judged] = stub.prompts("judge")
+    assert ("and what you know" in judged) == reasons
+
+
+async def test_prompts_of_debaters_begin_alike_and_end_with_who_speaks(start_stub: StartStub) -> None:
+    stub = start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SUPPORTS")])
+    await debate(scoring="all_rounds")
+    rag, search = stub.prompts("stub-rag"), stub.prompts("stub-search")
+    for mine, other, name in zip(rag, search, ["rag"] * 4, strict=True):
+        end = mine.rindex(f'You are "{name}"')
+        assert mine[: mine.index("</claim>")] == other[: other.index("</claim>")]
+        assert "<" not in mine[end:]
+        assert f'"{name}"' not in mine[: mine.index("</claim>")]

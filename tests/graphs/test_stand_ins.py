@@ -1,0 +1,123 @@
+"""What is read in place of a source that was asked for, and how a debate says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from aiohttp import web
+from moot.graphs import load_graph
+from moot.nodes.runtime.settings import Settings
+from moot.nodes.speakers.debaters import DebaterSettings
+
+from tests.conftest import MODELS, StartStub, StubEndpoint, free_port, says
+from tests.retrievers.conftest import Serve, serve  # noqa: F401
+from tests.retrievers.vendors import TAVILY, WIKIPEDIA, starter
+
+CLAIM = "The platypus is a mammal that lays eggs."
+QUIET = {"scoring": "consensus_only", "embedder": "openai:stub-embedding", "attempts": 1}
+
+
+@pytest.fixture(autouse=True)
+def stub(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> StubEndpoint:
+    """Debaters disagree, so that there is another round. Nobody listens where Wikipedia is looked for."""
+    monkeypatch.setenv("WIKIPEDIA_BASE_URL", f"http://127.0.0.1:{free_port()}")
+    return start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), {"fields": {"citations": []}}])
+
+
+async def debate(name: str = "tool_mad", **settings: Any) -> dict[str, Any]:
+    kind = load_graph(name).settings
+    known = {key: value for key, value in {**QUIET, "max_rounds": 2}.items() if key in kind.model_fields}
+    chosen = kind.model_validate(known | settings)
+    document: dict[str, Any] = await load_graph(name).graph.ainvoke({"claim": CLAIM}, context=chosen)
+    return document
+
+
+def read(document: dict[str, Any]) -> set[tuple[str, str]]:
+    return {(reading["requested"], reading["retriever"]) for reading in document["corpora"]}
+
+
+def stand_ins(document: dict[str, Any]) -> list[str]:
+    return [warned["detail"] for warned in document["warnings"] if warned["kind"] == "stand_in"]
+
+
+async def test_wikipedia_stands_in_for_the_web(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    server = await starter(serve, monkeypatch)(WIKIPEDIA)
+    document = await debate(models=MODELS)
+    assert (document["status"], document["rounds"]) == ("done", 2)
+    assert read(document) == {("chroma", "chroma:demo-encyclopaedia"), ("web", "wikipedia")}
+    encyclopaedia, instead = stand_ins(document)  # once each, though there were two rounds
+    assert "`web` was asked for; wikipedia was read in its place" in instead + encyclopaedia
+    assert "`chroma` was asked for without a corpus; moot's small demo corpus" in instead + encyclopaedia
+    assert len(server.paths) == 3  # one search before the debate, one a round
+
+
+async def test_without_wikipedia_the_debate_refuses(stub: StubEndpoint) -> None:
+    for name in ("tool_mad", "madke", "rag"):
+        document = await debate(name, model="openai:stub")
+        assert (document["status"], document["error"]["kind"]) == ("failed", "unreachable")
+        assert all(words in document["error"]["detail"] for words in ("TAVILY_API_KEY", "--corpus", "bm25:demo-news"))
+    assert stub.calls() == []
+    document = await debate("madke", model="openai:stub", corpus="demo-encyclopaedia")
+    assert (document["status"], {r["retriever"] for r in document["corpora"]}) == (
+        "done",
+        {"wikipedia", "chroma:demo-encyclopaedia", "bm25:demo-encyclopaedia"},
+    )
+
+
+async def test_madke_asks_wikipedia_once_and_reads_no_demo_corpus(
+    serve: Serve,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = await starter(serve, monkeypatch)(WIKIPEDIA)
+    document = await debate("madke", model="openai:stub")
+    assert read(document) == {("wikipedia", "wikipedia"), ("web", "wikipedia")}
+    assert len(server.paths) == 2
+    assert [len(piece["retrievals"]) for piece in document["evidence"]] == [1] * len(document["evidence"])
+    fails_later = starter(serve, monkeypatch)
+    await fails_later(WIKIPEDIA, lambda n: web.Response(text=WIKIPEDIA.nothing) if n == 1 else web.Response(status=400))
+    document = await debate("madke", model="openai:stub")
+    assert (document["status"], {r["retriever"] for r in document["corpora"]}) == ("done", {"wikipedia"})
+    failed = [warned["detail"] for warned in document["warnings"] if warned["kind"] == "retrieval_failed"]
+    assert "no demo corpus stands in" in failed[0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "found", "warned"),
+    [
+        ({"model": "fake:1"}, {("chroma", "chroma:demo-encyclopaedia"), ("web", "bm25:demo-news")}, ["web"]),
+        (
+            {"models": MODELS, "corpus": "demo-news"},
+            {("chroma", "chroma:demo-news"), ("web", "bm25:demo-news")},
+            ["web"],
+        ),
+    ],
+)
+async def test_the_demo_corpora_stand_in(settings: dict[str, Any], found: set[Any], warned: list[str]) -> None:
+    document = await debate(**settings)
+    assert read(document) == found
+    assert [detail.split("`")[1] for detail in stand_ins(document)] == warned
+
+
+async def test_a_fallback_says_whose_place_it_took(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    await starter(serve, monkeypatch)(TAVILY, lambda n: web.Response(status=400))
+    searcher = {"name": "search", "retriever": "tavily", "fallback": ["bm25", "bm25:demo-news"]}
+    document = await debate(models=MODELS, debaters=[searcher, {"name": "rag"}])
+    assert stand_ins(document) == [
+        "`tavily` could not be searched; its fallback `bm25:demo-news` was read in its place (bm25:demo-news)."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "own"),
+    [
+        ({}, False),
+        ({"model": "fake:1", "models": {"judge": "embedded:smollm2-135m"}}, False),
+        ({"model": "ollama:llama3.2"}, True),
+        ({"models": {"judge": {"model": "openai:a"}}}, True),
+        ({"debaters": [{"name": "a", "model": "openai:b"}, {"name": "b"}]}, True),
+    ],
+)
+def test_whose_models_they_are(settings: dict[str, Any], own: bool) -> None:
+    checked: Settings = DebaterSettings.model_validate(settings)
+    assert checked.own_model == own

@@ -1,0 +1,63 @@
+"""What a judge's reply on an agreement is taken as, whatever the graph that asks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from moot.graphs.madke import MadkeSettings
+from moot.nodes import Settings, agreed_in, agreement_node, group_answers, make_task
+from moot.nodes.models.ledger import Ledger
+from moot.nodes.runtime.node import Run
+from moot.nodes.steps.compare import votes_of
+from moot.nodes.texts.answers import UNTOLD
+from moot.transcript.words import Words
+
+from tests.conftest import StartStub
+
+LABELS, WORDS = make_task(), make_task("squad")
+
+
+@pytest.mark.parametrize(
+    ("task", "answers", "agree", "agreed", "warns"),
+    [
+        (LABELS, ("SUPPORTS", "REFUTES"), True, False, True),
+        (LABELS, ("SUPPORTS", "REFUTES"), False, False, False),
+        (LABELS, ("SUPPORTS", "SUPPORTS"), False, True, True),
+        (WORDS, ("the UK", "Great Britain"), True, True, False),
+        (WORDS, ("the UK", "Great Britain"), False, False, False),
+        (WORDS, ("the UK", "UK."), False, True, True),
+        (WORDS, ("the UK", None), True, False, True),
+        (WORDS, ("the UK", "Great Britain", UNTOLD), True, False, True),
+        (WORDS, (UNTOLD, UNTOLD), True, True, False),
+        (WORDS, ("the UK", "Great Britain"), None, False, False),
+    ],
+)
+async def test_a_judge_decides_only_what_the_votes_leave_open(
+    start_stub: StartStub, task: Any, answers: tuple[str | None, ...], agree: bool | None, agreed: bool, warns: bool
+) -> None:
+    start_stub([{"fields": {"agree": agree, "reason": "As I read them."}}])
+    turns: Any = [{"round": 1, "agent": f"debater-{i}", "step": "respond", "answer": a} for i, a in enumerate(answers)]
+    votes = votes_of(turns, (await group_answers("", task, answers))[0])  # by their texts
+    state: Any = {"claim": "It is an island.", "task": task, "turns": turns, "votes": votes, "rounds": 1}
+    run = Run(Settings(model="openai:stub-judge", attempts=1), Ledger())
+    update = await agreement_node().step(state, run)
+    [turn] = update["turns"]
+    assert (turn["agree"], turn["agreed"], turn["outcome"]) == (agree, agreed, "unparsed" if agree is None else "ok")
+    assert [record["reason"] for record in update["round_log"]] == ["agreed" if agreed else "no_agreement"]
+    assert [w["kind"] for w in run.ledger.warnings].count("judge_contradicts_votes") == warns
+    assert agreed_in([*turns, turn], 1) == agreed
+
+
+@pytest.mark.parametrize(
+    ("agree", "agreed", "said"),
+    [
+        (True, True, "agreement - So."),
+        (True, False, "agreement (taken as no agreement, by the answers themselves) - So."),
+        (False, True, "no agreement (taken as an agreement, by the answers themselves) - So."),
+    ],
+)
+def test_what_a_judges_reply_was_taken_as(agree: bool, agreed: bool, said: str) -> None:
+    turn: Any = {"agent": "judge", "step": "agree", "agree": agree, "agreed": agreed, "reason": "So.", "outcome": "ok"}
+    [line] = Words(MadkeSettings()).of("agree", turn, {})
+    assert line.text == said

@@ -1,0 +1,126 @@
+"""Long texts: where sentences end, which of them are shown, and that quotes are checked against all of them."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from moot.nodes.texts.quotes import check_citations
+from moot.nodes.texts.replies import Quote
+from moot.nodes.texts.show import show_evidence
+from moot.retrievers import Evidence, Rules, make_evidence, merge_evidence, normalise, open_encoder
+from moot.retrievers.excerpts import GAP, beginning, count_tokens, excerpt, sentences, shown_text
+from moot.retrievers.normalise import MOST_TOKENS
+
+from tests.conftest import SHARED
+
+CORPORA = SHARED / "data" / "corpus"
+
+
+def parts(text: str) -> list[str]:
+    return [text[start:end] for start, end in sentences(text)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Mortality was 12% vs. 15% in the control arm (P = 0.03).| We conclude that A vs. B differ.",
+        "Dr. Smith et al. found it (Fig. 3), e.g. in E. coli.| See Table 2.1 for approx. 37 cases, i.e. all.",
+        "The U.S. Senate met at 3 p.m. on Jan. 5.| Half of them voted.",
+        "Das ist z. B. ein Satz von Dr. Müller.| Am 3. Oktober 1990 kam er ca. 5 Minuten zu spät!| Warum?",
+        "北京是中国的首都。|它有三千多年的历史!|你知道吗?|上海很大。",
+        "東京は日本の首都です。|人口は多い。",
+        "M. Dupont est arrivé.| Il est parti, p. ex. à midi.",
+        "A 😀 smiles.| 𝒳 is a letter.",
+        "Title without an end\n\n|A paragraph.",
+        "",
+    ],
+)
+def test_where_sentences_end(text: str) -> None:
+    wanted = [part.strip() for part in text.split("|") if part.strip()]
+    assert parts(text.replace("|", "")) == wanted
+
+
+def test_the_lines_of_a_long_table_are_sentences() -> None:
+    rows = [f"Row {i} has {i} cups and {i} spoons" for i in range(40)]
+    assert parts("\n".join(rows)) == rows
+    assert parts("One sentence\nin two lines.") == ["One sentence\nin two lines."]
+
+
+@given(st.text(st.sampled_from("ab .\n字é,"), max_size=300), st.integers(1, 60))
+def test_a_beginning_has_at_most_so_many_tokens(text: str, most: int) -> None:
+    short = beginning(text, most)
+    assert text.startswith(short)
+    assert count_tokens(short) <= most
+    assert short == text or count_tokens(text) > most
+
+
+LEAD = "The trial took place in twelve hospitals. It began in spring."
+FILLER = " ".join(f"Door {i} was painted in colour {i} and opens slowly." for i in range(60))
+DECISIVE = "Fewer patients died with the drug: 12% vs. 15% with a placebo."
+TEXT = f"{LEAD} {FILLER} {DECISIVE} {FILLER.replace('Door', 'Window')}"
+QUERY = "Does the drug lower mortality of patients?"
+
+
+async def cut(query: str = QUERY, most: int = 200) -> Evidence:
+    piece = make_evidence(text=TEXT, title="Trial", source="s", retriever="bm25:x")
+    return {**piece, "shown": await excerpt(TEXT, query, most, await open_encoder())}
+
+
+async def test_the_beginning_and_the_nearest_sentences_are_shown() -> None:
+    piece = await cut()
+    shown = shown_text(piece)
+    assert shown.startswith(LEAD)
+    assert DECISIVE in shown
+    assert f". {GAP} " in shown
+    assert DECISIVE not in beginning(TEXT, 200)
+    assert count_tokens(shown.replace(GAP, "")) <= 200
+    assert count_tokens(shown) > 150
+    assert piece["id"] == make_evidence(text=TEXT, source="s")["id"]
+    assert shown in show_evidence([piece])
+
+
+async def test_quotes_are_checked_against_the_whole_text_and_join_no_parts() -> None:
+    piece = await cut()
+    unseen = "Door 40 was painted in colour 40"
+    assert unseen not in shown_text(piece)
+    across = f"It began in spring. {DECISIVE}"
+    quotes = [DECISIVE, unseen, across, f"It began in spring. {GAP} {DECISIVE}"]
+    checked = check_citations([Quote(evidence_id=piece["id"], quote=q) for q in quotes], [piece], {piece["id"]})
+    assert [c["verified"] for c in checked] == [True, True, False, False]
+    start = TEXT.index(DECISIVE)
+    assert (checked[0]["start"], checked[0]["end"]) == (start, start + len(DECISIVE))
+
+
+async def test_two_findings_of_a_piece_show_what_both_show() -> None:
+    first, second = await cut(), await cut("Which window was painted in colour 44?")
+    assert "Window 44" not in shown_text(first)
+    (both,) = merge_evidence([first], [second])
+    assert DECISIVE in shown_text(both)
+    assert "Window 44" in shown_text(both)
+    covered = {i for start, end in (*first["shown"], *second["shown"]) for i in range(start, end)}
+    assert {i for start, end in both["shown"] for i in range(start, end) if not TEXT[i].isspace()} == {
+        i for i in covered if not TEXT[i].isspace()
+    }
+    assert json.loads(json.dumps(both)) == both
+    whole = {**first}
+    del whole["shown"]
+    assert ["shown" in merge_evidence(*pair)[0] for pair in ([[first], [whole]], [[whole], [first]])] == [False, False]
+
+
+def test_without_a_query_the_beginning_is_shown() -> None:
+    (piece,) = normalise([[make_evidence(text=TEXT, source="s")]], Rules(1, max_tokens=50), datetime.now(UTC))
+    assert shown_text(piece).startswith(LEAD)
+    assert shown_text(piece).endswith(f". {GAP}")
+    assert (piece["text"], len(piece["shown"])) == (TEXT, 1)
+
+
+@pytest.mark.skipif(not CORPORA.is_dir(), reason="the corpora (../shared/data) are not here")
+@pytest.mark.parametrize("corpus", ["check_covid", "pubmedqa", "averitec"])
+def test_whole_abstracts_fit_by_default(corpus: str) -> None:
+    lines = (CORPORA / f"{corpus}.jsonl").read_text(encoding="utf-8").splitlines()
+    long = [line for line in lines if count_tokens(json.loads(line)["text"]) > MOST_TOKENS]
+    assert len(long) <= 0.01 * len(lines)
