@@ -317,8 +317,8 @@ async def test_500_pieces(
 
 
 async def test_what_is_to_be_known_of_a_verdict(page: Page, served: Served, tmp_path: Path) -> None:
-    down = "langchain:tests.transcript.test_verdict:down"
-    debaters = [{"name": "rag", "retriever": down}, {"name": "search", "retriever": "bm25"}]
+    down = "langchain:tests.transcript.shelf:down"
+    debaters = [{"name": "rag", "retriever": down}, {"name": "search", "retriever": "bm25:demo-news"}]
     asked = {"ask_person": ["verdict"], "max_rounds": 2, "scoring": "all_rounds", "debaters": debaters, "attempts": 1}
     await start(page, CLAIM, MODELS | asked)
     await page.locator("h2:focus", has_text="The debate waits for your answer").wait_for()
