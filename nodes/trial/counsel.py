@@ -33,12 +33,13 @@ OPENING_WORDS = 15
 """Words that stand for the title of an exhibit that has none."""
 NO_ID = re.compile(r"[^\w.:-]+", re.ASCII)
 """What no id of an exhibit has: with it one made-up id could look like several, or like a remark of ours."""
+LONGEST_ID = 40
+"""Characters of such an id that are shown."""
 LONGEST_FIELD = 120
 """Characters of an expert's field that its prompt names."""
-SHORT = 60
-"""Characters of the title of an exhibit that nobody quoted from, in such a list."""
-LONGEST_LINE = 400
-"""Characters of an exhibit's title, or of a passage that was quoted, in a list of exhibits."""
+LONGEST_TITLE = 60
+LONGEST_PASSAGE = 400
+"""Characters of an exhibit's title, and of a passage quoted from it, in a list of exhibits."""
 
 
 def counsel_for(side: str, phase: str) -> str:
@@ -219,11 +220,13 @@ def show_record(
     used = [piece for piece in pieces if piece["id"] in passages]
     rest = [piece for piece in pieces if piece["id"] not in passages]
     lines = [
-        line for piece in used for line in (_titled(piece), *(f'- "{one_line(q)}"' for q in passages[piece["id"]]))
+        line
+        for piece in used
+        for line in (_titled(piece), *(f'- "{one_line(q, LONGEST_PASSAGE)}"' for q in passages[piece["id"]]))
     ]
-    others = f"(On record too: {len(rest)} exhibits that nobody quoted from.)"
+    others = f"(On record and not quoted: {len(rest)})"
     if titles:
-        lines, others = [*lines, *(_titled(piece, SHORT) for piece in rest)], ""
+        lines, others = [*lines, *map(_titled, rest)], ""
     parts = ["Exhibits on record, by title, with what was quoted from them:"]
     return "\n".join(
         [*parts, *([enclosed("exhibits", lines)] if lines else []), *([others] if rest and others else [])]
@@ -241,11 +244,11 @@ def quoted(said: Iterable[Turn]) -> dict[str, list[str]]:
     return {id: list(quotes.values()) for id, quotes in found.items()}
 
 
-def _titled(piece: Evidence, most: int = LONGEST_LINE) -> str:
+def _titled(piece: Evidence) -> str:
     """An exhibit's id and title, or its first words if it has none."""
     words = piece["text"].split()
     opening = " ".join(words[:OPENING_WORDS]) + (" ..." if len(words) > OPENING_WORDS else "")
-    return f"{piece['id']}: {one_line(opening if piece['title'] in ('', UNTITLED) else piece['title'], most)}"
+    return f"{piece['id']}: {one_line(opening if piece['title'] in ('', UNTITLED) else piece['title'], LONGEST_TITLE)}"
 
 
 def show_recent(said: Sequence[Turn], nothing: str = "") -> str:
@@ -259,23 +262,23 @@ def show_statements(turns: Sequence[Turn], heading: str, nothing: str = "") -> s
 
 
 def show_statement(turn: Turn) -> str:
-    """An argument or a testimony, then in a tag that only we write what it cites, with what is wrong with that."""
+    """An argument or a testimony; its tag, which only we write, says what it cites, and what is wrong with that."""
     by, kind = ("expert", "testimony") if turn["step"] == "testify" else (str(turn["side"]), "argument")
     field = turn.get("expertise")
-    called = f"Called by the {turn['side']}, as an expert in {one_line(field, LONGEST_FIELD)}:\n" if field else ""
+    called = f"Called by the {turn['side']}, on {one_line(field, LONGEST_FIELD)}:\n" if field else ""
+    marks = dict.fromkeys(map(_cited, turn.get("citations") or []))
+    cites = {"cites": ", ".join(marks)} if marks else {}
     text = called + (turn.get(kind) or "(nothing that could be used)")
-    marks = dict.fromkeys(f"{NO_ID.sub('_', c['evidence_id'])}{_doubt(c)}" for c in turn.get("citations") or [])
-    cited = [f"<citations>{', '.join(marks)}</citations>"] if marks else []
-    return "\n".join([as_data(kind, text, by=by, round=str(turn["round"])), *cited])
+    return as_data(kind, text, by=by, round=str(turn["round"]), **cites)
 
 
-def _doubt(citation: Mapping[str, Any]) -> str:
+def _cited(citation: Mapping[str, Any]) -> str:
     if citation["fabricated"]:
-        return " (no such exhibit was shown)"
-    return "" if citation["verified"] else " (its quote does not stand there)"
+        return f"{NO_ID.sub('_', citation['evidence_id'])[:LONGEST_ID]} (no such exhibit was shown)"
+    return citation["evidence_id"] + ("" if citation["verified"] else " (its quote does not stand there)")
 
 
-def one_line(text: str, most: int = LONGEST_LINE) -> str:
+def one_line(text: str, most: int) -> str:
     """What others wrote, as it may stand in a line of ours: without line breaks and tags, and bounded in length."""
     line = " ".join(clean(text).split())
     return (line if len(line) <= most else line[:most].rstrip() + " ...").translate(LOOKALIKES)

@@ -106,8 +106,7 @@ async def refine_query(
     prompt: str = REFINE.prompt,
 ) -> QueryReply:
     """A side's query as the court has it searched (S2, appendix I, step 3)."""
-    shown = {"statements": show_recent(said), "query": as_data("query", query)}
-    shown |= {"round": show_round(round, max_rounds)}
+    shown = {"query": as_data("query", query), "round": show_round(round, max_rounds)}
     return await REFINE.ask(model, case(claim, task, premises) | shown, prompt)
 
 
