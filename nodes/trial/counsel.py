@@ -234,14 +234,17 @@ def show_record(
 
 
 def quoted(said: Iterable[Turn]) -> dict[str, list[str]]:
-    """What was quoted from each exhibit, by its id, and stands there; each passage once."""
+    """What was quoted from each exhibit, by its id, and stands there; no passage that a longer one holds."""
     found: dict[str, dict[str, str]] = {}
     for turn in said:
         for citation in turn.get("citations") or []:
             if citation["verified"]:
                 quote = citation["quote"]
                 found.setdefault(citation["evidence_id"], {}).setdefault(fold(quote), quote)
-    return {id: list(quotes.values()) for id, quotes in found.items()}
+    return {
+        id: [quote for words, quote in quotes.items() if not any(words in other for other in quotes if other != words)]
+        for id, quotes in found.items()
+    }
 
 
 def _titled(piece: Evidence) -> str:
