@@ -6,7 +6,6 @@ debate each speaks for the side whose name it has, in the switched one for the o
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -31,10 +30,6 @@ RECENT = 4
 NO_EXHIBIT = "(no exhibit is on record)"
 OPENING_WORDS = 15
 """Words that stand for the title of an exhibit that has none."""
-NO_ID = re.compile(r"[^\w.:-]+", re.ASCII)
-"""What no id of an exhibit has: with it one made-up id could look like several, or like a remark of ours."""
-LONGEST_ID = 40
-"""Characters of such an id that are shown."""
 LONGEST_FIELD = 120
 """Characters of an expert's field that its prompt names."""
 LONGEST_TITLE = 60
@@ -277,7 +272,7 @@ def show_statement(turn: Turn) -> str:
 
 def _cited(citation: Mapping[str, Any]) -> str:
     if citation["fabricated"]:
-        return f"{NO_ID.sub('_', citation['evidence_id'])[:LONGEST_ID]} (no such exhibit was shown)"
+        return "an exhibit that does not exist"
     return citation["evidence_id"] + ("" if citation["verified"] else " (its quote does not stand there)")
 
 
