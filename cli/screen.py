@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from moot.retrievers.evidence import clean
 from moot.transcript import Line
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -20,6 +21,7 @@ STYLES = {
     "person": "green",
     "warning": "yellow",
     "caution": "yellow",
+    "caveat": "bold yellow",
     "outcome": "bold green",
     "failure": "bold red",
 }
@@ -68,4 +70,7 @@ class Screen:
     def say(self, text: str, style: str = "", indent: int = 0, *, wrong: bool = False) -> None:
         """A line of our own; what it quotes is cleaned with it."""
         console = self.errors if wrong else self.console
-        console.print(Text(" " * indent + clean(text), style=style))
+        if console.is_terminal:  # what is too long goes on under itself
+            console.print(Padding(Text(clean(text), style=style), (0, 0, 0, indent), expand=False))
+        else:
+            console.print(Text(" " * indent + clean(text), style=style))

@@ -30,18 +30,19 @@ from moot.nodes.speakers.debaters import (
 )
 from moot.nodes.steps.compare import agree_node, agreed_answer, answers_of, average_scores_node, compare_node
 from moot.nodes.steps.judge import judge_node
-from moot.nodes.steps.score import answer_relevance_node, faithfulness_node, passes, score_graph
+from moot.nodes.steps.score import RelevanceSettings, answer_relevance_node, faithfulness_node, passes, score_graph
 from pydantic import Field
 
 # --- settings -------------------------------------------------------------------------------------------------------
 
 
-class ToolMadSettings(DebaterSettings):
+class ToolMadSettings(DebaterSettings, RelevanceSettings):
     """Settings of Tool-MAD. The defaults are the paper's."""
 
     faithfulness_threshold: float = Field(0.7, ge=0, le=1, description="Least faithfulness of a stable answer.")
-    answer_relevance_threshold: float = Field(0.8, ge=0, le=1, description="Least answer relevance of a stable answer.")
-    questions: int = Field(3, ge=1, le=10, description="Questions that answer relevance is averaged over (n).")
+    answer_relevance_threshold: float = Field(
+        0.8, ge=0, le=1, description="Least answer relevance of a stable answer. It belongs to `embedder`: see README."
+    )
     scoring: Literal["on", "all_rounds", "consensus_only"] = Field(
         "on",
         description="on: scores gate the consensus and reach the judge. Without scores: all_rounds runs every round, "

@@ -32,7 +32,7 @@ class ConsistencySettings(DebaterSettings):
         min_length=1,
         max_length=300,
         description="Cross-encoder that compares answers with evidence: a sentence-transformers CrossEncoder by name "
-        "or folder. Where it cannot be loaded, the cosine of `embedder` takes its place.",
+        "or folder, loaded when answers are scored. If it cannot be, the cosine of `embedder` takes its place.",
     )
     scoring: Literal["on", "off"] = Field("on", description="off: the judge decides without scores.")
 
@@ -43,22 +43,22 @@ def consensus(state: DebateState, settings: ConsistencySettings) -> Next:
         return "agree"
     if not no_round_left(state, settings):
         return to_debaters(state, settings)
-    return unscored_answers(state) if settings.scoring == "on" else "judge"
+    return "choose_similarity" if settings.scoring == "on" else "judge"
 
 
 builder = Debate("tool_mad_consistency", ConsistencySettings, lambda settings: needs_of(settings, "judge"))
-builder.add_node("choose_similarity", similarity_node())
 builder.add_node("debater", debater_graph(ConsistencySettings))
 builder.add_node("compare_answers", compare_node())
+builder.add_node("choose_similarity", similarity_node())
 builder.add_node("score", score_graph(ConsistencySettings, consistency=consistency_node()))
 builder.add_node("average_scores", average_scores_node())
 builder.add_node("agree", agree_node(lambda settings: "consensus"))
 builder.add_node("judge", judge_node())
-builder.add_edge("open", "choose_similarity")
-builder.begin(to_debaters, ["debater"], after="choose_similarity")
+builder.begin(to_debaters, ["debater"])
 builder.rounds(to_debaters, ["debater"])
 builder.add_edge("debater", "compare_answers")
-builder.add_conditional_edges("compare_answers", consensus, ["debater", "score", "agree", "judge"])
+builder.add_conditional_edges("compare_answers", consensus, ["debater", "choose_similarity", "agree", "judge"])
+builder.add_conditional_edges("choose_similarity", unscored_answers, ["score"])
 builder.add_edge("score", "average_scores")
 builder.add_edge("average_scores", "judge")
 builder.verdict_from("agree")

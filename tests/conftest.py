@@ -191,10 +191,12 @@ def says(role: str, answer: str, times: int | None = None, **fields: Any) -> dic
 
 
 def supports(share: list[bool], match: str = "") -> list[dict[str, Any]]:
-    """Rules: the scorer finds these statements supported or not, and questions equal to ``match`` where it is given."""
+    """Rules: the scorer finds these statements supported or not, and asks whether ``match`` is true, if it is given."""
     verdicts = [{"index": i, "reason": "stated", "supported": s} for i, s in enumerate(share)]
     fields = {"statements": [f"Statement {i}." for i in range(len(share))], "verdicts": verdicts}
-    return [{"model": "stub-scorer", "fields": fields | ({"questions": [match] * 3} if match else {})}]
+    return [
+        {"model": "stub-scorer", "fields": fields | ({"questions": [f"Is it true that {match}?"] * 3} if match else {})}
+    ]
 
 
 CLAIM = "The platypus is a mammal that lays eggs."

@@ -11,11 +11,11 @@ from moot.graphs import load_graph
 from moot.nodes.runtime.settings import checked_settings
 from moot.nodes.runtime.state import RoundRecord
 from moot.nodes.steps.compare import answers_of
-from moot.retrievers.evidence import given_in
+from moot.retrievers.evidence import clean, given_in
 from moot.transcript.end import end
 from moot.transcript.kinds import words_of
 from moot.transcript.line import Line, Section
-from moot.transcript.words import DECIDING
+from moot.transcript.words import DECIDING, Words
 
 Document = Mapping[str, Any]
 LATE = {*DECIDING, "review_verdict"}
@@ -51,6 +51,7 @@ def lines(document: Document) -> list[Section]:
     if document["task"] is None:  # it was never opened
         return []
     words.learn(document)
+    words.reasons = dict.fromkeys(decisive(document, words))
     heading, *about = words.opening(document, given_in(document["evidence"]))
     told = [Section(heading.text, about)]
 
@@ -100,6 +101,17 @@ def lines(document: Document) -> list[Section]:
         told[-1].lines += words.after_round(record)
     told[-1].lines += decision
     return told
+
+
+def decisive(document: Document, words: Words) -> list[str]:
+    """Reasons that are given with the verdict."""
+    if document["status"] != "done":
+        return []
+    given: set[str] = set()
+    for said in words.verdict(document):
+        given.add(said.text.partition(" - ")[2] if said.what == "dissents" else said.text)
+    reasons = [clean(turn.get("rationale") or turn.get("reason") or "") for turn in document["turns"]]
+    return [reason for reason in reasons if reason in given]
 
 
 def _records(document: Document) -> Sequence[RoundRecord]:

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from moot.nodes.runtime.state import Turn
+from moot.nodes.steps.vote import majority
 from moot.nodes.texts.answers import abstains
 from moot.nodes.texts.task import full_answer
-from moot.nodes.texts.verdict import verdict_citations, verdict_turns
-from moot.transcript.line import Line, counted, has_rounds, line, list_of, numbered, say
+from moot.nodes.texts.verdict import (
+    MOST_REASONS,
+    caveat_in_words,
+    caveats,
+    citations_in_words,
+    count_verdict_citations,
+    reasons_by_who,
+    verdict_citations,
+    verdict_line,
+)
+from moot.retrievers.evidence import clean
+from moot.transcript.line import Line, counted, has_rounds, line, list_of, say
 
-MOST_REASONS = 5
-"""Reasons that are given; those who agree may be many."""
+WARNINGS = "Warnings:"
+"""What stands above warnings."""
+Said = Mapping[str, Turn | None]
+"""Reasons that were said before, each with the turn that gave it first."""
 
 
 def end(document: Mapping[str, Any], verdict: Iterator[Line]) -> Iterator[Line]:
@@ -22,7 +36,8 @@ def end(document: Mapping[str, Any], verdict: Iterator[Line]) -> Iterator[Line]:
         document: the result.
         verdict: what is said of the verdict of a debate that is done.
     """
-    if document["status"] == "done":
+    done = document["status"] == "done"
+    if done:
         yield from verdict
     elif document["status"] == "interrupted":
         yield say("Interrupted: no verdict.", "failure")
@@ -30,55 +45,90 @@ def end(document: Mapping[str, Any], verdict: Iterator[Line]) -> Iterator[Line]:
         error = document["error"]
         yield say(f"No verdict ({error['kind']} at {error['where']}): {error['detail']}", "failure")
     yield say(costs(document), "aside")
-    yield from _warnings(document["warnings"])
+    yield from _warnings(document, told=done)
 
 
-def verdict(document: Mapping[str, Any]) -> Iterator[Line]:
-    """The answer, why it was given, and what it cites."""
-    how = document["stop_reason"]
-    if abstains(document["task"], document["raw_verdict"]):
-        yield say(f"Verdict: none, as the evidence does not tell ({how})", "outcome")
-        yield from reasons(document)
-        yield from citations(document)
-        return
-    if document["answer"] is None:
-        yield say(f"Verdict: none, as no answer has most votes ({how})", "outcome")
-        return
-    yield answer(document, how)
-    yield from reasons(document)
-    yield from citations(document)
-
-
-def answer(document: Mapping[str, Any], how: str) -> Line:
-    """The answer, and how it came about."""
-    return say(f"Verdict: {full_answer(document['task'], document['answer'])} ({how})", "outcome")
-
-
-def reasons(document: Mapping[str, Any]) -> Iterator[Line]:
-    """Why those who decided did so."""
-    turns = verdict_turns(dict(document))
-    for turn in turns[:MOST_REASONS]:
-        yield line(turn["agent"], numbered("because", turn), turn.get("rationale") or turn.get("reason") or "")
-    if len(turns) > MOST_REASONS:
-        yield line("", "", f"and {len(turns) - MOST_REASONS} more", "more")
-
-
-def citations(document: Mapping[str, Any], by: str = "", most: int | None = None) -> Iterator[Line]:
-    """What the verdict cites.
+def verdict(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
+    """The answer, what is to be known of it, why it was given, and what it cites.
 
     Args:
         document: the result.
-        by: who cited it, where that is not who decided.
+        said: reasons that were said before; these are not said again.
+    """
+    how = document["stop_reason"]
+    untold = abstains(document["task"], document["raw_verdict"])
+    if document["answer"] is None and not untold:
+        yield from headline(document, f"Verdict: none, as no answer has most votes ({how})")
+        return
+    tie = "; of equal votes the earliest holds" if tied(document) else ""
+    said_it = f"Verdict: none, as the evidence does not tell ({how}{tie})"
+    yield from headline(document, said_it if untold else answer(document, f"{how}{tie}"))
+    yield from reasons(document, said)
+    yield from citations(document)
+
+
+def answer(document: Mapping[str, Any], how: str) -> str:
+    """The answer, and how it came about."""
+    return f"Verdict: {full_answer(document['task'], document['answer'])} ({how})"
+
+
+def headline(document: Mapping[str, Any], said: str) -> Iterator[Line]:
+    """A verdict's own line, and under it the warnings that are told beside it."""
+    yield say(verdict_line(document, said), "outcome")
+    for warned in caveats(document):
+        yield say(clean(caveat_in_words(warned)), "caveat")
+
+
+def tied(document: Mapping[str, Any]) -> bool:
+    """Whether votes alone decided, and several answers have most of them."""
+    votes = document["votes"]
+    if any(turn["step"] in ("judge", "summarise") or turn.get("preferred") for turn in document["turns"]):
+        return False
+    return bool(votes) and majority(votes, [vote.get("weight", 1.0) for vote in votes], "none") is None
+
+
+def reasons(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
+    """Why those who decided did so: each reason once, by all who gave it in the same words."""
+    given: dict[str, list[Turn]] = {}
+    for reason, turns in reasons_by_who(dict(document)).items():
+        given.setdefault(where_said(document, reason, said), []).extend(turns)
+    for reason, turns in [*given.items()][:MOST_REASONS]:
+        yield line(*by(turns), reason)
+    if left := sum(len(turns) for turns in [*given.values()][MOST_REASONS:]):
+        yield line("", "", f"and {left} more", "more")
+
+
+def where_said(document: Mapping[str, Any], reason: str, said: Said) -> str:
+    """A reason, or where it was said already."""
+    if (turn := said.get(clean(reason))) is None:
+        return reason
+    return f"(said in round {turn['round']})" if has_rounds(document["settings"]) else "(said above)"
+
+
+def by(turns: Sequence[Turn]) -> tuple[str, str]:
+    """Who gave a reason, and by which of its answers if it gave several."""
+    numbers = ", ".join(str(turn["number"]) for turn in turns if "number" in turn)
+    return ", ".join(dict.fromkeys(turn["agent"] for turn in turns)), f"because {numbers}".strip()
+
+
+def citations(document: Mapping[str, Any], by: str = "", most: int | None = None) -> Iterator[Line]:
+    """What the verdict cites, without what is fabricated, and how many citations of which kind it has.
+
+    Args:
+        document: the result.
+        by: who cited, if that is not who decided.
         most: citations that are given; None for all.
     """
     found = verdict_citations(dict(document))
     known = {piece["id"]: piece for piece in document["evidence"]}
     for citation in found[:most]:
         yield line(by, "cites", cited(citation, known[citation["evidence_id"]]))
-    if not found:
-        yield line(by, "cites", "nothing")
     if most is not None and len(found) > most:
         yield line("", "", f"and {len(found) - most} more", "more")
+    if count_verdict_citations(dict(document))["total"]:
+        yield say(citations_in_words(dict(document)), "")
+    else:
+        yield line(by, "cites", "nothing")
 
 
 def cited(citation: Mapping[str, Any], piece: Mapping[str, Any]) -> str:
@@ -118,13 +168,25 @@ def _instead(reading: Mapping[str, Any]) -> str:
     return " (in place of the web: neither TAVILY_API_KEY nor SERPER_API_KEY is set)" if fell_back else ""
 
 
-def _warnings(warnings: list[dict[str, str]]) -> Iterator[Line]:
-    """Each warning once, that of the demonstration model last."""
-    times = Counter(f"{w['kind']} ({w['where']}): {w['detail']}" for w in warnings if w["kind"] != "demo_model")
+def _warnings(document: Mapping[str, Any], *, told: bool) -> Iterator[Line]:
+    """Each warning once, without those told beside the verdict; of a debate without one the demonstration's is last."""
+    times = other_warnings(document, told=told)
+    demo = [one["detail"] for one in document["warnings"] if one["kind"] == "demo_model" and not told]
     if times:
-        yield say("Warnings:", "caution")
+        yield say(WARNINGS, "caution")
     for text, count in times.items():
         yield say(text + f" ({count} times)" * (count > 1), "warning")
-    for warned in warnings:
-        if warned["kind"] == "demo_model":
-            yield say(warned["detail"], "caution")
+    for detail in dict.fromkeys(demo):
+        yield say(detail, "caution")
+
+
+def other_warnings(document: Mapping[str, Any], *, told: bool) -> Mapping[str, int]:
+    """Warnings in words, with how often each was given.
+
+    Args:
+        document: the result, or as much of it as there is.
+        told: whether some stand beside the verdict; these are left out.
+    """
+    beside = {(one["kind"], one["detail"]) for one in caveats(document)} if told else set()
+    others = [one for one in document["warnings"] if (one["kind"], one["detail"]) not in beside]
+    return Counter(f"{one['kind']} ({one['where']}): {one['detail']}" for one in others if one["kind"] != "demo_model")

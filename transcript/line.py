@@ -10,11 +10,11 @@ from moot.nodes.runtime.state import Turn
 from moot.retrievers.evidence import clean
 
 Tone = Literal[
-    "", "heading", "aside", "answer", "finding", "person", "warning", "caution", "outcome", "failure", "more"
+    "", "heading", "aside", "answer", "finding", "person", "warning", "caution", "caveat", "outcome", "failure", "more"
 ]
 """How a line is meant: ``finding`` is what votes, judges and stops come to, ``outcome`` the verdict and ``failure``
-that there is none, ``warning`` what did not work and ``caution`` what stands above warnings, ``aside`` what is said
-about the debate, ``more`` how much is left out."""
+that there is none, ``caveat`` what is to be known of a verdict, ``warning`` what did not work and ``caution`` what
+stands above warnings, ``aside`` what is said about the debate, ``more`` how much is left out."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from moot.nodes.runtime.state import Turn, place_of
 from moot.transcript.end import end
 from moot.transcript.floor import Floor
 from moot.transcript.kinds import words_of
-from moot.transcript.line import Line, say
+from moot.transcript.line import Line, numbered, say
 from moot.transcript.words import DECIDING, pieces_of
 
 Said = tuple[str | None, list[Line]]
@@ -30,6 +30,7 @@ class Live:
 
     def __init__(self, settings: Settings) -> None:
         self._words = words_of(settings)
+        self._words.decided = {}
         self.speakers = self._words.speakers
         self._said: set[Hashable] = set()
         self._floor: Floor[Said] | None = Floor(self._words.at_once[0]) if self._words.at_once else None
@@ -43,7 +44,14 @@ class Live:
 
     def end(self, document: Mapping[str, Any]) -> list[Line]:
         """What was not heard yet, and how the debate ended."""
-        return [*self._heard(self._floor.rest() if self._floor else []), *end(document, self._words.verdict(document))]
+        ending = [*end(document, self._words.verdict(document))]
+        told = "\n".join(line.text for line in ending)
+        kept = [
+            Line(turn["agent"], numbered("because", turn), reason)
+            for reason, turn in (self._words.decided or {}).items()
+            if reason not in told  # there is no verdict, or it names only some
+        ]
+        return [*self._heard(self._floor.rest() if self._floor else []), *kept, *ending]
 
     def _new(self, written: Mapping[str, Any]) -> Iterator[Line]:
         words, turns, pieces = self._words, written.get("turns") or [], pieces_of(written)
@@ -87,6 +95,7 @@ class Live:
                 yield from self._heard([(heading, lines)])
         if turn.get("question"):  # what is decided anew is said anew
             self._said = {key for key in self._said if not _decided(key)}
+            self._words.decided = {}
 
     def _stopped(self, entry: Mapping[str, Any]) -> Iterator[Line]:
         if self._floor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from moot.transcript.end import answer, citations, reasons
+from moot.transcript.end import Said, answer, citations, headline, reasons, where_said
 from moot.transcript.line import Line, counted, line, list_of, say
 
 WON_BY = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}
@@ -16,21 +16,26 @@ ROUNDED = 1e-5
 """More than what parts and their sum differ by for being rounded in the document."""
 
 
-def panel_verdict(document: Mapping[str, Any]) -> Iterator[Line]:
-    """A panel's verdict: what it comes to, how sure that is, why, what the winning side cited, and who dissents."""
+def panel_verdict(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
+    """A panel's verdict: what it comes to, how sure that is, why, what the winning side cited, and who dissents.
+
+    Args:
+        document: the result.
+        said: reasons that were said before; these are not said again.
+    """
     verdict, subject = document["raw_verdict"], document["task"]["subject"]
     how = f"{votes_for(document)}; {document['stop_reason']}"
     if document["answer"] is None:
         none = f"none, as the panel finds the {subject} {verdict}, which is none of the answers"
-        yield say(f"Verdict: {none} ({how})", "outcome")
+        yield from headline(document, f"Verdict: {none} ({how})")
     else:
-        yield answer(document, how)
+        yield from headline(document, answer(document, how))
     yield confidence(document)
-    yield from reasons(document)
+    yield from reasons(document, said)
     if side := WON_BY.get(verdict):
         yield from citations(document, side, MOST_CITED)
     for one in document["metrics"]["panel"]["dissent"]:
-        yield line(one["agent"], "dissents", f"{one['verdict']} - {one['reason']}")
+        yield line(one["agent"], "dissents", f"{one['verdict']} - {where_said(document, one['reason'], said)}")
 
 
 def votes_for(document: Mapping[str, Any]) -> str:

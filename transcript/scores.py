@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from itertools import count
 from typing import Any
 
 from moot.nodes.runtime.budget import is_bounded
@@ -50,7 +52,7 @@ class ScoredWords(Words):
             return f"{name} not applicable"
         if value is None:
             return f"{name} unknown (needs {threshold:.2f})"
-        return f"{name} {value:.2f} {'>=' if value >= threshold else '<'} {threshold:.2f}"
+        return f"{name} {compared(value, threshold)}"
 
     def after_round(self, record: RoundRecord) -> Iterator[Line]:
         """Whether the debaters agree, and whether the scores make that stable; and so what follows."""
@@ -101,3 +103,12 @@ class ScoredWords(Words):
     def stop(self, reason: str | None) -> Iterator[Line]:
         """As `Words.stop`; that the rounds are used up is said with the last round's answers."""
         return super().stop(None if reason == "max_rounds" else reason)
+
+
+def compared(value: float, threshold: float) -> str:
+    """A value beside its threshold, with two decimals, or as many more as the threshold has or the difference takes."""
+    given = max(2, len(f"{Decimal(repr(threshold)):f}".partition(".")[2]))
+    if value >= threshold:
+        return f"{value:.{given}f} >= {threshold:.{given}f}"
+    shown = (f"{value:.{digits}f} < {threshold:.{digits}f}" for digits in count(given))
+    return next(text for text in shown if len(set(text.split(" < "))) == 2)

@@ -75,7 +75,7 @@ class TrialWords(Words):
 
     def verdict(self, document: Mapping[str, Any]) -> Iterator[Line]:
         """The panel's."""
-        return panel_verdict(document)
+        return panel_verdict(document, self.reasons)
 
     # --- the negotiation --------------------------------------------------------------------------------------------
 
@@ -277,7 +277,8 @@ class TrialWords(Words):
             return
         evidence, arguments, reliability = (round(turn[quality] or 0, 1) for quality in QUALITIES)  # type: ignore[literal-required]
         scores = f"evidence {evidence:g}, arguments {arguments:g}, reliability {reliability:g}"
-        yield line(turn["agent"], "decides", reasoned(f"{turn['verdict']} ({scores} of 10)", turn["reason"]), "answer")
+        found = f"{turn['verdict']} ({scores} of 10)"
+        yield line(turn["agent"], "decides", reasoned(found, self.why(turn, turn["reason"])), "answer")
 
 
 def unusable(turn: Turn) -> str:

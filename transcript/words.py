@@ -13,6 +13,7 @@ from moot.nodes.runtime.settings import Settings
 from moot.nodes.runtime.state import PERSON, RoundRecord, Turn, Vote, merge_rounds, merge_turns
 from moot.nodes.speakers.pool import POOL
 from moot.nodes.texts.task import full_answer
+from moot.retrievers.evidence import clean
 from moot.transcript.end import verdict
 from moot.transcript.line import Line, counted, has_rounds, line, numbered, reasoned, say, titled, unusable
 
@@ -43,6 +44,8 @@ STOPS = {
     "budget_exhausted": "The budget is used up.",
     "judge_preference": "The debate stops: the moderator prefers an answer.",
 }
+AT_THE_VERDICT = "reasons: see the verdict"
+"""What stands in place of reasons that the verdict gives."""
 NAMED_VOTERS = 8
 """Of more voters for one answer only the number is said."""
 
@@ -72,6 +75,8 @@ class Words:
         self.pieces: dict[str, Any] = {}
         self.subject = "claim"
         self.thoughts: dict[str, str] = {}
+        self.reasons: dict[str, Turn | None] = {}
+        self.decided: dict[str, Turn] | None = None
 
     def learn(self, written: Mapping[str, Any]) -> None:
         """Takes in what was written."""
@@ -81,6 +86,29 @@ class Words:
             self.subject = written["task"]["subject"]
         for piece in pieces_of(written):
             self.pieces.setdefault(piece["id"], piece)
+
+    def why(self, turn: Turn, reason: str | None) -> str:
+        """The reasons of an answer, or where they stand: each is said once.
+
+        ``reasons`` names the turn that gave them first, or none if the verdict gives them. ``decided`` is for a debate
+        that goes on: the turns that decide it, whose reasons are kept for the verdict.
+        """
+        reason = clean(reason or "")
+        if reason and reason not in self.reasons:
+            if self.decided is None or not self._decides(turn):
+                self.reasons[reason] = turn
+                return reason
+            self.decided[reason] = turn
+            return AT_THE_VERDICT
+        first = self.reasons.get(reason)
+        if first:
+            return f"as {first['agent']} said" + f" in round {first['round']}" * self.in_rounds
+        return AT_THE_VERDICT if reason else ""
+
+    def _decides(self, turn: Turn) -> bool:
+        """Whether a turn decides a debate as soon as it is taken: a judge's, or the only answer."""
+        alone = not self.in_rounds and not self.speakers and "number" not in turn
+        return turn["step"] in DECIDING or bool(turn.get("preferred")) or alone
 
     def opening(self, written: Mapping[str, Any], given: Sequence[Any]) -> Iterator[Line]:
         """What is debated, by which system, and what was given with it."""
@@ -173,8 +201,12 @@ class Words:
         yield line(turn["agent"], "finds", reasoned(found, turn.get("reason")), "finding")
 
     def _preferred(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
-        none = "no answer yet" if turn.get("outcome", "ok") == "ok" else unusable(turn)
-        yield line(turn["agent"], "prefers", reasoned(turn["preferred"] or none, turn.get("reason")), "finding")
+        if turn["preferred"]:
+            found, why = turn["preferred"], self.why(turn, turn.get("reason"))
+        else:
+            found = "no answer yet" if turn.get("outcome", "ok") == "ok" else unusable(turn)
+            why = turn.get("reason") or ""
+        yield line(turn["agent"], "prefers", reasoned(found, why), "finding")
 
     def _comment(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         comment, sure = turn["comment"], turn.get("confidence")
@@ -196,7 +228,7 @@ class Words:
             return
         sure = turn.get("confidence")
         answer = turn["answer"] + (f" (confidence {sure:.2f})" if sure is not None else "")
-        yield line(turn["agent"], what, f"{answer} - {turn['rationale']}", "answer")
+        yield line(turn["agent"], what, reasoned(answer, self.why(turn, turn["rationale"])), "answer")
 
     def _about(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         """What a person said who was asked."""
@@ -239,7 +271,7 @@ class Words:
 
     def verdict(self, document: Mapping[str, Any]) -> Iterator[Line]:
         """The verdict of a debate that is done."""
-        return verdict(document)
+        return verdict(document, self.reasons)
 
     # --- what only trials have --------------------------------------------------------------------------------------
 

@@ -20,10 +20,12 @@ from moot.nodes.runtime.document import document_of, unfinished
 from moot.nodes.steps.person_replies import check_person_reply
 from moot.nodes.texts.given import LONGEST_GIVEN
 from moot.nodes.texts.task import TASKS
-from moot.nodes.texts.verdict import verdict_citations
+from moot.nodes.texts.verdict import caveat_in_words, caveats, citations_in_words, verdict_citations
 from moot.retrievers.corpus import known_corpora
+from moot.retrievers.evidence import clean
 from moot.retrievers.search import ABOUT
 from moot.transcript import ending, lines
+from moot.transcript.end import other_warnings
 from moot.web import debates
 from moot.web.report import fitting, marks_of, report
 from starlette.concurrency import run_in_threadpool
@@ -249,7 +251,9 @@ def _opened(id: str) -> dict[str, Any]:
 
 
 def said_of(document: debates.Document, *, over: bool) -> dict[str, Any]:
-    """A debate in words: sections, what is to be known of evidence, and where it is over its end, with its citations.
+    """A debate in words: sections, what is to be known of evidence, warnings, and if it is over its end with citations.
+
+    ``caveats`` are the warnings that are told beside the verdict, ``warnings`` the others.
 
     Raises:
         UserError: this version does not know the debate's graph or settings, or its parts do not fit together.
@@ -258,11 +262,19 @@ def said_of(document: debates.Document, *, over: bool) -> dict[str, Any]:
         sections = [asdict(section) for section in lines(document)]
         end = _end(document) if over else None
         marks = {piece["id"]: marks_of(piece) for piece in document["evidence"]}
-    return {"sections": sections, "end": end, "marks": marks}
+        warned = {
+            "caveats": [clean(caveat_in_words(one)) for one in caveats(document)],
+            "warnings": [
+                clean(text) + f" ({count} times)" * (count > 1)
+                for text, count in other_warnings(document, told=True).items()
+            ],
+        }
+    return {"sections": sections, "end": end, "marks": marks, **warned}
 
 
 def _end(document: debates.Document) -> dict[str, Any]:
-    return {"lines": asdict(ending(document))["lines"], "citations": verdict_citations(document)}
+    lines = asdict(ending(document))["lines"]
+    return {"lines": lines, "citations": verdict_citations(document), "cites": citations_in_words(document)}
 
 
 async def said(request: Request) -> Any:

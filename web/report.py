@@ -16,6 +16,7 @@ from urllib.parse import quote
 from moot.nodes.runtime.state import PERSON
 from moot.retrievers.evidence import GIVEN, clean
 from moot.transcript import ending, lines
+from moot.transcript.end import WARNINGS
 from moot.web.debates import Document, unfit
 
 MARKUP = re.compile(r"[\\`*_{}\[\]#|~$^]|^[-+=:]|(?<=^\d)[.)]|(?<=^\d\d)[.)]")
@@ -103,11 +104,13 @@ def report(document: Document, kind: str) -> str:
     """
     with fitting():
         told, end = lines(document), ending(document)
+    warnings = [line for line in end.lines if line.tone in ("warning", "caution") and line.text != WARNINGS]
+    end.lines = [line for line in end.lines if line.tone not in ("warning", "caution")]
     evidence = [(piece, marked(piece, document)) for piece in document["evidence"]]
     style = files("moot.web").joinpath("templates/report.css").read_text(encoding="utf-8")
     page: str = (
         _templates()
         .get_template(f"report.{kind}")
-        .render(document=document, told=told, end=end, evidence=evidence, style=style)
+        .render(document=document, told=told, end=end, warnings=warnings, evidence=evidence, style=style)
     )
     return page

@@ -1,11 +1,18 @@
-"""Tables of how far the confidences of systems can be trusted."""
+"""Tables of how far the confidences of systems, and the scores of their answers, can be trusted."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from moot.evals.report.comparison import Study, System
 from moot.evals.report.scores import SYSTEM, right
-from moot.evals.report.tables import Cell, Table, columns, table
-from moot.evals.stats.calibration import BINS, brier_score, ece, reliability_bins, risk_coverage
+from moot.evals.report.tables import Cell, Column, Table, columns, table
+from moot.evals.stats.calibration import BINS, brier_score, ece, passed_at, reliability_bins, risk_coverage
+from moot.evals.stats.item_scores import item_score
+from moot.evals.stats.observations import GATED
+
+THRESHOLDS = (0.0, *(step / 20 for step in range(10, 20)))
+"""That scores of answers are compared with; 0 lets all of them pass."""
 
 
 def confident(system: System, study: Study) -> tuple[list[float | None], list[bool | None]]:
@@ -51,3 +58,36 @@ def reliability_table(study: Study) -> Table | None:
         if b.n
     ]
     return table("reliability", "Reliability", f"{BINS} bins of equal width; empty ones are left out.", heads, rows)
+
+
+def thresholds_table(study: Study) -> Table | None:
+    """How often each threshold of a score would have let an answer pass, and how often these were right."""
+    heads = [SYSTEM, Column("score", "score"), *columns("count", answers="scored answers", unknown="score unknown")]
+    heads += [*columns("ratio", threshold=""), *columns("count", passed="")]
+    heads += columns("share", share="share that passes", right="right among them")
+    rows: list[list[Cell]] = []
+    for system in study.measured:
+        given = [(seen, one) for seen in system.answered for one in seen.scored]
+        for name in GATED:
+            values = [
+                (one.scores[name], _is_right(one.answer, seen.gold, study)) for seen, one in given if name in one.scores
+            ]
+            known = [(value, correct) for value, correct in values if value is not None]
+            for threshold in THRESHOLDS if known else ():
+                passed = passed_at([value for value, _ in known], [correct for _, correct in known], threshold)
+                counts: list[Cell] = [len(known), len(values) - len(known), threshold]
+                rows.append([system.label, name.replace("_", " "), *counts, *passed])
+    return table(
+        "thresholds",
+        "Thresholds of scores",
+        "Of all answers within debates that have the score: how many reach each threshold, and how many of these are "
+        "right by the first measure; threshold 0 is all of them. An answer whose score is unknown never passes and is "
+        "left out. A threshold of answer relevance belongs to the encoder that it was chosen with. Answers of one "
+        "debate hang together: differences of a few answers say nothing. Of all runs together.",
+        heads,
+        rows,
+    )
+
+
+def _is_right(answer: str, gold: Sequence[str], study: Study) -> bool:
+    return item_score(study.headline, study.benchmark.task, answer, gold) == 1

@@ -14,7 +14,7 @@ from typing import Any
 from moot.core.errors import UserError
 from moot.evals.report import debates as report_debates
 from moot.evals.report.comparison import Study, check_against, studies_of
-from moot.evals.report.confidence import calibration_table, reliability_table
+from moot.evals.report.confidence import calibration_table, reliability_table, thresholds_table
 from moot.evals.report.drawing import Picture
 from moot.evals.report.html import html_page
 from moot.evals.report.pictures import pictures
@@ -73,7 +73,7 @@ def compare(paths: Sequence[Path], *, against: str | None = None, prices: Path |
 def _section(number: int, study: Study, against: str | None) -> Section:
     makers: list[Callable[[Study], Table | None]] = [
         *(systems_table, partial(differences_table, against=against), costs_table, seeds_table, policies_table),
-        *(calibration_table, reliability_table, *report_debates.TABLES, strata_table),
+        *(calibration_table, reliability_table, thresholds_table, *report_debates.TABLES, strata_table),
         *(errors_table, warnings_table, runs_table, settings_table),
     ]
     tables = tuple(made for make in makers if (made := make(study)) is not None)

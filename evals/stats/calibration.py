@@ -163,6 +163,34 @@ def risk_coverage(confidences: Sequence[float | None], correct: Sequence[bool | 
     return RiskCoverage(points, Score(float(risks.mean()), n, missing, left_out))
 
 
+class Passed(NamedTuple):
+    """What a threshold lets pass: those of ``share`` of the scored answers, of which ``right`` are right.
+
+    Both are shares in [0, 1]; ``right`` is None where nothing passes.
+    """
+
+    n: int
+    share: float
+    right: float | None
+
+
+def passed_at(scores: Sequence[float], correct: Sequence[bool], threshold: float) -> Passed:
+    """How many answers a threshold lets pass, those that reach it, and how many of these are right.
+
+    Args:
+        scores: of each answer.
+        correct: whether each answer is right, in the same order.
+        threshold: the least score that passes.
+
+    Raises:
+        ValueError: lists of different lengths, or empty ones.
+    """
+    if not scores:
+        raise ValueError("there is no share of no answers")
+    judged = [right for score, right in zip(scores, correct, strict=True) if score >= threshold]
+    return Passed(len(judged), len(judged) / len(scores), sum(judged) / len(judged) if judged else None)
+
+
 def ks_stability(trajectories: Sequence[Sequence[float | None]]) -> dict[int, Score]:
     """By round, from 1: how far a figure's distribution over items is from that in their last rounds, in [0, 1].
 

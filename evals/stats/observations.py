@@ -26,6 +26,8 @@ KEPT = ("status", "graph", "confidence", "stop_reason", "rounds", "depth", "seco
 KEPT_STEPS = ("judge", "agree", "analyse")
 CONSISTENCY = ("plaintiff_counsel", "defense_counsel", "overall")
 KEPT_OF_TURNS = ("round", "phase", "agent", "step", "verdict", "agree", "agreed", *CONSISTENCY)
+GATED = ("faithfulness", "answer_relevance")
+"""Scores of answers that have a threshold."""
 TOLD = 200
 """Characters of an error's text that are kept."""
 
@@ -36,6 +38,13 @@ class RoundAnswer(NamedTuple):
     round: int
     speakers: int
     answer: str
+
+
+class ScoredAnswer(NamedTuple):
+    """An answer within a debate and its scores in [0, 1], by name; None where a score is unknown."""
+
+    answer: str
+    scores: Scored
 
 
 @dataclass(frozen=True)
@@ -51,6 +60,7 @@ class Observation:
         scores: by measure how right it is; None where that is unknown or undefined.
         document: the part of the result document that measures of documents read; None where there is none.
         answers: the answer of each round, in order.
+        scored: the answers that were scored, in order.
         tokens: of all calls; None where an endpoint did not count some.
         cost: of all calls; None where a price or a count is unknown.
         warnings: how many of each kind.
@@ -67,6 +77,7 @@ class Observation:
     scores: Scored = field(default_factory=dict)
     document: Document | None = None
     answers: tuple[RoundAnswer, ...] = ()
+    scored: tuple[ScoredAnswer, ...] = ()
     tokens: int | None = None
     cost: float | None = None
     warnings: Mapping[str, int] = field(default_factory=dict)
@@ -116,6 +127,7 @@ def observe(sample: Any, benchmark: Benchmark, cost_of: CostOf, document: Docume
         scores={**judged, **computed_scores(benchmark, outcome, gold)},
         document=kept_of(document),
         answers=round_answers(document),
+        scored=scored_answers(document),
         tokens=tokens_of(calls) if all(map(is_counted, calls)) else None,
         cost=cost_of(calls),
         warnings=Counter(clean(warned["kind"]) for warned in document["warnings"]),
@@ -163,6 +175,15 @@ def kept_of(document: Document) -> dict[str, Any]:
         },
         "turns": [{key: turn[key] for key in KEPT_OF_TURNS if key in turn} for turn in turns],
     }
+
+
+def scored_answers(document: Document) -> tuple[ScoredAnswer, ...]:
+    """Every answer of a debate that has scores with a threshold, with these."""
+    given = [turn for turn in document["turns"] if turn["step"] == "respond" and turn.get("answer")]
+    found = (
+        (turn["answer"], {name: v for name, v in (turn.get("scores") or {}).items() if name in GATED}) for turn in given
+    )
+    return tuple(ScoredAnswer(answer, scores) for answer, scores in found if scores)
 
 
 def round_answers(document: Document) -> tuple[RoundAnswer, ...]:

@@ -14,6 +14,7 @@ from moot.nodes.runtime.settings import Settings
 from moot.nodes.runtime.state import SCHEMA_VERSION, Call, DebateState, TrialUpdate, Turn, VerdictOutput
 from moot.nodes.texts.answers import abstains
 from moot.nodes.texts.quotes import count_citations
+from moot.nodes.texts.verdict import count_verdict_citations, verdict_warnings
 from typing_extensions import get_type_hints
 
 DEMO_MODEL_LINE = (
@@ -65,8 +66,9 @@ def blank_document(graph: str, settings: Settings) -> dict[str, Any]:
 def closing(state: DebateState) -> dict[str, Any]:
     """What completes a result document.
 
-    A debate without an error is done; one that ends on an abstention has no answer, and ``abstained`` in its metrics. A
-    warning is added where the demonstration model took part.
+    A debate without an error is done; one that ends on an abstention has no answer, and ``abstained`` in its metrics.
+    Warnings are added: those of the verdict itself (`verdict_warnings`), and that the demonstration model took part.
+    ``metrics`` count the citations of the whole debate and those of the verdict.
     """
     failed, metrics = state["error"] is not None, state["metrics"]
     if untold := not failed and abstains(state["task"], state["answer"]):
@@ -84,9 +86,17 @@ def closing(state: DebateState) -> dict[str, Any]:
         update |= {"answer": None, "raw_verdict": None, "stop_reason": None}
     if untold:  # the raw verdict says so
         update["answer"] = None
+    completed: Any = {**state, **update}
+    update["metrics"]["verdict_citations"] = count_verdict_citations(completed)
+    warned = verdict_warnings(completed)
     if any(call["model"] == EMBEDDED for call in state["calls"]):
-        update["warnings"] = [{"kind": "demo_model", "where": "model", "detail": DEMO_MODEL_LINE}]
-    return update
+        warned.append({"kind": "demo_model", "where": "model", "detail": DEMO_MODEL_LINE})
+    return {**update, "warnings": warned} if warned else update
+
+
+def closed(state: DebateState, update: Mapping[str, Any]) -> dict[str, Any]:
+    """The state with what `closing` adds to it."""
+    return {**state, **update, "warnings": [*state["warnings"], *update.get("warnings", [])]}
 
 
 def rounds_held(turns: Sequence[Turn]) -> int:
@@ -142,7 +152,7 @@ def unfinished(state: Any, within: Iterable[Mapping[str, Any]] = ()) -> dict[str
     """
     for written in within:
         state = folded(state, {key: value for key, value in written.items() if value is not None})
-    return document_of({**state, **closing(state), "status": "interrupted"})
+    return document_of({**closed(state, closing(state)), "status": "interrupted"})
 
 
 SINCE: dict[str, dict[str, Any]] = {"1.0": {"messages": [], "round_log": []}}

@@ -10,7 +10,7 @@ from typing import Any
 from moot.core.errors import MootError, WorldError
 from moot.nodes.models.chat_models import ModelChoice
 from moot.nodes.runtime.budget import open_budget
-from moot.nodes.runtime.document import blank_document, closing
+from moot.nodes.runtime.document import blank_document, closed, closing
 from moot.nodes.runtime.node import Node, Run, choose_model
 from moot.nodes.runtime.settings import Settings
 from moot.nodes.runtime.state import OPENING, DebateState, Task, anew
@@ -146,7 +146,8 @@ def close_node() -> Node:
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
         update = closing(state)
-        conclude({**state, **update})
-        return update | {"messages": answered(state.get("messages"), in_words({**state, **update}))}
+        document = closed(state, update)
+        conclude(document)
+        return update | {"messages": answered(state.get("messages"), in_words(document))}
 
     return Node(step, always=True)

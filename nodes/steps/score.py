@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from langchain_core.language_models import BaseChatModel
 from langgraph.graph import END, START
@@ -21,11 +21,12 @@ from moot.nodes.runtime.settings import Settings
 from moot.nodes.runtime.state import DebateState, ScoreState, StepUpdate, Task, Turn
 from moot.nodes.texts.replies import StatementsReply, questions_reply, verdicts_reply
 from moot.nodes.texts.show import show_evidence
-from moot.nodes.texts.task import full_answer
+from moot.nodes.texts.task import full_answer, is_question
 from moot.prompts import as_data
 from moot.retrievers import Encoder, Evidence
 from moot.retrievers.encoders import Vector, open_cross_encoder
 from moot.retrievers.excerpts import shown_text
+from pydantic import Field
 
 # --- formulae -------------------------------------------------------------------------------------------------------
 
@@ -144,8 +145,28 @@ async def faithfulness(
     return Faithfulness(faithfulness_score(supported), listed.statements, supported)
 
 
+ClaimForm = Literal["question", "as_given"]
+"""How a claim is compared with questions."""
+
+
+def compared_claim(claim: str, form: ClaimForm = "question") -> str:
+    """What the questions of an answer are compared with: the claim as a question, so that both sides have one form.
+
+    Args:
+        claim: what was asked.
+        form: question: what is no question is put as one; as_given: the claim itself, to the letter of S1 III.
+    """
+    return claim if form == "as_given" or is_question(claim) else f"Is it true that {claim}?"
+
+
 async def answer_relevance(
-    claim: str, answer: str, model: Speaker | BaseChatModel, encoder: Encoder, n: int = 3
+    claim: str,
+    answer: str,
+    model: Speaker | BaseChatModel,
+    encoder: Encoder,
+    n: int = 3,
+    *,
+    claim_form: ClaimForm = "question",
 ) -> AnswerRelevance:
     """How directly an answer speaks to the claim: one call for n questions, and their vectors.
 
@@ -155,6 +176,7 @@ async def answer_relevance(
         model: who writes the questions.
         encoder: e(), which makes the vectors.
         n: how many questions.
+        claim_form: question: a claim that is no question is compared as "Is it true that {claim}?"; as_given: as it is.
 
     Raises:
         UserError, WorldError, ReplyError: a call failed, or no reply could be used.
@@ -162,7 +184,8 @@ async def answer_relevance(
     speaker = as_speaker(model, "scorer")
     values = {"answer": as_data("answer", answer), "count": str(n)}
     reply = await speaker.ask(QUESTIONS, values, questions_reply(n))
-    return AnswerRelevance(await closeness(claim, reply.questions, encoder), reply.questions)
+    compared = compared_claim(claim, claim_form)
+    return AnswerRelevance(await closeness(compared, reply.questions, encoder), reply.questions)
 
 
 async def closeness(
@@ -185,6 +208,17 @@ async def closeness(
 
 
 # --- nodes ----------------------------------------------------------------------------------------------------------
+
+
+class RelevanceSettings(Settings):
+    """What `answer_relevance_node` can be told."""
+
+    questions: int = Field(3, ge=1, le=10, description="Questions that answer relevance is averaged over (n).")
+    claim_form: ClaimForm = Field(
+        "question",
+        description="What these questions are compared with. question: a claim that is no question is put as one, "
+        '"Is it true that ...?"; as_given: the claim as it stands, to the letter of the paper.',
+    )
 
 
 def faithfulness_node() -> Node:
@@ -221,10 +255,12 @@ def answer_relevance_node() -> Node:
         turn = state["turns"][0]
         if turn.get("answer") is None:
             return missing(turn, "answer_relevance", run)
-        answer = written_answer(state["task"], turn)
+        claim, answer = state["claim"], written_answer(state["task"], turn)
+        # A problem to solve is a question without a question mark.
+        form: ClaimForm = "as_given" if state["task"]["subject"] == "question" else run.settings.claim_form
         try:
             speaker, encoder = await run.speaker("scorer"), await run.encoder()
-            found = await answer_relevance(state["claim"], answer, speaker, encoder, run.settings.questions)
+            found = await answer_relevance(claim, answer, speaker, encoder, run.settings.questions, claim_form=form)
         except MootError as error:
             return unscored(turn, "answer_relevance", error, run)
         return scored(turn, {"answer_relevance": found.score, "questions": found.questions})
@@ -237,14 +273,15 @@ COSINE = "cosine of"
 
 
 def similarity_node() -> Node:
-    """Says in ``metrics.similarity`` what compares answers with evidence: the cross-encoder by name.
+    """Loads the cross-encoder and says in ``metrics.similarity`` what compares answers with evidence: it, by name.
 
-    Where it cannot be loaded, the text encoder's cosine stands in (`COSINE`), and a warning says so. Reads: metrics.
+    If it cannot be loaded, the text encoder's cosine stands in (`COSINE`), and a warning says so. If no answer has
+    evidence to be compared with, nothing is loaded or said. Reads: metrics, turns.
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
         name = run.settings.cross_encoder
-        if run.settings.scoring == "off":
+        if not any(turn.get("answer") is not None and turn.get("evidence_ids") for turn in state["turns"]):
             return {}
         try:
             await open_cross_encoder(name)

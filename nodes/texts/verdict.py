@@ -1,18 +1,29 @@
-"""What a verdict rests on, and a debate's end in words."""
+"""What a verdict rests on, what is said against it, and a debate's end in words."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from moot.nodes.runtime.state import DebateState, Turn
+from moot.nodes.runtime.state import DebateState, Turn, Warned
 from moot.nodes.runtime.turns import Citation
 from moot.nodes.texts.answers import abstains, same_answer
+from moot.nodes.texts.quotes import count_citations
 from moot.nodes.texts.task import full_answer
 
 NO_VERDICT = "No verdict: the evidence does not tell."
 MOST_REASONS = 5
 """Reasons and citations that are put into words; those who agree may be many."""
+CAVEATS: Mapping[str, str] = {
+    "no_evidence": "no evidence",
+    "fabricated_citations": "all citations fabricated",
+    "stand_in": "a source stood in",
+    "retrieval_failed": "a source failed",
+    "demo_model": "demonstration model",
+}
+"""Kinds of warnings that are told beside a verdict, in this order, each with what the verdict's own line says."""
+MOST_CAVEATS = 3
+"""Warnings of one kind that are told beside a verdict; others stand among all warnings."""
 
 
 def verdict_turns(document: DebateState | dict[str, Any]) -> list[Turn]:
@@ -39,6 +50,14 @@ def verdict_reasons(document: DebateState | dict[str, Any]) -> list[tuple[str, s
     return [(agent, reason) for agent, reason in reasons if reason][:MOST_REASONS]
 
 
+def _cited(document: DebateState | dict[str, Any]) -> list[Citation]:
+    """What those who decided cited, each piece of evidence and quote once; of a panel, what the side that won cited."""
+    won = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}.get(str(document["raw_verdict"]))
+    argued = [t for t in document["turns"] if t["step"] == "argue" and t.get("side") == won]
+    cited = [c for t in [*verdict_turns(document), *argued] for c in t.get("citations") or []]
+    return list({(c["evidence_id"], c["quote"], c["fabricated"]): c for c in cited}.values())
+
+
 def verdict_citations(document: DebateState | dict[str, Any]) -> list[Citation]:
     """What the verdict cites, each piece of evidence and quote once, without fabricated ids.
 
@@ -47,27 +66,143 @@ def verdict_citations(document: DebateState | dict[str, Any]) -> list[Citation]:
     Args:
         document: a result document.
     """
-    won = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}.get(str(document["raw_verdict"]))
-    argued = [t for t in document["turns"] if t["step"] == "argue" and t.get("side") == won]
-    cited = [c for t in [*verdict_turns(document), *argued] for c in t.get("citations") or [] if not c["fabricated"]]
-    return list({(c["evidence_id"], c["quote"]): c for c in cited}.values())
+    return [citation for citation in _cited(document) if not citation["fabricated"]]
+
+
+def count_verdict_citations(document: DebateState | dict[str, Any]) -> dict[str, int]:
+    """Citations of the verdict: how many are verified, unverified and fabricated, and in all.
+
+    They are those of `verdict_citations` and the fabricated ones, each piece of evidence and quote once.
+
+    Args:
+        document: a result document.
+    """
+    return count_citations([{"citations": _cited(document)}])  # type: ignore[typeddict-item]
+
+
+def citations_in_words(document: DebateState | dict[str, Any]) -> str:
+    """How many citations of which kind the verdict has: ``Citations: 2 verified, 1 unverified, 0 fabricated.``
+
+    Args:
+        document: a result document.
+    """
+    count = count_verdict_citations(document)
+    kinds = ", ".join(f"{count[kind]} {kind}" for kind in ("verified", "unverified", "fabricated"))
+    return f"Citations: {kinds}." if count["total"] else "Citations: none."
+
+
+# --- what is said against it ------------------------------------------------------------------------------------------
+
+
+def verdict_warnings(document: DebateState | dict[str, Any]) -> list[Warned]:
+    """What is to be warned of a verdict itself: that it rests on no evidence, or that all it cites is fabricated.
+
+    A verdict rests on no evidence (``no_evidence``) if the debate looks for some or was given some, and those who
+    decided were shown no piece of it. Those are the turns of `verdict_turns`: their ``evidence_ids`` name no piece of
+    the document. If nothing was found, nothing could be shown; so a debate without any evidence is warned of too.
+    Debates that are closed-book by design are not: without sources, or with ``retrieval`` set to none or no tool calls
+    allowed, as long as nothing is given with the claim. A trial always looks for evidence.
+
+    All citations are fabricated (``fabricated_citations``) if the verdict has citations, and each names a piece that
+    was not shown to who cites it.
+
+    Args:
+        document: a result document, or the state that becomes one. Without an answer, if only that the evidence does
+            not tell, there is nothing to warn of.
+    """
+    if document["answer"] is None and not abstains(document["task"], document["raw_verdict"]):
+        return []
+    warned: list[Warned] = []
+
+    def warn(kind: str, detail: str) -> None:
+        warned.append({"kind": kind, "where": "verdict", "detail": detail})
+
+    known = {piece["id"] for piece in document["evidence"]}
+    decided = verdict_turns(document) or document["turns"]
+    if not known and _looks_for_evidence(document):
+        warn("no_evidence", "The verdict rests on no evidence: none was found.")
+    elif known and not any(id in known for turn in decided for id in turn.get("evidence_ids") or []):
+        warn("no_evidence", "The verdict rests on no evidence: those who decided answered without any.")
+    count = count_verdict_citations(document)
+    if count["total"] and count["fabricated"] == count["total"]:
+        all_of_them = f"All {count['total']} citations of the verdict are fabricated: they name"
+        which = all_of_them if count["total"] > 1 else "The only citation of the verdict is fabricated: it names"
+        warn("fabricated_citations", f"{which} evidence that was not shown.")
+    return warned
+
+
+def _looks_for_evidence(document: DebateState | dict[str, Any]) -> bool:
+    """Whether a debate that holds no evidence was to find some."""
+    settings = document["settings"]
+    if document["corpora"] or document["debates"]:  # sources were asked, or a trial was held
+        return True
+    if settings.get("retrieval") == "none" or settings.get("max_tool_calls") == 0:
+        return False
+    debaters = [one for one in settings.get("debaters") or [] if isinstance(one, Mapping)]
+    return bool(settings.get("sources")) or any(one.get("retriever") for one in debaters)
+
+
+def caveats(document: Mapping[str, Any]) -> list[Warned]:
+    """The warnings that are told beside the verdict, those of `CAVEATS`; each detail once, as rounds repeat them.
+
+    Args:
+        document: a result document, or as much of it as there is.
+    """
+    told: list[Warned] = []
+    for kind in CAVEATS:
+        of_kind = {one["detail"]: one for one in document["warnings"] if one["kind"] == kind}
+        told += [*of_kind.values()][:MOST_CAVEATS]
+    return told
+
+
+def caveat_in_words(warned: Warned) -> str:
+    """A warning as it is told beside the verdict."""
+    return f"A source failed: {warned['detail']}" if warned["kind"] == "retrieval_failed" else warned["detail"]
+
+
+def verdict_line(document: Mapping[str, Any], said: str) -> str:
+    """A verdict's own line, with what is to be known of it in a few words: ``REFUTES (max_rounds) - no evidence``.
+
+    Args:
+        document: a result document.
+        said: the verdict, and how it came about.
+    """
+    kinds = dict.fromkeys(CAVEATS[one["kind"]] for one in caveats(document))
+    return said + (f" - {'; '.join(kinds)}" if kinds else "")
+
+
+# --- in words ---------------------------------------------------------------------------------------------------------
+
+
+def reasons_by_who(document: DebateState | dict[str, Any]) -> dict[str, list[Turn]]:
+    """Reasons of those who decided, each once, with the turns of all who gave it word for word."""
+    given: dict[str, list[Turn]] = {}
+    for turn in verdict_turns(document):
+        if reason := turn.get("rationale") or turn.get("reason"):
+            given.setdefault(reason, []).append(turn)
+    return given
 
 
 def in_words(document: Mapping[str, Any]) -> str:
     """How a debate ended: the answer, the reasons of those who decided, and what it rests on; or why there is none."""
     if document["error"]:
         return f"No verdict. {document['error']['detail']}"
+    warned = "\n".join(f"Warning: {caveat_in_words(one)}" for one in caveats(document))
     answer = document["answer"]
     if answer is None and not abstains(document["task"], document["raw_verdict"]):
-        return f"No verdict ({document['stop_reason']})."
+        return "\n\n".join(filter(None, (f"No verdict ({document['stop_reason']}).", warned)))
     known = {piece["id"]: piece for piece in document["evidence"]}
-    said = [f"{agent}: {reason}" for agent, reason in verdict_reasons(dict(document))]
+    said = [
+        f"{', '.join(dict.fromkeys(turn['agent'] for turn in turns))}: {reason}"
+        for reason, turns in reasons_by_who(dict(document)).items()
+    ]
     cited = [
         f'- {known[c["evidence_id"]]["title"] or c["evidence_id"]}: "{c["quote"]}"'
         + ("" if c["verified"] else " (not found in its text)")
         for c in verdict_citations(dict(document))
     ]
     said_it = NO_VERDICT if answer is None else full_answer(document["task"], answer)
-    head = f"{said_it} ({document['stop_reason']})"
-    blocks = [head, *said, "\n".join(cited[:MOST_REASONS])]
+    head = verdict_line(document, f"{said_it} ({document['stop_reason']})")
+    counted = citations_in_words(dict(document))
+    blocks = [head, warned, *said[:MOST_REASONS], "\n".join([counted, *cited[:MOST_REASONS]])]
     return "\n\n".join(block for block in blocks if block)

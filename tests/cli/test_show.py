@@ -18,6 +18,7 @@ from moot.graphs.reconcile import ReconcileSettings
 from moot.nodes.runtime.document import blank_document
 from moot.nodes.runtime.settings import Settings
 from moot.nodes.runtime.state import recorded_round
+from moot.nodes.texts.task import make_task
 from moot.transcript import Live, ending
 from rich.console import Console
 
@@ -164,7 +165,7 @@ def test_the_judge_on_agreement_and_the_summariser() -> None:
         "  judge      finds      nothing that can be used (unparsed)",
         "  judge      finds      agreement - They do.",
         "  The debate stops: consensus.",
-        "  summariser concludes  SUPPORTS - All say so.",
+        "  summariser concludes  SUPPORTS - reasons: see the verdict",
     ]
 
 
@@ -188,7 +189,7 @@ def test_an_agent_with_tools() -> None:
         "  agent-1    finds 2    Lead (Notes) [ev-2]",
         "  agent-1    finds 1    nothing in bm25:x",
         "  agent-1    thinks     I wonder.",
-        "  agent-1    answers    REFUTES - So it is.",
+        "  agent-1    answers    REFUTES - reasons: see the verdict",
     ]
 
 
@@ -228,7 +229,7 @@ def test_reviews_scores_summaries_and_moderators() -> None:
         "  a          scores     b: 0.50",
         "  group-1    sums up    In short.",
         "  moderator  prefers    no answer yet - Both err.",
-        "  moderator  prefers    REFUTES - It holds.",
+        "  moderator  prefers    REFUTES - reasons: see the verdict",
         "  The debate stops: the moderator prefers an answer.",
         '  b          compared   means the same as "NYC" - A name.',
         "  c          answers    Rome (confidence 0.90) - Old.",
@@ -276,7 +277,7 @@ def test_texts_of_models_and_sources_stay_texts() -> None:
 @pytest.mark.parametrize("terminal", [{}, {"force_terminal": True, "color_system": None}])
 def test_long_texts_continue_under_themselves(terminal: dict[str, Any]) -> None:
     answer = turn("agent-1", "respond", answer="yes", rationale="First.\nSecond, and more of it.", outcome="ok")
-    lines = shown(ReactSettings(), {"turns": [answer]}, width=40, **terminal)
+    lines = shown(ReconcileSettings(), {"turns": [answer]}, width=40, **terminal)[1:]
     assert lines[0] == "  agent-1    answers    yes - First."
     assert lines[1].startswith(" " * 24 + "Second")
     assert len(lines) == (3 if terminal else 2)
@@ -297,10 +298,21 @@ def test_a_tie_leaves_no_verdict(start_stub: StartStub, capsys: pytest.CaptureFi
     assert "Verdict: none, as no answer has most votes (max_rounds)" in lines
 
 
-def test_of_many_reasons_some_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    lines, said = run("self_consistency", capsys, samples=7)
-    assert sum(what.startswith("because") for _, what in said) == 5
-    assert any(line.strip() == "and 2 more" for line in lines)
+def test_of_many_reasons_some_are_printed() -> None:
+    votes = [{"agent": "agent-1", "answer": "SUPPORTS", "group": 0, "number": n} for n in range(1, 8)]
+    key = {"round": 1, "phase": "primary", "agent": "agent-1", "step": "respond"}
+    document = blank_document("self_consistency", load_graph("self_consistency").settings(samples=7)) | {
+        "status": "done", "task": make_task(None, None, None, CLAIM), "answer": "SUPPORTS", "votes": votes, "rounds": 1,
+        "turns": [{**key, "number": n, "answer": "SUPPORTS", "rationale": f"{n}."} for n in range(1, 8)],
+    }  # fmt: skip
+    said = [line for line in ending(document).lines if line.what.startswith("because") or line.tone == "more"]
+    assert [(line.what, line.text) for line in said] == [
+        *((f"because {n}", f"{n}.") for n in range(1, 6)),
+        ("", "and 2 more"),
+    ]
+    first = document["turns"][0]
+    document["turns"] = [{**turn, "rationale": first["rationale"]} for turn in document["turns"]]
+    assert [line.what for line in ending(document).lines if line.text == "1."] == ["because 1, 2, 3, 4, 5, 6, 7"]
 
 
 def test_equal_warnings_are_printed_once() -> None:

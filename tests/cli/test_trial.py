@@ -15,10 +15,14 @@ from moot.core.errors import UserError
 from moot.graphs import load_graph
 from moot.graphs.proclaim import ProclaimSettings
 from moot.nodes.runtime.running import Running
+from moot.transcript.words import AT_THE_VERDICT
 from rich.console import Console
 
 from tests.cli.scripted import CLAIM, IDS, PRIMARY, SCRIPT, SWITCHED, in_order, judges, of, part, rule, run
 from tests.conftest import StartStub
+
+SHELF = "langchain:tests.cli.scripted:shelf"
+DOWN = f"  A source failed: {SHELF}: {SHELF} failed (ConnectionError: the shelf is locked). Check it on its own."
 
 
 def test_a_trial_from_its_premises_to_the_dissent(start_stub: StartStub, capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,17 +131,19 @@ def test_a_trial_from_its_premises_to_the_dissent(start_stub: StartStub, capsys:
         "  analyser   finds      a contradiction: Once it was, once not.",
     ]
     assert sorted(said[2:]) == [
-        "  judge-1    decides    NOT SUPPORTED (evidence 7, arguments 8, reliability 8 of 10) - Reason 1.",
-        "  judge-2    decides    SUPPORTED (evidence 7, arguments 6, reliability 8 of 10) - Reason 2.",
-        "  judge-3    decides    NOT SUPPORTED (evidence 8, arguments 7, reliability 9 of 10) - Reason 3.",
+        f"  judge-1    decides    NOT SUPPORTED (evidence 7, arguments 8, reliability 8 of 10) - {AT_THE_VERDICT}",
+        f"  judge-2    decides    SUPPORTED (evidence 7, arguments 6, reliability 8 of 10) - {AT_THE_VERDICT}",
+        f"  judge-3    decides    NOT SUPPORTED (evidence 8, arguments 7, reliability 9 of 10) - {AT_THE_VERDICT}",
     ]
 
-    verdict = "Verdict: REFUTES (NOT SUPPORTED by 2 of 3 judges; critic_resolved)"
+    verdict = "Verdict: REFUTES (NOT SUPPORTED by 2 of 3 judges; critic_resolved) - a source failed"
     assert part(lines, verdict) == [
+        DOWN,
         "  Confidence 0.90 = base 0.76 (2 of 3 votes, quality 0.76) + role switch 0.10 + reflection 0.04",
         "  judge-1    because    Reason 1.",
         "  judge-3    because    Reason 3.",
         f'  defense    cites      [{IDS["Definition"]}] Definition (Shelf): "made up" (not found in the text)',
+        "  Citations: 0 verified, 1 unverified, 1 fabricated.",
         "  judge-2    dissents   SUPPORTED - Reason 2.",
     ]
     assert " calls, 2 + 1 rounds, " in lines[lines.index("Warnings:") - 1]
@@ -171,14 +177,16 @@ def test_why_there_is_no_answer(start_stub: StartStub, capsys: pytest.CaptureFix
     given = {"labels": ["true", "false"]}
     lines = run(capsys, given, inconclusive="abstain", max_rounds=2, switched_rounds=1)
     none = "Verdict: none, as the panel finds the claim INCONCLUSIVE, which is none of the answers "
-    assert part(lines, f"{none}(INCONCLUSIVE by 2 of 3 judges; critic_resolved)")[1:] == [
+    assert part(lines, f"{none}(INCONCLUSIVE by 2 of 3 judges; critic_resolved) - a source failed")[2:] == [
         "  judge-1    because    Reason 1.",
         "  judge-2    because    Reason 2.",
         "  judge-3    dissents   NOT SUPPORTED - Reason 3.",
     ]
     start_stub([*open_verdicts, *SCRIPT])
     lines = run(capsys, given, inconclusive="burden_of_refutation", max_rounds=2, switched_rounds=1)
-    assert "Verdict: true (INCONCLUSIVE by 2 of 3 judges, and so not refuted; critic_resolved)" in lines
+    assert (
+        "Verdict: true (INCONCLUSIVE by 2 of 3 judges, and so not refuted; critic_resolved) - a source failed" in lines
+    )
 
 
 def test_a_trial_that_fails_shows_what_there_was(start_stub: StartStub, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moot.core.errors import UserError
 from moot.evals.report.comparison import Study, System, check_against, studies_of
-from moot.evals.report.confidence import calibration_table, reliability_table
+from moot.evals.report.confidence import calibration_table, reliability_table, thresholds_table
 from moot.evals.report.debates import consistency_table, evidence_table, rounds_table, stops_table, trials_table
 from moot.evals.report.runs import errors_table, notes_of
 from moot.evals.report.scores import costs_table, front, seeds_table, strata_table, systems_table
@@ -315,6 +315,27 @@ def test_confidences_of_answers_alone(tmp_path: Path) -> None:
     assert [*bins.rows[0][1:]] == [pytest.approx(0.7), 0.8, 2, pytest.approx(0.8), 0.5]
 
 
+def test_thresholds_of_scores(tmp_path: Path) -> None:
+    def scored(answers: str, *values: float | None) -> dict[str, Any]:
+        document = debate(S, [{"S": S, "R": R}[letter] for letter in answers])
+        for turn, faithful in zip(document["turns"], values, strict=True):
+            turn["scores"] = {"faithfulness": faithful, "answer_relevance": 0.9, "questions": ["?"]}
+        return document
+
+    documents = {"1": scored("SR", 0.5, 0.75), "4": scored("RS", 1.0, None), "5": failed()}
+    table = thresholds_table(study(tmp_path, a=(documents, {}), b=(CONTROL, {})))
+    assert table is not None
+    assert set(table.column("system")) == {"a"}  # the other one has no scores
+    rows: dict[Any, Any] = {(row[1], row[4]): (row[2], row[3], *row[5:]) for row in table.rows}
+    assert rows["faithfulness", 0.0] == (3, 1, 3, 1.0, pytest.approx(2 / 3))
+    assert rows["faithfulness", 0.5] == rows["faithfulness", 0.0]
+    assert rows["faithfulness", 0.75] == (3, 1, 2, pytest.approx(2 / 3), 0.5)
+    assert rows["faithfulness", 0.95] == (3, 1, 1, pytest.approx(1 / 3), 1.0)
+    assert rows["answer relevance", 0.9] == (4, 0, 4, 1.0, 0.5)
+    assert rows["answer relevance", 0.95] == (4, 0, 0, 0.0, None)
+    assert thresholds_table(study(tmp_path / "none", b=(CONTROL, {}))) is None
+
+
 def test_strata_and_trials(tmp_path: Path) -> None:
     assert strata_table(study(tmp_path, a=(CONTROL, {}))) is None
     made = study(tmp_path, a=(DEBATE, {"strata": {id: "even" if int(id) % 2 == 0 else "odd" for id in GOLD}}))
@@ -407,7 +428,15 @@ def test_benchmarks_and_models_are_compared_apart(tmp_path: Path) -> None:
 
 Maker = Callable[[Study], Table | None]
 MAKERS: list[Maker] = [systems_table, differences_table, costs_table, seeds_table, policies_table, calibration_table]
-MAKERS += [reliability_table, rounds_table, stops_table, consistency_table, evidence_table, errors_table]
+MAKERS += [
+    reliability_table,
+    thresholds_table,
+    rounds_table,
+    stops_table,
+    consistency_table,
+    evidence_table,
+    errors_table,
+]
 
 
 @pytest.mark.parametrize("documents", [{"1": failed()}, {"1": None}, {"1": debate(None)}, {"1": debate(S, [None])}])

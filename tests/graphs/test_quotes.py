@@ -234,6 +234,7 @@ async def test_the_first_version_checks_them_too(start_stub: StartStub) -> None:
     assert document["metrics"] == {
         "similarity": "cosine of openai:stub-embedding",
         "citations": {"total": 2, "verified": 2, "unverified": 0, "fabricated": 0},
+        "verdict_citations": {"total": 1, "verified": 1, "unverified": 0, "fabricated": 0},
     }
     assert turn_of(document, "search")["outcome"] == "unquoted"
 

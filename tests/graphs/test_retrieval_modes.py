@@ -89,7 +89,7 @@ async def test_what_is_given_makes_an_answer_faithful_or_not(start_stub: StartSt
     start_stub([
         says("rag", "SUPPORTS"),
         says("search", "SUPPORTS"),
-        {"model": "stub-scorer", "fields": {**scored, "questions": [CLAIM] * 3}},
+        {"model": "stub-scorer", "fields": {**scored, "questions": [f"Is it true that {CLAIM}?"] * 3}},
     ])  # fmt: skip
     document = await debate("tool_mad", {"given": [{"text": TEXT}]}, models=MODELS, retrieval="none", max_rounds=1)
     assert document["stop_reason"] == stop

@@ -60,7 +60,9 @@ async def test_claims_and_messages_on_one_thread() -> None:
     assert (await ask(claim="A"))["messages"] == []
     second = await ask(messages=user("B"))
     assert (second["claim"], [m["type"] for m in second["messages"]]) == ("B", ["human", "ai"])
-    assert second["messages"][1]["content"].startswith(f"{second['answer']} (single_pass)\n\nagent-1: ")
+    said = second["messages"][1]["content"].split("\n\n")
+    assert said[0].startswith(f"{second['answer']} (single_pass)")
+    assert said[-2].startswith("agent-1: ")
     third = await ask(messages=user("C"))
     assert (third["claim"], third["messages"][:2], len(third["messages"])) == ("C", second["messages"], 4)
     assert (await ask(claim="D"))["messages"] == third["messages"]

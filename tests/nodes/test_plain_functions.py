@@ -111,8 +111,11 @@ async def test_answer_relevance(n: int) -> None:
     encoder = Lengths()
     found = await answer_relevance(CLAIM, "SUPPORTS. So it is.", FAKE, encoder, n)
     assert len(found.questions) == n
-    vectors = await encoder.embed([CLAIM, *found.questions])
+    vectors = await encoder.embed([f"Is it true that {CLAIM}?", *found.questions])
     assert found.score == answer_relevance_score(vectors[0], vectors[1:])
+    vectors = await encoder.embed([CLAIM, *found.questions])
+    as_given = await answer_relevance(CLAIM, "SUPPORTS. So it is.", FAKE, encoder, n, claim_form="as_given")
+    assert as_given.score == answer_relevance_score(vectors[0], vectors[1:]) != found.score
 
 
 async def test_a_judgement() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from moot.graphs.tool_mad_consistency import ConsistencySettings, graph
+from moot.nodes.steps import score
 from moot.retrievers import UserError
 from moot.retrievers.encoders import open_cross_encoder
 
@@ -62,3 +63,28 @@ async def test_the_first_version_scores_with_it(start_stub: StartStub, folder: P
     assert document["metrics"]["similarity"] == str(folder)
     assert all(0 <= scores["consistency"] <= 1 for scores in document["scores"].values())
     assert "cross_encoder_missing" not in {w["kind"] for w in document["warnings"]}
+
+
+async def test_a_debate_that_agrees_never_loads_it(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[str] = []
+
+    async def load(name: str) -> Any:
+        loaded.append(name)
+        raise UserError("There is none.", kind="unknown_encoder")
+
+    monkeypatch.setattr(score, "open_cross_encoder", load)
+    settings = ConsistencySettings.model_validate(
+        {"models": MODELS, "embedder": "openai:stub-embedding", "cross_encoder": "none", "max_rounds": 1}
+        | {"debaters": READERS}
+    )
+    claim = {"claim": "The kilogram rests on a constant."}
+    start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS")])
+    agreed = await graph.ainvoke(claim, context=settings)
+    assert (agreed["stop_reason"], loaded, "similarity" in agreed["metrics"]) == ("consensus", [], False)
+    start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "REFUTES")])
+    without = await graph.ainvoke(claim, context=settings.model_copy(update={"retrieval": "none"}))
+    assert (without["answer"], loaded) == ("REFUTES", [])  # there is nothing to compare answers with
+    disputed = await graph.ainvoke(claim, context=settings)
+    assert loaded == ["none"]
+    assert disputed["metrics"]["similarity"] == "cosine of openai:stub-embedding"
+    assert [w["kind"] for w in disputed["warnings"]].count("cross_encoder_missing") == 1

@@ -10,6 +10,7 @@ from moot.graphs import load_graph
 from moot.nodes.runtime.running import Running
 from moot.nodes.runtime.state import merge_rounds, recorded_round
 from moot.transcript import Line, Live, ending, lines
+from moot.transcript.scores import compared
 from moot.web.debates import checked_document
 from moot.web.report import escaped, report
 
@@ -126,7 +127,8 @@ async def test_tit_for_tat_without_preference(start_stub: StartStub) -> None:
         "Round 2: SUPPORTS from affirmative; REFUTES from negative.",
         "The debate stops: the moderator prefers an answer.",
     )
-    check(told, ["no_preference", "preferred"], "no answer yet - Both err.", "REFUTES - It holds.")
+    check(told, ["no_preference", "preferred"], "no answer yet - Both err.")
+    assert [line.who for line in told[1] if line.text == "It holds."] == ["moderator"]
 
 
 async def test_a_document_of_0_1_0_tells_what_it_holds(start_stub: StartStub) -> None:
@@ -178,3 +180,18 @@ async def test_a_round_in_which_an_agent_is_lost_is_told(start_stub: StartStub) 
     _, told = await held("society_of_minds", agents=agents, max_rounds=2, attempts=1)
     rounds = [line.text for line in told if line.text.startswith("Round ") and ":" in line.text]
     assert rounds == [f"Round {number}: SUPPORTS from agent-1, agent-2." for number in (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("value", "threshold", "text"),
+    [
+        (0.794, 0.8, "0.79 < 0.80"),
+        (0.7996, 0.8, "0.7996 < 0.8000"),
+        (0.7999999999999999, 0.8, "0.7999999999999999 < 0.8000000000000000"),
+        (0.8, 0.8, "0.80 >= 0.80"),
+        (0.753, 0.755, "0.753 < 0.755"),
+        (0.0, 1e-05, "0.00000 < 0.00001"),
+    ],
+)
+def test_a_score_is_told_from_its_threshold(value: float, threshold: float, text: str) -> None:
+    assert compared(value, threshold) == text

@@ -10,6 +10,7 @@ import pytest
 from moot.graphs import DESCRIPTIONS
 from moot.nodes.runtime.state import VerdictOutput
 from moot.nodes.speakers.hand_over import new_turn
+from moot.transcript.words import AT_THE_VERDICT
 from moot.web import debates, pages
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
@@ -73,9 +74,13 @@ async def test_a_debate_that_goes_on_is_told_in_the_same_words(client: TestClien
     document["evidence"] = [{**piece, "text": ""} for piece in document["evidence"]]
     document |= {"status": "interrupted", "messages": [None], "calls": []}
     goes_on = client.post("/moot/api/said", json=document).json()
+    decided, later = (said["sections"][-1]["lines"] for said in (goes_on, told))
+    reasons = document["turns"][decided[-1]["turn"]]["rationale"]
+    answer = document["answer"]
+    assert (decided[-1]["text"], later[-1]["text"]) == (f"{answer} - {reasons}", f"{answer} - {AT_THE_VERDICT}")
+    assert [line["text"] for line in told["end"]["lines"]].count(reasons) == 1
+    decided[-1]["text"] = later[-1]["text"]
     assert goes_on == told | {"end": None}
-    answer = next(line for line in goes_on["sections"][1]["lines"] if line["what"] == "answers")
-    assert document["turns"][answer["turn"]]["rationale"] in answer["text"]
     early = {**document, "turns": [], "evidence": [], "votes": [], "rounds": 0, "stop_reason": None}
     assert [section["lines"] for section in client.post("/moot/api/said", json=early).json()["sections"]][1:] == []
 

@@ -32,7 +32,7 @@ async def test_every_kind_of_debate_is_told(graph: str) -> None:
     document = await a_debate(graph)
     told, end = lines(document), ending(document)
     assert end.lines[0].text.startswith("Verdict: ")
-    said = [line.text for section in told for line in section.lines]
+    said = [line.text for section in (*told, end) for line in section.lines]
     spoken = [t.get("rationale") or t.get("argument") for t in document["turns"]]
     assert all(any(words in text for text in said) for words in spoken if words)
     queries = {t["query"] for t in document["turns"] if t.get("query") and "pool" not in t} - {document["claim"]}

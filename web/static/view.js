@@ -37,7 +37,7 @@ export class DebateView {
     this.about.textContent = [...(opening.length ? opening : [debate.graph]), debate.started_at && new Date(debate.started_at).toLocaleString()].filter(Boolean).join(" · ");
     const over = said?.end || said?.fault || debate.error;
     sync(this.verdict, over ? [{ key: "end", state: [said, debate.error], make: () => verdictOf(debate, said, this.pieces) }] : []);
-    sync(this.warnings, warningsOf(debate));
+    sync(this.warnings, warningsOf(debate, said));
     sync(this.rounds, said?.fault ? wordless(debate) : sectionsOf(debate, said?.sections ?? [], this.pieces));
     this.#evidence();
     sync(this.costs, [{ key: "costs", state: [said?.end, debate.settings], make: () => costsOf(debate, said?.end) }]);
@@ -116,11 +116,12 @@ function turnOf(turn, lines, pieces) {
   return h("div", { class: "turn", "data-turn": turn && keyOf(turn) }, h("dl", {}, told), scores, citationsOf(turn?.citations ?? [], pieces));
 }
 
-/** A line's text, its answer set off. */
+/** A line's text, its answer set off, with a link to reasons that stand with the verdict. */
 function textOf({ text }, turn, pieces) {
-  const answer = turn?.answer ?? turn?.verdict;
+  const answer = turn?.answer ?? turn?.verdict ?? turn?.preferred;
   if (!answer || !text.startsWith(answer)) return linked(text, pieces);
-  return [h("strong", {}, answer), linked(text.slice(answer.length), pieces)];
+  const [, before, there] = /^(.*?)(see the verdict)?$/s.exec(text.slice(answer.length));
+  return [h("strong", {}, answer), linked(before, pieces), there && h("a", { href: "#verdict" }, there)];
 }
 
 /** A text in which a piece's id in brackets, with its title before it, is a link to its card. */
@@ -219,27 +220,27 @@ function verdictOf(debate, said, pieces) {
   if (debate.error) return section("verdict failed", "No verdict", h("p", { role: "alert" }, debate.error.detail), h("p", { class: "quiet" }, `${debate.error.kind}, at ${debate.error.where}`));
   if (said.fault) return section("verdict failed", debate.answer ?? "No verdict", h("p", {}, said.fault));
   const [first, ...lines] = said.end.lines;
-  const shown = lines.filter((line) => line.what !== "cites" && !["warning", "caution", "aside"].includes(line.tone)); // these are elsewhere
+  const shown = lines.filter((line) => line.what !== "cites" && line.text !== said.end.cites && !["warning", "caution", "caveat", "aside"].includes(line.tone)); // these are elsewhere
   return section(
-    debate.status === "done" ? "verdict" : "verdict failed",
+    debate.status !== "done" ? "verdict failed" : said.caveats?.length ? "verdict doubtful" : "verdict",
     first.text,
+    debate.status === "done" && caveatsOf(said),
     h("dl", {}, shown.map((line) => h("div", { class: line.tone || null }, line.who || line.what ? h("dt", {}, `${line.who} ${line.what}`) : null, h("dd", { dir: "auto" }, linked(line.text, pieces))))),
-    said.end.citations.length ? [h("h3", {}, "It rests on"), citationsOf(said.end.citations, pieces)] : debate.status === "done" && h("p", {}, "It cites nothing."),
+    debate.status === "done" && [said.end.citations.length > 0 && h("h3", {}, "It rests on"), citationsOf(said.end.citations, pieces), h("p", {}, said.end.cites)],
   );
 }
 
-function warningsOf(debate) {
-  const warnings = debate.warnings ?? [];
-  if (!warnings.length) return [];
-  const demo = warnings.filter((one) => one.kind === "demo_model").map((one) => one.detail);
-  const times = new Map();
-  for (const one of warnings.filter((w) => w.kind !== "demo_model")) {
-    const text = `${one.kind} (${one.where}): ${one.detail}`;
-    times.set(text, (times.get(text) ?? 0) + 1);
-  }
-  const list = [...times].map(([text, count]) => h("li", { dir: "auto" }, text + (count > 1 ? ` (${count} times)` : "")));
-  const make = () => h("div", { class: "warnings" }, [...new Set(demo)].map((text) => h("p", { class: "note" }, `⚠ ${text}`)), list.length ? h("details", {}, h("summary", {}, `⚠ Warnings (${list.length})`), h("ul", {}, list)) : null);
-  return [{ key: "warnings", state: warnings, make }];
+function caveatsOf(said) {
+  return (said.caveats ?? []).map((text) => h("p", { class: "caveat", dir: "auto" }, `⚠ ${text}`));
+}
+
+/** What did not work; what is to be known of the verdict stands beside it once there is one. */
+function warningsOf(debate, said) {
+  const told = said?.warnings ?? (debate.warnings ?? []).map((one) => `${one.kind} (${one.where}): ${one.detail}`);
+  const caveats = said && !(said.end && debate.status === "done") ? caveatsOf(said) : [];
+  if (!told.length && !caveats.length) return [];
+  const list = told.length > 0 && h("details", {}, h("summary", {}, `⚠ Warnings (${told.length})`), h("ul", {}, told.map((text) => h("li", { dir: "auto" }, text))));
+  return [{ key: "warnings", state: [told, said?.caveats, caveats.length], make: () => h("div", { class: "warnings" }, caveats, list) }];
 }
 
 function costsOf(debate, end) {

@@ -1,0 +1,81 @@
+"""Answer relevance with real answers, questions that a strong reader wrote from the prompt, and the real encoder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
+from langgraph.runtime import Runtime
+from moot.graphs.tool_mad import ToolMadSettings
+from moot.nodes.steps.score import answer_relevance, answer_relevance_node, compared_claim, written_answer
+from moot.nodes.texts.task import make_task
+from moot.retrievers import open_encoder
+
+from tests.conftest import SHARED, StartStub
+
+QUESTIONS = Path(__file__).with_name("read_questions.jsonl")
+READ, VISIBLE = SHARED / "data/read_debates", SHARED / "data/visible"
+BENCHMARKS = {
+    "averitec": ("averitec.jsonl", "claim"),
+    "check_covid": ("check_covid.jsonl", "claim"),
+    "hotpotqa": ("hotpotqa_distractor.jsonl", "question"),
+}
+"""By task: its claims."""
+
+
+@pytest.mark.parametrize(
+    ("claim", "form", "compared"),
+    [
+        ("Saffron is a spice", "question", "Is it true that Saffron is a spice?"),
+        ("Is saffron a spice? ", "question", "Is saffron a spice? "),
+        ("Saffron is a spice", "as_given", "Saffron is a spice"),
+    ],
+)
+def test_a_claim_is_compared_as_a_question(claim: str, form: Any, compared: str) -> None:
+    assert compared_claim(claim, form) == compared
+
+
+@pytest.mark.parametrize(
+    ("task", "form", "same"),
+    [("fever", "question", False), ("fever", "as_given", True), ("gsm8k", "question", True)],
+)
+async def test_the_node_compares_problems_as_they_are(start_stub: StartStub, task: str, form: Any, same: bool) -> None:
+    claim = "Find the sum of two and two."
+    start_stub([{"model": "stub-scorer", "fields": {"questions": [claim] * 3}}])
+    settings = ToolMadSettings(
+        models={"scorer": "openai:stub-scorer"}, embedder="openai:stub-embedding", claim_form=form
+    )
+    turn = {"round": 1, "phase": "primary", "agent": "rag", "step": "respond", "answer": "4", "rationale": "So it is."}
+    state = {"claim": claim, "task": make_task(task), "turns": [turn], "evidence": []}
+    update = await answer_relevance_node().having(settings, "score")(state, Runtime())
+    score = update["turns"][0]["scores"]["answer_relevance"]
+    assert (score == pytest.approx(1)) is same
+
+
+@pytest.mark.skipif(not READ.exists(), reason="the read debates are not here")
+async def test_good_answers_reach_the_threshold_and_others_claims_are_far() -> None:
+    """The reader's questions are the model's replies; the claims are the debates' own and their benchmarks'."""
+    encoder = await open_encoder()
+    rows = [json.loads(line) for line in QUESTIONS.read_text(encoding="utf-8").splitlines()]
+    own, nearest = [], []
+    for row in rows:
+        document = json.loads((READ / f"{row['run']}.json").read_text(encoding="utf-8"))
+        name, field = BENCHMARKS[document["task"]["name"]]
+        lines = (VISIBLE / name).read_text(encoding="utf-8").splitlines()
+        others = list({json.loads(line)[field] for line in lines} - {document["claim"]})
+        place = ["respond", row["round"], row["agent"]]
+        [turn] = [t for t in document["turns"] if [t["step"], t["round"], t["agent"]] == place]
+        model = FakeListChatModel(responses=[json.dumps({"questions": row["questions"]})])
+        found = await answer_relevance(document["claim"], written_answer(document["task"], turn), model, encoder)
+        assert found.score is not None
+        own.append(found.score)
+        questions = await encoder.embed(found.questions)
+        vectors = await encoder.embed([compared_claim(other) for other in others])
+        middle = [sum(values) / len(questions) for values in zip(*questions, strict=True)]
+        nearest.append(max(sum(a * b for a, b in zip(vector, middle, strict=True)) for vector in vectors))
+    assert len(own) == 20
+    assert sum(score >= 0.8 for score in own) / len(own) >= 0.55
+    assert (sum(own) - sum(nearest)) / len(own) >= 0.25

@@ -1,0 +1,192 @@
+"""A verdict in words: its reasons once, its citations counted, and what is to be known of it beside it, everywhere."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from moot.graphs import load_graph
+from moot.nodes.runtime.running import Running
+from moot.nodes.texts.verdict import count_verdict_citations, in_words, verdict_turns, verdict_warnings
+from moot.retrievers.evidence import evidence_id
+from moot.transcript import Line, Live, ending, lines
+from moot.web.debates import checked_document
+from moot.web.pages import said_of
+from moot.web.report import escaped, report
+
+from tests.conftest import CLAIM, MODELS, StartStub, says
+
+TEXT = "Platypuses lay leathery eggs."
+ID = evidence_id("Shelf", TEXT)
+
+
+class Shelf(BaseRetriever):
+    """A source that holds one text, nothing, or is down."""
+
+    holds: str | None = TEXT
+
+    def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:
+        if self.holds is None:
+            raise ConnectionError("the shelf is locked")
+        return [Document(self.holds, metadata={"title": "Eggs", "source": "Shelf"})] if self.holds else []
+
+
+shelf, empty, down = Shelf(), Shelf(holds=""), Shelf(holds=None)
+HERE = "langchain:tests.transcript.test_verdict"
+LEXICAL = [{"name": name, "retriever": "bm25"} for name in ("rag", "search")]
+GRAPHS: dict[str, dict[str, Any]] = {
+    "tool_mad": {"debaters": LEXICAL, "scoring": "consensus_only"},
+    "madke": {"sources": ["bm25"]},
+    "society_of_minds": {},
+    "tit_for_tat": {},
+    "self_consistency": {"samples": 3},
+    "chain_of_thought": {},
+    "proclaim": {"sources": ["bm25"], "max_rounds": 1, "switched_rounds": 1, "progressive_retrieval": False},
+}
+
+
+async def held(name: str, **given: Any) -> tuple[dict[str, Any], list[Line]]:
+    """A debate's document, and all that was said of it as it happened."""
+    system = load_graph(name)
+    settings = system.settings.model_validate(given)
+    live, said = Live(settings), list[Line]()
+    document = await Running(system.graph, settings, lambda written: said.extend(live.feed(written))).run(
+        {"claim": CLAIM}
+    )
+    assert document["status"] == "done", document["error"]
+    assert checked_document(document) == document
+    return document, [*said, *live.end(document)]
+
+
+def pages_of(document: dict[str, Any]) -> list[str]:
+    """The debate as it is told once it is over: on the page, and as both reports."""
+    told = [line.text for section in (*lines(document), ending(document)) for line in section.lines]
+    return ["\n".join(told), html.unescape(report(document, "html")), report(document, "md").replace("\\", "")]
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+async def test_each_deciding_reason_is_said_once(name: str) -> None:
+    document, said = await held(name, model="fake:3", **GRAPHS[name])
+    reasons = {turn.get("rationale") or turn.get("reason") for turn in verdict_turns(document)}
+    assert reasons
+    for text in ("\n".join(line.text for line in said), *pages_of(document)):
+        assert {str(reason): text.count(str(reason)) for reason in reasons} == dict.fromkeys(reasons, 1)
+    beside = "\n".join(line.text for line in ending(document).lines)
+    assert all(str(reason) in beside for reason in reasons)
+
+
+async def test_a_reason_of_two_is_said_once_with_both_names(start_stub: StartStub) -> None:
+    start_stub([{"fields": {"answer": "SUPPORTS", "rationale": "It is a monotreme.", "citations": []}}])
+    document, said = await held("society_of_minds", model="openai:stub", agents=2, max_rounds=2)
+    told = [(line.who, line.what, line.text) for line in said if line.who]
+    assert [one for one in told if one[1] in ("answers", "because")] == [
+        ("agent-1", "answers", "SUPPORTS - It is a monotreme."),
+        ("agent-2", "answers", "SUPPORTS - as agent-1 said in round 1"),
+        ("agent-1", "answers", "SUPPORTS - as agent-1 said in round 1"),
+        ("agent-2", "answers", "SUPPORTS - as agent-1 said in round 1"),
+        ("agent-1, agent-2", "because", "(said in round 1)"),
+    ]
+    [line] = [line for line in ending(document).lines if line.what == "because"]
+    assert (line.who, line.text) == ("agent-1, agent-2", "It is a monotreme.")
+    assert [text.count("It is a monotreme.") for text in pages_of(document)] == [1, 1, 1]
+    assert in_words(document).split("\n\n")[1] == "agent-1, agent-2: It is a monotreme."
+
+
+async def test_reasons_of_a_debate_that_fails_are_not_lost(start_stub: StartStub) -> None:
+    start_stub([{"fields": {"answer": "SUPPORTS", "rationale": "It is a monotreme.", "citations": []}}])
+    document, _ = await held("chain_of_thought", model="openai:stub")
+    live = Live(load_graph("chain_of_thought").settings())
+    live.feed({"turns": document["turns"]})
+    said = live.end({**document, "status": "interrupted"})
+    assert [line.text for line in said].count("It is a monotreme.") == 1
+
+
+def told_everywhere(document: dict[str, Any], said: list[Line], line: str, *caveats: str) -> None:
+    """Checks that what is to be known of a verdict is said once: live, in the message, on the page and in reports."""
+    assert [one.text for one in said if one.tone == "outcome"] == [f"Verdict: {line}"]
+    assert [one.text for one in said if one.tone == "caveat"] == list(caveats)
+    assert in_words(document).startswith("\n\n".join([line, "\n".join(f"Warning: {one}" for one in caveats)]))
+    assert said_of(document, over=True)["caveats"] == said_of(document, over=False)["caveats"] == list(caveats)
+    for kind in ("md", "html"):
+        page = report(document, kind)
+        for caveat in caveats:
+            assert page.count(escaped(caveat) if kind == "md" else html.escape(caveat, quote=False)) == 1
+
+
+async def test_a_source_that_fails_in_every_round_is_told_once(start_stub: StartStub) -> None:
+    start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SUPPORTS")])
+    down = f"{HERE}:down"
+    debaters = [{"name": "rag", "retriever": down}, {"name": "search", "retriever": f"{HERE}:shelf"}]
+    document, said = await held(
+        "tool_mad", models=MODELS, debaters=debaters, scoring="consensus_only", max_rounds=3, attempts=1
+    )
+    [kind] = {one["kind"] for one in document["warnings"]}
+    assert (kind, len(document["warnings"])) == ("retrieval_failed", 3)
+    told_everywhere(
+        document, said, "SUPPORTS (max_rounds) - a source failed",
+        f"A source failed: {down}: {down} failed (ConnectionError: the shelf is locked). Check it on its own.",
+    )  # fmt: skip
+    assert not [line for line in said if line.tone == "warning" and "retrieval_failed" in line.text]
+    assert said_of(document, over=True)["warnings"] == []
+
+
+async def test_verdicts_without_any_evidence(start_stub: StartStub) -> None:
+    start_stub([{"fields": {"answer": "SUPPORTS", "citations": []}}])
+    document, said = await held("rag", model="openai:stub", sources=[f"{HERE}:empty"])
+    told_everywhere(
+        document, said, "SUPPORTS (single_pass) - no evidence", "The verdict rests on no evidence: none was found."
+    )
+    assert [(w["kind"], w["where"]) for w in document["warnings"]][-1] == ("no_evidence", "verdict")
+    for name, given in (("rag", {"sources": [f"{HERE}:shelf"]}), ("chain_of_thought", {}), ("society_of_minds", {})):
+        document, _ = await held(name, model="openai:stub", **given)
+        assert document["warnings"] == []
+
+
+async def test_those_who_decided_may_have_seen_none_of_the_evidence(start_stub: StartStub) -> None:
+    start_stub([{"fields": {"answer": "SUPPORTS", "citations": []}}])
+    document, _ = await held("rag", model="openai:stub", sources=[f"{HERE}:shelf"])
+    answer = document["turns"][-1]
+    for ids, kinds in (([ID], []), ([], ["no_evidence"]), (["ev-unknown"], ["no_evidence"])):
+        shown = {**document, "turns": [*document["turns"][:-1], {**answer, "evidence_ids": ids}]}
+        assert [one["kind"] for one in verdict_warnings(shown)] == kinds
+    assert verdict_warnings({**document, "answer": None, "evidence": []}) == []
+    closed = {**document, "evidence": [], "corpora": [], "settings": {"sources": ["bm25"], "retrieval": "none"}}
+    assert verdict_warnings(closed) == []
+    assert [one["kind"] for one in verdict_warnings({**closed, "settings": {"sources": ["bm25"]}})] == ["no_evidence"]
+
+
+async def test_citations_of_a_verdict_are_counted(start_stub: StartStub) -> None:
+    invented, wrong, right = (
+        {"evidence_id": id, "quote": quote}
+        for id, quote in (("ev-invented", "eggs"), (ID, "lay no eggs"), (ID, "lay leathery eggs"))
+    )
+    settings: dict[str, Any] = {"model": "openai:stub", "sources": [f"{HERE}:shelf"]}
+    start_stub([{"fields": {"answer": "SUPPORTS", "citations": [invented, wrong, right, right]}}])
+    document, said = await held("rag", **settings)
+    counts = {"total": 3, "verified": 1, "unverified": 1, "fabricated": 1}  # each once
+    assert document["metrics"]["verdict_citations"] == count_verdict_citations(document) == counts
+    assert document["metrics"]["citations"]["total"] == 4
+    words = "Citations: 1 verified, 1 unverified, 1 fabricated."
+    assert [line.text for line in said].count(words) == 1
+    assert words in in_words(document)
+    assert said_of(document, over=True)["end"]["cites"] == words
+    start_stub([{"fields": {"answer": "SUPPORTS", "citations": [invented]}}])
+    document, said = await held("rag", **settings)
+    told_everywhere(
+        document, said, "SUPPORTS (single_pass) - all citations fabricated",
+        "The only citation of the verdict is fabricated: it names evidence that was not shown.",
+    )  # fmt: skip
+    assert not any(line.what == "cites" for line in said)
+    assert "Citations: 0 verified, 0 unverified, 1 fabricated." in pages_of(document)[1]
+
+
+async def test_equal_votes_are_named(start_stub: StartStub) -> None:
+    said = ((1, "SUPPORTS"), (2, "REFUTES"))
+    rules = [{"model": f"stub-{i}", "fields": {"answer": answer, "citations": []}} for i, answer in said]
+    start_stub(rules)
+    agents = [{"model": "openai:stub-1"}, {"model": "openai:stub-2"}]
+    document, _ = await held("society_of_minds", agents=agents, max_rounds=1)
+    assert ending(document).lines[0].text == "Verdict: SUPPORTS (max_rounds; of equal votes the earliest holds)"
