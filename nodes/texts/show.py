@@ -54,8 +54,11 @@ WEB_SEARCHES = ("web", "tavily", "serper")
 
 
 def without_titles(pool: Iterable[Evidence], corpora: Iterable[Reading]) -> list[Evidence]:
-    """The pool, where pieces that a web search found (or bm25, without a key for one) have no title to be shown."""
-    searched = {reading["retriever"] for reading in corpora if reading["requested"] in WEB_SEARCHES}
+    """The pool, where pieces that a web search found (or bm25, without a key for one) have no title to be shown.
+
+    Wikipedia's keep theirs: its articles' names are no headlines.
+    """
+    searched = {reading["retriever"] for reading in corpora if reading["requested"] in WEB_SEARCHES} - {"wikipedia"}
     return [{**p, "title": ""} if p["retrievals"][0]["retriever"] in searched else p for p in pool]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from moot.graphs.tool_mad import ToolMadSettings, graph
 
-from tests.conftest import MODELS, StartStub, says, supports
+from tests.conftest import MODELS, READERS, StartStub, says, supports
 
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
 LETTER = {"id": "letter-1", "text": "The cylinder was retired in 2019."}
@@ -15,7 +15,7 @@ VANILLA = [{"name": "rag", "retriever": "chroma"}, {"name": "search"}]
 
 
 async def debate(asked: dict[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
-    given = {"models": MODELS, "embedder": "openai:stub-embedding", "max_rounds": 2, **settings}
+    given = {"models": MODELS, "debaters": READERS, "embedder": "openai:stub-embedding", "max_rounds": 2, **settings}
     document: dict[str, Any] = await graph.ainvoke(
         {"claim": CLAIM, **(asked or {})}, context=ToolMadSettings.model_validate(given)
     )

@@ -14,7 +14,7 @@ from moot.graphs import DESCRIPTIONS, load_graph
 from moot.nodes.runtime.state import StopReason
 from moot.nodes.texts.answers import read_answer
 
-from tests.conftest import StartStub, free_port, reading_demo
+from tests.conftest import StartStub, reading_demo
 
 GIVEN: list[dict[str, Any]] = [
     {"claim": "The kilogram is defined by a metal cylinder."},
@@ -48,9 +48,8 @@ def test_langgraph_json_lists_what_is_described() -> None:
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
-async def test_every_graph_takes_every_task(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+async def test_every_graph_takes_every_task(start_stub: StartStub, name: str) -> None:
     stub = start_stub(RULES)
-    monkeypatch.setenv("WIKIPEDIA_BASE_URL", f"http://127.0.0.1:{free_port()}")  # nobody listens: stand-ins are read
     system = load_graph(name)
     settings = system.settings.model_validate(
         {"model": "openai:stub", "embedder": "openai:stub-embedding", "attempts": 1, **reading_demo(system.settings)}

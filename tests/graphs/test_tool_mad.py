@@ -225,7 +225,8 @@ async def test_the_next_debate_on_a_thread_begins_anew(start_stub: StartStub) ->
 
     async def on_thread(given: dict[str, Any], **settings: Any) -> dict[str, Any]:
         chosen = ToolMadSettings.model_validate(
-            {"models": MODELS, "embedder": "openai:stub-embedding", "scoring": "consensus_only", **settings}
+            {"models": MODELS, "debaters": READERS, "embedder": "openai:stub-embedding"}
+            | {"scoring": "consensus_only", **settings}
         )
         config: Any = {"configurable": {"thread_id": "one"}}
         document: dict[str, Any] = await kept.ainvoke(given, config, context=chosen)
