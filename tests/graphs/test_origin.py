@@ -23,7 +23,7 @@ def asked(**more: Any) -> dict[str, Any]:
 async def test_whoever_reads_the_claim_reads_who_said_it_and_when(start_stub: StartStub, name: str) -> None:
     stub = start_stub([{"fields": {"relevance": 1, "credibility": 1}}])
     system = load_graph(name)
-    chosen = {"model": "openai:stub", "embedder": "openai:stub-embedding", "attempts": 1}
+    chosen: dict[str, Any] = {"model": "openai:stub", "embedder": "openai:stub-embedding", "attempts": 1}
     chosen |= reading_demo(system.settings)
     given = [{"text": "The bells of the mill ring at noon and at midnight."}]
     document = await system.graph.ainvoke(asked(given=given), context=system.settings.model_validate(chosen))
