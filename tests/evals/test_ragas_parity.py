@@ -7,6 +7,7 @@ no_evidence         RAGAS raises, ours is null without a call
 no_answer           RAGAS raises, ours is null without a call
 noncommittal        RAGAS gives 0 for an answer that is evasive in every question; ours (as S1) has no such term
 missing_verdicts    RAGAS divides by the verdicts that it got (NaN without any); ours asks again, then is null
+claim_form          RAGAS compares a claim as it stands (``as_given``); ours, by default, as a question
 blank_questions     RAGAS leaves them out (0 without any other); ours asks again, then is null
 """
 
@@ -169,7 +170,7 @@ async def test_answer_relevance(
     async with reference(start_stub(asked(questions, noncommittal)).url) as llm:
         encoder = await open_encoder(embedder)
         theirs = await ragas_answer_relevance(claim, ANSWER, llm, encoder, n)
-        ours = await answer_relevance(claim, ANSWER, await scorer(), encoder, n)
+        ours = await answer_relevance(claim, ANSWER, await scorer(), encoder, n, claim_form="as_given")
     assert ours.questions == questions
     assert ours.score == pytest.approx(theirs, abs=EXACT, rel=0)
     assert (theirs == pytest.approx(1, abs=EXACT)) == (set(questions) == {claim})
@@ -207,6 +208,15 @@ async def test_difference_noncommittal(start_stub: StartStub) -> None:
         encoder = await open_encoder(STUB)
         assert await ragas_answer_relevance(CLAIM, ANSWER, llm, encoder) == 0
         ours = await answer_relevance(CLAIM, ANSWER, await scorer(), encoder)
+    assert ours.score == pytest.approx(1, abs=EXACT)
+
+
+async def test_difference_claim_form(start_stub: StartStub) -> None:
+    claim = "The Danube flows through Vienna"
+    async with reference(start_stub(asked([f"Is it true that {claim}?"] * 3, [])).url) as llm:
+        encoder = await open_encoder(STUB)
+        assert await ragas_answer_relevance(claim, ANSWER, llm, encoder) < 0.9
+        ours = await answer_relevance(claim, ANSWER, await scorer(), encoder)
     assert ours.score == pytest.approx(1, abs=EXACT)
 
 

@@ -75,6 +75,7 @@ async def test_a_debate_that_agrees_never_loads_it(start_stub: StartStub, monkey
     monkeypatch.setattr(score, "open_cross_encoder", load)
     settings = ConsistencySettings.model_validate(
         {"models": MODELS, "embedder": "openai:stub-embedding", "cross_encoder": "none", "max_rounds": 1}
+        | {"debaters": READERS}
     )
     claim = {"claim": "The kilogram rests on a constant."}
     start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS")])
