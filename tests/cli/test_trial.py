@@ -93,13 +93,11 @@ def test_a_trial_from_its_premises_to_the_dissent(start_stub: StartStub, capsys:
         "  critic     scores     defense: logic 0.40, evidence 0.30, rebuttal 0.20 - It is not.",
     ]
     still = "  critic     finds      still open: It is in France."
-    early = "  court      decides    to close the debate (which does not end it before round 2) - All is said."
-    everything = [*plaintiff, *defense, *cites, *experts, *refused, *reflections, *scores, still, early]
+    everything = [*plaintiff, *defense, *cites, *experts, *refused, *reflections, *scores, still]
     assert sorted(said) == sorted(everything)
     in_order(said, *plaintiff, cites[0], defense[-1], cites[1], *experts, reflections[0])
     in_order(said, *defense, *refused, reflections[1])
     in_order(said, experts[-1], *scores, still)
-    in_order(said, experts[-1], early)
 
     said = part(lines, PRIMARY.format(2))
     in_order(

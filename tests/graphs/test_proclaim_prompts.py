@@ -237,7 +237,9 @@ async def test_exhibits_are_shown_whole_or_by_what_was_quoted(start_stub: StartS
     stub = start_stub(full_trial())
     await trial(exhibits="whole" if whole else "cited")
     text, quote = TEXTS["A"], f'\n- "{" ".join(TEXTS["A"].split()[:5])}"\n'
-    later = {at: prompts(stub, *at)[1] for at in (("plaintiff", "gap", "plaintiff"), ("defense", "reflect", "defense"))}
+    later: dict[tuple[str, ...], str] = {
+        at: prompts(stub, *at)[1] for at in (("plaintiff", "gap", "plaintiff"), ("defense", "reflect", "defense"))
+    }
     later |= {(role,): next(p for p in prompts(stub, role) if "p1" in heard(p)) for role in ("critic", "expert")}
     for at, prompt in later.items():
         assert (f"\n{text}\n" in prompt, quote in prompt) == (whole, not whole), at
