@@ -119,7 +119,7 @@ class AnswerRelevance:
 
     score: float | None
     questions: list[str]
-    noncommittal: bool | None = None
+    noncommittal: bool
 
 
 async def faithfulness(

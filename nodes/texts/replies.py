@@ -23,7 +23,6 @@ from pydantic import (
     Field,
     WithJsonSchema,
     create_model,
-    model_validator,
 )
 
 
@@ -101,15 +100,10 @@ class VerdictsReply(Reply):
 
 
 class QuestionsReply(Reply):
-    """Questions that an answer answers, and whether it evades them; null if that is not said."""
+    """Questions that an answer answers, and whether it evades them."""
 
     questions: list[Text]
-    noncommittal: bool | None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _not_said(cls, given: Any) -> Any:
-        return {"noncommittal": None, **given} if isinstance(given, dict) else given
+    noncommittal: bool
 
 
 def _plain(value: Any) -> Any:

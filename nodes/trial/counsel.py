@@ -266,14 +266,14 @@ def show_statement(turn: Turn) -> str:
     called = f"Called by the {turn['side']}, on {one_line(field, LONGEST_FIELD)}:\n" if field else ""
     marks = dict.fromkeys(map(_cited, turn.get("citations") or []))
     cites = {"cites": ", ".join(marks)} if marks else {}
-    text = called + (turn.get(kind) or "(nothing that could be used)")
+    text = called + (turn.get("argument") or turn.get("testimony") or "(nothing that could be used)")
     return as_data(kind, text, by=by, round=str(turn["round"]), **cites)
 
 
 def _cited(citation: Mapping[str, Any]) -> str:
     if citation["fabricated"]:
         return "an exhibit that does not exist"
-    return citation["evidence_id"] + ("" if citation["verified"] else " (its quote does not stand there)")
+    return str(citation["evidence_id"]) + ("" if citation["verified"] else " (its quote does not stand there)")
 
 
 def one_line(text: str, most: int) -> str:

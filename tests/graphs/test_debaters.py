@@ -83,7 +83,7 @@ async def test_who_has_no_evidence_answers_from_what_it_knows(start_stub: StartS
         assert ("Answer from what you know." in prompt) == knows
         assert ("SUPPORTS - the claim is true" in prompt) == knows
         assert ("SUPPORTS - the evidence shows that the claim is true" in prompt) != knows
-        assert ("Say nothing that it does not bear out" in prompt) != knows
+        assert ("Say nothing that the evidence does not bear out" in prompt) != knows
     assert ("(none, as none was looked for)" in vanilla) == known
 
 
@@ -106,7 +106,7 @@ async def test_evidence_does_not_forbid_reasoning(start_stub: StartStub, task: s
     asked = {"task": task} | ({"options": ["Iron", "Zinc"]} if task == "medqa" else {})
     await debate(asked, max_rounds=1, scoring="all_rounds")
     for prompt in (stub.prompts("stub-rag")[1], stub.prompts("stub-search")[1]):
-        assert ("Say nothing that it does not bear out" in prompt) != reasons
+        assert ("Say nothing that the evidence does not bear out" in prompt) != reasons
         assert ("Evidence need not state the answer." in prompt) == reasons
     [judged] = stub.prompts("judge")
     assert ("and what you know" in judged) == reasons

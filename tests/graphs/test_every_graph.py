@@ -65,7 +65,8 @@ async def test_every_graph_takes_every_task(start_stub: StartStub, name: str) ->
     for document in documents:
         assert (document["graph"], document["status"], document["error"]) == (name, "done", None)
         assert document["stop_reason"] in get_args(StopReason)
-        if document["answer"] is not None or name != "cortex_debate":  # which abstains when it ends in a tie
+        abstains = document["metrics"].get("abstained")  # in words; cortex_debate when it ends in a tie
+        if document["answer"] is not None or not (abstains or name == "cortex_debate"):
             assert read_answer(document["task"], document["answer"]) == document["answer"]
         assert document["rounds"] >= 1
         assert 1 <= document["depth"] <= document["usage"]["calls"] == len(document["calls"])

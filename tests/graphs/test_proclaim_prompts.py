@@ -202,8 +202,9 @@ async def test_judges_read_the_whole_record(start_stub: StartStub) -> None:
 async def test_a_record_that_is_too_long_loses_what_nobody_cited_by_its_weight(start_stub: StartStub) -> None:
     start_stub(full_trial())
     document = await trial()
-    about = [document[key] for key in ("claim", "task", "turns", "evidence")]
-    room = next(tokens for tokens in range(500, 6000, 10) if len(record_of(*about, tokens)[1]) == 15)
+    claim, task, turns, evidence = (document[key] for key in ("claim", "task", "turns", "evidence"))
+    left = {tokens: len(record_of(claim, task, turns, evidence, tokens)[1]) for tokens in range(500, 6000, 10)}
+    room = next(tokens for tokens, count in left.items() if count == 15)
     stub = start_stub(full_trial())
     document = await trial(panel_tokens=room)
     (prompt,) = prompts(stub, "judge-1")

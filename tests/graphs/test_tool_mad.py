@@ -180,7 +180,7 @@ async def test_a_fabricated_citation_is_marked(start_stub: StartStub) -> None:
     document = await debate()
     nowhere = {"verified": False, "start": None, "end": None, "text_hash": None}
     assert document["turns"][0]["citations"] == [{**invented[0], "fabricated": True, **nowhere}]
-    assert [w["kind"] for w in document["warnings"]] == ["fabricated_citation"]
+    assert [w["kind"] for w in document["warnings"]] == ["fabricated_citation", "fabricated_citations"]
     assert verdict_citations(document) == []
 
 

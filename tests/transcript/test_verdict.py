@@ -64,7 +64,7 @@ async def test_each_deciding_reason_is_said_once(name: str) -> None:
 
 async def test_a_reason_of_two_is_said_once_with_both_names(start_stub: StartStub) -> None:
     start_stub([{"fields": {"answer": "SUPPORTS", "rationale": "It is a monotreme.", "citations": []}}])
-    document, said = await held("society_of_minds", model="openai:stub", agents=2, max_rounds=2)
+    document, said = await held("society_of_minds", model="openai:stub", agents=2, max_rounds=2, max_concurrency=1)
     told = [(line.who, line.what, line.text) for line in said if line.who]
     assert [one for one in told if one[1] in ("answers", "because")] == [
         ("agent-1", "answers", "SUPPORTS - It is a monotreme."),
