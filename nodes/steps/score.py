@@ -119,7 +119,7 @@ class AnswerRelevance:
 
     score: float | None
     questions: list[str]
-    noncommittal: bool
+    noncommittal: bool | None = None
 
 
 async def faithfulness(

@@ -23,6 +23,7 @@ from pydantic import (
     Field,
     WithJsonSchema,
     create_model,
+    model_validator,
 )
 
 
@@ -100,10 +101,15 @@ class VerdictsReply(Reply):
 
 
 class QuestionsReply(Reply):
-    """Questions that an answer answers, and whether it evades them."""
+    """Questions that an answer answers, and whether it evades them; null if a model does not say."""
 
     questions: list[Text]
-    noncommittal: bool
+    noncommittal: Annotated[bool | None, WithJsonSchema({"type": "boolean"})]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _not_said(cls, given: Any) -> Any:
+        return {"noncommittal": None, **given} if isinstance(given, dict) else given
 
 
 def _plain(value: Any) -> Any:

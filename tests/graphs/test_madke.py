@@ -142,7 +142,7 @@ async def test_an_agreement_in_the_first_round_ends_the_debate(start_stub: Start
         assert shown(to_answer, document) == sorted(selected)
         assert heard(to_select) == heard(to_answer) == set()
         for place, piece in enumerate(document["evidence"], 1):
-            item = to_select.partition(f'<item number="{place}">')[2]
+            item = to_select.partition(f'<item number="{place}" ')[2]
             assert piece["text"] in item.partition("</item>")[0]
     [prompt] = stub.prompts("stub-summariser")
     assert heard(prompt) == {(1, 1), (2, 1)}

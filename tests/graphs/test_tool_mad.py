@@ -96,7 +96,7 @@ async def test_who_sees_what(start_stub: StartStub) -> None:
             assert i in first_answer
         assert f'<answer by="{name}">' not in second_query
         assert second_answer.index(other) < second_answer.index(f'What you answered last:\n<answer by="{name}">')
-        assert "the last answers are not the same.\n<answers>\nrag: SUPPORTS\nsearch: REFUTES\n" in second_query
+        assert "Look for what decides between them.\n<answers>\nrag: SUPPORTS\nsearch: REFUTES\n" in second_query
         assert "Why there is another round" not in first_query
     assert set(turns["rag", 1]["evidence_ids"]).isdisjoint(turns["search", 1]["evidence_ids"])
     sources = {c["agent"]: c["retriever"] for c in document["corpora"]}
