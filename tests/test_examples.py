@@ -138,7 +138,7 @@ async def test_the_judge_of_a_service_desk(start_stub: StartStub) -> None:
 async def test_a_ring_hears_its_neighbours_until_all_agree(start_stub: StartStub) -> None:
     first = [
         reply(
-            f'You are "agent-{n}".*Answer on your own',
+            f'Answer on your own.*You are "agent-{n}"',
             answer=said,
             rationale=f"Reason {n}.",
             confidence=0.9,

@@ -10,9 +10,10 @@ from typing import Any
 from inspect_ai.log import EvalLog, list_eval_logs, read_eval_log, read_eval_log_sample_async
 from moot.core.errors import UserError
 from moot.evals.runs.solver import document_in
+from moot.retrievers.excerpts import shown_text
 
 ORIGIN = ("id", "title", "text", "source", "url", "published")
-"""Fields of evidence that are given on."""
+"""Fields of evidence that are given on; of the text, what was shown."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,10 @@ def reference_of(document: Mapping[str, Any]) -> Reference:
     """What a control takes of a result document."""
     usage = document["usage"]
     tokens = usage["prompt_tokens"] + usage["completion_tokens"]
-    evidence = [{key: piece[key] for key in ORIGIN if key in piece} for piece in document["evidence"]]
+    evidence = [
+        {key: piece[key] for key in ORIGIN if key in piece} | {"text": shown_text(piece)}
+        for piece in document["evidence"]
+    ]
     return Reference(None if usage["uncounted"] else tokens, max(document["rounds"], 1), evidence)
 
 

@@ -68,7 +68,8 @@ def open_node(
             claim = check_claim(asked)
             earlier = isinstance(named, dict)  # the checked task of the debate before this one on the thread
             task = make_task(None if earlier else named, state.get("labels"), state.get("options"), claim)
-            task = {**task, **check_origin(state.get("claim_date"), state.get("speaker"))}
+            origin: Any = check_origin(state.get("claim_date"), state.get("speaker"))
+            task |= origin
             given = await asyncio.to_thread(check_given, state.get("given"))
         except MootError as error:
             begun = str(asked or "")[:200]

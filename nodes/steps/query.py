@@ -19,6 +19,8 @@ from moot.retrievers.search import ABOUT, resolve
 
 PROMPT = "tool_mad/query"
 
+LAST_QUERY = "Your last query; ask for something new rather than for this again:"
+
 
 async def formulate_query(
     claim: str,
@@ -52,7 +54,7 @@ async def formulate_query(
         "name": speaker.role,
         "tool": tool,
         "claim": show_claim(claim, task),
-        "previous_query": f"Your last query:\n{as_data('query', previous_query)}" if previous_query else "",
+        "previous_query": f"{LAST_QUERY}\n{as_data('query', previous_query)}" if previous_query else "",
         "why": why,
         "opponents": show_opponents(opponents),
     }

@@ -112,10 +112,14 @@ class Faithfulness:
 
 @dataclass(frozen=True)
 class AnswerRelevance:
-    """An answer relevance score with the questions that it was computed from."""
+    """An answer relevance score with the questions that it was computed from.
+
+    ``noncommittal`` says whether the answer evades them (RAGAS); it never counts, as "not enough info" is an answer.
+    """
 
     score: float | None
     questions: list[str]
+    noncommittal: bool | None = None
 
 
 async def faithfulness(
@@ -185,7 +189,7 @@ async def answer_relevance(
     values = {"answer": as_data("answer", answer), "count": str(n)}
     reply = await speaker.ask(QUESTIONS, values, questions_reply(n))
     compared = compared_claim(claim, claim_form)
-    return AnswerRelevance(await closeness(compared, reply.questions, encoder), reply.questions)
+    return AnswerRelevance(await closeness(compared, reply.questions, encoder), reply.questions, reply.noncommittal)
 
 
 async def closeness(
@@ -263,7 +267,8 @@ def answer_relevance_node() -> Node:
             found = await answer_relevance(claim, answer, speaker, encoder, run.settings.questions, claim_form=form)
         except MootError as error:
             return unscored(turn, "answer_relevance", error, run)
-        return scored(turn, {"answer_relevance": found.score, "questions": found.questions})
+        details = {"questions": found.questions, "noncommittal": found.noncommittal}
+        return scored(turn, {"answer_relevance": found.score, **details})
 
     return Node(step, prompts=(QUESTIONS,))
 

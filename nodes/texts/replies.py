@@ -15,7 +15,16 @@ from typing import Annotated, Any, cast
 from moot.core.redaction import redact
 from moot.nodes.runtime.state import Task
 from moot.nodes.texts.answers import read_answer, same_answer
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    create_model,
+    model_validator,
+)
 
 
 class Reply(BaseModel):
@@ -92,9 +101,15 @@ class VerdictsReply(Reply):
 
 
 class QuestionsReply(Reply):
-    """Questions that an answer answers."""
+    """Questions that an answer answers, and whether it evades them; null if a model does not say."""
 
     questions: list[Text]
+    noncommittal: Annotated[bool | None, WithJsonSchema({"type": "boolean"})]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _not_said(cls, given: Any) -> Any:
+        return {"noncommittal": None, **given} if isinstance(given, dict) else given
 
 
 def _plain(value: Any) -> Any:

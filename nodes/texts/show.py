@@ -54,14 +54,19 @@ WEB_SEARCHES = ("web", "tavily", "serper")
 
 
 def without_titles(pool: Iterable[Evidence], corpora: Iterable[Reading]) -> list[Evidence]:
-    """The pool, where pieces that a web search found (or bm25, without a key for one) have no title to be shown."""
-    searched = {reading["retriever"] for reading in corpora if reading["requested"] in WEB_SEARCHES}
+    """The pool, where pieces that a web search found (or bm25, without a key for one) have no title to be shown.
+
+    Wikipedia's keep theirs: its articles' names are no headlines.
+    """
+    searched = {reading["retriever"] for reading in corpora if reading["requested"] in WEB_SEARCHES} - {"wikipedia"}
     return [{**p, "title": ""} if p["retrievals"][0]["retriever"] in searched else p for p in pool]
 
 
 def show_pool(pool: Iterable[Evidence]) -> str:
-    """Evidence to select from, each item with its number from 1."""
-    blocks = (as_data("item", _passage(piece), number=str(number)) for number, piece in enumerate(pool, 1))
+    """Evidence to select from, each item with its number from 1, and the id by which answers cite it."""
+    blocks = (
+        as_data("item", _passage(piece), number=str(number), id=piece["id"]) for number, piece in enumerate(pool, 1)
+    )
     return listed(blocks, empty="(the pool is empty)")
 
 
@@ -226,6 +231,9 @@ def show_scores(scores: Mapping[str, Mapping[str, float | None]], turns: Iterabl
     return "\n".join([f"Averages of each debater, from 0 to 1 ({meanings}):", *lines])
 
 
+BEAR_OUT = "Look for what would bear their answer out more directly, or overturn it."
+
+
 def show_why(votes: Iterable[Vote], low: Sequence[tuple[str, str, float | None, float]] | None) -> str:
     """Why there is another round, for those who look for evidence in it.
 
@@ -237,15 +245,16 @@ def show_why(votes: Iterable[Vote], low: Sequence[tuple[str, str, float | None, 
     said = (f"{vote['agent']}: {_one_line(vote['answer'] or '(no valid answer)')}" for vote in votes)
     answers = as_data("answers", "\n".join(said))
     if low is None:
-        return f"Why there is another round: the last answers are not the same.\n{answers}"
+        why = "Why there is another round: the last answers are not the same. Look for what decides between them."
+        return f"{why}\n{answers}"
     if not low:
-        return f"The last answers agree; every round is held here all the same.\n{answers}"
+        return f"The last answers agree; every round is held here all the same. {BEAR_OUT}\n{answers}"
     scores = (
         f"- {agent}: {name.replace('_', ' ')} {_against(value, least)} ({MEASURES[name]})"
         for agent, name, value, least in low
     )
-    why = "Why there is another round: the last answers agree, but they are not yet well enough founded."
-    return "\n".join([why, answers, "Scores from 0 to 1 that are too low:", *scores])
+    why = "Why there is another round: the last answers agree, but some of their scores are too low."
+    return "\n".join([f"{why} {BEAR_OUT}", answers, "Scores from 0 to 1 that are too low:", *scores])
 
 
 def _against(value: float | None, least: float) -> str:

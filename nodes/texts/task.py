@@ -336,9 +336,10 @@ CITE_NOTHING = "- No evidence is given, so leave `citations` empty."
 
 
 BORNE_OUT = (
-    "give your reasons in at most four plain sentences, each a statement that the evidence bears out. Say nothing "
-    "that it does not bear out, and pass over evidence that is beside the point. The last sentence says what follows "
-    "for the {subject}."
+    "give your reasons in at most four plain sentences, each a statement that the evidence bears out: what speaks for "
+    "your answer and, if the evidence holds one, the strongest point against it. Say nothing that the evidence does "
+    "not bear out; what it leaves open may be said. A search found it, so pass over pieces about another matter. The "
+    "last sentence says what follows for the {subject}, in its own terms."
 )
 WORKED_OUT = (
     "go step by step, as briefly as it can be followed: what the evidence says that helps, what you know yourself, "

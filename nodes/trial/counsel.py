@@ -6,7 +6,6 @@ debate each speaks for the side whose name it has, in the switched one for the o
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -31,10 +30,6 @@ RECENT = 4
 NO_EXHIBIT = "(no exhibit is on record)"
 OPENING_WORDS = 15
 """Words that stand for the title of an exhibit that has none."""
-NO_ID = re.compile(r"[^\w.:-]+", re.ASCII)
-"""What no id of an exhibit has: with it one made-up id could look like several, or like a remark of ours."""
-LONGEST_ID = 40
-"""Characters of such an id that are shown."""
 LONGEST_FIELD = 120
 """Characters of an expert's field that its prompt names."""
 LONGEST_TITLE = 60
@@ -234,14 +229,17 @@ def show_record(
 
 
 def quoted(said: Iterable[Turn]) -> dict[str, list[str]]:
-    """What was quoted from each exhibit, by its id, and stands there; each passage once."""
+    """What was quoted from each exhibit, by its id, and stands there; no passage that a longer one holds."""
     found: dict[str, dict[str, str]] = {}
     for turn in said:
         for citation in turn.get("citations") or []:
             if citation["verified"]:
                 quote = citation["quote"]
                 found.setdefault(citation["evidence_id"], {}).setdefault(fold(quote), quote)
-    return {id: list(quotes.values()) for id, quotes in found.items()}
+    return {
+        id: [quote for words, quote in quotes.items() if not any(words in other for other in quotes if other != words)]
+        for id, quotes in found.items()
+    }
 
 
 def _titled(piece: Evidence) -> str:
@@ -268,14 +266,14 @@ def show_statement(turn: Turn) -> str:
     called = f"Called by the {turn['side']}, on {one_line(field, LONGEST_FIELD)}:\n" if field else ""
     marks = dict.fromkeys(map(_cited, turn.get("citations") or []))
     cites = {"cites": ", ".join(marks)} if marks else {}
-    text = called + (turn.get(kind) or "(nothing that could be used)")
+    text = called + (turn.get("argument") or turn.get("testimony") or "(nothing that could be used)")
     return as_data(kind, text, by=by, round=str(turn["round"]), **cites)
 
 
 def _cited(citation: Mapping[str, Any]) -> str:
     if citation["fabricated"]:
-        return f"{NO_ID.sub('_', citation['evidence_id'])[:LONGEST_ID]} (no such exhibit was shown)"
-    return citation["evidence_id"] + ("" if citation["verified"] else " (its quote does not stand there)")
+        return "an exhibit that does not exist"
+    return str(citation["evidence_id"]) + ("" if citation["verified"] else " (its quote does not stand there)")
 
 
 def one_line(text: str, most: int) -> str:

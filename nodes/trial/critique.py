@@ -174,8 +174,10 @@ def court_node() -> Node:
 
 def found_by(turns: Sequence[Turn], side: str, round: int) -> dict[str, Any]:
     """What a side found in its reflection after a round: ``flaws`` and ``stance``; empty where it could not be used."""
-    said = next((turn for turn in said_in(turns, round, "reflect") if turn["side"] == side), None)
-    return {"flaws": (said or {}).get("flaws") or [], "stance": (said or {}).get("refined_stance") or ""}
+    for turn in said_in(turns, round, "reflect"):
+        if turn["side"] == side:
+            return {"flaws": turn.get("flaws") or [], "stance": turn.get("refined_stance") or ""}
+    return {"flaws": [], "stance": ""}
 
 
 def advice_for(turns: Sequence[Turn], side: str, round: int) -> list[str]:

@@ -290,7 +290,7 @@ def to_discovery(to: str, state: TrialState, settings: Any) -> list[Send]:
     )
 
 
-def need(state: TrialState, side: Side) -> str | None:
+def need(state: TrialState, side: str | None) -> str | None:
     """What a side's last reflection found missing."""
     reflections = said_in(state["turns"], this_round(state) - 1, "reflect")
     return next((turn["discovery_need"] for turn in reflections if turn["side"] == side), None)

@@ -143,7 +143,8 @@ def run(capsys: pytest.CaptureFixture[str], given: dict[str, Any] | None = None,
     """The lines of a trial by script, in which every role has a model of its own; last what goes to stderr."""
     judged = {"judges": more["judges"]} if "judges" in more else {}
     models = {role: f"openai:stub-{role}" for role in ProclaimSettings.model_validate(judged).roles()}
-    chosen = {"sources": [f"langchain:{__name__}:shelf"], "embedder": "openai:stub-embedding", "attempts": 1} | more
+    chosen = {"sources": [f"langchain:{__name__}:shelf"], "embedder": "openai:stub-embedding", "attempts": 1}
+    chosen |= {"min_request_similarity": -1} | more  # the endpoint's vectors mean nothing
     settings = ProclaimSettings.model_validate({**chosen, "models": models})
     debate(load_graph("proclaim"), {"claim": CLAIM, **(given or {})}, settings, as_json=False, out=None)
     said = capsys.readouterr()

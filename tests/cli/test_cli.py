@@ -38,7 +38,7 @@ def test_verify_shows_the_debate(start_stub: StartStub) -> None:
         "they differ, and the rounds are used up",
         "judge      decides",
         "Verdict: ",
-        "cites",
+        "Citations: ",
         "21 calls",
         "search read bm25:demo-news",
     ):

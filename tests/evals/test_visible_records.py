@@ -12,6 +12,7 @@ import pytest
 from moot.evals.benchmarks.catalogue import BENCHMARKS, Item, Reading, read_benchmark
 from moot.evals.benchmarks.records_answers import without_csv_quotes
 from moot.nodes.texts.task import TASKS
+from moot.retrievers.evidence import clean
 
 from tests.evals.benchmark_samples import ASKED, VISIBLE, reads_itself
 
@@ -71,7 +72,7 @@ def test_of_a_record_only_the_question_is_asked(name: str) -> None:
     for item, record in pairs(name, read_benchmark(name, VISIBLE)):
         asked = record["question"]["stem"] if name == "arc_challenge" else record[ASKED[name]]
         assert item.claim
-        assert item.claim == (without_csv_quotes(asked) if name == "triviaqa" else asked).strip()
+        assert item.claim == clean(without_csv_quotes(asked) if name == "triviaqa" else asked)
         assert BENCHMARKS[name].task in TASKS
         assert bool(item.options) == (TASKS[BENCHMARKS[name].task].kind == "choice")
         assert bool(item.given) == (name in ("fever_symmetric", "hotpotqa_distractor"))

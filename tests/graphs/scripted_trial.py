@@ -343,8 +343,9 @@ def sharing(document: Mapping[str, Any]) -> set[str]:
 
 
 def shown(prompt: str) -> list[str]:
-    """The exhibits whose texts a prompt holds, in its order."""
-    return [NAME_OF[i] for i in re.findall(r'<evidence id="(ev-[0-9a-f]+)"', prompt)]
+    """The exhibits that a prompt holds, whole or by their titles, in its order."""
+    found = re.findall(r'<evidence id="(ev-[0-9a-f]+)"|^(ev-[0-9a-f]+): ', prompt, re.M)
+    return [NAME_OF[whole or listed] for whole, listed in found]
 
 
 def both(plaintiff: Sequence[float], defense: Sequence[float], phase: str = "primary") -> list[Rule]:

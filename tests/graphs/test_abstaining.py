@@ -13,7 +13,7 @@ from moot.nodes.texts.answers import UNTOLD
 from moot.nodes.texts.verdict import in_words
 from moot.transcript import ending
 
-from tests.conftest import MODELS, StartStub, says
+from tests.conftest import DEMO, MODELS, StartStub, reading_demo, says
 
 GIVEN = [{"text": "The mill in the valley had two bells.", "title": "The mill"}]
 ASKED: Mapping[str, Any] = {"claim": "Who built the mill?", "task": "short_answer", "given": GIVEN}
@@ -24,7 +24,7 @@ TALKERS = {**MODELS, "equivalence": "openai:stub-equivalence"}
 async def debate(name: str = "tool_mad", asked: Mapping[str, Any] = ASKED, **settings: Any) -> dict[str, Any]:
     system = load_graph(name)
     quick = {"scoring": "consensus_only", "debaters": VANILLA, "max_rounds": 1, "models": TALKERS}
-    known = {**quick, **settings} if name == "tool_mad" else settings
+    known = {**quick, **settings} if name == "tool_mad" else {**settings, **reading_demo(system.settings)}
     document: dict[str, Any] = await system.graph.ainvoke(dict(asked), context=system.settings.model_validate(known))
     return document
 
@@ -74,7 +74,7 @@ async def test_those_who_vote_may_abstain(start_stub: StartStub) -> None:
 
 async def test_a_summariser_may_abstain(start_stub: StartStub) -> None:
     start_stub([{"fields": {"answer": UNTOLD, "agree": True}}])
-    document = await debate("madke", model="openai:stub")
+    document = await debate("madke", model="openai:stub", sources=DEMO)
     assert (document["status"], document["answer"], document["raw_verdict"]) == ("done", None, UNTOLD)
 
 

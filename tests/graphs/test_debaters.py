@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from moot.graphs.tool_mad import ToolMadSettings, graph
 
-from tests.conftest import MODELS, StartStub, says, supports
+from tests.conftest import MODELS, READERS, StartStub, says, supports
 
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
 LETTER = {"id": "letter-1", "text": "The cylinder was retired in 2019."}
@@ -15,7 +15,7 @@ VANILLA = [{"name": "rag", "retriever": "chroma"}, {"name": "search"}]
 
 
 async def debate(asked: dict[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
-    given = {"models": MODELS, "embedder": "openai:stub-embedding", "max_rounds": 2, **settings}
+    given = {"models": MODELS, "debaters": READERS, "embedder": "openai:stub-embedding", "max_rounds": 2, **settings}
     document: dict[str, Any] = await graph.ainvoke(
         {"claim": CLAIM, **(asked or {})}, context=ToolMadSettings.model_validate(given)
     )
@@ -83,7 +83,7 @@ async def test_who_has_no_evidence_answers_from_what_it_knows(start_stub: StartS
         assert ("Answer from what you know." in prompt) == knows
         assert ("SUPPORTS - the claim is true" in prompt) == knows
         assert ("SUPPORTS - the evidence shows that the claim is true" in prompt) != knows
-        assert ("Say nothing that it does not bear out" in prompt) != knows
+        assert ("Say nothing that the evidence does not bear out" in prompt) != knows
     assert ("(none, as none was looked for)" in vanilla) == known
 
 
@@ -106,7 +106,7 @@ async def test_evidence_does_not_forbid_reasoning(start_stub: StartStub, task: s
     asked = {"task": task} | ({"options": ["Iron", "Zinc"]} if task == "medqa" else {})
     await debate(asked, max_rounds=1, scoring="all_rounds")
     for prompt in (stub.prompts("stub-rag")[1], stub.prompts("stub-search")[1]):
-        assert ("Say nothing that it does not bear out" in prompt) != reasons
+        assert ("Say nothing that the evidence does not bear out" in prompt) != reasons
         assert ("Evidence need not state the answer." in prompt) == reasons
     [judged] = stub.prompts("judge")
     assert ("and what you know" in judged) == reasons

@@ -14,7 +14,7 @@ from moot.graphs import DESCRIPTIONS, load_graph
 from moot.nodes.runtime.state import StopReason
 from moot.nodes.texts.answers import read_answer
 
-from tests.conftest import StartStub, free_port, reading_demo
+from tests.conftest import StartStub, reading_demo
 
 GIVEN: list[dict[str, Any]] = [
     {"claim": "The kilogram is defined by a metal cylinder."},
@@ -48,9 +48,8 @@ def test_langgraph_json_lists_what_is_described() -> None:
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
-async def test_every_graph_takes_every_task(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+async def test_every_graph_takes_every_task(start_stub: StartStub, name: str) -> None:
     stub = start_stub(RULES)
-    monkeypatch.setenv("WIKIPEDIA_BASE_URL", f"http://127.0.0.1:{free_port()}")  # nobody listens: stand-ins are read
     system = load_graph(name)
     settings = system.settings.model_validate(
         {"model": "openai:stub", "embedder": "openai:stub-embedding", "attempts": 1, **reading_demo(system.settings)}
@@ -66,7 +65,8 @@ async def test_every_graph_takes_every_task(start_stub: StartStub, monkeypatch: 
     for document in documents:
         assert (document["graph"], document["status"], document["error"]) == (name, "done", None)
         assert document["stop_reason"] in get_args(StopReason)
-        if document["answer"] is not None or name != "cortex_debate":  # which abstains when it ends in a tie
+        abstains = document["metrics"].get("abstained")  # in words; cortex_debate when it ends in a tie
+        if document["answer"] is not None or not (abstains or name == "cortex_debate"):
             assert read_answer(document["task"], document["answer"]) == document["answer"]
         assert document["rounds"] >= 1
         assert 1 <= document["depth"] <= document["usage"]["calls"] == len(document["calls"])

@@ -12,7 +12,7 @@ from moot.graphs.standard_prompting import builder
 from moot.nodes.texts.given import LONGEST_GIVEN, MOST_GIVEN, check_given
 from moot.retrievers.evidence import evidence_id
 
-from tests.conftest import StartStub, free_port, reading_demo
+from tests.conftest import StartStub, reading_demo
 
 CLAIM = "The bells of the old mill ring at noon."
 QUOTE = "the miller rang its two bells every day at noon"
@@ -38,11 +38,8 @@ def evidence_of(document: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
-async def test_everybody_who_answers_reads_what_is_given(
-    start_stub: StartStub, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+async def test_everybody_who_answers_reads_what_is_given(start_stub: StartStub, name: str) -> None:
     stub = start_stub([{"fields": {**CITES, **ADMITS}}])
-    monkeypatch.setenv("WIKIPEDIA_BASE_URL", f"http://127.0.0.1:{free_port()}")  # nobody listens: stand-ins are read
     system = load_graph(name)
     chosen = system.settings.model_validate(
         {"model": "openai:stub", "embedder": "openai:stub-embedding", "attempts": 1, **reading_demo(system.settings)}

@@ -9,7 +9,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.graphs.standard_prompting import builder
 
-from tests.conftest import StartStub, free_port
+from tests.conftest import StartStub, reading_demo
 
 CLAIM = "The bells of the old mill ring at noon."
 ORIGIN = "<claim_origin>\nSaid by: Ada ‹/claim_origin›\nDate: 2020-10\n</claim_origin>"
@@ -20,13 +20,11 @@ def asked(**more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
-async def test_whoever_reads_the_claim_reads_who_said_it_and_when(
-    start_stub: StartStub, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+async def test_whoever_reads_the_claim_reads_who_said_it_and_when(start_stub: StartStub, name: str) -> None:
     stub = start_stub([{"fields": {"relevance": 1, "credibility": 1}}])
-    monkeypatch.setenv("WIKIPEDIA_BASE_URL", f"http://127.0.0.1:{free_port()}")  # nobody listens: stand-ins are read
     system = load_graph(name)
-    chosen = {"model": "openai:stub", "embedder": "openai:stub-embedding", "attempts": 1}
+    chosen: dict[str, Any] = {"model": "openai:stub", "embedder": "openai:stub-embedding", "attempts": 1}
+    chosen |= reading_demo(system.settings)
     given = [{"text": "The bells of the mill ring at noon and at midnight."}]
     document = await system.graph.ainvoke(asked(given=given), context=system.settings.model_validate(chosen))
     assert (document["status"], document["error"]) == ("done", None)

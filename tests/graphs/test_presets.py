@@ -71,7 +71,7 @@ async def test_an_abstract_that_is_not_summarised_is_shown_itself(
     monkeypatch.setenv("OPENALEX_BASE_URL", alex.url)
     start_stub(
         [
-            {"match": "the `summary` of", "reply": ""},
+            {"match": "its `summary`", "reply": ""},
             {"match": "the `keywords`", "reply": "none"},
             {"fields": {"answer": "no"}},
         ]

@@ -92,9 +92,9 @@ async def test_without_sources_nothing_is_looked_for_and_what_is_given_is_weighe
     assert [piece["text"] for piece in document["evidence"]] == [text["text"] for text in given]
     steps = Counter(turn["step"] for turn in document["turns"])
     assert (steps["premises"], steps["weigh"], steps["challenge"]) == (1, len(given), 2 * len(given))
-    assert kinds(document) == ([] if given else ["nothing_admitted"])
+    assert kinds(document) == ([] if given else ["nothing_admitted", "no_evidence"])
     assert not {"stance_queries", "retrieve_seed", "discover", "close"} & steps.keys()
-    assert all("It holds. #F" in prompt for prompt in prompts(stub, "plaintiff"))
+    assert all("It holds. #F" in prompt for prompt in prompts(stub, "plaintiff", "argue"))
 
 
 async def test_texts_that_are_given_are_challenged_by_both_sides_and_ruled_on(start_stub: StartStub) -> None:

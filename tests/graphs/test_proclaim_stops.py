@@ -352,3 +352,17 @@ async def test_the_least_novelty_is_a_setting(start_stub: StartStub) -> None:
         document = await trial(role_switch=False, max_rounds=1, novelty_threshold=least)
         joined[least] = " ".join(NAME_OF[i] for i in turns(document, "discover")["plaintiff", 1]["joined"])
     assert joined == {0.1: "A9 B8 C7", 0.2: "B8 C7", 0.3: "C7", 0.31: ""}
+
+
+async def test_what_has_nothing_to_do_with_the_request_does_not_join(start_stub: StartStub) -> None:
+    """The plaintiff's gap has six of the words of I, and none of J's."""
+    start_stub([*searches("plaintiff", f"#J {asked_in_words('I', 6)}") * 2, *otherwise()])
+    for least, joined in ((0.2, "I"), (-1, "J I")):
+        document = await trial(role_switch=False, max_rounds=1, min_request_similarity=least)
+        turn = turns(document, "discover")["plaintiff", 1]
+        assert " ".join(NAME_OF[i] for i in turn["joined"]) == joined
+        near = {name: piece(document, name)["retrievals"][0]["request_similarity"] for name in "IJ"}
+        assert near["J"] < 0.2 < 0.5 < near["I"]
+        assert turn["scores"]["request_similarity"] == pytest.approx(sum(near.values()) / 2)
+        assert novelty(document, "plaintiff", 1) == {"I": 1, "J": 1}
+        assert piece(document, "J")["status"] == ("discovered" if "J" in joined else "discarded")

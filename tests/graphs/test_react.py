@@ -107,7 +107,7 @@ async def test_a_last_message_that_holds_the_answer_needs_no_further_call(start_
     assert "thought" not in last(document)
     assert (len(acts(document)), document["depth"], len(stub.requests())) == (1, 2, 2)
     assert last(document)["citations"][0]["fabricated"]
-    assert kinds(document) == ["fabricated_citation"]
+    assert kinds(document) == ["fabricated_citation", "fabricated_citations"]
 
 
 async def test_thoughts_and_queries_in_their_order(start_stub: StartStub) -> None:
@@ -227,7 +227,8 @@ async def test_a_source_that_fails(
     await starter(serve, monkeypatch)(TAVILY, lambda n: web.Response(status=400))
     stub = start_stub([calls(search("kilogram", "search_tavily"), times=1), {"match": AGENT, "reply": "Done."}, ANSWER])
     document = await debate(sources=["tavily"], fallback=fallback)
-    assert (document["status"], kinds(document)) == ("done", ["retrieval_failed"])
+    warned = ["retrieval_failed", "stand_in" if fallback else "no_evidence"]
+    assert (document["status"], kinds(document)) == ("done", warned)
     [act] = acts(document)
     assert (act["retrieval"], bool(document["evidence"])) == (("ok", True) if fallback else ("failed", False))
     told = stub.requests()[1]["messages"][-1]["content"]
@@ -239,7 +240,7 @@ async def test_nothing_found(start_stub: StartStub) -> None:
     stub = start_stub([searched, {"match": AGENT, "reply": "Done."}, ANSWER])
     document = await debate(sources=["bm25"])
     assert (acts(document)[0]["retrieval"], document["evidence"], document["answer"]) == ("empty", [], "SUPPORTS")
-    assert kinds(document) == ["empty_retrieval"]
+    assert kinds(document) == ["empty_retrieval", "no_evidence"]
     assert stub.requests()[1]["messages"][-1]["content"] == "(no evidence was found)\n\n(This was search 1 of 6.)"
 
 

@@ -57,7 +57,7 @@ async def test_a_source_that_fails_leaves_the_round_without_evidence(
     document = await debate({"name": "search", "retriever": "tavily"}, NO)
     assert (document["status"], document["answer"]) == ("done", "SUPPORTS")
     assert (turn(document, "search")["retrieval"], turn(document, "search")["evidence_ids"]) == ("failed", [])
-    assert kinds(document) == ["retrieval_failed"]
+    assert kinds(document) == ["retrieval_failed", "no_evidence"]
 
 
 @pytest.mark.parametrize("used_up", [True, False])
@@ -82,7 +82,7 @@ async def test_a_fallback_without_findings_is_no_success(
     searcher = {"name": "search", "retriever": "tavily", "fallback": ["bm25:demo-news"]}
     document = await debate(searcher, NO, query_formulation=False, published_before="1000-01-01")
     assert (turn(document, "search")["retrieval"], document["evidence"]) == ("failed", [])
-    assert kinds(document) == ["retrieval_failed", "stand_in"]
+    assert kinds(document) == ["retrieval_failed", "stand_in", "no_evidence"]
 
 
 async def test_a_wrong_key_ends_the_debate(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811

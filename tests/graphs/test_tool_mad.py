@@ -96,7 +96,7 @@ async def test_who_sees_what(start_stub: StartStub) -> None:
             assert i in first_answer
         assert f'<answer by="{name}">' not in second_query
         assert second_answer.index(other) < second_answer.index(f'What you answered last:\n<answer by="{name}">')
-        assert "the last answers are not the same.\n<answers>\nrag: SUPPORTS\nsearch: REFUTES\n" in second_query
+        assert "Look for what decides between them.\n<answers>\nrag: SUPPORTS\nsearch: REFUTES\n" in second_query
         assert "Why there is another round" not in first_query
     assert set(turns["rag", 1]["evidence_ids"]).isdisjoint(turns["search", 1]["evidence_ids"])
     sources = {c["agent"]: c["retriever"] for c in document["corpora"]}
@@ -180,7 +180,7 @@ async def test_a_fabricated_citation_is_marked(start_stub: StartStub) -> None:
     document = await debate()
     nowhere = {"verified": False, "start": None, "end": None, "text_hash": None}
     assert document["turns"][0]["citations"] == [{**invented[0], "fabricated": True, **nowhere}]
-    assert [w["kind"] for w in document["warnings"]] == ["fabricated_citation"]
+    assert [w["kind"] for w in document["warnings"]] == ["fabricated_citation", "fabricated_citations"]
     assert verdict_citations(document) == []
 
 
@@ -225,7 +225,8 @@ async def test_the_next_debate_on_a_thread_begins_anew(start_stub: StartStub) ->
 
     async def on_thread(given: dict[str, Any], **settings: Any) -> dict[str, Any]:
         chosen = ToolMadSettings.model_validate(
-            {"models": MODELS, "embedder": "openai:stub-embedding", "scoring": "consensus_only", **settings}
+            {"models": MODELS, "debaters": READERS, "embedder": "openai:stub-embedding"}
+            | {"scoring": "consensus_only", **settings}
         )
         config: Any = {"configurable": {"thread_id": "one"}}
         document: dict[str, Any] = await kept.ainvoke(given, config, context=chosen)

@@ -23,7 +23,7 @@ from moot.nodes.texts.replies import (
 )
 from moot.nodes.texts.task import make_task
 
-from tests.conftest import MODELS, StartStub, says
+from tests.conftest import MODELS, READERS, StartStub, says
 from tests.each import each
 
 KEYWORDS = {
@@ -166,7 +166,8 @@ def test_what_the_fake_model_draws_is_valid(reply: type[Reply]) -> None:
 
 async def test_all_that_a_debate_sends_stays_inside_the_subset(start_stub: StartStub) -> None:
     stub = start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES")])
-    settings = ToolMadSettings.model_validate({"models": MODELS, "embedder": "openai:stub-embedding", "max_rounds": 2})
+    given = {"models": MODELS, "embedder": "openai:stub-embedding", "max_rounds": 2, "debaters": READERS}
+    settings = ToolMadSettings.model_validate(given)
     document = await graph.ainvoke({"claim": "The kilogram is defined by a constant."}, context=settings)
     assert document["status"] == "done"
     formats = [request["response_format"] for request in stub.requests()]

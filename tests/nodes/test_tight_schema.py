@@ -55,15 +55,17 @@ def verdicts(count: int) -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries({"verdicts": st.tuples(*each).map(list)})
 
 
+def questions(count: int) -> st.SearchStrategy[dict[str, Any]]:
+    asked = st.lists(texts(LONGEST), min_size=count, max_size=count)
+    return st.fixed_dictionaries({"questions": asked, "noncommittal": st.booleans()})
+
+
 USABLE: list[tuple[type[Reply], list[str], st.SearchStrategy[dict[str, Any]]]] = [
     (QueryReply, [], st.fixed_dictionaries({"query": texts(100)})),
     (StatementsReply, [], st.fixed_dictionaries({"statements": st.lists(texts(LONGEST), min_size=1, max_size=3)})),
     *((answer_reply(task), ids, answers(task["labels"], ids)) for task in TASKS for ids in (IDS, [])),
     *((verdicts_reply(n), [], verdicts(n)) for n in (1, 2, 8)),
-    *(
-        (questions_reply(n), [], st.fixed_dictionaries({"questions": st.lists(texts(LONGEST), min_size=n, max_size=n)}))
-        for n in (1, 3, 5)
-    ),
+    *((questions_reply(n), [], questions(n)) for n in (1, 3, 5)),
 ]
 
 

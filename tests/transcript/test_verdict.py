@@ -6,8 +6,6 @@ import html
 from typing import Any
 
 import pytest
-from langchain_core.documents import Document
-from langchain_core.retrievers import BaseRetriever
 from moot.graphs import load_graph
 from moot.nodes.runtime.running import Running
 from moot.nodes.texts.verdict import count_verdict_citations, in_words, verdict_turns, verdict_warnings
@@ -18,24 +16,10 @@ from moot.web.pages import said_of
 from moot.web.report import escaped, report
 
 from tests.conftest import CLAIM, MODELS, StartStub, says
+from tests.transcript.shelf import TEXT
 
-TEXT = "Platypuses lay leathery eggs."
 ID = evidence_id("Shelf", TEXT)
-
-
-class Shelf(BaseRetriever):
-    """A source that holds one text, nothing, or is down."""
-
-    holds: str | None = TEXT
-
-    def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:
-        if self.holds is None:
-            raise ConnectionError("the shelf is locked")
-        return [Document(self.holds, metadata={"title": "Eggs", "source": "Shelf"})] if self.holds else []
-
-
-shelf, empty, down = Shelf(), Shelf(holds=""), Shelf(holds=None)
-HERE = "langchain:tests.transcript.test_verdict"
+HERE = "langchain:tests.transcript.shelf"
 LEXICAL = [{"name": name, "retriever": "bm25"} for name in ("rag", "search")]
 GRAPHS: dict[str, dict[str, Any]] = {
     "tool_mad": {"debaters": LEXICAL, "scoring": "consensus_only"},
@@ -80,7 +64,7 @@ async def test_each_deciding_reason_is_said_once(name: str) -> None:
 
 async def test_a_reason_of_two_is_said_once_with_both_names(start_stub: StartStub) -> None:
     start_stub([{"fields": {"answer": "SUPPORTS", "rationale": "It is a monotreme.", "citations": []}}])
-    document, said = await held("society_of_minds", model="openai:stub", agents=2, max_rounds=2)
+    document, said = await held("society_of_minds", model="openai:stub", agents=2, max_rounds=2, max_concurrency=1)
     told = [(line.who, line.what, line.text) for line in said if line.who]
     assert [one for one in told if one[1] in ("answers", "because")] == [
         ("agent-1", "answers", "SUPPORTS - It is a monotreme."),

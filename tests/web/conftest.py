@@ -53,7 +53,8 @@ def serve(folder: Path, endpoint: str) -> Iterator[Served]:
     """Runs the server until it is no longer needed."""
     port, home = free_port(), folder / "home"
     command = [sys.executable, "-c", "from moot.cli.main import run; run()", "serve", "--port", str(port)]
-    environment = os.environ | {"MOOT_HOME": str(home), "OPENAI_BASE_URL": endpoint}
+    listed = {"MOOT_LANGCHAIN_SOURCES": "tests.transcript.shelf:down"}
+    environment = os.environ | listed | {"MOOT_HOME": str(home), "OPENAI_BASE_URL": endpoint}
     with (
         (folder / "log").open("w") as log,
         subprocess.Popen(command, env=environment, stdout=log, stderr=log) as process,

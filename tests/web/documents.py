@@ -15,7 +15,7 @@ Document = dict[str, Any]
 CLAIM = "The platypus is a mammal that lays eggs."
 LEXICAL = [{"name": "rag", "retriever": "bm25"}, {"name": "search", "retriever": "bm25"}]
 SETTINGS: dict[str, dict[str, Any]] = {
-    "tool_mad": {"max_rounds": 1, "scoring": "consensus_only", "debaters": LEXICAL},
+    "tool_mad": {"max_rounds": 1, "scoring": "all_rounds", "debaters": LEXICAL},
     "proclaim": {"max_rounds": 2, "sources": ["bm25"], "judges": 1, "progressive_retrieval": False},
     "cortex_debate": {"max_rounds": 2, "evaluation": "peer"},
     "madke": {"max_rounds": 1, "sources": ["bm25"], "fallback": []},

@@ -71,11 +71,11 @@ async def test_a_debate_from_the_form_to_the_file(page: Page, served: Served, tm
     await page.get_by_text("More settings").click()
     assert await page.evaluate(UNNAMED) == []
     await seen(page, tmp_path, "form")
+    await start(page, CLAIM + MARKUP, MODELS | {"max_rounds": 0})
+    await page.get_by_text("max_rounds: Input should be greater than or equal to 1").wait_for()  # and nothing is lost
     await page.get_by_text("Who said it, and when").click()
     await page.get_by_label("Said by").fill("Ada")
     await page.get_by_label("Date of the claim").fill("2020-10")
-    await start(page, CLAIM + MARKUP, MODELS | {"max_rounds": 0})
-    await page.get_by_text("max_rounds: Input should be greater than or equal to 1").wait_for()  # and nothing is lost
     await page.get_by_label("Settings as JSON").fill(json.dumps(MODELS | {"max_rounds": 1}))
     await page.get_by_role("button", name="Start the debate").click()
     await page.get_by_role("heading", name="Verdict: SUPPORTS").wait_for()
@@ -314,3 +314,24 @@ async def test_500_pieces(
     assert await page.locator(".card").count() == 1
     await page.evaluate("scrollTo(0, 0)")
     await page.screenshot(path=tmp_path / "top.png")
+
+
+async def test_what_is_to_be_known_of_a_verdict(page: Page, served: Served, tmp_path: Path) -> None:
+    down = "langchain:tests.transcript.shelf:down"
+    debaters = [{"name": "rag", "retriever": down}, {"name": "search", "retriever": "bm25:demo-news"}]
+    asked = {"ask_person": ["verdict"], "max_rounds": 2, "scoring": "all_rounds", "debaters": debaters, "attempts": 1}
+    await start(page, CLAIM, MODELS | asked)
+    await page.locator("h2:focus", has_text="The debate waits for your answer").wait_for()
+    known = page.locator(".caveat", has_text=f"A source failed: {down}")
+    assert await known.count() == 1  # both rounds failed alike
+    await seen(page, tmp_path, "waits")
+    await page.get_by_role("button", name="Accept everything").click()
+    await page.get_by_role("heading", name="Verdict: SUPPORTS (max_rounds) - a source failed").wait_for()
+    await seen(page, tmp_path, "over")
+    assert (await known.count(), await page.locator("section.verdict .caveat").count()) == (1, 1)
+    reasons = next(turn["rationale"] for turn in kept(served, page)["turns"] if turn["step"] == "judge")
+    shown = await page.locator("main").inner_text()
+    assert shown.count(reasons) == 1
+    assert "Citations: " in await page.locator("section.verdict").inner_text()
+    await page.get_by_role("link", name="see the verdict").last.click()
+    assert page.url.endswith("#verdict")

@@ -71,7 +71,7 @@ async def test_the_last_round_is_counted_before_the_verdict_and_after_it_a_perso
     assert found == sorted(found)
 
 
-PLACES = ("Round 1: ", "questions the verdict: Why?", "decides", "accepts verdict")
+PLACES = ("Round 1: ", "questions the verdict: Why?", "reasons: see the verdict", "accepts verdict")
 
 
 async def test_what_is_to_be_known_of_evidence_is_in_the_report() -> None:

@@ -1,0 +1,24 @@
+"""Sources that hold one text, nothing, or are down."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+
+TEXT = "Platypuses lay leathery eggs."
+
+
+class Shelf(BaseRetriever):
+    """A source that holds a text, none if that is empty, and is down without one."""
+
+    holds: str | None = TEXT
+
+    def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:
+        if self.holds is None:
+            raise ConnectionError("the shelf is locked")
+        return [Document(self.holds, metadata={"title": "Eggs", "source": "Shelf"})] if self.holds else []
+
+
+shelf, empty, down = Shelf(), Shelf(holds=""), Shelf(holds=None)
