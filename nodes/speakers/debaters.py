@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from langgraph.graph import END, START
@@ -146,15 +147,25 @@ def kept_evidence(state: DebateState, own: Turn | None, settings: DebaterSetting
 
 def why_another(state: DebateState, settings: DebaterSettings) -> str:
     """Why there is another round, for those who look for evidence in it; nothing before the first."""
-    agreed = agreed_answer(state["votes"]) is not None if state["votes"] else None
-    return "" if agreed is None else show_why(state["votes"], low_scores(state, settings) if agreed else None)
+    if not state["votes"]:
+        return ""
+    agreed = agreed_answer(state["votes"]) is not None
+    return show_why(state["votes"], low_scores(answers_of(state["turns"]), settings) if agreed else None)
 
 
-def low_scores(state: DebateState, settings: DebaterSettings) -> list[tuple[str, str, float | None, float]]:
-    """The scores of the last answers that keep an agreement from ending the debate, each with its threshold."""
+def low_scores(answers: Iterable[Turn], settings: DebaterSettings) -> list[tuple[str, str, float | None, float]]:
+    """The scores of a round's answers that keep an agreement from ending the debate.
+
+    Args:
+        answers: turns of the step ``respond``.
+        settings: who debates, and how.
+
+    Returns:
+        Debater, score, its value and its threshold, in the order of the answers.
+    """
     return [
         (turn["agent"], name, turn.get("scores", {}).get(name), least)
-        for turn in answers_of(state["turns"])
+        for turn in answers
         for name, least in settings.thresholds().items()
         if (name != "faithfulness" or rests_on_evidence(turn, settings))
         and ((value := turn.get("scores", {}).get(name)) is None or value < least)

@@ -37,8 +37,8 @@ async def test_a_query_is_told_which_scores_are_low(start_stub: StartStub) -> No
     assert "Scores from 0 to 1" not in first
     told = second[second.index("Why there is another round") : second.index("What the other debaters")]
     lines = ["<answers>", "rag: SUPPORTS", "search: SUPPORTS", "</answers>"]
-    low = "- rag: faithfulness 0.50, at least 0.7 is needed (how much of what it said follows from the evidence it had)"
-    assert told.strip().split("\n")[1:] == [*lines, "Scores from 0 to 1 that are too low:", low]
+    low = "- rag: faithfulness 0.50 < 0.70 (how much of what it said follows from the evidence it had)"
+    assert told.strip().split("\n")[1:] == [*lines, "Scores from 0 to 1, each below what is needed:", low]
 
 
 async def test_scores_that_decide_nothing_are_no_reason_for_a_round(start_stub: StartStub) -> None:
@@ -47,6 +47,7 @@ async def test_scores_that_decide_nothing_are_no_reason_for_a_round(start_stub: 
     second = stub.prompts("stub-rag")[2]
     assert "every round is held here all the same" in second
     assert "too low" not in second
+    assert " < " not in second
 
 
 @pytest.mark.parametrize("keeps", [True, False])
