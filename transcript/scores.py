@@ -34,7 +34,7 @@ class ScoredWords(Words):
 
     def _scores(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         answer, given = self._merged(turn), self._given(turn)
-        grounded = rests_on_evidence(answer, self.settings)
+        grounded = rests_on_evidence(answer, self.settings, self.task)
         marks = "; ".join(self._mark(metric, answer["scores"][metric], grounded) for metric in given)
         yield line(turn["agent"], f"scores r{turn['round']}", marks)
 
@@ -85,7 +85,7 @@ class ScoredWords(Words):
     def _low(self, record: RoundRecord) -> list[str]:
         """Whose scores do not reach their thresholds, in the order of the debaters."""
         answers = sorted(answers_of(self.turns, record["round"]), key=lambda turn: self.speakers.index(turn["agent"]))
-        low = low_scores(answers, self.settings)
+        low = low_scores(answers, self.settings, self.task)
         return [f"{agent}'s {metric.replace('_', ' ')}" for agent, metric, _, _ in low]
 
     def stop(self, reason: str | None) -> Iterator[Line]:

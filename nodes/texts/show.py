@@ -212,7 +212,7 @@ MEASURES = {
 
 
 def show_scores(scores: Mapping[str, Mapping[str, float | None]], turns: Iterable[Turn] = ()) -> str:
-    """Averages of each debater under a heading that explains them; nothing where nothing was measured.
+    """Averages of each debater under a heading that explains them, of what was measured of any; else nothing.
 
     Args:
         scores: by debater and measure, 0 to 1; None where a measure is not known in any round.
@@ -225,10 +225,10 @@ def show_scores(scores: Mapping[str, Mapping[str, float | None]], turns: Iterabl
         over = f" ({count} round{'s' if count > 1 else ''})" if count else ""
         return f"{name.replace('_', ' ')} {'unknown' if value is None else f'{value:.2f}'}{over}"
 
-    measured = dict.fromkeys(name for of in scores.values() for name in of)
+    measured = dict.fromkeys(name for of in scores.values() for name, value in of.items() if value is not None)
     if not measured:
         return ""
-    lines = (f"- {agent}: {', '.join(mean(agent, *one) for one in of.items())}" for agent, of in scores.items())
+    lines = (f"- {agent}: {', '.join(mean(agent, m, of.get(m)) for m in measured)}" for agent, of in scores.items())
     meanings = "; ".join(f"{name.replace('_', ' ')}: {MEASURES[name]}" for name in measured)
     return "\n".join([f"Averages of each debater, from 0 to 1 ({meanings}):", *lines])
 
