@@ -186,12 +186,11 @@ def scored_answers(document: Document) -> tuple[ScoredAnswer, ...]:
     """
     given = [turn for turn in document["turns"] if turn["step"] == "respond" and turn.get("answer")]
     searching = {turn["agent"] for turn in given if turn.get("query") is not None}
-    reasoned = by_reasoning(document["task"])
     found = []
     for turn in given:
         scores = {name: value for name, value in (turn.get("scores") or {}).items() if name in GATED}
-        grounded = not reasoned and (turn["agent"] in searching or turn.get("evidence_ids"))
-        if not grounded and scores.get("faithfulness") is None:
+        looked = turn["agent"] in searching or turn.get("evidence_ids")
+        if scores.get("faithfulness") is None and (not looked or by_reasoning(document["task"])):
             scores.pop("faithfulness", None)
         found.append(ScoredAnswer(turn["answer"], scores))
     return tuple(one for one in found if one.scores)

@@ -351,6 +351,7 @@ def test_answers_that_need_not_follow_from_evidence_have_no_unknown_faithfulness
     assert known("number", {"query": "?", "evidence_ids": ["ev-1"]}) == [False]
     measured = {"query": None, "scores": {"faithfulness": 0.5}}
     assert known("labels", measured) == [True]
+    assert scored_answers(failed() | {"task": None, "turns": []}) == ()  # it was never opened
 
 
 def test_strata_and_trials(tmp_path: Path) -> None:

@@ -78,6 +78,15 @@ async def test_tool_mad_disputed_then_unstable_then_stable(start_stub: StartStub
     ]
 
 
+async def test_what_holds_for_two_rounds_is_said_of_both(start_stub: StartStub) -> None:
+    start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS"), *supports([False], CLAIM)])
+    told = await held("tool_mad", models=MODELS, debaters=LEXICAL, max_rounds=3)
+    low = "The consensus is not stable (rag's faithfulness, search's faithfulness below the threshold): "
+    words = [f"{low}another round.", f"{low}another round.", f"{low}the judge decides."]
+    assert [line.text for line in told[1] if line.text in words] == words
+    check(told, ["unstable"] * 3, *words)
+
+
 async def test_every_round_of_tool_mad_without_scores(start_stub: StartStub) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS")])
     check(
