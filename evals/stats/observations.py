@@ -182,7 +182,8 @@ def scored_answers(document: Document) -> tuple[ScoredAnswer, ...]:
     """Every answer of a debate that has scores with a threshold, with these.
 
     Of an answer that need not follow from evidence a null faithfulness is left out: it is not unknown, as it keeps no
-    debate open. Its writer never looked for evidence and was given none, or the task is one of reasoning.
+    debate open. Its writer never looked for evidence and was given none, or the task
+    is one of reasoning and it takes nothing from the evidence.
     """
     given = [turn for turn in document["turns"] if turn["step"] == "respond" and turn.get("answer")]
     searching = {turn["agent"] for turn in given if turn.get("query") is not None}
@@ -190,7 +191,8 @@ def scored_answers(document: Document) -> tuple[ScoredAnswer, ...]:
     for turn in given:
         scores = {name: value for name, value in (turn.get("scores") or {}).items() if name in GATED}
         looked = turn["agent"] in searching or turn.get("evidence_ids")
-        if scores.get("faithfulness") is None and (not looked or by_reasoning(document["task"])):
+        reasoned = by_reasoning(document["task"]) and (turn.get("scores") or {}).get("statements") == []
+        if scores.get("faithfulness") is None and (not looked or reasoned):
             scores.pop("faithfulness", None)
         found.append(ScoredAnswer(turn["answer"], scores))
     return tuple(one for one in found if one.scores)

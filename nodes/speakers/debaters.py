@@ -106,14 +106,15 @@ def needs_of(settings: DebaterSettings, *roles: str, encoder: bool = False) -> N
 def rests_on_evidence(answer: Turn, settings: DebaterSettings, task: Task | None = None) -> bool:
     """Whether an answer is to follow from evidence: its debater looks for some, or was given some.
 
-    On tasks of reasoning (`by_reasoning`) none is: their prompts ask for what debaters know as well.
+    On tasks of reasoning (`by_reasoning`), whose prompts ask for what debaters know as well, one that takes nothing
+    from its evidence is not.
 
     Args:
         answer: a turn of the step ``respond``.
         settings: who debates, and how.
         task: what an answer is; None for one that is not of reasoning.
     """
-    if task and by_reasoning(task):
+    if task and by_reasoning(task) and answer.get("scores", {}).get("statements") == []:
         return False
     searching = {d.name for d in settings.debaters if d.retriever and settings.retrieval != "none"}
     return answer["agent"] in searching or bool(answer["evidence_ids"])

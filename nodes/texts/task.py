@@ -352,7 +352,7 @@ KNOWN_STEPS = "go step by step, as briefly as it can be followed: what you know 
 def by_reasoning(task: Task) -> bool:
     """Whether answers are worked out, and evidence only helps: multiple choice, numbers, expressions.
 
-    As such an answer need not follow from the evidence, faithfulness does not measure it.
+    Of such an answer, faithfulness measures what it takes from the evidence alone.
     """
     return _lettered(task) or task["kind"] in ("number", "expression")
 

@@ -129,7 +129,8 @@ async def test_answers_that_may_go_beyond_the_evidence_are_not_gated_by_it(
     assert document["stop_reason"] == ("max_rounds" if follows else "stable_consensus")
     given = [turn["scores"] for turn in document["turns"] if turn["step"] == "respond"]
     assert [scores["faithfulness"] for scores in given] == [None, None]
-    assert any("`statements`" in prompt for prompt in stub.prompts("stub-scorer")) == follows
+    drawn = [prompt for prompt in stub.prompts("stub-scorer") if "`statements`" in prompt]
+    assert [("of what it takes from the evidence" in prompt) for prompt in drawn] == [not follows] * 2
     assert ("score_missing" in [warned["kind"] for warned in document["warnings"]]) == follows
     said = [line.text for section in lines(document) for line in section.lines]
     assert any("faithfulness not applicable; answer relevance 1.00 >= 0.80" in text for text in said) != follows
@@ -137,7 +138,7 @@ async def test_answers_that_may_go_beyond_the_evidence_are_not_gated_by_it(
 
 
 async def test_low_relevance_alone_keeps_a_debate_of_reasoning_open(start_stub: StartStub) -> None:
-    scorer = [{"model": "stub-scorer", "fields": {"questions": ["Who was it?"] * 3}}]
+    scorer = [{"model": "stub-scorer", "fields": {"questions": ["Who was it?"] * 3, "statements": []}}]
     stub = start_stub([*(says(role, "4") for role in ("rag", "search", "judge")), *scorer])
     document = await debate({"claim": "How many are there?", "task": "gsm8k"})
     assert document["stop_reason"] == "max_rounds"
