@@ -17,8 +17,13 @@ from moot.retrievers.evidence import Evidence, joined_spans
 
 TOKEN = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]|\w{1,4}|[^\w\s]")
 """About what models count as a token: up to four letters or digits, a sign, or a Chinese, Japanese or Korean one."""
-LANGUAGES = ("en", "de", "fr", "es", "it", "ru")
-"""A text's language is not known: a sentence ends where the rules of all of these say so. They know other scripts."""
+LANGUAGES = ("en", "de", "fr", "es", "ru")
+"""A text's language is not known: a sentence ends where the rules of all of these say so. They know other scripts.
+
+Italian is not among them: its rules join English sentences, and take time by the square of a text's length.
+"""
+BLOCK = 5000
+"""Characters that are split at a time, as the time for text without spaces or with open quotes grows by the square."""
 LONG = 200
 """Tokens from which on a sentence is taken for a list or a table, whose lines count as sentences."""
 GAP = "[...]"
@@ -40,12 +45,18 @@ def count_tokens(text: str) -> int:
 
 def sentences(text: str) -> list[Span]:
     """The sentences of a text in any language, as offsets in code points; white space around them is left out."""
-    found = (_ends(text, language) for language in LANGUAGES)
-    return [part for span in _parts(text, set.intersection(*found)) for part in _lines(text, *span)]
+    return [part for span in _parts(text, _ends(text)) for part in _lines(text, *span)]
 
 
-def _ends(text: str, language: str) -> set[int]:
-    return {one["end_index"] for one in imported("sentencex").get_sentence_boundaries(language, text)}
+def _ends(text: str) -> Iterator[int]:
+    """Where sentences end. The last one of a block goes on in the next block, unless the block holds no other."""
+    boundaries, start = imported("sentencex").get_sentence_boundaries, 0
+    while start < len(text):
+        block = text[start : start + BLOCK]
+        ends = set.intersection(*({one["end_index"] for one in boundaries(code, block)} for code in LANGUAGES))
+        known = sorted(end for end in ends if end < len(block.rstrip())) or [len(block)]
+        yield from (start + end for end in known)
+        start += known[-1]
 
 
 def _parts(text: str, ends: Iterable[int], start: int = 0) -> Iterator[Span]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from moot.nodes.texts.quotes import check_citations
 from moot.nodes.texts.replies import Quote
 from moot.nodes.texts.show import show_evidence
 from moot.retrievers import Evidence, Rules, make_evidence, merge_evidence, normalise, open_encoder
-from moot.retrievers.excerpts import GAP, beginning, count_tokens, excerpt, sentences, shown_text
+from moot.retrievers.excerpts import BLOCK, GAP, beginning, count_tokens, excerpt, sentences, shown_text
 from moot.retrievers.normalise import MOST_TOKENS
 
 from tests.conftest import SHARED
@@ -36,12 +37,29 @@ def parts(text: str) -> list[str]:
         "M. Dupont est arrivé.| Il est parti, p. ex. à midi.",
         "A 😀 smiles.| 𝒳 is a letter.",
         "Title without an end\n\n|A paragraph.",
+        "They go on and on.| This decides it.| More here.",
         "",
     ],
 )
 def test_where_sentences_end(text: str) -> None:
     wanted = [part.strip() for part in text.split("|") if part.strip()]
     assert parts(text.replace("|", "")) == wanted
+
+
+def test_sentences_end_in_long_texts_where_they_end_in_short_ones() -> None:
+    said = [f"They go on and on {i} times, said Dr. Smith." for i in range(BLOCK // 10)]
+    assert parts(" ".join(said)) == said
+
+
+@pytest.mark.parametrize("text", ["東京は日本の首都です。人口は多い、", "They go on and on. This decides it. ", '("« '])
+def test_the_time_grows_with_the_length_of_a_text(text: str) -> None:
+    def time_for(times: int) -> float:
+        started = process_time()
+        sentences(text * times)
+        return process_time() - started
+
+    times = 50_000 // len(text)
+    assert min(time_for(8 * times) for _ in range(2)) < 24 * max(time_for(times) for _ in range(2))
 
 
 def test_the_lines_of_a_long_table_are_sentences() -> None:
