@@ -74,6 +74,7 @@ def test_a_beginning_has_at_most_so_many_tokens(text: str, most: int) -> None:
     assert text.startswith(short)
     assert count_tokens(short) <= most
     assert short == text or count_tokens(text) > most
+    assert count_tokens(short) >= min(most // 2, count_tokens(text))
 
 
 LEAD = "The trial took place in twelve hospitals. It began in spring."
@@ -99,6 +100,33 @@ async def test_the_beginning_and_the_nearest_sentences_are_shown() -> None:
     assert count_tokens(shown) > 150
     assert piece["id"] == make_evidence(text=TEXT, source="s")["id"]
     assert shown in show_evidence([piece])
+
+
+WORDS = " ".join(f"and so we walked to house {i} and looked at it" for i in range(300))
+SAID = "the drug lowered the mortality of the patients in both arms"
+ROWS = ",".join(f"house {i},{i}" for i in range(1200))
+STATION = "駅の前に店がある、"
+LOWER = "この薬は患者の死亡率を下げた、"
+ASKED = "薬は患者の死亡率を下げるか"
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "decisive"),
+    [
+        (f"Transcript of a talk\n\n{WORDS} {SAID} {WORDS}", QUERY, SAID),
+        (f"house,number\n{ROWS},{SAID},12,{ROWS}", QUERY, SAID),
+        (f"東京の話。{STATION * 300}{LOWER}{STATION * 300}終わり。", ASKED, LOWER),
+        (f"{WORDS.capitalize()}, {WORDS}. {WORDS.capitalize()}; {SAID}, {WORDS}.", QUERY, SAID),
+    ],
+    ids=["transcript", "csv", "japanese", "giants"],
+)
+async def test_texts_with_few_stops_fill_the_room(text: str, query: str, decisive: str) -> None:
+    for most in (300, MOST_TOKENS):
+        parts = await excerpt(text, query, most, await open_encoder())
+        shown = " ".join(text[start:end] for start, end in parts)
+        assert most // 2 <= count_tokens(shown) <= most
+        assert decisive in shown
+        assert most // 2 <= count_tokens(beginning(text, most)) <= most
 
 
 async def test_quotes_are_checked_against_the_whole_text_and_join_no_parts() -> None:
