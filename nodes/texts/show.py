@@ -15,6 +15,7 @@ from moot.prompts.files import LOOKALIKES, enclosed
 from moot.retrievers import Evidence
 from moot.retrievers.evidence import given_in, standing
 from moot.retrievers.excerpts import shown_text
+from moot.retrievers.normalise import WEB_SEARCHES
 
 
 def show_claim(claim: str, task: Task) -> str:
@@ -52,15 +53,13 @@ def show_given(evidence: Iterable[Evidence]) -> str:
     return f"Evidence that is given:\n{show_evidence(given)}" if given else ""
 
 
-WEB_SEARCHES = ("web", "tavily", "serper")
-
-
 def without_titles(pool: Iterable[Evidence], corpora: Iterable[Reading]) -> list[Evidence]:
     """The pool, where pieces that a web search found (or bm25, without a key for one) have no title to be shown.
 
     Wikipedia's keep theirs: its articles' names are no headlines.
     """
-    searched = {reading["retriever"] for reading in corpora if reading["requested"] in WEB_SEARCHES} - {"wikipedia"}
+    asked = ("web", *WEB_SEARCHES)
+    searched = {reading["retriever"] for reading in corpora if reading["requested"] in asked} - {"wikipedia"}
     return [{**p, "title": ""} if p["retrievals"][0]["retriever"] in searched else p for p in pool]
 
 
