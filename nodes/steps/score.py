@@ -104,8 +104,8 @@ STATEMENTS, VERDICTS, QUESTIONS = "scoring/statements", "scoring/verdicts", "sco
 
 OF_ALL = ": also what is doubtful or beside the point, and what it says that the evidence shows or does not show."
 OF_THE_EVIDENCE = (
-    " of what it takes from the evidence. What it knows, works out or concludes by itself is no statement here; if there "
-    "is nothing else, leave `statements` empty."
+    " of what it takes from the evidence. What it knows, works out or concludes by itself is no statement here; if "
+    "there is nothing else, leave `statements` empty."
 )
 """What is to be drawn from an answer: all that it says; or, if it may go beyond the evidence, what it takes from it."""
 
