@@ -376,8 +376,8 @@ def _unit(found: re.Match[str]) -> tuple[str, ...]:
 
 
 def surely_differ(one: str, other: str) -> bool:
-    """Whether two answers in words cannot mean the same: one abstains, or they are one number with different units."""
-    if UNTOLD in (one, other):
+    """Whether two answers cannot mean the same: one alone abstains, or they are one number with different units."""
+    if one == other or UNTOLD in (one, other):
         return one != other
     value = read_number(one)
     return value is not None and value == read_number(other) and not same_unit(unit_of(one), unit_of(other))

@@ -38,7 +38,8 @@ def verdict_turns(document: DebateState | dict[str, Any]) -> list[Turn]:
         return judged
     decided = [t for t in document["turns"] if (t["step"] == "summarise" and t.get("answer")) or t.get("preferred")]
     votes = [(v["answer"], v["group"]) for v in document["votes"]]
-    group = next((g for said, g in votes if said is not None and same_answer(document["task"], said, answer)), None)
+    same = [g for said, g in votes if said is not None and same_answer(document["task"], said, answer)]
+    group = next((g for said, g in votes if said == answer), same[0] if same else None)
     voters = {(v["agent"], v.get("number")) for v in document["votes"] if v["group"] == group and group is not None}
     given = [t for t in document["turns"] if t["step"] == "respond" and t["round"] == document["rounds"]]
     return [*decided, *(t for t in given if (t["agent"], t.get("number")) in voters)]
