@@ -288,15 +288,16 @@ WITHOUT_EVIDENCE = {
 """What labels mean to those who are shown no evidence."""
 
 
-def describe(task: Task, *, evidence: bool = True) -> str:
+def describe(task: Task, *, evidence: bool = True, pool: bool = False) -> str:
     """What an answer is, for a prompt: with labels, one a line.
 
     Args:
         task: what an answer is.
         evidence: whether the prompt shows any.
+        pool: whether evidence was looked for beside which what the reader knows counts.
     """
-    if task["kind"] == "short_answer" and evidence:
-        return f"{RULES['short_answer']} {OR_UNTOLD}"
+    if task["kind"] == "short_answer" and (evidence or pool):
+        return f"{RULES['short_answer']} {OR_UNKNOWN if pool else OR_UNTOLD}"
     if task["kind"] != "labels":
         return RULES[task["kind"]]
     meanings = task["meanings"] if evidence else {k: WITHOUT_EVIDENCE.get(v, v) for k, v in task["meanings"].items()}
@@ -321,6 +322,8 @@ RULES = {
 
 OR_UNTOLD = f"If the evidence does not tell it, `answer` is, in these very words: {UNTOLD}"
 """How prompts that show evidence say that a question in words may be left open."""
+OR_UNKNOWN = f"If neither the evidence nor what you know tells it, `answer` is, in these very words: {UNTOLD}"
+"""The same where what the reader knows counts beside the evidence."""
 
 
 def _lettered(task: Task) -> bool:
@@ -370,6 +373,7 @@ def wording(task: Task, *, given: bool = False, known: bool = False) -> dict[str
     return {
         "labels": describe(task, evidence=not known),
         "labels_known": describe(task, evidence=given),
+        "labels_pool": describe(task, evidence=given, pool=not known),
         "options": show_options(task),
         "subject": task["subject"],
         "work": "answer a question" if asked else "check a claim",
