@@ -13,7 +13,7 @@ from typing import Any, Literal
 from moot.core.errors import UserError
 from moot.core.redaction import redact
 from moot.nodes.runtime.state import LONGEST_SPEAKER, Task
-from moot.nodes.texts.answers import UNTOLD, fold, strict
+from moot.nodes.texts.answers import QUOTES, UNTOLD, fold, strict
 from moot.prompts.files import LOOKALIKES, as_data
 from moot.retrievers.evidence import clean
 
@@ -163,22 +163,29 @@ QUESTION_MARKS = tuple("?\u037e؟፧᥅‽⁇⁈⁉❓❔⳺⳻⸮⹔꘏꛷꫱�
 
 
 def is_question(text: str) -> bool:
-    """Whether a text ends with a question mark of any script; quotation marks and brackets may close behind it.
+    """Whether a text ends with a question mark of any script; what encloses the whole text does not count.
 
-    In Greek a semicolon is one. Armenian puts its mark on the word that asks, wherever in the sentence that is.
+    A question that is quoted at the end of a sentence does not make that a question. In Greek a semicolon is a question
+    mark. Armenian puts its mark on the word that asks, wherever in the sentence that is.
     """
-    end = len(text)
-    while end and (text[end - 1] in "\"'`*_!！ \n\t" or unicodedata.category(text[end - 1]) in CLOSING):
-        end -= 1
-    body = text[:end]
+    body = text.strip(BESIDE)
+    while len(body) > 1 and _encloses(body[0], body[-1]):
+        body = body[1:-1].strip(BESIDE)
     if body.endswith(";"):
         last = next(filter(str.isalpha, reversed(body)), "")
         return bool(last) and unicodedata.name(last, "").startswith("GREEK")
     return body.endswith(QUESTION_MARKS) or "՞" in body.rstrip("։:.").rpartition("։")[2]
 
 
-CLOSING = ("Pe", "Pf", "Pi", "Zs")
-"""Unicode's categories of what may stand behind a question mark: brackets, quotation marks, spaces."""
+BESIDE = "*_`!！" + string.whitespace + "\u3000\u00a0\u202f"
+"""What may stand around a question: emphasis, exclamation marks, spaces."""
+BRACKETS = dict(zip(")]}）］｝』】》〉", "([{（［｛『【《〈", strict=True))
+"""Opening brackets by what closes them."""
+
+
+def _encloses(first: str, last: str) -> bool:
+    """Whether two characters are a pair of quotation marks, of any kinds, or of brackets."""
+    return (first in QUOTES and last in QUOTES) or BRACKETS.get(last) == first
 
 
 def _read_options(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
