@@ -20,7 +20,7 @@ from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.settings import Settings
 from moot.nodes.runtime.state import DebateState, ScoreState, StepUpdate, Task, Turn
 from moot.nodes.texts.replies import StatementsReply, questions_reply, verdicts_reply
-from moot.nodes.texts.show import show_evidence
+from moot.nodes.texts.show import show_evidence, show_origin
 from moot.nodes.texts.task import full_answer, is_question
 from moot.prompts import as_data
 from moot.retrievers import Encoder, Evidence
@@ -123,7 +123,12 @@ class AnswerRelevance:
 
 
 async def faithfulness(
-    rationale: str, evidence: Sequence[Evidence], model: Speaker | BaseChatModel, *, claim: str = ""
+    rationale: str,
+    evidence: Sequence[Evidence],
+    model: Speaker | BaseChatModel,
+    *,
+    claim: str = "",
+    task: Task | None = None,
 ) -> Faithfulness:
     """How much of a rationale can be inferred from its evidence: two calls, one after the other.
 
@@ -132,18 +137,22 @@ async def faithfulness(
         evidence: what the answer was written from.
         model: who takes the rationale apart and judges its statements.
         claim: what the rationale is about, which helps to resolve pronouns.
+        task: of the claim; who said that and when, if it says so, is known beside the evidence.
 
     Raises:
         UserError, WorldError, ReplyError: a call failed, or no reply could be used.
     """
     speaker = as_speaker(model, "scorer")
-    values = {"claim": as_data("topic", claim), "answer": as_data("answer", rationale)}
+    origin = show_origin(task) if task else ""
+    topic = "\n".join(filter(None, (as_data("topic", claim), origin)))
+    values = {"claim": topic, "answer": as_data("answer", rationale)}
     listed = await speaker.ask(STATEMENTS, values, StatementsReply)
     if not listed.statements:
         return Faithfulness(None, [], [])
     count = len(listed.statements)
     numbered = "\n".join(as_data("statement", s, index=str(i)) for i, s in enumerate(listed.statements))
-    values = {"evidence": show_evidence(evidence), "statements": numbered, "count": str(count)}
+    shown = "\n".join(filter(None, (show_evidence(evidence), origin)))
+    values = {"evidence": shown, "statements": numbered, "count": str(count)}
     judged = await speaker.ask(VERDICTS, values, verdicts_reply(count))
     supported = [v.supported for v in judged.verdicts]
     return Faithfulness(faithfulness_score(supported), listed.statements, supported)
@@ -228,8 +237,8 @@ class RelevanceSettings(Settings):
 def faithfulness_node() -> Node:
     """Writes ``scores.faithfulness`` (and what it rests on) of the one turn in the state.
 
-    Reads: claim, turns, evidence. Null where the turn has no answer or no evidence, or where scoring failed; a warning
-    says which.
+    Reads: claim, turns, evidence, and if it is there task. Null where the turn has no answer or no evidence, or where
+    scoring failed; a warning says which.
     """
 
     async def step(state: ScoreState, run: Run) -> dict[str, Any]:
@@ -238,7 +247,8 @@ def faithfulness_node() -> Node:
             return missing(turn, "faithfulness", run)
         try:
             speaker = await run.speaker("scorer")
-            found = await faithfulness(turn["rationale"] or "", state["evidence"], speaker, claim=state["claim"])
+            claim, task, rationale = state["claim"], state.get("task"), turn["rationale"] or ""
+            found = await faithfulness(rationale, state["evidence"], speaker, claim=claim, task=task)
         except MootError as error:
             return unscored(turn, "faithfulness", error, run)
         if found.score is None:

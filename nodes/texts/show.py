@@ -17,10 +17,14 @@ from moot.retrievers.excerpts import shown_text
 
 def show_claim(claim: str, task: Task) -> str:
     """The claim, or the question, with who said it and when as data of their own, if that is known."""
+    return "\n".join(filter(None, (as_data(task["subject"], claim), show_origin(task))))
+
+
+def show_origin(task: Task) -> str:
+    """Who said the claim and when, as far as it is known; nothing where it is not."""
     known = {"Said by": task.get("speaker"), "Date": task.get("claim_date")}
     origin = "\n".join(f"{name}: {said}" for name, said in known.items() if said)
-    blocks = [as_data(task["subject"], claim)] + ([as_data(f"{task['subject']}_origin", origin)] if origin else [])
-    return "\n".join(blocks)
+    return as_data(f"{task['subject']}_origin", origin) if origin else ""
 
 
 NOTHING = "(no evidence was found)"
