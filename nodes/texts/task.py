@@ -123,10 +123,13 @@ def make_task(
         claim: what is debated; a question mark at its end makes it a question.
 
     Raises:
-        UserError: an unknown task, or labels or options that do not fit it.
+        UserError: an unknown task, or labels or options that do not fit it, or are empty.
     """
     if any(isinstance(given, str) or not isinstance(given, Sequence | Mapping | None) for given in (labels, options)):
         raise UserError("Labels and options are lists of texts.", kind="invalid_task")
+    for what, given in (("labels", labels), ("options", options)):
+        if given is not None and not given:
+            raise UserError(f"The list of {what} is empty: name some, or leave it out.", kind="invalid_task")
     labels, options = _shown(labels), _shown(options)
     name = name or ("choice" if options else "labels" if labels else "fever")
     known = TASKS.get(name)
