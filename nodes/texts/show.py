@@ -107,8 +107,8 @@ def show_answers(
 
 
 def show_opponents(turns: Iterable[Turn]) -> str:
-    """The other debaters' last answers; nothing in the first round."""
-    return show_answers(turns, heading="What the other debaters answered last:")
+    """The others' last answers; nothing in the first round."""
+    return show_answers(turns, heading="What the others answered last:")
 
 
 def show_person(turns: Iterable[Turn]) -> str:

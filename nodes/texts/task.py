@@ -351,7 +351,7 @@ CITE_NOTHING = "- No evidence is given, so leave `citations` empty."
 BORNE_OUT = (
     "give your reasons in at most four plain sentences, each a statement that the evidence bears out: what speaks for "
     "your answer and, if the evidence holds one, the strongest point against it. Say nothing that the evidence does "
-    "not bear out; what it leaves open may be said. A search found it, so pass over pieces about another matter. The "
+    "not bear out; what it leaves open may be said. Pieces about another matter may be among it: pass over them. The "
     "last sentence says what follows for the {subject}, in its own terms."
 )
 WORKED_OUT = (
