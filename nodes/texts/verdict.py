@@ -45,12 +45,6 @@ def verdict_turns(document: DebateState | dict[str, Any]) -> list[Turn]:
     return [*decided, *(t for t in given if (t["agent"], t.get("number")) in voters)]
 
 
-def verdict_reasons(document: DebateState | dict[str, Any]) -> list[tuple[str, str]]:
-    """Who decided, and why, `MOST_REASONS` at most."""
-    reasons = [(turn["agent"], turn.get("rationale") or turn.get("reason")) for turn in verdict_turns(document)]
-    return [(agent, reason) for agent, reason in reasons if reason][:MOST_REASONS]
-
-
 def _cited(document: DebateState | dict[str, Any]) -> list[Citation]:
     """What those who decided cited, each piece of evidence and quote once; of a panel, what the side that won cited."""
     won = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}.get(str(document["raw_verdict"]))
