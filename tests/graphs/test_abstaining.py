@@ -86,7 +86,7 @@ async def test_debaters_over_a_pool_and_their_summariser_may_abstain(
 
 
 async def test_a_summariser_may_abstain_only_if_a_debater_did(start_stub: StartStub) -> None:
-    pool = {"models": {"debater-1": "openai:stub-d", "debater-2": "openai:stub-d"}, "sources": DEMO}
+    pool: dict[str, Any] = {"models": {"debater-1": "openai:stub-d", "debater-2": "openai:stub-d"}, "sources": DEMO}
     start_stub([says("d", "Ada"), {"fields": {"answer": "Unknown", "selected": []}}])
     document = await debate("madke", model="openai:stub", **pool)
     assert document["error"]["kind"] == "unparsed"
