@@ -21,7 +21,7 @@ from moot.nodes.runtime.settings import Settings
 from moot.nodes.runtime.state import DebateState, ScoreState, StepUpdate, Task, Turn
 from moot.nodes.texts.replies import StatementsReply, questions_reply, verdicts_reply
 from moot.nodes.texts.show import show_evidence, show_origin
-from moot.nodes.texts.task import full_answer, is_question
+from moot.nodes.texts.task import by_reasoning, full_answer, is_question
 from moot.prompts import as_data
 from moot.retrievers import Encoder, Evidence
 from moot.retrievers.encoders import Vector, open_cross_encoder
@@ -74,14 +74,15 @@ def passes(
 ) -> bool:
     """Whether one answer is stable: F and AR at or above their thresholds (S1 III-C).
 
-    A score that is unknown fails. An answer that is not to follow from evidence (``has_evidence``: some was looked for,
-    or given) has no faithfulness, and only its AR counts.
+    A score that is unknown fails. An answer that is not to follow from evidence has no faithfulness, and only its AR
+    counts.
 
     Args:
         scores: of the answer, each in [0, 1] or None.
         faithfulness: its threshold.
         answer_relevance: its threshold.
-        has_evidence: whether the answer is to follow from evidence.
+        has_evidence: whether the answer is to follow from evidence: some was looked for, or given, and the task is not
+            one of reasoning.
     """
     f, ar = scores.get("faithfulness"), scores.get("answer_relevance")
     relevant = ar is not None and ar >= answer_relevance
@@ -238,16 +239,19 @@ def faithfulness_node() -> Node:
     """Writes ``scores.faithfulness`` (and what it rests on) of the one turn in the state.
 
     Reads: claim, turns, evidence, and if it is there task. Null where the turn has no answer or no evidence, or where
-    scoring failed; a warning says which.
+    scoring failed; a warning says which. Null without a call or a warning on tasks of reasoning: there debaters are
+    asked for what they know as well, which no evidence bears out.
     """
 
     async def step(state: ScoreState, run: Run) -> dict[str, Any]:
-        turn = state["turns"][0]
+        turn, task = state["turns"][0], state.get("task")
+        if task and by_reasoning(task):
+            return scored(turn, {"faithfulness": None})
         if turn.get("answer") is None or not state["evidence"]:
             return missing(turn, "faithfulness", run)
         try:
             speaker = await run.speaker("scorer")
-            claim, task, rationale = state["claim"], state.get("task"), turn["rationale"] or ""
+            claim, rationale = state["claim"], turn["rationale"] or ""
             found = await faithfulness(rationale, state["evidence"], speaker, claim=claim, task=task)
         except MootError as error:
             return unscored(turn, "faithfulness", error, run)

@@ -363,7 +363,10 @@ KNOWN_STEPS = "go step by step, as briefly as it can be followed: what you know 
 
 
 def by_reasoning(task: Task) -> bool:
-    """Whether answers are worked out, and evidence only helps: multiple choice, numbers, expressions."""
+    """Whether answers are worked out, and evidence only helps: multiple choice, numbers, expressions.
+
+    As such an answer need not follow from the evidence, faithfulness does not measure it.
+    """
     return _lettered(task) or task["kind"] in ("number", "expression")
 
 
