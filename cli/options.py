@@ -50,23 +50,25 @@ def parse_labels(text: str | None) -> list[str] | dict[str, str] | None:
     """Labels from the command line: CSV, in which quotation marks hold a comma, or a JSON list or object.
 
     Raises:
-        UserError: JSON or CSV that is not valid, or an empty list.
+        UserError: JSON or CSV that is not valid, or no label.
     """
     if text is None:
         return None
+    labels: list[str] | dict[str, str]
     if text.lstrip()[:1] in ("[", "{"):
         try:
-            labels: list[str] | dict[str, str] = json.loads(text)
+            labels = json.loads(text)
         except ValueError as error:
             raise UserError(f"--labels is no valid JSON ({error}).", kind="invalid_task") from error
-        if not labels:
-            raise UserError("--labels names no label.", kind="invalid_task")
-        return labels
-    try:
-        rows = list(csv.reader(io.StringIO(text), skipinitialspace=True, strict=True))
-    except csv.Error as error:
-        raise UserError(f"--labels is no valid CSV ({error}).", kind="invalid_task") from error
-    return [label.strip() for row in rows for label in row]
+    else:
+        try:
+            rows = list(csv.reader(io.StringIO(text), skipinitialspace=True, strict=True))
+        except csv.Error as error:
+            raise UserError(f"--labels is no valid CSV ({error}).", kind="invalid_task") from error
+        labels = [label.strip() for row in rows for label in row]
+    if not labels:
+        raise UserError("--labels names no label.", kind="invalid_task")
+    return labels
 
 
 def read_given(path: Path) -> list[Any]:

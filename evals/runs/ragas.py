@@ -34,7 +34,7 @@ from moot.evals.stats.outcomes import Document
 from moot.nodes.models.chat_models import open_chat_model
 from moot.nodes.runtime.document import upgraded
 from moot.nodes.texts.task import full_answer
-from moot.nodes.texts.verdict import verdict_reasons, verdict_turns
+from moot.nodes.texts.verdict import MOST_REASONS, reasons_by_who, verdict_turns
 from moot.retrievers import Encoder, open_encoder
 from moot.retrievers.evidence import clean
 from moot.retrievers.excerpts import shown_text
@@ -247,7 +247,7 @@ def _answered(document: Document | None, fault: str = "", **about: Any) -> Answe
         return Answered(**{**unknown, **about}, claim=document["claim"], response="", contexts=(), fault=fault)
     whole = dict(document)
     shown = {id for turn in verdict_turns(whole) for id in turn.get("evidence_ids") or ()}
-    reasons = [reason for _, reason in verdict_reasons(whole)]
+    reasons = [*reasons_by_who(whole)][:MOST_REASONS]
     return Answered(
         **{**unknown, **about},
         claim=document["claim"],

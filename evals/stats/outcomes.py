@@ -13,6 +13,7 @@ from operator import eq
 from typing import Any, TypeVar
 
 from moot.nodes.steps.score import average
+from moot.nodes.texts.answers import surely_differ
 
 T = TypeVar("T")
 Document = Mapping[str, Any]
@@ -105,7 +106,8 @@ def majority_of_runs(runs: Sequence[Sequence[str | None]], same: Callable[[str, 
 
     Args:
         runs: for each run the outcome of each item, in one order.
-        same: whether two answers are the same; each is compared with the first of every group.
+        same: whether two answers are the same; each is compared with the first of every group, and joins none with
+            a member that it surely differs from.
 
     Returns:
         For each item an answer as the first run put it, `ABSTAINED`, or None where missing runs could have changed
@@ -120,7 +122,8 @@ def majority_of_runs(runs: Sequence[Sequence[str | None]], same: Callable[[str, 
 def _majority(item: tuple[str | None, ...], same: Callable[[str, str], bool]) -> str | None:
     groups: list[list[str]] = []
     for answer in filter(None, item):
-        group = next((g for g in groups if same(g[0], answer)), None)
+        alike = (g for g in groups if same(g[0], answer))
+        group = next((g for g in alike if not any(surely_differ(one, answer) for one in g)), None)
         if group is None:
             groups.append([answer])
         else:

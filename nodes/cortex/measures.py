@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from moot.nodes.texts.answers import same_answer
+from moot.nodes.texts.answers import same_answer, surely_differ
 
 Document = Mapping[str, Any]
 
@@ -52,16 +52,18 @@ def groups_in(document: Document, round: int) -> dict[str, int]:
     """
     turns = [turn for turn in document["turns"] if turn["round"] == round]
     checked = {turn["agent"]: turn.get("comparisons", []) for turn in turns if turn["step"] == "compare"}
-    firsts: list[str] = []
+    members: list[list[str]] = []
     groups: dict[str, int] = {}
     for turn in turns:
         answer = turn.get("answer") if turn["step"] == "respond" else None
         if answer is not None:
             same = {check["with"] for check in checked.get(turn["agent"], []) if check["same"]}
-            alike = [i for i, first in enumerate(firsts) if same_answer(document["task"], first, answer)]
-            alike += [i for i, first in enumerate(firsts) if first in same]
-            groups[turn["agent"]] = alike[0] if alike else len(firsts)
-            firsts += [] if alike else [answer]
+            fit = [i for i, given in enumerate(members) if not any(surely_differ(one, answer) for one in given)]
+            alike = [i for i in fit if same_answer(document["task"], members[i][0], answer)]
+            alike += [i for i in fit if members[i][0] in same]
+            groups[turn["agent"]] = group = alike[0] if alike else len(members)
+            members += [] if alike else [[]]
+            members[group].append(answer)
     return groups
 
 

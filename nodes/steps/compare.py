@@ -91,7 +91,8 @@ async def group_answers(
 ) -> tuple[list[int | None], list[list[Comparison]]]:
     """Which answers are the same: by their text, and where the task is open by the model's check after that.
 
-    Answers are taken in order, each compared with the first of every group, those comparisons at once.
+    Answers are taken in order, each compared with the first of every group, those checks at once. No answer joins a
+    group with a member that it surely differs from: "212 km" and "212 miles" are two groups, whoever says "212".
 
     Args:
         claim: what was asked.
@@ -105,21 +106,22 @@ async def group_answers(
     Raises:
         UserError, WorldError: a call failed.
     """
-    firsts: list[str] = []
+    groups: list[list[str]] = []
     found: list[int | None] = []
     checks: list[list[Comparison]] = []
     for answer in answers:
         made: list[Comparison] = []
         group = None
         if answer is not None:
-            group = next((i for i, first in enumerate(firsts) if same_answer(task, first, answer)), None)
+            fit = [i for i, members in enumerate(groups) if not any(surely_differ(one, answer) for one in members)]
+            group = next((i for i in fit if same_answer(task, groups[i][0], answer)), None)
             if group is None and model is not None and task["kind"] in IN_WORDS:
-                open_ones = [first for first in firsts if not surely_differ(first, answer)]
-                made = await all_at_once(same_meaning(claim, task, first, answer, model) for first in open_ones)
-                group = next((firsts.index(check.first) for check in made if check.same), None)
+                made = await all_at_once(same_meaning(claim, task, groups[i][0], answer, model) for i in fit)
+                group = next((i for i, check in zip(fit, made, strict=True) if check.same), None)
             if group is None:
-                group = len(firsts)
-                firsts.append(answer)
+                group = len(groups)
+                groups.append([])
+            groups[group].append(answer)
         found.append(group)
         checks.append(made)
     return found, checks

@@ -13,6 +13,7 @@ from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.state import DebateState, Task, Turn
 from moot.nodes.steps.compare import silence_of
 from moot.nodes.steps.respond import quote_check, with_answer
+from moot.nodes.texts.answers import UNTOLD
 from moot.nodes.texts.replies import AnswerReply, answer_reply
 from moot.nodes.texts.show import (
     NOT_LOOKED_FOR,
@@ -70,7 +71,8 @@ async def judge(
     }
     shown = shown_ids(evidence)
     check = quote_check(evidence, shown) if verified_quotes and evidence else None
-    return await speaker.ask(prompt, values, answer_reply(task, may_abstain=bool(evidence)), sorted(shown), check)
+    kind = answer_reply(task, may_abstain=UNTOLD in speaker.filled(prompt, values)[0])
+    return await speaker.ask(prompt, values, kind, sorted(shown), check)
 
 
 def judge_node(prompt: str = PROMPT) -> Node:

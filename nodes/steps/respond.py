@@ -11,6 +11,7 @@ from moot.nodes.models.ledger import Ledger
 from moot.nodes.models.speaker import Speaker, as_speaker
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.state import DebaterState, Task, Turn
+from moot.nodes.texts.answers import UNTOLD
 from moot.nodes.texts.quotes import check_citations, what_is_wrong, without_quote
 from moot.nodes.texts.replies import AnswerReply, answer_reply
 from moot.nodes.texts.show import (
@@ -87,7 +88,8 @@ async def respond(
     }
     shown = shown_ids(evidence, [*opponents, *([own] if own else [])])
     check = quote_check([*evidence, *cited], shown) if verified_quotes and evidence else None
-    kind = answer_reply(task, direct=direct, confidence=confidence, may_abstain=bool(evidence))
+    offered = UNTOLD in speaker.filled(prompt, values)[0]
+    kind = answer_reply(task, direct=direct, confidence=confidence, may_abstain=offered)
     return await speaker.ask(prompt, values, kind, sorted(shown), check)
 
 

@@ -20,7 +20,7 @@ from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.settings import Settings
 from moot.nodes.runtime.state import DebateState, ScoreState, StepUpdate, Task, Turn
 from moot.nodes.texts.replies import StatementsReply, questions_reply, verdicts_reply
-from moot.nodes.texts.show import show_evidence
+from moot.nodes.texts.show import show_evidence, show_origin
 from moot.nodes.texts.task import by_reasoning, full_answer, is_question
 from moot.prompts import as_data
 from moot.retrievers import Encoder, Evidence
@@ -137,7 +137,7 @@ async def faithfulness(
     model: Speaker | BaseChatModel,
     *,
     claim: str = "",
-    reasoned: bool = False,
+    task: Task | None = None,
 ) -> Faithfulness:
     """How much of a rationale can be inferred from its evidence: two calls, one after the other.
 
@@ -146,20 +146,24 @@ async def faithfulness(
         evidence: what the answer was written from.
         model: who takes the rationale apart and judges its statements.
         claim: what the rationale is about, which helps to resolve pronouns.
-        reasoned: the rationale may rest on what its writer knows as well; only what it takes from the evidence counts.
+        task: of the claim; who said that and when, if it says so, is known beside the evidence. On a task of reasoning
+            only what the rationale takes from the evidence counts.
 
     Raises:
         UserError, WorldError, ReplyError: a call failed, or no reply could be used.
     """
     speaker = as_speaker(model, "scorer")
-    values = {"claim": as_data("topic", claim), "answer": as_data("answer", rationale)}
-    values["of"] = OF_THE_EVIDENCE if reasoned else OF_ALL
+    origin = show_origin(task) if task else ""
+    topic = "\n".join(filter(None, (as_data("topic", claim), origin)))
+    drawn = OF_THE_EVIDENCE if task and by_reasoning(task) else OF_ALL
+    values = {"claim": topic, "answer": as_data("answer", rationale), "of": drawn}
     listed = await speaker.ask(STATEMENTS, values, StatementsReply)
     if not listed.statements:
         return Faithfulness(None, [], [])
     count = len(listed.statements)
     numbered = "\n".join(as_data("statement", s, index=str(i)) for i, s in enumerate(listed.statements))
-    values = {"evidence": show_evidence(evidence), "statements": numbered, "count": str(count)}
+    shown = "\n".join(filter(None, (show_evidence(evidence), origin)))
+    values = {"evidence": shown, "statements": numbered, "count": str(count)}
     judged = await speaker.ask(VERDICTS, values, verdicts_reply(count))
     supported = [v.supported for v in judged.verdicts]
     return Faithfulness(faithfulness_score(supported), listed.statements, supported)
@@ -251,18 +255,16 @@ def faithfulness_node() -> Node:
     """
 
     async def step(state: ScoreState, run: Run) -> dict[str, Any]:
-        turn = state["turns"][0]
+        turn, task = state["turns"][0], state.get("task")
         if turn.get("answer") is None or not state["evidence"]:
             return missing(turn, "faithfulness", run)
         try:
             speaker = await run.speaker("scorer")
-            task = state.get("task")
-            claim, reasoned = state["claim"], task is not None and by_reasoning(task)
-            reasons = turn["rationale"] or ""
-            found = await faithfulness(reasons, state["evidence"], speaker, claim=claim, reasoned=reasoned)
+            claim, rationale = state["claim"], turn["rationale"] or ""
+            found = await faithfulness(rationale, state["evidence"], speaker, claim=claim, task=task)
         except MootError as error:
             return unscored(turn, "faithfulness", error, run)
-        if found.score is None and not reasoned:
+        if found.score is None and not (task and by_reasoning(task)):
             run.ledger.warn("score_missing", "faithfulness: the answer makes no statement")
         details = {"statements": found.statements, "supported": found.supported}
         return scored(turn, {"faithfulness": found.score, **details})

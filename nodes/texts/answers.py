@@ -43,12 +43,15 @@ UNBOXED = re.compile(rf"{REJECTED.pattern}|\b(?:not|instead)\b|n't\b")
 REFUSALS = frozenset(
     ("i don't know", "i do not know", "unknown", "n/a", "null", "cannot be determined", "not known", "no answer")
 )
+"""What is no answer, folded."""
 UNTOLD = "(the evidence does not tell)"
 """The answer to a question in words by which somebody abstains, as prompts that show evidence offer it."""
 _LACK = r"(?:not enough|insufficient|no) (?:evidence|info|information)"
 _SOURCE = r"(?:the|this|my|what) (?:\w+ )?(?:evidence|texts?|passages?|documents?|context)"
+_UNSAID = r"(?:it is )?not (?:stated|specified|given|mentioned|told|known)|(?:it )?can(?:not|'t| not) be determined"
 SILENT = re.compile(
-    rf"{_LACK}|(?:{_SOURCE} )?(?:does|do)(?: not|n't) (?:tell|say|state it|mention it)|{_SOURCE} is silent"
+    rf"(?:{_LACK}|{_UNSAID})(?: (?:in|by|from) {_SOURCE})?"
+    rf"|(?:{_SOURCE} )?(?:does|do)(?: not|n't) (?:tell|say|state it|mention it)|{_SOURCE} is silent"
 )
 """Other ways to say the same, folded."""
 EMPHASIS = re.compile(r"(?<!\w)[*`]+|[*`]+(?!\w)")
@@ -70,7 +73,7 @@ def read_answer(task: Task, text: str, *, may_abstain: bool = False) -> str | No
     Args:
         task: what an answer is.
         text: what somebody wrote as an answer.
-        may_abstain: the writer was shown evidence, so that other ways to say that there is no answer mean `UNTOLD` too.
+        may_abstain: the writer was offered `UNTOLD`, so that other ways to say that there is no answer mean it too.
     """
     if len(text) > LONGEST_READ:
         return None
@@ -111,7 +114,7 @@ def same_answer(task: Task, one: str, other: str) -> bool:
 
 
 def _is_silent(plain: str) -> bool:
-    return plain in REFUSALS or SILENT.fullmatch(plain) is not None
+    return plain in REFUSALS - {"null"} or SILENT.fullmatch(plain) is not None
 
 
 def abstains(task: Task | None, answer: str | None) -> bool:
@@ -376,8 +379,8 @@ def _unit(found: re.Match[str]) -> tuple[str, ...]:
 
 
 def surely_differ(one: str, other: str) -> bool:
-    """Whether two answers in words cannot mean the same: one abstains, or they are one number with different units."""
-    if UNTOLD in (one, other):
+    """Whether two answers cannot mean the same: one alone abstains, or they are one number with different units."""
+    if one == other or UNTOLD in (one, other):
         return one != other
     value = read_number(one)
     return value is not None and value == read_number(other) and not same_unit(unit_of(one), unit_of(other))

@@ -14,7 +14,7 @@ from typing import Annotated, Any, cast
 
 from moot.core.redaction import redact
 from moot.nodes.runtime.state import Task
-from moot.nodes.texts.answers import read_answer, same_answer
+from moot.nodes.texts.answers import UNTOLD, read_answer, same_answer
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -189,7 +189,7 @@ def final_reply(task: Task, given: Sequence[str] = ()) -> type[FinalReply]:
 @lru_cache(maxsize=256)
 def _final_reply(task_json: str, given: tuple[str, ...]) -> type[FinalReply]:
     task: Task = json.loads(task_json)
-    answer: Any = _answer_reply(task_json, False, False).model_fields["answer"].rebuild_annotation()
+    answer: Any = _answer_reply(task_json, False, False, UNTOLD in given).model_fields["answer"].rebuild_annotation()
 
     def held(text: str) -> str:
         if given and not any(same_answer(task, one, text) for one in given):

@@ -20,10 +20,14 @@ from moot.retrievers.normalise import WEB_SEARCHES
 
 def show_claim(claim: str, task: Task) -> str:
     """The claim, or the question, with who said it and when as data of their own, if that is known."""
+    return "\n".join(filter(None, (as_data(task["subject"], claim), show_origin(task))))
+
+
+def show_origin(task: Task) -> str:
+    """Who said the claim and when, as far as it is known; nothing where it is not."""
     known = {"Said by": task.get("speaker"), "Date": task.get("claim_date")}
     origin = "\n".join(f"{name}: {said}" for name, said in known.items() if said)
-    blocks = [as_data(task["subject"], claim)] + ([as_data(f"{task['subject']}_origin", origin)] if origin else [])
-    return "\n".join(blocks)
+    return as_data(f"{task['subject']}_origin", origin) if origin else ""
 
 
 NOTHING = "(no evidence was found)"
@@ -104,8 +108,8 @@ def show_answers(
 
 
 def show_opponents(turns: Iterable[Turn]) -> str:
-    """The other debaters' last answers; nothing in the first round."""
-    return show_answers(turns, heading="What the other debaters answered last:")
+    """The others' last answers; nothing in the first round."""
+    return show_answers(turns, heading="What the others answered last:")
 
 
 def show_person(turns: Iterable[Turn]) -> str:

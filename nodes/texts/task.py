@@ -13,7 +13,7 @@ from typing import Any, Literal
 from moot.core.errors import UserError
 from moot.core.redaction import redact
 from moot.nodes.runtime.state import LONGEST_SPEAKER, Task
-from moot.nodes.texts.answers import UNTOLD, fold, strict
+from moot.nodes.texts.answers import QUOTES, UNTOLD, fold, strict
 from moot.prompts.files import LOOKALIKES, as_data
 from moot.retrievers.evidence import clean
 
@@ -123,10 +123,13 @@ def make_task(
         claim: what is debated; a question mark at its end makes it a question.
 
     Raises:
-        UserError: an unknown task, or labels or options that do not fit it.
+        UserError: an unknown task, or labels or options that do not fit it, or are empty.
     """
     if any(isinstance(given, str) or not isinstance(given, Sequence | Mapping | None) for given in (labels, options)):
         raise UserError("Labels and options are lists of texts.", kind="invalid_task")
+    for what, given in (("labels", labels), ("options", options)):
+        if given is not None and not given:
+            raise UserError(f"The list of {what} is empty: name some, or leave it out.", kind="invalid_task")
     labels, options = _shown(labels), _shown(options)
     name = name or ("choice" if options else "labels" if labels else "fever")
     known = TASKS.get(name)
@@ -163,22 +166,29 @@ QUESTION_MARKS = tuple("?\u037e؟፧᥅‽⁇⁈⁉❓❔⳺⳻⸮⹔꘏꛷꫱�
 
 
 def is_question(text: str) -> bool:
-    """Whether a text ends with a question mark of any script; quotation marks and brackets may close behind it.
+    """Whether a text ends with a question mark of any script; what encloses the whole text does not count.
 
-    In Greek a semicolon is one. Armenian puts its mark on the word that asks, wherever in the sentence that is.
+    A question that is quoted at the end of a sentence does not make that a question. In Greek a semicolon is a question
+    mark. Armenian puts its mark on the word that asks, wherever in the sentence that is.
     """
-    end = len(text)
-    while end and (text[end - 1] in "\"'`*_!！ \n\t" or unicodedata.category(text[end - 1]) in CLOSING):
-        end -= 1
-    body = text[:end]
+    body = text.strip(BESIDE)
+    while len(body) > 1 and _encloses(body[0], body[-1]):
+        body = body[1:-1].strip(BESIDE)
     if body.endswith(";"):
         last = next(filter(str.isalpha, reversed(body)), "")
         return bool(last) and unicodedata.name(last, "").startswith("GREEK")
     return body.endswith(QUESTION_MARKS) or "՞" in body.rstrip("։:.").rpartition("։")[2]
 
 
-CLOSING = ("Pe", "Pf", "Pi", "Zs")
-"""Unicode's categories of what may stand behind a question mark: brackets, quotation marks, spaces."""
+BESIDE = "*_`!！" + string.whitespace + "\u3000\u00a0\u202f"
+"""What may stand around a question: emphasis, exclamation marks, spaces."""
+BRACKETS = dict(zip(")]}）］｝』】》〉", "([{（［｛『【《〈", strict=True))
+"""Opening brackets by what closes them."""
+
+
+def _encloses(first: str, last: str) -> bool:
+    """Whether two characters are a pair of quotation marks, of any kinds, or of brackets."""
+    return (first in QUOTES and last in QUOTES) or BRACKETS.get(last) == first
 
 
 def _read_options(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
@@ -288,15 +298,16 @@ WITHOUT_EVIDENCE = {
 """What labels mean to those who are shown no evidence."""
 
 
-def describe(task: Task, *, evidence: bool = True) -> str:
+def describe(task: Task, *, evidence: bool = True, pool: bool = False) -> str:
     """What an answer is, for a prompt: with labels, one a line.
 
     Args:
         task: what an answer is.
         evidence: whether the prompt shows any.
+        pool: whether evidence was looked for beside which what the reader knows counts.
     """
-    if task["kind"] == "short_answer" and evidence:
-        return f"{RULES['short_answer']} {OR_UNTOLD}"
+    if task["kind"] == "short_answer" and (evidence or pool):
+        return f"{RULES['short_answer']} {OR_UNKNOWN if pool else OR_UNTOLD}"
     if task["kind"] != "labels":
         return RULES[task["kind"]]
     meanings = task["meanings"] if evidence else {k: WITHOUT_EVIDENCE.get(v, v) for k, v in task["meanings"].items()}
@@ -321,6 +332,8 @@ RULES = {
 
 OR_UNTOLD = f"If the evidence does not tell it, `answer` is, in these very words: {UNTOLD}"
 """How prompts that show evidence say that a question in words may be left open."""
+OR_UNKNOWN = f"If neither the evidence nor what you know tells it, `answer` is, in these very words: {UNTOLD}"
+"""The same where what the reader knows counts beside the evidence."""
 
 
 def _lettered(task: Task) -> bool:
@@ -338,7 +351,7 @@ CITE_NOTHING = "- No evidence is given, so leave `citations` empty."
 BORNE_OUT = (
     "give your reasons in at most four plain sentences, each a statement that the evidence bears out: what speaks for "
     "your answer and, if the evidence holds one, the strongest point against it. Say nothing that the evidence does "
-    "not bear out; what it leaves open may be said. A search found it, so pass over pieces about another matter. The "
+    "not bear out; what it leaves open may be said. Pieces about another matter may be among it: pass over them. The "
     "last sentence says what follows for the {subject}, in its own terms."
 )
 WORKED_OUT = (
@@ -373,6 +386,7 @@ def wording(task: Task, *, given: bool = False, known: bool = False) -> dict[str
     return {
         "labels": describe(task, evidence=not known),
         "labels_known": describe(task, evidence=given),
+        "labels_pool": describe(task, evidence=given, pool=not known),
         "options": show_options(task),
         "subject": task["subject"],
         "work": "answer a question" if asked else "check a claim",

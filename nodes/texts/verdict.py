@@ -38,16 +38,11 @@ def verdict_turns(document: DebateState | dict[str, Any]) -> list[Turn]:
         return judged
     decided = [t for t in document["turns"] if (t["step"] == "summarise" and t.get("answer")) or t.get("preferred")]
     votes = [(v["answer"], v["group"]) for v in document["votes"]]
-    group = next((g for said, g in votes if said is not None and same_answer(document["task"], said, answer)), None)
+    same = [g for said, g in votes if said is not None and same_answer(document["task"], said, answer)]
+    group = next((g for said, g in votes if said == answer), same[0] if same else None)
     voters = {(v["agent"], v.get("number")) for v in document["votes"] if v["group"] == group and group is not None}
     given = [t for t in document["turns"] if t["step"] == "respond" and t["round"] == document["rounds"]]
     return [*decided, *(t for t in given if (t["agent"], t.get("number")) in voters)]
-
-
-def verdict_reasons(document: DebateState | dict[str, Any]) -> list[tuple[str, str]]:
-    """Who decided, and why, `MOST_REASONS` at most."""
-    reasons = [(turn["agent"], turn.get("rationale") or turn.get("reason")) for turn in verdict_turns(document)]
-    return [(agent, reason) for agent, reason in reasons if reason][:MOST_REASONS]
 
 
 def _cited(document: DebateState | dict[str, Any]) -> list[Citation]:

@@ -100,6 +100,8 @@ def test_texts_from_files_come_with_the_claim(tmp_path: Path) -> None:
         (["verify", CLAIM, "--model", "foo"], 2, "name a model as provider:name"),
         (["verify", CLAIM, "--task", "poetry"], 2, "task 'poetry' is unknown"),
         (["verify", CLAIM, "--labels", "true"], 2, "2 to 26"),
+        (["verify", CLAIM, "--labels", ""], 2, "names no label"),
+        (["verify", CLAIM, "--labels", "{}"], 2, "names no label"),
         (["verify", CLAIM, "--labels", "[1"], 2, "no valid JSON"),
         (["verify", CLAIM, "--labels", '"yes, in part,no'], 2, "no valid CSV"),
         (["verify", CLAIM, "--claim-date", "May 2020"], 2, "a year, a month or a day"),

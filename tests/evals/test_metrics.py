@@ -273,6 +273,8 @@ def test_majority_of_runs_by_what_answers_mean() -> None:
     runs: list[list[str | None]] = [["Rome"], ["the Beatles"], ["Beatles"]]
     assert majority_of_runs(runs, same) == ["the Beatles"]
     assert majority_of_runs(runs) == ["Rome"]
+    numbers: list[list[str | None]] = [["7"], ["212"], ["7"], ["212 km"], ["212 miles"]]
+    assert majority_of_runs(numbers, partial(same_answer, make_task("gsm8k"))) == ["7"]  # 212 has two units
 
 
 @given(st.lists(st.sampled_from([S, R, ABSTAINED, None]), min_size=1, max_size=4))

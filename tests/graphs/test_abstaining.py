@@ -24,7 +24,7 @@ TALKERS = {**MODELS, "equivalence": "openai:stub-equivalence"}
 async def debate(name: str = "tool_mad", asked: Mapping[str, Any] = ASKED, **settings: Any) -> dict[str, Any]:
     system = load_graph(name)
     quick = {"scoring": "consensus_only", "debaters": VANILLA, "max_rounds": 1, "models": TALKERS}
-    known = {**quick, **settings} if name == "tool_mad" else {**settings, **reading_demo(system.settings)}
+    known = {**quick, **settings} if name == "tool_mad" else {**reading_demo(system.settings), **settings}
     document: dict[str, Any] = await system.graph.ainvoke(dict(asked), context=system.settings.model_validate(known))
     return document
 
@@ -72,10 +72,32 @@ async def test_those_who_vote_may_abstain(start_stub: StartStub) -> None:
     assert (document["answer"], document["raw_verdict"], document["metrics"]["abstained"]) == (None, UNTOLD, True)
 
 
-async def test_a_summariser_may_abstain(start_stub: StartStub) -> None:
-    start_stub([{"fields": {"answer": UNTOLD, "agree": True}}])
+@pytest.mark.parametrize("selected", [[1], []])
+async def test_debaters_over_a_pool_and_their_summariser_may_abstain(
+    start_stub: StartStub, selected: list[int]
+) -> None:
+    stub = start_stub([{"fields": {"answer": "Unknown", "selected": selected}}])
     document = await debate("madke", model="openai:stub", sources=DEMO)
     assert (document["status"], document["answer"], document["raw_verdict"]) == ("done", None, UNTOLD)
+    offer = f"neither the evidence nor what you know tells it, `answer` is, in these very words: {UNTOLD}"
+    assert [offer in prompt for prompt in stub.prompts() if "You are one of several debaters" in prompt].count(
+        True
+    ) == 2
+
+
+async def test_a_summariser_may_abstain_only_if_a_debater_did(start_stub: StartStub) -> None:
+    pool: dict[str, Any] = {"models": {"debater-1": "openai:stub-d", "debater-2": "openai:stub-d"}, "sources": DEMO}
+    start_stub([says("d", "Ada"), {"fields": {"answer": "Unknown", "selected": []}}])
+    document = await debate("madke", model="openai:stub", **pool)
+    assert document["error"]["kind"] == "unparsed"
+
+
+async def test_debaters_without_a_pool_are_not_offered_it(start_stub: StartStub) -> None:
+    stub = start_stub([{"fields": {"answer": "Unknown"}}])
+    without = {key: value for key, value in ASKED.items() if key != "given"}
+    document = await debate("madke", without, model="openai:stub", sources=[])
+    assert UNTOLD not in "".join(stub.prompts())
+    assert document["error"]["kind"] == "unparsed"
 
 
 async def test_without_evidence_nobody_is_offered_it(start_stub: StartStub) -> None:

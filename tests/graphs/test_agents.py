@@ -62,7 +62,7 @@ async def test_in_a_society_everybody_hears_the_last_answers_of_all(start_stub: 
 def _halves(prompt: str) -> tuple[str, str]:
     """What stands under an agent's own last answer, and the marks of what stands under the others'."""
     others, _, own = prompt.partition("What you answered last:")
-    return own, marks(others.partition("What the other debaters answered last:")[2])
+    return own, marks(others.partition("What the others answered last:")[2])
 
 
 async def test_a_society_votes_on_the_answers_of_the_last_round_alone(start_stub: StartStub) -> None:

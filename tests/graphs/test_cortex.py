@@ -205,7 +205,7 @@ async def test_peers_score_each_others_answers(start_stub: StartStub) -> None:
     assert heard(document, 1) == {"1": "3", "2": "3", "3": ""}
     check_prompts(stub, document)
     assert sorted(seen(stub, "agent-1", "the `score`")) == ["a2r0", "a3r0"]  # one answer a call, never its own
-    assert "What the other debaters answered last" not in prompts(stub, "agent-3")[1]
+    assert "What the others answered last" not in prompts(stub, "agent-3")[1]
 
 
 async def test_what_peers_scored_a_round_before_does_not_count(start_stub: StartStub) -> None:

@@ -37,7 +37,7 @@ async def test_a_query_is_told_which_scores_are_low(start_stub: StartStub) -> No
     await debate(debaters=VANILLA)
     first, _, second, _ = stub.prompts("stub-rag")
     assert "Scores from 0 to 1" not in first
-    told = second[second.index("Why there is another round") : second.index("What the other debaters")]
+    told = second[second.index("Why there is another round") : second.index("What the others")]
     lines = ["<answers>", "rag: SUPPORTS", "search: SUPPORTS", "</answers>"]
     low = "- rag: faithfulness 0.50 < 0.70 (how much of what it said follows from the evidence it had)"
     assert told.strip().split("\n")[1:] == [*lines, "Scores from 0 to 1, each below what is needed:", low]

@@ -28,10 +28,13 @@ async def test_whoever_reads_the_claim_reads_who_said_it_and_when(start_stub: St
     given = [{"text": "The bells of the mill ring at noon and at midnight."}]
     document = await system.graph.ainvoke(asked(given=given), context=system.settings.model_validate(chosen))
     assert (document["status"], document["error"]) == ("done", None)
-    shown = [prompt for prompt in stub.prompts() if f"<claim>\n{CLAIM}\n</claim>" in prompt]
+    told = (f"<claim>\n{CLAIM}\n</claim>", f"<topic>\n{CLAIM}\n</topic>", "\nGive `verdicts`")
+    shown = [prompt for prompt in stub.prompts() if any(text in prompt for text in told)]
     assert shown
     for prompt in shown:
         assert prompt.count(ORIGIN) == 1, prompt
+    if any("faithfulness" in turn.get("scores", {}) for turn in document["turns"]):
+        assert all(any(text in prompt for prompt in shown) for text in told)
     assert document["task"]["speaker"] == "Ada </claim_origin>"
     assert document["task"]["claim_date"] == "2020-10"
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import cycle, permutations
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from moot.nodes.runtime.state import Turn, Vote
 from moot.nodes.steps.compare import agreed_answer, answers_of, average_scores, group_answers
 from moot.nodes.steps.score import answer_relevance_score, average, faithfulness_score, passes
@@ -120,6 +122,16 @@ def test_agreement(answers: list[str | None], agreed: str | None) -> None:
         {"agent": f"d{i}", "answer": a, "group": g} for i, (a, g) in enumerate(zip(answers, groups, strict=True))
     ]
     assert agreed_answer(votes) == agreed
+
+
+@pytest.mark.parametrize("task", ["gsm8k", "short_answer"])
+@pytest.mark.parametrize("answers", [*permutations(("212", "212 km", "212 miles"))])
+async def test_no_group_holds_two_units(task: str, answers: tuple[str, ...]) -> None:
+    same = GenericFakeChatModel(messages=cycle(['{"same": true, "reason": "As I read them."}']))
+    groups, _ = await group_answers("How far is it?", make_task(task), answers, same)
+    of = dict(zip(answers, groups, strict=True))
+    assert of["212"] == 0  # the first that it fits
+    assert {of["212 km"], of["212 miles"]} == {0, 1}
 
 
 def test_the_answers_of_a_round_leave_the_judge_out() -> None:

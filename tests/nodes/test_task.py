@@ -19,7 +19,7 @@ FEVER = ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]
     [
         ({}, "fever", FEVER),
         ({"name": "fever"}, "fever", FEVER),
-        ({"name": "fever", "labels": [], "options": None}, "fever", FEVER),
+        ({"name": "fever", "labels": None, "options": None}, "fever", FEVER),
         ({"labels": ["yes", "no", "maybe"]}, "labels", ["yes", "no", "maybe"]),
         ({"name": "labels", "labels": ("yes", "no")}, "labels", ["yes", "no"]),
         ({"options": ["Paris", "Rome", "Oslo"]}, "choice", ["A", "B", "C"]),
@@ -57,6 +57,11 @@ def test_tasks(given: dict[str, Any], name: str, labels: list[str]) -> None:
         {"labels": "yes"},  # a text is no list of its characters
         {"options": "abc"},
         {"labels": 5},
+        {"labels": []},  # not FEVER's then
+        {"labels": {}},
+        {"options": []},
+        {"name": "fever", "labels": [], "options": None},
+        {"labels": ["yes", "no"], "options": []},
     ],
 )
 def test_tasks_that_are_refused(given: dict[str, Any]) -> None:
@@ -151,6 +156,15 @@ def test_claims_that_are_refused(claim: object) -> None:
         ("Ո՞վ է նա։", True),
         ("Ո՞վ է նա։ Նա իմ եղբայրն է։", False),
         ("It is so;", False),
+        ('"Who Moved My Cheese?"', True),
+        ("„Ist es so?“", True),
+        ("«Est-ce vrai\u202f?\u00a0»", True),
+        ("**[Is it “so”?]**", True),
+        ('Who wrote "Who Moved My Cheese"?', True),
+        ('The book is called "Who Moved My Cheese?"', False),
+        ("Der Film heißt „Was nun?“", False),
+        ("He said (why?)", False),
+        ("本の題は「なぜ？」", False),
         ("Is it? It is.", False),
         ("¿Es verdad", False),
         ("", False),
