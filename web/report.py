@@ -6,17 +6,20 @@ What is said of each turn is what the command line says of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from importlib.resources import files
+from itertools import groupby
 from typing import Any
 from urllib.parse import quote
 
 from moot.nodes.runtime.state import PERSON
 from moot.retrievers.evidence import GIVEN, clean
 from moot.transcript import ending, lines
-from moot.transcript.end import WARNINGS
+from moot.transcript.end import WARNINGS, checked
+from moot.transcript.line import Line, Section, line, titled
 from moot.web.debates import Document, unfit
 
 MARKUP = re.compile(r"[\\`*_{}\[\]#|~$^]|^[-+=:]|(?<=^\d)[.)]|(?<=^\d\d)[.)]")
@@ -35,6 +38,29 @@ def fitting() -> Iterator[None]:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise unfit(f"its parts do not fit together ({type(error).__name__}: {str(error)[:100]})") from error
+
+
+# --- citations --------------------------------------------------------------------------------------------------------
+
+
+def with_citations(told: Iterable[Section], document: Document) -> list[Section]:
+    """What is said of a debate's rounds, and after each turn what it cites, every citation with its check."""
+    known = {piece["id"]: piece for piece in document["evidence"]}
+
+    def cites(who: str, citation: Mapping[str, Any]) -> Line:
+        id, fails = citation["evidence_id"], citation["fabricated"] or not citation["verified"]
+        where = f"[{id[:80]}]" if citation["fabricated"] or id not in known else titled(known[id])
+        text = f'"{citation["quote"]}" in {where} ({checked(citation, known)})'
+        return line(who, "cites", text, "warning" if fails else "")
+
+    def complete(lines: Iterable[Line]) -> Iterator[Line]:
+        for place, said in groupby(lines, lambda one: one.turn):
+            of_turn = [one for one in said if one.what != "cites"]
+            yield from of_turn
+            if place is not None:
+                yield from (cites(of_turn[0].who, one) for one in document["turns"][place].get("citations") or [])
+
+    return [replace(section, lines=[*complete(section.lines)]) for section in told]
 
 
 # --- evidence ---------------------------------------------------------------------------------------------------------
@@ -103,7 +129,7 @@ def report(document: Document, kind: str) -> str:
         UserError: this version does not know the debate's graph or settings, or its parts do not fit together.
     """
     with fitting():
-        told, end = lines(document), ending(document)
+        told, end = with_citations(lines(document), document), ending(document)
     warnings = [line for line in end.lines if line.tone in ("warning", "caution") and line.text != WARNINGS]
     end.lines = [line for line in end.lines if line.tone not in ("warning", "caution")]
     evidence = [(piece, marked(piece, document)) for piece in document["evidence"]]

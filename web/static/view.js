@@ -226,7 +226,7 @@ function verdictOf(debate, said, pieces) {
     first.text,
     debate.status === "done" && caveatsOf(said),
     h("dl", {}, shown.map((line) => h("div", { class: line.tone || null }, line.who || line.what ? h("dt", {}, `${line.who} ${line.what}`) : null, h("dd", { dir: "auto" }, linked(line.text, pieces))))),
-    debate.status === "done" && [said.end.citations.length > 0 && h("h3", {}, "It rests on"), citationsOf(said.end.citations, pieces), h("p", {}, said.end.cites)],
+    debate.status === "done" && [said.end.citations.length > 0 && h("h3", {}, "It cites"), citationsOf(said.end.citations, pieces), h("p", {}, said.end.cites)],
   );
 }
 
