@@ -11,7 +11,7 @@ from moot.core.errors import UserError
 from moot.nodes.texts.quotes import check_citations
 from moot.nodes.texts.replies import Quote
 from moot.transcript import ending, lines
-from moot.web.report import escaped, marked, marks_of, report, web_address, with_citations
+from moot.web.report import escaped, marked, marks_of, report, shown_of, web_address, with_citations
 
 from tests.web.documents import PAYLOADS, SETTINGS, a_debate, full_of, with_evidence
 
@@ -100,6 +100,28 @@ async def test_quotes_are_marked_in_their_text() -> None:
         "Platypuses lay",
         " eggs 🥚, as echidnas",
     ]
+
+
+async def test_what_was_shown_of_a_text_is_told_apart_from_the_rest() -> None:
+    document = with_evidence(await a_debate(), 2)
+    piece = document["evidence"][0]
+    assert shown_of(piece, marked(piece, document)) == marked(piece, document)
+    piece["shown"] = [[0, 12], [17, 21]]
+    text = piece["text"]
+    assert shown_of(piece, marked(piece, document)) == [
+        (text[:12], False),
+        (" [...] ", False),
+        (text[17:21], True),
+        (" [...]", False),
+    ]
+    page, plain = report(document, "html"), report(document, "md")
+    assert f"<blockquote>{text[:12]} [...] <mark>{text[17:21]}</mark> [...]</blockquote>" in page
+    assert page.count("<details>") == 1
+    assert "<mark>lay eggs 🥚, as echidnas</mark> do." in page.partition("<details>")[2]
+    assert f"the JSON document holds the whole text ({len(text)} characters)" in plain
+    assert "\n> 🦆 Platypuses \\[...\\] **eggs** \\[...\\]\n" in plain
+    document["evidence"][1]["text"] = "Long. " * 400
+    assert "<summary>The text (2,400 characters)</summary>" in report(document, "html")
 
 
 async def test_every_turn_is_followed_by_its_citations_with_their_checks() -> None:
