@@ -44,6 +44,9 @@ def compare_logs(
             console.print(Text(f"note: {note}", style="dim"))
     for note in report.notes:
         console.print(Text(f"note: {note}", style="dim"))
+    left = dict.fromkeys(made.title for of in report.sections for made in of.tables if made.key not in PRINTED)
+    if out is None and left:
+        console.print(Text(f"note: --out DIR also writes pictures and: {', '.join(left)}", style="dim"))
     for file in written:
         Console(stderr=True, soft_wrap=True).print(Text(f"wrote {file}"))
 

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from inspect_ai.log import EvalLog, EvalSample, read_eval_log_sample_summaries
@@ -23,7 +24,9 @@ from rich.text import Text
 
 INTERRUPTED = 130
 MOST_FAULTS = 5
-"""Kinds of failures that are named."""
+"""Kinds of failures that are named, the most frequent one in all its words."""
+LONGEST_FAULT = 300
+"""Characters of each other one."""
 STEPS = 10
 """Lines that are printed where there is no terminal to draw a bar on."""
 
@@ -99,6 +102,7 @@ class Left:
         self.bars = Progress(*columns, console=console, disable=not console.is_terminal)
         self.ended = self.tokens = self.total = 0
         self.faults: Counter[str] = Counter()
+        self.whole: dict[str, str] = {}
         self.started = time.monotonic()
 
     def __enter__(self) -> Left:
@@ -109,8 +113,9 @@ class Left:
         self.bars.stop()
         if kind is KeyboardInterrupt:  # samples in flight look like failed ones
             return
-        for fault, times in self.faults.most_common(MOST_FAULTS):
-            self.console.print(f"{times} samples failed: {fault}", markup=False, highlight=False)
+        for place, (fault, times) in enumerate(self.faults.most_common(MOST_FAULTS)):
+            said = fault if place else self.whole[fault]
+            self.console.print(f"{times} samples failed: {said}", markup=False, highlight=False)
 
     def begin(self, total: int, held: int) -> Any:
         """So many samples there are, of which logs hold some."""
@@ -123,7 +128,9 @@ class Left:
     def note(self, sample: EvalSample) -> None:
         """A sample has ended."""
         if sample.error:
-            self.faults[fault_of(sample)] += 1
+            whole = fault_of(sample)
+            self.faults[short := in_short(whole)] += 1
+            self.whole.setdefault(short, whole)
         usage = (document_in(sample) or {}).get("usage") or {}
         self.tokens += usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
         self.ended += 1
@@ -144,7 +151,12 @@ def fault_of(sample: EvalSample) -> str:
     """Why a sample failed, in a line: of a debate the error of its document."""
     error = (document_in(sample) or {}).get("error") or {}
     said = error.get("detail") or (sample.error.message if sample.error else "")
-    return " ".join(str(said).split())[:300]
+    return " ".join(str(said).split())
+
+
+def in_short(fault: str) -> str:
+    """The first words of a failure."""
+    return shorten(fault, LONGEST_FAULT, placeholder=" ...")
 
 
 def record_of(log: EvalLog) -> dict[str, Any]:

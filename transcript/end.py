@@ -112,17 +112,17 @@ def by(turns: Sequence[Turn]) -> tuple[str, str]:
 
 
 def citations(document: Mapping[str, Any], by: str = "", most: int | None = None) -> Iterator[Line]:
-    """What the verdict cites, without what is fabricated, and how many citations of which kind it has.
+    """What the verdict cites, each with its check, and how many citations of which kind it has.
 
     Args:
         document: the result.
         by: who cited, if that is not who decided.
         most: citations that are given; None for all.
     """
-    found = verdict_citations(dict(document))
+    found = verdict_citations(dict(document), fabricated=True)
     known = {piece["id"]: piece for piece in document["evidence"]}
     for citation in found[:most]:
-        yield line(by, "cites", cited(citation, known[citation["evidence_id"]]))
+        yield line(by, "cites", cited(citation, known))
     if most is not None and len(found) > most:
         yield line("", "", f"and {len(found) - most} more", "more")
     if count_verdict_citations(dict(document))["total"]:
@@ -131,13 +131,28 @@ def citations(document: Mapping[str, Any], by: str = "", most: int | None = None
         yield line(by, "cites", "nothing")
 
 
-def cited(citation: Mapping[str, Any], piece: Mapping[str, Any]) -> str:
-    """A citation: the piece, the quote, and whether it stands there."""
-    at = piece.get("url") or piece["source"]
-    summary = "summary_of" in piece
-    found = "found word for word" + " in a summary" * summary
-    found = found if citation["verified"] else f"not found in the {'summary' if summary else 'text'}"
-    return f'[{piece["id"]}] {piece["title"]} ({at}): "{citation["quote"]}" ({found})'
+def cited(citation: Mapping[str, Any], known: Mapping[str, Any]) -> str:
+    """A citation: the piece of evidence by its id, the quote, and whether it stands there."""
+    check, id = checked(citation, known), citation["evidence_id"]
+    if citation["fabricated"]:
+        return f'[{id[:80]}]: "{citation["quote"]}" ({check})'
+    piece = known[id]
+    return f'[{id}] {piece["title"]} ({piece.get("url") or piece["source"]}): "{citation["quote"]}" ({check})'
+
+
+def checked(citation: Mapping[str, Any], known: Mapping[str, Any]) -> str:
+    """What a citation's check found.
+
+    Args:
+        citation: any turn's.
+        known: the pieces of evidence by their ids.
+    """
+    if citation["fabricated"]:
+        return "fabricated: no such piece was shown"
+    summary = "summary_of" in known.get(citation["evidence_id"], {})
+    if citation["verified"]:
+        return "found word for word" + " in a summary" * summary
+    return f"not found in the {'summary' if summary else 'text'}"
 
 
 def costs(document: Mapping[str, Any]) -> str:

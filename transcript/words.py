@@ -118,7 +118,9 @@ class Words:
         yield say(f"{task['subject'].capitalize()}: {written['claim']}", "heading")
         if said := ", ".join(filter(None, (task.get("speaker"), task.get("claim_date")))):
             yield say(f"Said by: {said}" if task.get("speaker") else f"Said: {said}", "aside")
-        answers = ", ".join(full_answer(task, label) for label in task["labels"]) or task["kind"].replace("_", " ")
+        labels = [full_answer(task, label) for label in task["labels"]]
+        answers = ", ".join(f'"{label}"' if "," in label else label for label in labels)
+        answers = answers or task["kind"].replace("_", " ")
         yield say(f"Graph {written['graph']}; answers: {answers}", "aside")
         if given:
             yield say(f"Given with it: {counted(len(given), 'text')}", "aside")

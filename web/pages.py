@@ -274,7 +274,8 @@ def said_of(document: debates.Document, *, over: bool) -> dict[str, Any]:
 
 def _end(document: debates.Document) -> dict[str, Any]:
     lines = asdict(ending(document))["lines"]
-    return {"lines": lines, "citations": verdict_citations(document), "cites": citations_in_words(document)}
+    cited = verdict_citations(document, fabricated=True)
+    return {"lines": lines, "citations": cited, "cites": citations_in_words(document)}
 
 
 async def said(request: Request) -> Any:

@@ -212,25 +212,30 @@ class Node:
         update = books(ledger, state) | update
         return dict(self.writes(update)) if self.writes else update
 
+    @property
+    def called(self) -> str:
+        """What errors call it: its name, else that of the function which made it."""
+        return self.name or getattr(self.step, "__qualname__", type(self.step).__name__).partition(".<locals>")[0]
+
     def _settings(self, runtime: Runtime[Any]) -> Settings:
         settings = runtime.context if isinstance(runtime.context, Settings) else self.defaults
         if self.defaults is not None and not isinstance(settings, type(self.defaults)):
             raise UserError(
-                f"The node {self.name} takes {type(self.defaults).__name__}, not {type(settings).__name__}.",
+                f"The node {self.called} takes {type(self.defaults).__name__}, not {type(settings).__name__}.",
                 kind="missing_settings",
             )
         if settings is None:
-            raise no_settings(self.name)
+            raise no_settings(self.called)
         return settings
 
     async def _taken(self, state: Any, run: Run) -> dict[str, Any]:
         """What the step writes; what it lacks is said in words."""
         try:
-            return await self.step(state if self.keeps_errors else Keys(state, self.name), run)
+            return await self.step(state if self.keeps_errors else Keys(state, self.called), run)
         except AttributeError as error:
             if error.obj is not run.settings:
                 raise
-            raise no_setting(self.name, error.name, run.settings) from error
+            raise no_setting(self.called, error.name, run.settings) from error
 
     def having(self, defaults: Settings, name: str = "", *, keeps_errors: bool = False) -> Node:
         """The same node with settings of its own, for graphs whose context is not ours.

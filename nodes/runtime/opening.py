@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,6 +38,8 @@ class Needs:
 
 MERGED = ("turns", "evidence", "debates", "round_log", "calls", "corpora", "warnings", "depth")
 """What nodes add to; it is written anew, so that the debate before it on the same thread is left behind."""
+OTHER_SOURCE = "bm25:demo-news"
+"""A source that needs neither a key nor the network."""
 ASKED = ("labels", "options", "given", "claim_date", "speaker")
 """Input that is read once, when a debate is opened; the next one on the same thread is not to inherit it."""
 
@@ -133,7 +136,7 @@ async def check_web(needs: Needs, claim: str, run: Run) -> None:
         raise WorldError(
             "`web` was asked for. Neither TAVILY_API_KEY nor SERPER_API_KEY is set, so Wikipedia was to be read in its "
             f"place, and it could not be searched: {error.detail} Set one of the two keys, name a corpus of yours "
-            "(`corpus`, --corpus NAME), or name another source in place of `web`, e.g. pubmed or bm25:demo-news.",
+            f"(`--corpus NAME`), or name another source in place of `web`, e.g. {in_place_of_web(settings)}.",
             kind=error.kind,
             retryable=error.retryable,
         ) from error
@@ -148,6 +151,20 @@ def fallbacks_for_web(settings: Settings) -> list[Sequence[str]]:
         for sources, fallback in (*own, shared)
         if "web" in ((sources,) if isinstance(sources, str) else sources or ())
     ]
+
+
+def in_place_of_web(settings: Settings) -> str:
+    """Options of the command line that name another source wherever the settings name `web`."""
+    debaters = enumerate(getattr(settings, "debaters", ()))
+    named = {f"debaters.{number}.retriever": getattr(debater, "retriever", None) for number, debater in debaters}
+    options = []
+    for place, names in (named | {"sources": getattr(settings, "sources", None)}).items():
+        if names == "web":
+            options.append(f"--set {place}={OTHER_SOURCE}")
+        elif isinstance(names, tuple) and "web" in names:
+            others = dict.fromkeys(OTHER_SOURCE if name == "web" else name for name in names)
+            options.append(f"--set '{place}={json.dumps([*others])}'")
+    return f"`{' '.join(options)}`" if options else OTHER_SOURCE
 
 
 def close_node() -> Node:

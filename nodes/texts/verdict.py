@@ -45,34 +45,31 @@ def verdict_turns(document: DebateState | dict[str, Any]) -> list[Turn]:
     return [*decided, *(t for t in given if (t["agent"], t.get("number")) in voters)]
 
 
-def _cited(document: DebateState | dict[str, Any]) -> list[Citation]:
-    """What those who decided cited, each piece of evidence and quote once; of a panel, what the side that won cited."""
-    won = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}.get(str(document["raw_verdict"]))
-    argued = [t for t in document["turns"] if t["step"] == "argue" and t.get("side") == won]
-    cited = [c for t in [*verdict_turns(document), *argued] for c in t.get("citations") or []]
-    return list({(c["evidence_id"], c["quote"], c["fabricated"]): c for c in cited}.values())
-
-
-def verdict_citations(document: DebateState | dict[str, Any]) -> list[Citation]:
-    """What the verdict cites, each piece of evidence and quote once, without fabricated ids.
+def verdict_citations(document: DebateState | dict[str, Any], *, fabricated: bool = False) -> list[Citation]:
+    """What the verdict cites, each piece of evidence and quote once.
 
     The judges of a panel cite nothing; a verdict of theirs rests on what the side that it is for cited.
 
     Args:
         document: a result document.
+        fabricated: also those whose writer was not shown such a piece.
     """
-    return [citation for citation in _cited(document) if not citation["fabricated"]]
+    won = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}.get(str(document["raw_verdict"]))
+    argued = [t for t in document["turns"] if t["step"] == "argue" and t.get("side") == won]
+    cited = [c for t in [*verdict_turns(document), *argued] for c in t.get("citations") or []]
+    once = {(c["evidence_id"], c["quote"], c["fabricated"]): c for c in cited}
+    return [c for c in once.values() if fabricated or not c["fabricated"]]
 
 
 def count_verdict_citations(document: DebateState | dict[str, Any]) -> dict[str, int]:
     """Citations of the verdict: how many are verified, unverified and fabricated, and in all.
 
-    They are those of `verdict_citations` and the fabricated ones, each piece of evidence and quote once.
+    They are those of `verdict_citations` with the fabricated ones, each piece of evidence and quote once.
 
     Args:
         document: a result document.
     """
-    return count_citations([{"citations": _cited(document)}])  # type: ignore[typeddict-item]
+    return count_citations([{"citations": verdict_citations(document, fabricated=True)}])  # type: ignore[typeddict-item]
 
 
 def citations_in_words(document: DebateState | dict[str, Any]) -> str:

@@ -255,6 +255,12 @@ def test_why_a_debate_stops_is_said_once() -> None:
     assert shown(ReactSettings(), cut, cut, {"answer": "yes", **cut}) == ["  The budget is used up."]
 
 
+def test_labels_with_a_comma_are_told_apart() -> None:
+    task = make_task(None, ["true", "mostly, not wholly", "false"], None, "Tin melts.")
+    lines = shown(MadkeSettings(), {"graph": "madke", "claim": "Tin melts.", "task": task})
+    assert lines[1] == 'Graph madke; answers: true, "mostly, not wholly", false'
+
+
 def test_texts_of_models_and_sources_stay_texts() -> None:
     nasty = "\x1b[31m[bold]red[/bold]\x07"
     clean = "[31m[bold]red[/bold]"

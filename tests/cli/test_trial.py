@@ -140,6 +140,7 @@ def test_a_trial_from_its_premises_to_the_dissent(start_stub: StartStub, capsys:
         "  Confidence 0.90 = base 0.76 (2 of 3 votes, quality 0.76) + role switch 0.10 + reflection 0.04",
         "  judge-1    because    Reason 1.",
         "  judge-3    because    Reason 3.",
+        '  defense    cites      [ev-none]: "made up" (fabricated: no such piece was shown)',
         f'  defense    cites      [{IDS["Definition"]}] Definition (Shelf): "made up" (not found in the text)',
         "  Citations: 0 verified, 1 unverified, 1 fabricated.",
         "  judge-2    dissents   SUPPORTED - Reason 2.",

@@ -91,6 +91,9 @@ def test_the_command_prints_and_writes(logs: Path, tmp_path: Path) -> None:
     assert re.search(r"debate +0\.857 +1 +1,500 +2\.0000 ", done.stdout)  # 1,000 tokens at 0.001 and 500 at 0.002 USD
     assert "note: broken.eval: it cannot be read as a log" in done.stdout
     assert {file.name for file in out.iterdir()} == {"report.md", "report.html", "tables", "pictures"}
+    assert "--out DIR also writes" not in done.stdout
+    on_screen = moot("eval", "compare", logs)
+    assert re.search(r"note: --out DIR also writes pictures and: .*Reliability", on_screen.stdout)
     refused = moot("eval", "compare", tmp_path / "nowhere")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "There is no file or folder" in refused.stderr

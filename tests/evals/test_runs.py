@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import random
@@ -16,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inspect_ai.log import EvalLog, EvalSample, read_eval_log, recoverable_eval_logs
+from inspect_ai.log import EvalError, EvalLog, EvalSample, read_eval_log, recoverable_eval_logs
 from moot.cli.main import app
+from moot.cli.run import Left
 from moot.core.errors import UserError
 from moot.evals.benchmarks.catalogue import BENCHMARKS
 from moot.evals.runs.experiment import experiment_of
@@ -28,6 +30,7 @@ from moot.evals.runs.run import Limits, alone_in, run_plan
 from moot.evals.runs.solver import document_in
 from moot.retrievers import index_passages
 from moot.retrievers.files import Passage
+from rich.console import Console
 from typer.testing import CliRunner
 
 from tests.conftest import READERS, StartStub, StubEndpoint
@@ -239,6 +242,19 @@ def test_the_command_says_why_samples_failed_and_what_was_left_out(start_stub: S
     assert "1 samples failed: http" in result.stderr
     assert "fever: 1 of 3 records left out: no gold answer" in result.stderr
     assert "standard_prompting" in result.stdout
+
+
+def test_the_first_failure_is_printed_whole_and_others_end_with_a_word() -> None:
+    out = io.StringIO()
+    with Left(Console(file=out, width=10_000)) as left:
+        note = left.begin(3, 0)
+        for number, fault in enumerate(["word " * 80, "word " * 80, "other " * 80]):
+            error = EvalError(message=fault, traceback="", traceback_ansi="")
+            note(EvalSample(id=number, epoch=1, input="", target="", error=error))
+    said = [line for line in out.getvalue().splitlines() if line[1:].startswith(" samples failed")]
+    assert said[0].endswith(": " + ("word " * 80).strip())
+    assert said[1].endswith("other other ...")
+    assert len(said[1]) < 330
 
 
 def test_what_is_reported_and_matched_is_of_the_same_items(start_stub: StartStub, tmp_path: Path) -> None:

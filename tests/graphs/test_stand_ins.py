@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import pytest
 from aiohttp import web
+from moot.cli.options import parse_settings
 from moot.graphs import load_graph
 from moot.nodes.runtime.settings import Settings
 from moot.nodes.speakers.debaters import DebaterSettings
@@ -53,11 +55,17 @@ async def test_wikipedia_stands_in_for_the_web(serve: Serve, monkeypatch: pytest
 
 
 async def test_without_wikipedia_the_debate_refuses(stub: StubEndpoint) -> None:
+    options = {}
     for name in ("tool_mad", "madke", "rag"):
         document = await debate(name, model="openai:stub")
         assert (document["status"], document["error"]["kind"]) == ("failed", "unreachable")
         assert all(words in document["error"]["detail"] for words in ("TAVILY_API_KEY", "--corpus", "bm25:demo-news"))
-    assert stub.calls() == []
+        _, options[name] = shlex.split(document["error"]["detail"].split("`")[-2])
+    assert [call for call in stub.calls() if call["kind"] != "embedding"] == []
+    for name, option in options.items():  # what the refusal names works
+        other = parse_settings(load_graph(name).settings, [option], {"model": "openai:stub"})
+        document = await debate(name, **other.model_dump())
+        assert (document["status"], ("bm25:demo-news", "bm25:demo-news") in read(document)) == ("done", True)
     document = await debate("madke", model="openai:stub", corpus="demo-encyclopaedia")
     assert (document["status"], {r["retriever"] for r in document["corpora"]}) == (
         "done",

@@ -163,8 +163,12 @@ async def test_citations_of_a_verdict_are_counted(start_stub: StartStub) -> None
         document, said, "SUPPORTS (single_pass) - all citations fabricated",
         "The only citation of the verdict is fabricated: it names evidence that was not shown.",
     )  # fmt: skip
-    assert not any(line.what == "cites" for line in said)
-    assert "Citations: 0 verified, 0 unverified, 1 fabricated." in pages_of(document)[1]
+    cited = '"eggs" (fabricated: no such piece was shown)'
+    assert [line.text for line in said if line.what == "cites"] == [f"[ev-invented]: {cited}"]
+    assert said_of(document, over=True)["end"]["citations"][0]["evidence_id"] == "ev-invented"
+    for page in pages_of(document)[1:]:
+        assert cited in page
+        assert "Citations: 0 verified, 0 unverified, 1 fabricated." in page
 
 
 async def test_equal_votes_are_named(start_stub: StartStub) -> None:

@@ -298,7 +298,9 @@ async def test_500_pieces(
     page: Page, served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int, scheme: Any
 ) -> None:
     monkeypatch.setenv("MOOT_HOME", str(served.home))
-    id = debates.save(with_evidence(await a_debate(), 500))
+    document = with_evidence(await a_debate(), 500)
+    document["evidence"][1]["shown"] = [[2, 12], [17, 21]]
+    id = debates.save(document)
     await page.emulate_media(color_scheme=scheme)
     await page.set_viewport_size({"width": width, "height": 800})
     await page.goto(f"/moot/debates/{id}")
@@ -309,6 +311,8 @@ async def test_500_pieces(
     await page.keyboard.press("Enter")  # unfolds the piece that is quoted
     assert await page.locator(".card mark").all_inner_texts() == ["lay eggs 🥚, as echidnas"]
     assert await page.locator(".card[open]").count() == 1
+    cut = page.locator(".card", has_text="shown in part").locator("blockquote")
+    assert await cut.all_text_contents() == ["Platypuses [...] eggs [...]", document["evidence"][1]["text"]]
     await page.screenshot(path=tmp_path / "quoted.png")
     await page.get_by_label("Show only evidence with").fill("title 123")
     assert await page.locator(".card").count() == 1

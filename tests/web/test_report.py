@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import html
 from html.parser import HTMLParser
 
 import pytest
 from markdown_it import MarkdownIt
 from moot.core.errors import UserError
+from moot.nodes.texts.quotes import check_citations
+from moot.nodes.texts.replies import Quote
 from moot.transcript import ending, lines
-from moot.web.report import escaped, marked, marks_of, report, web_address
+from moot.web.report import escaped, marked, marks_of, report, shown_of, web_address, with_citations
 
 from tests.web.documents import PAYLOADS, SETTINGS, a_debate, full_of, with_evidence
 
@@ -97,6 +100,56 @@ async def test_quotes_are_marked_in_their_text() -> None:
         "Platypuses lay",
         " eggs 🥚, as echidnas",
     ]
+
+
+async def test_what_was_shown_of_a_text_is_told_apart_from_the_rest() -> None:
+    document = with_evidence(await a_debate(), 2)
+    piece = document["evidence"][0]
+    assert shown_of(piece, marked(piece, document)) == marked(piece, document)
+    piece["shown"] = [[0, 12], [17, 21]]
+    text = piece["text"]
+    assert shown_of(piece, marked(piece, document)) == [
+        (text[:12], False),
+        (" [...] ", False),
+        (text[17:21], True),
+        (" [...]", False),
+    ]
+    page, plain = report(document, "html"), report(document, "md")
+    assert f"<blockquote>{text[:12]} [...] <mark>{text[17:21]}</mark> [...]</blockquote>" in page
+    assert page.count("<details>") == 1
+    assert "<mark>lay eggs 🥚, as echidnas</mark> do." in page.partition("<details>")[2]
+    assert f"the JSON document holds the whole text ({len(text)} characters)" in plain
+    assert "\n> 🦆 Platypuses \\[...\\] **eggs** \\[...\\]\n" in plain
+    document["evidence"][1]["text"] = "Long. " * 400
+    assert "<summary>The text (2,400 characters)</summary>" in report(document, "html")
+
+
+async def test_every_turn_is_followed_by_its_citations_with_their_checks() -> None:
+    document = with_evidence(await a_debate(), 1)
+    piece, turn = document["evidence"][0], document["turns"][1]
+    quotes = [Quote(evidence_id=id, quote=quote) for id, quote in ((piece["id"], "no eggs"), ("ev-x", "my eggs"))]
+    turn["citations"] = check_citations(quotes, [piece], [piece["id"]])
+    where = f"Title 0 [{piece['id']}]"
+    found = (
+        f'"lay eggs 🥚, as echidnas" in {where} (found word for word)',
+        f'"no eggs" in {where} (not found in the text)',
+        '"my eggs" in [ev-x] (fabricated: no such piece was shown)',
+    )
+    for kind in ("md", "html"):
+        rounds, _ = report(document, kind).split("Evidence (")
+        for text in found:
+            told = escaped(text) if kind == "md" else text
+            assert html.unescape(rounds).count(html.unescape(told)) == 1, told
+
+
+async def test_a_trial_says_its_citations_once() -> None:
+    document = await a_debate("proclaim")
+    turn = next(turn for turn in document["turns"] if turn.get("argument"))
+    turn["citations"] = check_citations([Quote(evidence_id="ev-x", quote="my eggs")], [], [])
+    told = [one for section in with_citations(lines(document), document) for one in section.lines]
+    [mine] = [one for one in told if one.what == "cites" and "my eggs" in one.text]
+    assert (mine.who, mine.tone) == (turn["side"], "warning")
+    assert not [one for one in told if one.what == "cites" and not one.who]
 
 
 async def test_payloads_stay_text() -> None:

@@ -47,6 +47,16 @@ export function marked(text, spans) {
   return [...parts, points.slice(at).join("")];
 }
 
+/** The parts of a text that were shown, each a span as above, with "[...]" where something is left out. */
+export function shownOf(text, spans, shown) {
+  const points = Array.from(text);
+  const parts = shown.flatMap(([start, end], i) => {
+    const within = spans.map(([from, to]) => [Math.max(from, start) - start, Math.min(to, end) - start]);
+    return [i ? " [...] " : "", ...marked(points.slice(start, end).join(""), within)];
+  });
+  return [...parts, points.slice(shown.at(-1)[1]).join("").trim() && " [...]"];
+}
+
 /** A figure; what is not known is said to be unknown. */
 export function figure(value, digits = 2) {
   return typeof value === "number" ? value.toFixed(digits) : "unknown";

@@ -3,7 +3,7 @@
 // What is said of it comes from the server, in the words of the command line: sections of lines {who, what, text, tone,
 // turn}. Here they are put in their places, with citations, scores and drawings.
 
-import { figure, h, link, marked, sync } from "./dom.js";
+import { figure, h, link, marked, shownOf, sync } from "./dom.js";
 import { graphOf } from "./drawing.js";
 import { keyOf } from "./fold.js";
 
@@ -197,6 +197,7 @@ function quotesOf(turns) {
 }
 
 function cardOf(piece, quotes, marks) {
+  const cut = piece.shown?.length > 0;
   const weight = piece.weight !== undefined && `weight ${figure(piece.weight)} (relevance ${figure(piece.relevance)} × credibility ${figure(piece.credibility)})`;
   const searched = piece.retrievals.filter((one) => one.retriever !== "given");
   const facts = [(searched.length > 0 || piece.source !== "given") && piece.source, piece.published, piece.status, weight];
@@ -207,7 +208,8 @@ function cardOf(piece, quotes, marks) {
     { class: piece.struck ? "card struck" : "card", id: cardId(piece.id) },
     h("summary", {}, h("span", { class: "title", dir: "auto" }, piece.title || piece.source), " ", marks.map((mark) => [h("span", { class: "badge" }, mark), " "]), h("span", { class: "quiet" }, facts.filter(Boolean).join(" · ")), by.length ? h("span", { class: "mark good" }, ` ✓ quoted by ${by.join(", ")}`) : null),
     piece.url && h("p", {}, link(piece.url)),
-    h("blockquote", { dir: "auto" }, marked(piece.text, quotes)),
+    h("blockquote", { dir: "auto" }, cut ? shownOf(piece.text, quotes, piece.shown) : marked(piece.text, quotes)),
+    cut && h("details", {}, h("summary", {}, "The whole text, of which the debate was shown a part"), h("blockquote", { dir: "auto" }, marked(piece.text, quotes))),
     piece.summary_of !== undefined && h("details", {}, h("summary", {}, "What was summarised"), h("blockquote", { dir: "auto" }, piece.summary_of)),
     h("p", { class: "quiet" }, queries.length > 0 && `Found by ${queries.join("; ")} `, `[${piece.id}]`),
   );
@@ -226,7 +228,7 @@ function verdictOf(debate, said, pieces) {
     first.text,
     debate.status === "done" && caveatsOf(said),
     h("dl", {}, shown.map((line) => h("div", { class: line.tone || null }, line.who || line.what ? h("dt", {}, `${line.who} ${line.what}`) : null, h("dd", { dir: "auto" }, linked(line.text, pieces))))),
-    debate.status === "done" && [said.end.citations.length > 0 && h("h3", {}, "It rests on"), citationsOf(said.end.citations, pieces), h("p", {}, said.end.cites)],
+    debate.status === "done" && [said.end.citations.length > 0 && h("h3", {}, "It cites"), citationsOf(said.end.citations, pieces), h("p", {}, said.end.cites)],
   );
 }
 
