@@ -348,7 +348,7 @@ def test_answers_that_need_not_follow_from_evidence_have_no_unknown_faithfulness
     assert known("labels", {"query": None, "evidence_ids": []}) == [False]
     assert known("labels", {"query": None, "evidence_ids": ["ev-1"]}) == [True]  # it was given some
     assert known("labels", {"query": "?"}, {"query": None}) == [True, True]  # it looked for some in the first round
-    reasoned = {"scores": {"faithfulness": None, "answer_relevance": 0.9, "statements": []}}
+    reasoned: dict[str, Any] = {"scores": {"faithfulness": None, "answer_relevance": 0.9, "statements": []}}
     assert known("number", {"query": "?"} | reasoned, {"query": "?"}) == [False, True]  # nothing taken; failed
     measured = {"query": None, "scores": {"faithfulness": 0.5}}
     assert known("labels", measured) == [True]
