@@ -39,7 +39,9 @@ from pydantic import Field
 class ToolMadSettings(DebaterSettings, RelevanceSettings):
     """Settings of Tool-MAD. The defaults are the paper's."""
 
-    faithfulness_threshold: float = Field(0.7, ge=0, le=1, description="Least faithfulness of a stable answer.")
+    faithfulness_threshold: float = Field(
+        0.7, ge=0, le=1, description="Least faithfulness of a stable answer that must follow from evidence: see README."
+    )
     answer_relevance_threshold: float = Field(
         0.8, ge=0, le=1, description="Least answer relevance of a stable answer. It belongs to `embedder`: see README."
     )
@@ -76,13 +78,9 @@ def consensus(state: DebateState, settings: ToolMadSettings) -> Next:
 
 def is_stable(state: DebateState, settings: ToolMadSettings) -> bool:
     """Whether every score of the last round's answers reaches its threshold."""
+    gate = settings.thresholds()
     return all(
-        passes(
-            turn.get("scores", {}),
-            faithfulness=settings.faithfulness_threshold,
-            answer_relevance=settings.answer_relevance_threshold,
-            has_evidence=rests_on_evidence(turn, settings),
-        )
+        passes(turn.get("scores", {}), **gate, has_evidence=rests_on_evidence(turn, settings, state["task"]))
         for turn in answers_of(state["turns"])
     )
 

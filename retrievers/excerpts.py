@@ -10,6 +10,7 @@ import asyncio
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import islice
 
 from moot.core.lazy import imported
 from moot.retrievers.encoders import Encoder
@@ -17,14 +18,23 @@ from moot.retrievers.evidence import Evidence, joined_spans
 
 TOKEN = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]|\w{1,4}|[^\w\s]")
 """About what models count as a token: up to four letters or digits, a sign, or a Chinese, Japanese or Korean one."""
-LANGUAGES = ("en", "de", "fr", "es", "it", "ru")
-"""A text's language is not known: a sentence ends where the rules of all of these say so. They know other scripts."""
+LANGUAGES = ("en", "de", "fr", "es", "ru")
+"""A text's language is not known: a sentence ends where the rules of all of these say so. They know other scripts.
+
+Italian is not among them: its rules join English sentences, and take time by the square of a text's length.
+"""
+BLOCK = 5000
+"""Characters that are split at a time, as the time for text without spaces or with open quotes grows by the square."""
 LONG = 200
-"""Tokens from which on a sentence is taken for a list or a table, whose lines count as sentences."""
+"""Tokens from which on a sentence is taken for a list, a table or a text without stops, and is split."""
+MARKS = ("\n", "[;；؛]", r"[,，、،](?!\d)", r"\s", ",", TOKEN.pattern)
+"""After what a sentence that is too long is split; each where the ones before leave parts that are too long."""
 GAP = "[...]"
 """Stands where something of a text is left out."""
 BEGINNING = 0.25
 """The share of the tokens that the beginning has; the first sentence is shown in any case."""
+READ = 300_000
+"""Characters of a text among which the sentences that are compared are looked for."""
 COMPARED = 1000
 """Sentences that are compared with the query; of texts that have more, the first."""
 
@@ -38,19 +48,32 @@ def count_tokens(text: str) -> int:
     return sum(1 for _ in TOKEN.finditer(text))
 
 
-def sentences(text: str) -> list[Span]:
-    """The sentences of a text in any language, as offsets in code points; white space around them is left out."""
-    found = (_ends(text, language) for language in LANGUAGES)
-    return [part for span in _parts(text, set.intersection(*found)) for part in _lines(text, *span)]
+def sentences(text: str, longest: int = LONG) -> list[Span]:
+    """The sentences of a text in any language, as offsets in code points; white space around them is left out.
+
+    Args:
+        text: any.
+        longest: tokens of a sentence that is not split (1 or more). A longer one counts as several: its lines, and of
+            longer lines parts of about half as many tokens, that end at a mark or a space if there is one.
+    """
+    spans = _parts(text, _ends(text), 0, len(text))
+    return [part for span in spans for part in _short(text, span, longest, MARKS)]
 
 
-def _ends(text: str, language: str) -> set[int]:
-    return {one["end_index"] for one in imported("sentencex").get_sentence_boundaries(language, text)}
+def _ends(text: str) -> Iterator[int]:
+    """Where sentences end. The last one of a block goes on in the next block, unless the block holds no other."""
+    boundaries, start = imported("sentencex").get_sentence_boundaries, 0
+    while start < len(text):
+        block = text[start : start + BLOCK]
+        ends = set.intersection(*({one["end_index"] for one in boundaries(code, block)} for code in LANGUAGES))
+        known = sorted(end for end in ends if end < len(block.rstrip())) or [len(block)]
+        yield from (start + end for end in known)
+        start += known[-1]
 
 
-def _parts(text: str, ends: Iterable[int], start: int = 0) -> Iterator[Span]:
+def _parts(text: str, ends: Iterable[int], start: int, last: int) -> Iterator[Span]:
     """The parts of a text up to each of these ends, without white space around them, and without empty ones."""
-    for end in sorted({*ends, len(text)}):
+    for end in (*ends, last):
         part = text[start:end]
         if part.strip():
             left = start + len(part) - len(part.lstrip())
@@ -58,36 +81,56 @@ def _parts(text: str, ends: Iterable[int], start: int = 0) -> Iterator[Span]:
         start = end
 
 
-def _lines(text: str, start: int, end: int) -> Iterator[Span]:
-    if "\n" not in text[start:end] or count_tokens(text[start:end]) <= LONG:
-        yield start, end
-        return
-    yield from _parts(text[:end], (start + found.end() for found in re.finditer("\n", text[start:end])), start)
+def _short(text: str, span: Span, longest: int, marks: Sequence[str]) -> list[Span]:
+    start, end = span
+    if count_tokens(text[start:end]) <= longest:
+        return [span]
+    ends = (start + found.end() for found in re.finditer(marks[0], text[start:end]))
+    parts = [part for one in _parts(text, ends, start, end) for part in _short(text, one, longest, marks[1:])]
+    return parts if marks[0] == "\n" else _packed(text, parts, max(1, longest // 2))
+
+
+def _packed(text: str, parts: Iterable[Span], most: int) -> list[Span]:
+    """The parts, of which those that follow each other are one as long as they have no more tokens than that."""
+    packed: list[Span] = []
+    room = 0
+    for start, end in parts:
+        cost = count_tokens(text[start:end])
+        if packed and cost <= room:
+            packed[-1], room = (packed[-1][0], end), room - cost
+        else:
+            packed.append((start, end))
+            room = most - cost
+    return packed
+
+
+def _longest(most: int) -> int:
+    """The tokens of sentences that are not split: while less than half of the room is taken, any of them fits."""
+    return max(1, min(LONG, most // 2))
 
 
 def beginning(text: str, most: int) -> str:
-    """The beginning of a text with at most so many tokens: whole sentences if there is room for one, else words."""
-    if is_short(text, most):
+    """The beginning of a text with at most so many tokens: whole sentences, and parts of one that is long."""
+    over = next(islice(TOKEN.finditer(text), most, None), None)
+    if over is None:
         return text
-    room, end = most, 0
-    for start, stop in sentences(text):
-        if (room := room - count_tokens(text[start:stop])) < 0:
+    head = text[: over.end()]
+    return text[: _end_of_first(head, sentences(head, _longest(most)), most)]
+
+
+def _end_of_first(text: str, spans: Iterable[Span], most: int) -> int:
+    """Where the last of the first spans ends that have at most so many tokens together."""
+    last = 0
+    for start, end in spans:
+        if (most := most - count_tokens(text[start:end])) < 0:
             break
-        end = stop
-    return text[:end].rstrip() or _words(text, most)
+        last = end
+    return last
 
 
 def is_short(text: str, most: int) -> bool:
     """Whether a text has at most so many tokens."""
-    return len(text) <= most or count_tokens(text) <= most
-
-
-def _words(text: str, most: int) -> str:
-    """The first words of a text with at most so many tokens."""
-    *_, last = (token for _, token in zip(range(most), TOKEN.finditer(text), strict=False))
-    whole = text[: last.end()]
-    words = re.sub(r"\w+\Z", "", whole).rstrip()
-    return words if len(words) > len(whole) // 2 else whole
+    return len(text) <= most or next(islice(TOKEN.finditer(text), most, None), None) is None
 
 
 async def excerpt(text: str, query: str, most: int, encoder: Encoder) -> list[list[int]]:
@@ -111,9 +154,10 @@ async def excerpt(text: str, query: str, most: int, encoder: Encoder) -> list[li
 
 def _divided(text: str, most: int) -> tuple[Span, list[Span]]:
     """The beginning, and the sentences after it that are short enough to be shown beside it."""
-    found = sentences(text)
+    found = sentences(text[:READ], _longest(most))
+    found = found if len(text) <= READ else found[:-1] or found  # the last one may go on
     start, stop = found[0]
-    end = start + len(beginning(text[start:], max(int(BEGINNING * most), min(most, count_tokens(text[start:stop])))))
+    end = max(stop, _end_of_first(text, found, int(BEGINNING * most)))
     room = most - count_tokens(text[start:end])
     after = [span for span in found if span[0] >= end][:COMPARED]
     return (start, end), [span for span in after if count_tokens(text[slice(*span)]) <= room]

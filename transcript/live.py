@@ -66,7 +66,8 @@ class Live:
         closed = [(record["phase"], record["round"]) for record in written.get("round_log") or []]
         for record in words.rounds:
             if (record["phase"], record["round"]) in closed:
-                yield from self._unsaid(words.after_round(record))
+                for line in words.after_round(record):
+                    yield from self._once(("round", record["phase"], record["round"], line), [line])
         yield from self._unsaid(words.weights(written.get("votes") or []))
         for entry in written.get("graphs") or []:
             heading = words.round_heading(entry["round"])

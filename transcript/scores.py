@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from decimal import Decimal
-from itertools import count
 from typing import Any
 
 from moot.nodes.runtime.budget import is_bounded
 from moot.nodes.runtime.state import RoundRecord, Turn
-from moot.nodes.speakers.debaters import rests_on_evidence
+from moot.nodes.speakers.debaters import low_scores, rests_on_evidence
 from moot.nodes.steps.compare import METRICS, agreed_answer, answers_of
+from moot.nodes.texts.show import compared
 from moot.transcript.line import Line, line, say
 from moot.transcript.words import FIELDS, Words
 
@@ -35,7 +34,7 @@ class ScoredWords(Words):
 
     def _scores(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         answer, given = self._merged(turn), self._given(turn)
-        grounded = rests_on_evidence(answer, self.settings)
+        grounded = rests_on_evidence(answer, self.settings, self.task)
         marks = "; ".join(self._mark(metric, answer["scores"][metric], grounded) for metric in given)
         yield line(turn["agent"], f"scores r{turn['round']}", marks)
 
@@ -50,8 +49,6 @@ class ScoredWords(Words):
             return f"{name} {'unknown' if value is None else f'{value:.2f}'}"
         if value is None and metric == "faithfulness" and not grounded:
             return f"{name} not applicable"
-        if value is None:
-            return f"{name} unknown (needs {threshold:.2f})"
         return f"{name} {compared(value, threshold)}"
 
     def after_round(self, record: RoundRecord) -> Iterator[Line]:
@@ -86,29 +83,11 @@ class ScoredWords(Words):
         return bool(self._gates()) and self.settings.scoring == "on"
 
     def _low(self, record: RoundRecord) -> list[str]:
-        """Whose scores do not reach their thresholds."""
-        answers = {turn["agent"]: turn for turn in answers_of(self.turns, record["round"])}
-        return [
-            f"{name}'s {metric.replace('_', ' ')}"
-            for name in (debater.name for debater in self.settings.debaters)
-            for metric in self._gates()
-            if not self._reached(metric, record["scores"][name])
-            and (metric != "faithfulness" or rests_on_evidence(answers[name], self.settings))
-        ]
-
-    def _reached(self, metric: str, scores: Mapping[str, float | None]) -> bool:
-        value = scores.get(metric)
-        return value is not None and value >= getattr(self.settings, f"{metric}_threshold")
+        """Whose scores do not reach their thresholds, in the order of the debaters."""
+        answers = sorted(answers_of(self.turns, record["round"]), key=lambda turn: self.speakers.index(turn["agent"]))
+        low = low_scores(answers, self.settings, self.task)
+        return [f"{agent}'s {metric.replace('_', ' ')}" for agent, metric, _, _ in low]
 
     def stop(self, reason: str | None) -> Iterator[Line]:
         """As `Words.stop`; that the rounds are used up is said with the last round's answers."""
         return super().stop(None if reason == "max_rounds" else reason)
-
-
-def compared(value: float, threshold: float) -> str:
-    """A value beside its threshold, with two decimals, or as many more as the threshold has or the difference takes."""
-    given = max(2, len(f"{Decimal(repr(threshold)):f}".partition(".")[2]))
-    if value >= threshold:
-        return f"{value:.{given}f} >= {threshold:.{given}f}"
-    shown = (f"{value:.{digits}f} < {threshold:.{digits}f}" for digits in count(given))
-    return next(text for text in shown if len(set(text.split(" < "))) == 2)

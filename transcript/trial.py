@@ -159,6 +159,9 @@ class TrialWords(Words):
             barred = len({piece["id"] for piece in found if kept_out(piece)})
             how = f"mean novelty {last([turn['scores'].get('novelty')], 1)}"
             how += f"; {barred} not admitted before" if barred else ""
+            least = self.settings.min_request_similarity
+            beside = sum(r.get("request_similarity", least) < least for p in found for r in p["retrievals"])
+            how += f"; {beside} beside what was asked for" if beside else ""
             yield line(
                 who(turn), "finds", f"{counted(len(turn['evidence_ids']), 'piece')}; {many} ({how}){some(joined)}"
             )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from moot.nodes.runtime.settings import Settings
-from moot.nodes.runtime.state import PERSON, RoundRecord, Turn, Vote, merge_rounds, merge_turns
+from moot.nodes.runtime.state import PERSON, RoundRecord, Task, Turn, Vote, merge_rounds, merge_turns
 from moot.nodes.speakers.pool import POOL
 from moot.nodes.texts.task import full_answer
 from moot.retrievers.evidence import clean
@@ -74,6 +74,7 @@ class Words:
         self.rounds: list[RoundRecord] = []
         self.pieces: dict[str, Any] = {}
         self.subject = "claim"
+        self.task: Task | None = None
         self.thoughts: dict[str, str] = {}
         self.reasons: dict[str, Turn | None] = {}
         self.decided: dict[str, Turn] | None = None
@@ -83,6 +84,7 @@ class Words:
         self.turns = merge_turns(self.turns, written.get("turns") or [])
         self.rounds = merge_rounds(self.rounds, written.get("round_log") or [])
         if written.get("graph"):
+            self.task = written["task"]
             self.subject = written["task"]["subject"]
         for piece in pieces_of(written):
             self.pieces.setdefault(piece["id"], piece)

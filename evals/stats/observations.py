@@ -17,6 +17,7 @@ from moot.nodes.models.prices import is_counted
 from moot.nodes.runtime.state import Call
 from moot.nodes.texts.answers import abstains, same_answer
 from moot.nodes.texts.quotes import count_citations
+from moot.nodes.texts.task import by_reasoning
 from moot.retrievers.evidence import clean
 
 Scored = Mapping[str, float | None]
@@ -41,7 +42,7 @@ class RoundAnswer(NamedTuple):
 
 
 class ScoredAnswer(NamedTuple):
-    """An answer within a debate and its scores in [0, 1], by name; None where a score is unknown."""
+    """An answer within a debate and its scores in [0, 1], by name: None where one is unknown; some may be absent."""
 
     answer: str
     scores: Scored
@@ -178,12 +179,23 @@ def kept_of(document: Document) -> dict[str, Any]:
 
 
 def scored_answers(document: Document) -> tuple[ScoredAnswer, ...]:
-    """Every answer of a debate that has scores with a threshold, with these."""
+    """Every answer of a debate that has scores with a threshold, with these.
+
+    Of an answer that need not follow from evidence a null faithfulness is left out: it is not unknown, as it keeps no
+    debate open. Its writer never looked for evidence and was given none, or the task
+    is one of reasoning and it takes nothing from the evidence.
+    """
     given = [turn for turn in document["turns"] if turn["step"] == "respond" and turn.get("answer")]
-    found = (
-        (turn["answer"], {name: v for name, v in (turn.get("scores") or {}).items() if name in GATED}) for turn in given
-    )
-    return tuple(ScoredAnswer(answer, scores) for answer, scores in found if scores)
+    searching = {turn["agent"] for turn in given if turn.get("query") is not None}
+    found = []
+    for turn in given:
+        scores = {name: value for name, value in (turn.get("scores") or {}).items() if name in GATED}
+        looked = turn["agent"] in searching or turn.get("evidence_ids")
+        reasoned = by_reasoning(document["task"]) and (turn.get("scores") or {}).get("statements") == []
+        if scores.get("faithfulness") is None and (not looked or reasoned):
+            scores.pop("faithfulness", None)
+        found.append(ScoredAnswer(turn["answer"], scores))
+    return tuple(one for one in found if one.scores)
 
 
 def round_answers(document: Document) -> tuple[RoundAnswer, ...]:

@@ -119,16 +119,16 @@ async def open_all(needs: Needs, task: Task, run: Run) -> None:
 
 
 async def check_web(needs: Needs, claim: str, run: Run) -> None:
-    """Refuses a debate for which Wikipedia is to stand in for the web, if it cannot be searched and has no fallback.
+    """Refuses a debate for which Wikipedia is to stand in for the web, if it cannot be searched.
+
+    It is not refused if everybody who reads the web has a fallback.
 
     Raises:
         WorldError: as said.
     """
     settings: Settings = run.settings
-    speakers = getattr(settings, "debaters", ())
-    fallback = [*getattr(settings, "fallback", ()), *(n for d in speakers for n in getattr(d, "fallback", ()))]
     stands_in = "web" in needs.sources and resolve("web", settings.keyless_web)[0] == "wikipedia"
-    if not stands_in or settings.standing_in(fallback):
+    if not stands_in or all(settings.standing_in(fallback) for fallback in fallbacks_for_web(settings)):
         return
     try:
         await (await run.retriever("web")).search(claim, 1)
@@ -154,6 +154,17 @@ def in_place_of_web(settings: Settings) -> str:
             others = dict.fromkeys(OTHER_SOURCE if name == "web" else name for name in names)
             options.append(f"--set '{place}={json.dumps([*others])}'")
     return f"`{' '.join(options)}`" if options else OTHER_SOURCE
+
+
+def fallbacks_for_web(settings: Settings) -> list[Sequence[str]]:
+    """The fallbacks of each who reads the web: of debaters, and of those who share the settings' sources."""
+    own = [(d.retriever, d.fallback) for d in getattr(settings, "debaters", ()) if hasattr(d, "retriever")]
+    shared = (getattr(settings, "sources", ()), getattr(settings, "fallback", ()))
+    return [
+        fallback
+        for sources, fallback in (*own, shared)
+        if "web" in ((sources,) if isinstance(sources, str) else sources or ())
+    ]
 
 
 def close_node() -> Node:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from langgraph.graph import END, START
@@ -12,7 +13,7 @@ from moot.nodes.runtime.budget import BudgetSettings
 from moot.nodes.runtime.graph import DebateGraph
 from moot.nodes.runtime.opening import Needs
 from moot.nodes.runtime.settings import SOURCES, EvidenceSettings, ModelName, Name, Source, ask_person
-from moot.nodes.runtime.state import DebaterState, DebateState, StepUpdate, Turn
+from moot.nodes.runtime.state import DebaterState, DebateState, StepUpdate, Task, Turn
 from moot.nodes.speakers.hand_over import SHARED_ROLES, declared, hand_over, named_once, needs_for, new_turn
 from moot.nodes.steps.compare import agreed_answer, answers_of
 from moot.nodes.steps.person import person_node
@@ -20,6 +21,7 @@ from moot.nodes.steps.query import query_node
 from moot.nodes.steps.respond import respond_node
 from moot.nodes.steps.retrieve import retrieve_node, sources_of
 from moot.nodes.texts.show import cited_ids, show_why
+from moot.nodes.texts.task import by_reasoning
 from moot.retrievers.evidence import given_in
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -101,13 +103,19 @@ def needs_of(settings: DebaterSettings, *roles: str, encoder: bool = False) -> N
     return needs_for(settings, speakers, sources if settings.retrieval != "none" else [], encoder=encoder)
 
 
-def rests_on_evidence(answer: Turn, settings: DebaterSettings) -> bool:
+def rests_on_evidence(answer: Turn, settings: DebaterSettings, task: Task | None = None) -> bool:
     """Whether an answer is to follow from evidence: its debater looks for some, or was given some.
+
+    On tasks of reasoning (`by_reasoning`), whose prompts ask for what debaters know as well, one that takes nothing
+    from its evidence is not.
 
     Args:
         answer: a turn of the step ``respond``.
         settings: who debates, and how.
+        task: what an answer is; None for one that is not of reasoning.
     """
+    if task and by_reasoning(task) and answer.get("scores", {}).get("statements") == []:
+        return False
     searching = {d.name for d in settings.debaters if d.retriever and settings.retrieval != "none"}
     return answer["agent"] in searching or bool(answer["evidence_ids"])
 
@@ -146,17 +154,31 @@ def kept_evidence(state: DebateState, own: Turn | None, settings: DebaterSetting
 
 def why_another(state: DebateState, settings: DebaterSettings) -> str:
     """Why there is another round, for those who look for evidence in it; nothing before the first."""
-    agreed = agreed_answer(state["votes"]) is not None if state["votes"] else None
-    return "" if agreed is None else show_why(state["votes"], low_scores(state, settings) if agreed else None)
+    if not state["votes"]:
+        return ""
+    agreed = agreed_answer(state["votes"]) is not None
+    low = low_scores(answers_of(state["turns"]), settings, state["task"]) if agreed else None
+    return show_why(state["votes"], low)
 
 
-def low_scores(state: DebateState, settings: DebaterSettings) -> list[tuple[str, str, float | None, float]]:
-    """The scores of the last answers that keep an agreement from ending the debate, each with its threshold."""
+def low_scores(
+    answers: Iterable[Turn], settings: DebaterSettings, task: Task | None = None
+) -> list[tuple[str, str, float | None, float]]:
+    """The scores of a round's answers that keep an agreement from ending the debate.
+
+    Args:
+        answers: turns of the step ``respond``.
+        settings: who debates, and how.
+        task: what an answer is; None for one that is not of reasoning.
+
+    Returns:
+        Debater, score, its value and its threshold, in the order of the answers.
+    """
     return [
         (turn["agent"], name, turn.get("scores", {}).get(name), least)
-        for turn in answers_of(state["turns"])
+        for turn in answers
         for name, least in settings.thresholds().items()
-        if (name != "faithfulness" or rests_on_evidence(turn, settings))
+        if (name != "faithfulness" or rests_on_evidence(turn, settings, task))
         and ((value := turn.get("scores", {}).get(name)) is None or value < least)
     ]
 

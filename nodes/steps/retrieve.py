@@ -21,7 +21,7 @@ from moot.nodes.texts.task import wording
 from moot.prompts import as_data
 from moot.retrievers import Evidence, Retriever
 from moot.retrievers.evidence import clean, evidence_id
-from moot.retrievers.excerpts import beginning, count_tokens, excerpt
+from moot.retrievers.excerpts import beginning, count_tokens, excerpt, is_short
 from moot.retrievers.gather import ask_all, search_all
 from moot.retrievers.normalise import WEB_SEARCHES, Rules, last_day, normalise
 from moot.retrievers.search import SCHOLARLY, demo_corpus, resolve
@@ -29,6 +29,8 @@ from moot.retrievers.summariser import open_summariser
 
 KEYWORDS, SOURCE_SUMMARY = "tool_mad/keywords", "tool_mad/source_summary"
 """Prompts."""
+SUMMARISED = 16_000
+"""Tokens of a text that a model summarises whole; of a longer one it reads what debaters would be shown."""
 
 
 async def retrieve(
@@ -102,7 +104,8 @@ def retrieve_node(*, required: bool = False) -> Node:
     fallbacks stands in, in their order. A scholarly source is asked by keywords, and its abstracts are summarised as
     the setting ``source_summaries`` says; where a model gives none, the query and the abstract stay, with a warning.
     Every failure is warned of, and so is every source that stood in for another; the turn's ``retrieval`` says whether
-    evidence was found. A text that is too long keeps its beginning and the sentences nearest to the query.
+    evidence was found. Of a text that is too long the beginning and the sentences nearest to the query are shown, with
+    a warning; a model summarises an abstract whole all the same, up to `SUMMARISED` tokens.
 
     Args:
         required: where no source can be searched, the debate fails.
@@ -129,9 +132,10 @@ def retrieve_node(*, required: bool = False) -> Node:
             run.ledger.warn("empty_retrieval", f"{asked} found nothing for {query!r}.")
         parted = await all_at_once(shown_in_part(piece, query, run) for piece in pieces)
         found = await all_at_once(summarised(state, piece, run) for piece in parted)
-        for piece in found:
-            if "shown" in piece:
-                run.ledger.warn("evidence_cut", _is_long(piece, run.settings.max_evidence_tokens), "evidence")
+        for read, piece in zip(parted, found, strict=True):
+            if "shown" in piece or ("shown" in read and not is_short(read["text"], SUMMARISED)):
+                said = _is_long({**read, "id": piece["id"]}, run.settings.max_evidence_tokens)
+                run.ledger.warn("evidence_cut", said, "evidence")
         undated = [piece["id"] for piece in found if not last_day(piece.get("published") or "")]
         if undated and run.settings.published_before:
             run.ledger.warn("undated_evidence", f"Nothing says when these were published: {', '.join(undated)}.")
@@ -288,7 +292,8 @@ async def summarised(state: DebaterState, piece: Evidence, run: Run) -> Evidence
     try:
         if how == "model":
             speaker = await run.speaker("source_summariser")
-            short = await summarise_evidence(state["claim"], state["task"], piece, speaker)
+            read = shown_whole(piece) if is_short(piece["text"], SUMMARISED) else piece
+            short = await summarise_evidence(state["claim"], state["task"], read, speaker)
             return with_summary(piece, short["text"], run.settings)
         return with_summary(piece, await (await open_summariser(how)).summarise(piece["text"]), run.settings)
     except WorldError as error:
@@ -310,6 +315,11 @@ def with_text(piece: Evidence, text: str) -> Evidence:
     text = clean(text)
     if not text:
         raise WorldError("The summary holds no text.", kind="empty")
+    return {**shown_whole(piece), "text": text, "id": evidence_id(piece["source"], text), "summary_of": piece["text"]}
+
+
+def shown_whole(piece: Evidence) -> Evidence:
+    """The piece, of which all is shown."""
     whole: Evidence = {**piece}
     whole.pop("shown", None)
-    return {**whole, "text": text, "id": evidence_id(piece["source"], text), "summary_of": piece["text"]}
+    return whole

@@ -21,7 +21,7 @@ from moot.nodes.runtime.settings import Settings
 from moot.nodes.runtime.state import DebateState, ScoreState, StepUpdate, Task, Turn
 from moot.nodes.texts.replies import StatementsReply, questions_reply, verdicts_reply
 from moot.nodes.texts.show import show_evidence
-from moot.nodes.texts.task import full_answer, is_question
+from moot.nodes.texts.task import by_reasoning, full_answer, is_question
 from moot.prompts import as_data
 from moot.retrievers import Encoder, Evidence
 from moot.retrievers.encoders import Vector, open_cross_encoder
@@ -74,14 +74,15 @@ def passes(
 ) -> bool:
     """Whether one answer is stable: F and AR at or above their thresholds (S1 III-C).
 
-    A score that is unknown fails. An answer that is not to follow from evidence (``has_evidence``: some was looked for,
-    or given) has no faithfulness, and only its AR counts.
+    A score that is unknown fails. An answer that is not to follow from evidence has no faithfulness, and only its AR
+    counts.
 
     Args:
         scores: of the answer, each in [0, 1] or None.
         faithfulness: its threshold.
         answer_relevance: its threshold.
-        has_evidence: whether the answer is to follow from evidence.
+        has_evidence: whether the answer is to follow from evidence: some was looked for, or given, and it is not
+            reasoned from what its writer knows alone.
     """
     f, ar = scores.get("faithfulness"), scores.get("answer_relevance")
     relevant = ar is not None and ar >= answer_relevance
@@ -99,6 +100,14 @@ def average(values: Sequence[float | None]) -> float | None:
 
 STATEMENTS, VERDICTS, QUESTIONS = "scoring/statements", "scoring/verdicts", "scoring/questions"
 """Prompts."""
+
+
+OF_ALL = ": also what is doubtful or beside the point, and what it says that the evidence shows or does not show."
+OF_THE_EVIDENCE = (
+    " of what it takes from the evidence. What it knows, works out or concludes by itself is no statement here; if there "
+    "is nothing else, leave `statements` empty."
+)
+"""What is to be drawn from an answer: all that it says; or, if it may go beyond the evidence, what it takes from it."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +132,12 @@ class AnswerRelevance:
 
 
 async def faithfulness(
-    rationale: str, evidence: Sequence[Evidence], model: Speaker | BaseChatModel, *, claim: str = ""
+    rationale: str,
+    evidence: Sequence[Evidence],
+    model: Speaker | BaseChatModel,
+    *,
+    claim: str = "",
+    reasoned: bool = False,
 ) -> Faithfulness:
     """How much of a rationale can be inferred from its evidence: two calls, one after the other.
 
@@ -132,12 +146,14 @@ async def faithfulness(
         evidence: what the answer was written from.
         model: who takes the rationale apart and judges its statements.
         claim: what the rationale is about, which helps to resolve pronouns.
+        reasoned: the rationale may rest on what its writer knows as well; only what it takes from the evidence counts.
 
     Raises:
         UserError, WorldError, ReplyError: a call failed, or no reply could be used.
     """
     speaker = as_speaker(model, "scorer")
     values = {"claim": as_data("topic", claim), "answer": as_data("answer", rationale)}
+    values["of"] = OF_THE_EVIDENCE if reasoned else OF_ALL
     listed = await speaker.ask(STATEMENTS, values, StatementsReply)
     if not listed.statements:
         return Faithfulness(None, [], [])
@@ -228,8 +244,10 @@ class RelevanceSettings(Settings):
 def faithfulness_node() -> Node:
     """Writes ``scores.faithfulness`` (and what it rests on) of the one turn in the state.
 
-    Reads: claim, turns, evidence. Null where the turn has no answer or no evidence, or where scoring failed; a warning
-    says which.
+    Reads: claim, turns, evidence, and if it is there task. Null where the turn has no answer or no evidence, or where
+    scoring failed; a warning says which. On tasks of reasoning debaters are asked for what they know as well: there
+    only what they take from the evidence is scored, and without any of that the score is null, with no ``statements``
+    and no warning.
     """
 
     async def step(state: ScoreState, run: Run) -> dict[str, Any]:
@@ -238,10 +256,13 @@ def faithfulness_node() -> Node:
             return missing(turn, "faithfulness", run)
         try:
             speaker = await run.speaker("scorer")
-            found = await faithfulness(turn["rationale"] or "", state["evidence"], speaker, claim=state["claim"])
+            task = state.get("task")
+            claim, reasoned = state["claim"], task is not None and by_reasoning(task)
+            reasons = turn["rationale"] or ""
+            found = await faithfulness(reasons, state["evidence"], speaker, claim=claim, reasoned=reasoned)
         except MootError as error:
             return unscored(turn, "faithfulness", error, run)
-        if found.score is None:
+        if found.score is None and not reasoned:
             run.ledger.warn("score_missing", "faithfulness: the answer makes no statement")
         details = {"statements": found.statements, "supported": found.supported}
         return scored(turn, {"faithfulness": found.score, **details})

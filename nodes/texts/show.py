@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from itertools import count
 from typing import Any
 
 from moot.nodes.runtime.state import Reading, Task, Turn, Vote
@@ -13,6 +15,7 @@ from moot.prompts.files import LOOKALIKES, enclosed
 from moot.retrievers import Evidence
 from moot.retrievers.evidence import given_in, standing
 from moot.retrievers.excerpts import shown_text
+from moot.retrievers.normalise import WEB_SEARCHES
 
 
 def show_claim(claim: str, task: Task) -> str:
@@ -50,15 +53,13 @@ def show_given(evidence: Iterable[Evidence]) -> str:
     return f"Evidence that is given:\n{show_evidence(given)}" if given else ""
 
 
-WEB_SEARCHES = ("web", "tavily", "serper")
-
-
 def without_titles(pool: Iterable[Evidence], corpora: Iterable[Reading]) -> list[Evidence]:
     """The pool, where pieces that a web search found (or bm25, without a key for one) have no title to be shown.
 
     Wikipedia's keep theirs: its articles' names are no headlines.
     """
-    searched = {reading["retriever"] for reading in corpora if reading["requested"] in WEB_SEARCHES} - {"wikipedia"}
+    asked = ("web", *WEB_SEARCHES)
+    searched = {reading["retriever"] for reading in corpora if reading["requested"] in asked} - {"wikipedia"}
     return [{**p, "title": ""} if p["retrievals"][0]["retriever"] in searched else p for p in pool]
 
 
@@ -210,7 +211,7 @@ MEASURES = {
 
 
 def show_scores(scores: Mapping[str, Mapping[str, float | None]], turns: Iterable[Turn] = ()) -> str:
-    """Averages of each debater under a heading that explains them; nothing where nothing was measured.
+    """Averages of each debater under a heading that explains them, of what was measured of any; else nothing.
 
     Args:
         scores: by debater and measure, 0 to 1; None where a measure is not known in any round.
@@ -223,10 +224,10 @@ def show_scores(scores: Mapping[str, Mapping[str, float | None]], turns: Iterabl
         over = f" ({count} round{'s' if count > 1 else ''})" if count else ""
         return f"{name.replace('_', ' ')} {'unknown' if value is None else f'{value:.2f}'}{over}"
 
-    measured = dict.fromkeys(name for of in scores.values() for name in of)
+    measured = dict.fromkeys(name for of in scores.values() for name, value in of.items() if value is not None)
     if not measured:
         return ""
-    lines = (f"- {agent}: {', '.join(mean(agent, *one) for one in of.items())}" for agent, of in scores.items())
+    lines = (f"- {agent}: {', '.join(mean(agent, m, of.get(m)) for m in measured)}" for agent, of in scores.items())
     meanings = "; ".join(f"{name.replace('_', ' ')}: {MEASURES[name]}" for name in measured)
     return "\n".join([f"Averages of each debater, from 0 to 1 ({meanings}):", *lines])
 
@@ -250,19 +251,22 @@ def show_why(votes: Iterable[Vote], low: Sequence[tuple[str, str, float | None, 
     if not low:
         return f"The last answers agree; every round is held here all the same. {BEAR_OUT}\n{answers}"
     scores = (
-        f"- {agent}: {name.replace('_', ' ')} {_against(value, least)} ({MEASURES[name]})"
+        f"- {agent}: {name.replace('_', ' ')} {compared(value, least)} ({MEASURES[name]})"
         for agent, name, value, least in low
     )
     why = "Why there is another round: the last answers agree, but some of their scores are too low."
-    return "\n".join([f"{why} {BEAR_OUT}", answers, "Scores from 0 to 1 that are too low:", *scores])
+    return "\n".join([f"{why} {BEAR_OUT}", answers, "Scores from 0 to 1, each below what is needed:", *scores])
 
 
-def _against(value: float | None, least: float) -> str:
-    """A score that is below its threshold, in as many digits as it takes to see that."""
+def compared(value: float | None, threshold: float) -> str:
+    """A score beside its threshold, with two decimals, or as many more as the threshold has or the difference takes."""
+    given = max(2, len(f"{Decimal(repr(threshold)):f}".partition(".")[2]))
     if value is None:
-        return f"unknown, at least {least:g} is needed"
-    shown = next((s for digits in range(2, 8) if (s := f"{value:.{digits}f}") != f"{least:.{digits}f}"), f"{value!r}")
-    return f"{shown}, at least {least:g} is needed"
+        return f"unknown (needs {threshold:.{given}f})"
+    if value >= threshold:
+        return f"{value:.{given}f} >= {threshold:.{given}f}"
+    shown = (f"{value:.{digits}f} < {threshold:.{digits}f}" for digits in count(given))
+    return next(text for text in shown if len(set(text.split(" < "))) == 2)
 
 
 def shown_ids(evidence: Iterable[Evidence], turns: Iterable[Turn] = ()) -> set[str]:

@@ -350,7 +350,10 @@ KNOWN_STEPS = "go step by step, as briefly as it can be followed: what you know 
 
 
 def by_reasoning(task: Task) -> bool:
-    """Whether answers are worked out, and evidence only helps: multiple choice, numbers, expressions."""
+    """Whether answers are worked out, and evidence only helps: multiple choice, numbers, expressions.
+
+    Of such an answer, faithfulness measures what it takes from the evidence alone.
+    """
     return _lettered(task) or task["kind"] in ("number", "expression")
 
 

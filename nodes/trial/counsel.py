@@ -13,7 +13,7 @@ from langgraph.types import Send
 from moot.nodes.runtime.state import DebateState, Task, TrialState, Turn
 from moot.nodes.speakers.hand_over import hand_over, new_turn
 from moot.nodes.texts.quotes import fold
-from moot.nodes.texts.show import show_claim, show_evidence
+from moot.nodes.texts.show import cited_ids, show_claim, show_evidence
 from moot.nodes.texts.task import wording
 from moot.nodes.trial.admissibility import ranked
 from moot.prompts import as_data
@@ -166,6 +166,12 @@ def kept_out(piece: Evidence) -> bool:
     return (piece.get("status") == "seed" or "weight" in piece) and piece["status"] != "admitted"
 
 
+def seen(exhibits: Sequence[Evidence], said: Iterable[Turn] = (), *, whole: bool = True) -> list[Evidence]:
+    """The exhibits that a speaker is shown by `show_record`, and may cite: all, or those that were cited before."""
+    cited = cited_ids(said)
+    return [piece for piece in standing(exhibits) if whole or piece["id"] in cited]
+
+
 # --- what is shown ----------------------------------------------------------------------------------------------------
 
 
@@ -204,22 +210,22 @@ def show_record(
     Args:
         exhibits: what is on record.
         said: arguments and testimonies, which quote from them.
-        whole: with their texts; otherwise those that were quoted from, with their titles and what was quoted and
-            stands there, and how many others there are.
+        whole: with their texts; otherwise those that were cited, with their titles and what was quoted and stands
+            there, and how many others there are.
         titles: the others are named too.
     """
     pieces = standing(exhibits)
     if whole or not pieces:
         return f"Exhibits on record:\n{show_evidence(pieces, NO_EXHIBIT)}"
     passages = quoted(said)
-    used = [piece for piece in pieces if piece["id"] in passages]
-    rest = [piece for piece in pieces if piece["id"] not in passages]
+    used = seen(pieces, said, whole=False)
+    rest = [piece for piece in pieces if piece not in used]
     lines = [
         line
         for piece in used
-        for line in (_titled(piece), *(f'- "{one_line(q, LONGEST_PASSAGE)}"' for q in passages[piece["id"]]))
+        for line in (_titled(piece), *(f'- "{one_line(q, LONGEST_PASSAGE)}"' for q in passages.get(piece["id"], ())))
     ]
-    others = f"(On record and not quoted: {len(rest)})"
+    others = f"(On record and not cited: {len(rest)})"
     if titles:
         lines, others = [*lines, *map(_titled, rest)], ""
     parts = ["Exhibits on record, by title, with what was quoted from them:"]
@@ -247,6 +253,11 @@ def _titled(piece: Evidence) -> str:
     words = piece["text"].split()
     opening = " ".join(words[:OPENING_WORDS]) + (" ..." if len(words) > OPENING_WORDS else "")
     return f"{piece['id']}: {one_line(opening if piece['title'] in ('', UNTITLED) else piece['title'], LONGEST_TITLE)}"
+
+
+def record_seen(state: TrialState, settings: Any) -> list[Evidence]:
+    """The exhibits that a speaker is shown who weighs what was said, from the state and the settings."""
+    return seen(state["evidence"], state["heard"], whole=settings.exhibits == "whole")
 
 
 def show_recent(said: Sequence[Turn], nothing: str = "") -> str:

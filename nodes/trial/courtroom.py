@@ -76,7 +76,7 @@ class TrialSettings(BudgetSettings, SourcesSettings):
         ("chroma",),
         max_length=10,
         description=f"Where evidence is looked for: {SOURCES}; an empty list for a trial on nothing but what is given "
-        "with the claim.",
+        "with the claim, in which nothing more is looked for.",
     )
     max_concurrency: int = Field(32, ge=1, le=1000, description="Most calls to one endpoint at the same time.")
     seed_k: int = Field(
@@ -182,7 +182,7 @@ class TrialSettings(BudgetSettings, SourcesSettings):
 
     def rounds_of(self, phase: str) -> int:
         """Most rounds of a debate."""
-        if not self.searches_on:
+        if not self.progressive_retrieval:
             return WITHOUT_RETRIEVAL
         return self.switched_rounds if phase == "switched" else self.max_rounds
 
@@ -269,14 +269,14 @@ def to_reflection(to: str, state: TrialState) -> list[Send]:
 def may_close(state: TrialState, settings: TrialSettings) -> bool:
     """Whether the court is asked to close the debate after this round: only if its word could be why it stops.
 
-    It could not before ``min_rounds`` or in the last round, nor if novelty, which comes before it, is exhausted.
+    It could not before ``min_rounds``, nor if novelty, which comes before it, is exhausted.
 
     Args:
         state: the debate in court.
         settings: the trial's.
     """
     rounds = this_round(state)
-    if not (settings.searches_on and settings.min_rounds <= rounds < settings.rounds_of(state["phase"])):
+    if not settings.progressive_retrieval or rounds < settings.min_rounds:
         return False
     return not is_exhausted(course_of(state["turns"], rounds)["novelty"], settings.exhaustion)
 
@@ -295,7 +295,7 @@ def close_round_node() -> Node:
         settings, turns, rounds = run.settings, state["turns"], this_round(state)
         course = course_of(turns, rounds)
         reason = "max_rounds" if rounds >= settings.rounds_of(state["phase"]) else None
-        if settings.searches_on:
+        if settings.progressive_retrieval:
             reason = why_stop(
                 rounds=rounds,
                 totals=course["reflection_total"],
@@ -310,7 +310,7 @@ def close_round_node() -> Node:
         if reason is None and is_spent(state):
             reason = "budget_exhausted"
         open_still = "min_rounds" if rounds < settings.min_rounds else "unresolved"
-        found = reason or (open_still if settings.searches_on else "every_round")
+        found = reason or (open_still if settings.progressive_retrieval else "every_round")
         record = recorded_round(rounds, state["phase"], reason=found)
         if reason is None:
             return {"rounds": rounds, **record}

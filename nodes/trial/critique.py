@@ -13,9 +13,10 @@ from moot.nodes.trial.counsel import (
     OTHER,
     about,
     case,
-    given,
     on_record,
+    record_seen,
     said_in,
+    seen,
     show_recent,
     show_record,
     show_round,
@@ -139,7 +140,9 @@ def reflect_node() -> Node:
         )
 
     return REFLECT.node(
-        ask, shown=given, scores=lambda said: {"reflection": reflection_score(said.logic, said.novelty, said.rebuttal)}
+        ask,
+        shown=record_seen,
+        scores=lambda said: {"reflection": reflection_score(said.logic, said.novelty, said.rebuttal)},
     )
 
 
@@ -149,7 +152,7 @@ def critique_node() -> Node:
     def ask(state: TrialState, speaker: Speaker, settings: Any) -> Awaitable[CritiqueReply]:
         return critique(
             *about(state),
-            shown(state, settings),
+            on_record(state["evidence"], state["turns"]),
             statements(state["turns"]),
             speaker,
             whole=settings.exhibits == "whole",
@@ -157,7 +160,8 @@ def critique_node() -> Node:
         )
 
     def shown(state: TrialState, settings: Any) -> list[Evidence]:
-        return on_record(state["evidence"], state["turns"])
+        record = on_record(state["evidence"], state["turns"])
+        return seen(record, statements(state["turns"]), whole=settings.exhibits == "whole")
 
     return CRITIQUE.node(ask, turn_of(CRITIQUE.role, "critique"), shown=shown)
 

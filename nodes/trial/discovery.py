@@ -97,7 +97,6 @@ async def refine_query(
     claim: str,
     task: Task,
     premises: Sequence[str],
-    said: Sequence[Turn],
     query: str,
     model: Speaker | BaseChatModel,
     *,
@@ -153,14 +152,14 @@ def discovery_query_node() -> Node:
 def refine_node() -> Node:
     """Writes the query as the court refines it into a side's turn; without a usable one, it stays as it was.
 
-    Reads: claim, task, heard, turns.
+    Reads: claim, task, premises, turns.
     """
 
     async def step(state: TrialState, run: Run) -> dict[str, Any]:
         turn, speaker = state["turns"][0], await run.speaker(REFINE.role)
         try:
             query, asked = str(turn["query"]), when(state, run.settings)
-            said = await refine_query(*about(state), state["heard"], query, speaker, **asked)
+            said = await refine_query(*about(state), query, speaker, **asked)
         except MootError as error:
             if not is_alone(error):
                 raise
@@ -191,6 +190,7 @@ def admit_node() -> Node:
         near = [similarity(*pair) for pair in zip(vectors, asked_of, strict=False)]
         barred = {place for place, piece in enumerate(found) if kept_out(piece)}
         beside = {place for place, value in enumerate(near) if is_above(settings.min_request_similarity, value)}
+        barred |= {place for place in beside if found[place].get("status") == "discarded"}  # found in vain before
         out, least = barred | beside, settings.novelty_threshold
         new = novelties(vectors[: len(found)], vectors[len(found) :], least, barred, beside)
         joins = [is_new(novelty, least) and place not in out for place, novelty in enumerate(new)]

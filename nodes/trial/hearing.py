@@ -17,6 +17,8 @@ from moot.nodes.trial.counsel import (
     given,
     handed,
     one_line,
+    record_seen,
+    seen,
     show_recent,
     show_record,
     show_round,
@@ -79,7 +81,6 @@ async def argue(
 async def request_expert(
     claim: str,
     task: Task,
-    premises: Sequence[str],
     said: Sequence[Turn],
     model: Speaker | BaseChatModel,
     *,
@@ -90,7 +91,7 @@ async def request_expert(
 ) -> ExpertRequestReply:
     """Whether a side wants an expert to testify (S2, section 2.5, step 3)."""
     shown = {"statements": show_recent(said), "round": show_round(round, max_rounds)}
-    values = case(claim, task, premises) | shown
+    values = case(claim, task) | shown
     return await REQUEST.ask(model, values, prompt, side=side)
 
 
@@ -102,7 +103,6 @@ async def request_expert(
 async def rule_on_expert(
     claim: str,
     task: Task,
-    premises: Sequence[str],
     said: Sequence[Turn],
     model: Speaker | BaseChatModel,
     *,
@@ -116,7 +116,7 @@ async def rule_on_expert(
     """Whether the court hears the expert that a side wants (S2, section 2.5, step 3)."""
     request = as_data("request", f"By the {side}: an expert in {expertise}.\nReason: {reason}")
     shown = {"statements": show_recent(said), "request": request, "round": show_round(round, max_rounds)}
-    values = case(claim, task, premises) | shown
+    values = case(claim, task) | shown
     return await RULE.ask(model, values, prompt)
 
 
@@ -127,7 +127,6 @@ async def rule_on_expert(
 async def give_testimony(
     claim: str,
     task: Task,
-    premises: Sequence[str],
     exhibits: Sequence[Evidence],
     said: Sequence[Turn],
     model: Speaker | BaseChatModel,
@@ -140,8 +139,8 @@ async def give_testimony(
     """An expert's testimony from the record (S2, section 2.5, step 3)."""
     shown = {"exhibits": show_record(exhibits, said, whole=whole), "statements": show_recent(said)}
     shown |= {"request": as_data("request", reason), "expertise": one_line(expertise, LONGEST_FIELD)}
-    values = case(claim, task, premises) | shown
-    return await TESTIFY.ask(model, values, prompt, evidence_ids=sorted(piece["id"] for piece in exhibits))
+    ids = sorted(piece["id"] for piece in seen(exhibits, said, whole=whole))
+    return await TESTIFY.ask(model, case(claim, task) | shown, prompt, evidence_ids=ids)
 
 
 def show_advice(advice: Sequence[str]) -> str:
@@ -184,10 +183,10 @@ def argue_node() -> Node:
 
 
 def request_expert_node() -> Node:
-    """Writes whether a side wants an expert into its turn. Reads: claim, task, premises, heard, turns."""
+    """Writes whether a side wants an expert into its turn. Reads: claim, task, heard, turns."""
     return REQUEST.node(
         lambda state, speaker, settings: request_expert(
-            *about(state), state["heard"], speaker, side=side_of(state), **when(state, settings)
+            state["claim"], state["task"], state["heard"], speaker, side=side_of(state), **when(state, settings)
         )
     )
 
@@ -196,7 +195,8 @@ def rule_on_expert_node() -> Node:
     """Adds the court's turn: whether it hears the expert that a side wants. Reads: claim, task, heard, turns."""
     return RULE.node(
         lambda state, speaker, settings: rule_on_expert(
-            *about(state),
+            state["claim"],
+            state["task"],
             state["heard"],
             speaker,
             side=side_of(state),
@@ -209,11 +209,12 @@ def rule_on_expert_node() -> Node:
 
 
 def testify_node() -> Node:
-    """Adds the expert's turn. Reads: claim, task, premises, evidence, heard, turns."""
+    """Adds the expert's turn. Reads: claim, task, evidence, heard, turns."""
     begin = turn_after(TESTIFY.role, "testify")
     return TESTIFY.node(
         lambda state, speaker, settings: give_testimony(
-            *about(state),
+            state["claim"],
+            state["task"],
             state["evidence"],
             state["heard"],
             speaker,
@@ -222,7 +223,7 @@ def testify_node() -> Node:
             whole=settings.exhibits == "whole",
         ),
         lambda state: {**begin(state), "expertise": expertise_of(state)},
-        shown=given,
+        shown=record_seen,
     )
 
 

@@ -76,7 +76,10 @@ async def weigh_evidence(
 ) -> AdmissibilityReply:
     """How relevant and credible one piece of evidence is, each from 0 to 1 (S2, section 2.3)."""
     said = "\n".join(as_data("challenge", reason) for reason in challenges)
-    shown = {"evidence": show_evidence([piece]), "challenges": f"What was said against it, which is to be checked:\n{said}" if said else ""}
+    shown = {
+        "evidence": show_evidence([piece]),
+        "challenges": f"What was said against it, which is to be checked:\n{said}" if said else "",
+    }
     return await WEIGH.ask(model, case(claim, task, premises) | shown, prompt)
 
 

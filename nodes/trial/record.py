@@ -120,7 +120,7 @@ def _searched(turn: Turn) -> str:
     refined = "" if formulated in (None, turn.get("query")) else f" (asked for as: {formulated})"
     if turn.get("retrieval") == "failed":
         return f"{_when(turn)}, {turn['side']}: {turn.get('query')}{refined}: the sources could not be searched"
-    found = f"{len(turn.get('evidence_ids', []))} found, {len(turn.get('joined', []))} new{novelty}"
+    found = f"{len(turn.get('evidence_ids', []))} found, {len(turn.get('joined', []))} joined the record{novelty}"
     end = f"; the side's search ended there ({turn['ended']})" if turn.get("ended") else ""
     return f"{_when(turn)}, {turn['side']}: {turn.get('query')}{refined}: {found}{end}"
 

@@ -24,6 +24,7 @@ from moot.evals.stats.derived import label_prior
 from moot.evals.stats.estimates import mean_over_runs
 from moot.evals.stats.item_scores import item_score
 from moot.evals.stats.measures import package
+from moot.evals.stats.observations import scored_answers
 from moot.evals.stats.power import power
 from moot.evals.stats.significance import RESAMPLES, SEED
 
@@ -316,10 +317,11 @@ def test_confidences_of_answers_alone(tmp_path: Path) -> None:
 
 
 def test_thresholds_of_scores(tmp_path: Path) -> None:
-    def scored(answers: str, *values: float | None) -> dict[str, Any]:
+    def scored(answers: str, *values: float | None, query: str | None = "?") -> dict[str, Any]:
         document = debate(S, [{"S": S, "R": R}[letter] for letter in answers])
         for turn, faithful in zip(document["turns"], values, strict=True):
             turn["scores"] = {"faithfulness": faithful, "answer_relevance": 0.9, "questions": ["?"]}
+            turn["query"] = query
         return document
 
     documents = {"1": scored("SR", 0.5, 0.75), "4": scored("RS", 1.0, None), "5": failed()}
@@ -334,6 +336,23 @@ def test_thresholds_of_scores(tmp_path: Path) -> None:
     assert rows["answer relevance", 0.9] == (4, 0, 4, 1.0, 0.5)
     assert rows["answer relevance", 0.95] == (4, 0, 0, 0.0, None)
     assert thresholds_table(study(tmp_path / "none", b=(CONTROL, {}))) is None
+
+
+def test_answers_that_need_not_follow_from_evidence_have_no_unknown_faithfulness() -> None:
+    def known(task: str, *turns: dict[str, Any]) -> list[Any]:
+        document = debate(S, *[["A"]] * len(turns), task="fever") | {"task": {"kind": task, "labels": []}}
+        scores = {"scores": {"faithfulness": None, "answer_relevance": 0.9}}
+        document["turns"] = [old | scores | new for old, new in zip(document["turns"], turns, strict=True)]
+        return ["faithfulness" in one.scores for one in scored_answers(document)]
+
+    assert known("labels", {"query": None, "evidence_ids": []}) == [False]
+    assert known("labels", {"query": None, "evidence_ids": ["ev-1"]}) == [True]  # it was given some
+    assert known("labels", {"query": "?"}, {"query": None}) == [True, True]  # it looked for some in the first round
+    reasoned = {"scores": {"faithfulness": None, "answer_relevance": 0.9, "statements": []}}
+    assert known("number", {"query": "?"} | reasoned, {"query": "?"}) == [False, True]  # nothing taken; failed
+    measured = {"query": None, "scores": {"faithfulness": 0.5}}
+    assert known("labels", measured) == [True]
+    assert scored_answers(failed() | {"task": None, "turns": []}) == ()  # it was never opened
 
 
 def test_strata_and_trials(tmp_path: Path) -> None:

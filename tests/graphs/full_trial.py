@@ -148,7 +148,7 @@ def trace(document: Mapping[str, Any]) -> list[str]:
 def expected_round(phase: str, number: int) -> list[list[str]]:
     """The turns of a round in which both sides search and are granted experts, in groups whose order is open.
 
-    In two rounds the court never says whether to close the debate: in the first it may not, the second is the last.
+    In the first round the court cannot close the debate, and is not asked.
     """
     p, d = (f"{phase} {number} {counsel_for(side, phase)}/{side}" for side in SIDES)
     for_both = [f"{phase} {number} {who}/{side} {step}" for side in SIDES for who, step in EXPERT_STEPS]
@@ -157,7 +157,8 @@ def expected_round(phase: str, number: int) -> list[list[str]]:
         [f"{p} argue"],
         [f"{d} argue"],
         [f"{p} request_expert", f"{d} request_expert", *for_both],
-        [f"{p} reflect", f"{d} reflect", f"{phase} {number} critic/- critique"],
+        [f"{p} reflect", f"{d} reflect", f"{phase} {number} critic/- critique"]
+        + ([f"{phase} {number} court/- close"] if number > 1 else []),
     ]
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from moot.graphs.tool_mad import ToolMadSettings, graph
+from moot.transcript import lines
 
 from tests.conftest import MODELS, READERS, StartStub, says, supports
 
@@ -37,8 +39,8 @@ async def test_a_query_is_told_which_scores_are_low(start_stub: StartStub) -> No
     assert "Scores from 0 to 1" not in first
     told = second[second.index("Why there is another round") : second.index("What the other debaters")]
     lines = ["<answers>", "rag: SUPPORTS", "search: SUPPORTS", "</answers>"]
-    low = "- rag: faithfulness 0.50, at least 0.7 is needed (how much of what it said follows from the evidence it had)"
-    assert told.strip().split("\n")[1:] == [*lines, "Scores from 0 to 1 that are too low:", low]
+    low = "- rag: faithfulness 0.50 < 0.70 (how much of what it said follows from the evidence it had)"
+    assert told.strip().split("\n")[1:] == [*lines, "Scores from 0 to 1, each below what is needed:", low]
 
 
 async def test_scores_that_decide_nothing_are_no_reason_for_a_round(start_stub: StartStub) -> None:
@@ -47,6 +49,7 @@ async def test_scores_that_decide_nothing_are_no_reason_for_a_round(start_stub: 
     second = stub.prompts("stub-rag")[2]
     assert "every round is held here all the same" in second
     assert "too low" not in second
+    assert " < " not in second
 
 
 @pytest.mark.parametrize("keeps", [True, False])
@@ -110,6 +113,40 @@ async def test_evidence_does_not_forbid_reasoning(start_stub: StartStub, task: s
         assert ("Evidence need not state the answer." in prompt) == reasons
     [judged] = stub.prompts("judge")
     assert ("and what you know" in judged) == reasons
+
+
+@pytest.mark.parametrize(
+    ("task", "answer"), [("medqa", "A"), ("gsm8k", "4"), ("hotpotqa", "Paris"), ("fever", "SUPPORTS")]
+)
+async def test_answers_that_may_go_beyond_the_evidence_are_not_gated_by_it(
+    start_stub: StartStub, task: str, answer: str
+) -> None:
+    asks, follows = "Which one is it?", task in ("hotpotqa", "fever")
+    scorer = [{"model": "stub-scorer", "fields": {"questions": [asks] * 3, "statements": []}}]
+    stub = start_stub([*(says(role, answer) for role in ("rag", "search", "judge")), *scorer])
+    asked = {"claim": asks, "task": task} | ({"options": ["Iron", "Zinc"]} if task == "medqa" else {})
+    document = await debate(asked, max_rounds=1)
+    assert document["stop_reason"] == ("max_rounds" if follows else "stable_consensus")
+    given = [turn["scores"] for turn in document["turns"] if turn["step"] == "respond"]
+    assert [scores["faithfulness"] for scores in given] == [None, None]
+    drawn = [prompt for prompt in stub.prompts("stub-scorer") if "`statements`" in prompt]
+    assert [("of what it takes from the evidence" in prompt) for prompt in drawn] == [not follows] * 2
+    assert ("score_missing" in [warned["kind"] for warned in document["warnings"]]) == follows
+    said = [line.text for section in lines(document) for line in section.lines]
+    assert any("faithfulness not applicable; answer relevance 1.00 >= 0.80" in text for text in said) != follows
+    assert any("not stable (rag's faithfulness, search's faithfulness" in text for text in said) == follows
+
+
+async def test_low_relevance_alone_keeps_a_debate_of_reasoning_open(start_stub: StartStub) -> None:
+    scorer = [{"model": "stub-scorer", "fields": {"questions": ["Who was it?"] * 3, "statements": []}}]
+    stub = start_stub([*(says(role, "4") for role in ("rag", "search", "judge")), *scorer])
+    document = await debate({"claim": "How many are there?", "task": "gsm8k"})
+    assert document["stop_reason"] == "max_rounds"
+    second, [judged] = stub.prompts("stub-rag")[2], stub.prompts("judge")
+    assert re.findall("^- rag: (.*?) 0", second, re.M) == ["answer relevance"]
+    assert "faithfulness" not in second + judged[judged.index("Averages of") :]
+    said = [line.text for section in lines(document) for line in section.lines]
+    assert sum("not stable (rag's answer relevance, search's answer relevance below" in text for text in said) == 2
 
 
 async def test_prompts_of_debaters_begin_alike_and_end_with_who_speaks(start_stub: StartStub) -> None:

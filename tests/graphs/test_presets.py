@@ -96,3 +96,26 @@ async def test_medqa_reads_the_users_pubmed_corpus(
     document = await debate("medqa", given, corpus="demo-news")  # which is read in place of the web
     assert (document["answer"], document["stop_reason"]) == ("B", "consensus")
     assert {c["retriever"] for c in document["corpora"]} == {"chroma:pubmed", "bm25:demo-news"}
+
+
+@pytest.mark.parametrize(("bound", "whole"), [(16_000, True), (100, False)])
+async def test_a_long_abstract_is_summarised_whole_or_with_a_warning(
+    start_stub: StartStub, serve: Serve, monkeypatch: pytest.MonkeyPatch, bound: int, whole: bool
+) -> None:
+    monkeypatch.setattr("moot.nodes.steps.retrieve.SUMMARISED", bound)
+    places = {f"Ward {i} was calm.": [i] for i in range(100)}
+    work = {"id": "https://openalex.org/W1", "abstract_inverted_index": places}
+    alex = await serve(lambda n, body: web.json_response({"results": [work]}))
+    monkeypatch.setenv("OPENALEX_BASE_URL", alex.url)
+    fields = {"keywords": ["ward"], "summary": "Calm.", "query": "ward", "answer": "yes", "citations": []}
+    stub = start_stub([{"fields": fields}])
+    document = await debate("pubmedqa", {"claim": "Is it calm?"}, max_evidence_tokens=40)
+    assert document["status"] == "done"
+    abstracts = [prompt for prompt in stub.prompts() if "The abstract:" in prompt]
+    assert abstracts
+    assert all(
+        ("[...]" in prompt, "Ward 99" in prompt and "Ward 50" in prompt) == (not whole, whole) for prompt in abstracts
+    )
+    (piece,) = [e for e in document["evidence"] if e["source"] == work["id"]]
+    warned = [w["detail"] for w in document["warnings"] if w["kind"] == "evidence_cut" and piece["id"] in w["detail"]]
+    assert len(warned) == (not whole)

@@ -181,7 +181,8 @@ async def test_the_record_of_a_full_trial_is_the_hand_worked_one(start_stub: Sta
     # reflections and the critic = 17. Negotiation: premises, queries, two challenges, twelve weights = 16.
     assert calls(document, "phase", "round") == {
         ("negotiation", 0): 16,
-        **{(phase, number): 17 for phase in ("primary", "switched") for number in (1, 2)},
+        **{(phase, 1): 17 for phase in ("primary", "switched")},
+        **{(phase, 2): 18 for phase in ("primary", "switched")},  # the court may close the debate
         ("panel", 0): 4,
     }
     assert calls(document, "role") == {
@@ -189,7 +190,7 @@ async def test_the_record_of_a_full_trial_is_the_hand_worked_one(start_stub: Sta
         "arbiter": 12,
         **dict.fromkeys(SIDES, 1 + 4 * 4),  # a challenge; a gap, an argument, a request, a reflection per round
         "retrieval": 2 * 4,
-        "court": (2 + 2) * 4,
+        "court": (2 + 2) * 4 + 2,
         "expert": 2 * 4,
         "critic": 4,
     }

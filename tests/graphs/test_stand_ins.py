@@ -73,6 +73,20 @@ async def test_without_wikipedia_the_debate_refuses(stub: StubEndpoint) -> None:
     )
 
 
+async def test_the_fallback_of_one_debater_is_none_for_another(
+    stub: StubEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PUBMED_BASE_URL", f"http://127.0.0.1:{free_port()}")
+    rag = {"name": "rag", "retriever": "bm25:demo-news", "fallback": ["pubmed"]}
+    document = await debate(models=MODELS, debaters=[rag, {"name": "search", "retriever": "web"}])
+    assert (document["status"], document["error"]["kind"], stub.calls()) == ("failed", "unreachable", [])
+    search = {"name": "search", "retriever": ["bm25:demo-news", "web"], "fallback": ["pubmed"]}
+    document = await debate(models=MODELS, retrieval="none", debaters=[rag, {"name": "search", "retriever": "web"}])
+    assert document["status"] == "done"
+    document = await debate(models=MODELS, query_formulation=False, debaters=[{**rag, "fallback": []}, search])
+    assert document["status"] == "done"
+
+
 async def test_madke_asks_wikipedia_once_and_reads_no_demo_corpus(
     serve: Serve,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,

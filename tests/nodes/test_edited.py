@@ -63,7 +63,7 @@ async def test_a_speaker_has_the_edited_prompts_of_its_run() -> None:
     edited = checked_settings(kind, {"model": "fake:1", "questions_prompt": "Ask.\n---\n{answer} ({count})"})
     one = await Run(edited, Ledger()).speaker("scorer")
     other = await Run(kind(model="fake:1"), Ledger()).speaker("scorer")
-    values = {"answer": "So.", "count": "3", "claim": "Bees make honey."}
+    values = {"answer": "So.", "count": "3", "claim": "Bees make honey.", "of": "."}
     assert one.filled("scoring/questions", values) == ("Ask.", "So. (3)")
     assert one.filled("scoring/statements", values) == fill(shipped("scoring/statements"), values)
     assert other.filled("scoring/questions", values) == fill(shipped("scoring/questions"), values)
@@ -120,7 +120,7 @@ async def test_a_debate_that_goes_on_keeps_its_edited_prompts(start_stub: StartS
     config = {"configurable": {"thread_id": "1"}}
     texts = {f"{name}_prompt": "EDITED. " + shipped(f"agents/{name}") for name in ("answer", "revise")}
     context = {"model": "openai:stub", "max_rounds": 2, "ask_person": ["remark"], **texts}
-    await graph.ainvoke({"claim": "Bees make honey."}, config, context=context)
+    await graph.ainvoke({"claim": "Bees make honey.", "of": "."}, config, context=context)
     document = await graph.ainvoke(Command(resume=True), config, **({"context": {}} if again else {}))
     assert (document["status"], document["rounds"]) == ("done", 2)
     assert len(stub.prompts()) == 6

@@ -75,6 +75,7 @@ def test_an_average_says_over_how_many_rounds() -> None:
         "- search: faithfulness unknown, answer relevance 0.60 (1 round)",
     ]
     assert show_scores(means).splitlines()[1].endswith("answer relevance 0.80")
+    assert "faithfulness" not in show_scores({"search": means["search"]})  # nobody's was measured
 
 
 def test_a_persona_is_an_instruction() -> None:

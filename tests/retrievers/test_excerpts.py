@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from moot.nodes.texts.quotes import check_citations
 from moot.nodes.texts.replies import Quote
 from moot.nodes.texts.show import show_evidence
 from moot.retrievers import Evidence, Rules, make_evidence, merge_evidence, normalise, open_encoder
-from moot.retrievers.excerpts import GAP, beginning, count_tokens, excerpt, sentences, shown_text
+from moot.retrievers.excerpts import BLOCK, GAP, beginning, count_tokens, excerpt, sentences, shown_text
 from moot.retrievers.normalise import MOST_TOKENS
 
 from tests.conftest import SHARED
@@ -36,12 +37,29 @@ def parts(text: str) -> list[str]:
         "M. Dupont est arrivé.| Il est parti, p. ex. à midi.",
         "A 😀 smiles.| 𝒳 is a letter.",
         "Title without an end\n\n|A paragraph.",
+        "They go on and on.| This decides it.| More here.",
         "",
     ],
 )
 def test_where_sentences_end(text: str) -> None:
     wanted = [part.strip() for part in text.split("|") if part.strip()]
     assert parts(text.replace("|", "")) == wanted
+
+
+def test_sentences_end_in_long_texts_where_they_end_in_short_ones() -> None:
+    said = [f"They go on and on {i} times, said Dr. Smith." for i in range(BLOCK // 10)]
+    assert parts(" ".join(said)) == said
+
+
+@pytest.mark.parametrize("text", ["東京は日本の首都です。人口は多い、", "They go on and on. This decides it. ", '("« '])
+def test_the_time_grows_with_the_length_of_a_text(text: str) -> None:
+    def time_for(times: int) -> float:
+        started = process_time()
+        sentences(text * times)
+        return process_time() - started
+
+    times = 50_000 // len(text)
+    assert min(time_for(8 * times) for _ in range(2)) < 24 * max(time_for(times) for _ in range(2))
 
 
 def test_the_lines_of_a_long_table_are_sentences() -> None:
@@ -56,6 +74,7 @@ def test_a_beginning_has_at_most_so_many_tokens(text: str, most: int) -> None:
     assert text.startswith(short)
     assert count_tokens(short) <= most
     assert short == text or count_tokens(text) > most
+    assert count_tokens(short) >= min(most // 2, count_tokens(text))
 
 
 LEAD = "The trial took place in twelve hospitals. It began in spring."
@@ -81,6 +100,33 @@ async def test_the_beginning_and_the_nearest_sentences_are_shown() -> None:
     assert count_tokens(shown) > 150
     assert piece["id"] == make_evidence(text=TEXT, source="s")["id"]
     assert shown in show_evidence([piece])
+
+
+WORDS = " ".join(f"and so we walked to house {i} and looked at it" for i in range(300))
+SAID = "the drug lowered the mortality of the patients in both arms"
+ROWS = ",".join(f"house {i},{i}" for i in range(1200))
+STATION = "駅の前に店がある、"
+LOWER = "この薬は患者の死亡率を下げた、"
+ASKED = "薬は患者の死亡率を下げるか"
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "decisive"),
+    [
+        (f"Transcript of a talk\n\n{WORDS} {SAID} {WORDS}", QUERY, SAID),
+        (f"house,number\n{ROWS},{SAID},12,{ROWS}", QUERY, SAID),
+        (f"東京の話。{STATION * 300}{LOWER}{STATION * 300}終わり。", ASKED, LOWER),
+        (f"{WORDS.capitalize()}, {WORDS}. {WORDS.capitalize()}; {SAID}, {WORDS}.", QUERY, SAID),
+    ],
+    ids=["transcript", "csv", "japanese", "giants"],
+)
+async def test_texts_with_few_stops_fill_the_room(text: str, query: str, decisive: str) -> None:
+    for most in (300, MOST_TOKENS):
+        parts = await excerpt(text, query, most, await open_encoder())
+        shown = " ".join(text[start:end] for start, end in parts)
+        assert most // 2 <= count_tokens(shown) <= most
+        assert decisive in shown
+        assert most // 2 <= count_tokens(beginning(text, most)) <= most
 
 
 async def test_quotes_are_checked_against_the_whole_text_and_join_no_parts() -> None:

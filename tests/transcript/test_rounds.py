@@ -9,8 +9,8 @@ import pytest
 from moot.graphs import load_graph
 from moot.nodes.runtime.running import Running
 from moot.nodes.runtime.state import merge_rounds, recorded_round
+from moot.nodes.texts.show import compared
 from moot.transcript import Line, Live, ending, lines
-from moot.transcript.scores import compared
 from moot.web.debates import checked_document
 from moot.web.report import escaped, report
 
@@ -76,6 +76,15 @@ async def test_tool_mad_disputed_then_unstable_then_stable(start_stub: StartStub
         ["SUPPORTS", "REFUTES"],
         ["SUPPORTS", "SUPPORTS"],
     ]
+
+
+async def test_what_holds_for_two_rounds_is_said_of_both(start_stub: StartStub) -> None:
+    start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS"), *supports([False], CLAIM)])
+    told = await held("tool_mad", models=MODELS, debaters=LEXICAL, max_rounds=3)
+    low = "The consensus is not stable (rag's faithfulness, search's faithfulness below the threshold): "
+    words = [f"{low}another round.", f"{low}another round.", f"{low}the judge decides."]
+    assert [line.text for line in told[1] if line.text in words] == words
+    check(told, ["unstable"] * 3, *words)
 
 
 async def test_every_round_of_tool_mad_without_scores(start_stub: StartStub) -> None:
@@ -185,6 +194,8 @@ async def test_a_round_in_which_an_agent_is_lost_is_told(start_stub: StartStub) 
 @pytest.mark.parametrize(
     ("value", "threshold", "text"),
     [
+        (0.8049, 0.805, "0.8049 < 0.8050"),
+        (None, 0.805, "unknown (needs 0.805)"),
         (0.794, 0.8, "0.79 < 0.80"),
         (0.7996, 0.8, "0.7996 < 0.8000"),
         (0.7999999999999999, 0.8, "0.7999999999999999 < 0.8000000000000000"),
@@ -193,5 +204,5 @@ async def test_a_round_in_which_an_agent_is_lost_is_told(start_stub: StartStub) 
         (0.0, 1e-05, "0.00000 < 0.00001"),
     ],
 )
-def test_a_score_is_told_from_its_threshold(value: float, threshold: float, text: str) -> None:
+def test_a_score_is_told_from_its_threshold(value: float | None, threshold: float, text: str) -> None:
     assert compared(value, threshold) == text
