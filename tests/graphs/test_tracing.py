@@ -245,7 +245,7 @@ async def test_a_trial_has_its_confidence(start_stub: StartStub, collector: Coll
     start_stub([{"fields": {"citations": []}}])
     document = await debate("proclaim", max_rounds=1)
     sent = {f["key"]: f["score"] for f in collector.feedback}
-    assert sent["confidence"] == document["confidence"]
+    assert sent["confidence"] == pytest.approx(document["confidence"], abs=1e-4)  # LangSmith rounds
     assert sent["consistency"] == pytest.approx(document["confidence_parts"]["consistency"] / 10)
 
 
