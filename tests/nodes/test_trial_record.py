@@ -1,0 +1,93 @@
+"""A trial's record: what was ruled of a piece, what the panel reads, and what is left out if that is too long."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any, cast, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from moot.nodes.trial.record import exhibits, fitting
+from moot.retrievers import Evidence, make_evidence, merge_evidence
+from moot.retrievers.evidence import Standing
+
+
+def piece(text: str, **more: Any) -> Evidence:
+    found = make_evidence(text=text, title="t", source="a", query="q", score=1.0, retriever="bm25:x")
+    return cast("Evidence", {**found, **more})
+
+
+ORDER: list[Standing] = ["seed", "discarded", "disputed", "discovered", "admitted"]
+
+
+@given(st.lists(st.none() | st.sampled_from(ORDER), min_size=1, max_size=5))
+def test_the_highest_standing_holds_in_any_order(given_standings: list[Standing | None]) -> None:
+    assert sorted(get_args(Standing)) == sorted(ORDER)
+    merged: list[Evidence] = []
+    for standing in given_standings:
+        merged = merge_evidence(merged, [piece("x", **({"status": standing} if standing else {}))])
+    highest = max((ORDER.index(standing) for standing in given_standings if standing), default=None)
+    (one,) = merged
+    assert one.get("status") == (None if highest is None else ORDER[highest])
+
+
+def test_what_was_ruled_stays_when_a_piece_is_found_again() -> None:
+    ruled = {"pool": "seed", "status": "admitted", "relevance": 0.9, "credibility": 0.9, "weight": 0.81}
+    weighed, found = piece("x", **ruled), piece("x", pool="discovery", status="discovered")
+    assert merge_evidence([weighed], [found]) == [weighed]
+    (one,) = merge_evidence([piece("x", pool="premises", status="seed")], [weighed])
+    assert one == {**weighed, "pool": "premises"}  # the first pool that held it
+
+
+def test_a_finding_is_there_once_with_its_novelty() -> None:
+    def finding(**more: Any) -> dict[str, Any]:
+        return {"query": "q", "score": 1.0, "retriever": "bm25:x", "round": 1, "agent": "plaintiff", **more}
+
+    first, again, met = finding(), finding(round=2), finding(novelty=0.4)
+    for order in permutations([first, again, met]):
+        merged: list[Evidence] = []
+        for one in order:
+            merged = merge_evidence(merged, [piece("x", retrievals=[one])])
+        (found,) = merged
+        assert sorted(found["retrievals"], key=lambda r: r["round"]) == [met, again]
+
+
+def test_what_the_panel_reads_and_in_which_order() -> None:
+    evidence = [
+        piece("disputed, 0.2", status="disputed", weight=0.2),
+        piece("found first", status="discovered"),
+        piece("admitted, 0.6", status="admitted", weight=0.6),
+        piece("not weighed", status="seed"),
+        piece("discarded", status="discarded", weight=0.05),
+        piece("not new", status="discarded"),
+        piece("found next", status="discovered"),
+        piece("disputed, 0.4", status="disputed", weight=0.4),
+        piece("admitted, 0.9", status="admitted", weight=0.9),
+    ]
+    assert [p["text"] for p in exhibits(evidence)] == [
+        *("admitted, 0.9", "admitted, 0.6", "found first", "found next"),
+        *("disputed, 0.4", "disputed, 0.2", "not weighed"),
+    ]
+
+
+@given(st.lists(st.integers(0, 9), max_size=8), st.integers(-5, 40))
+def test_exhibits_are_left_out_from_the_end(costs: list[int], room: int) -> None:
+    pieces = [piece(str(place)) for place in range(len(costs))]
+    cost = {p["id"]: cost for p, cost in zip(pieces, costs, strict=True)}
+    kept, left = fitting(pieces, lambda p: cost[p["id"]], room)
+    assert kept + left == pieces
+    assert not kept or sum(costs[: len(kept)]) <= room
+    assert not left or sum(costs[: len(kept) + 1]) > room  # not one more than needed
+
+
+@pytest.mark.parametrize(
+    ("room", "left"),
+    [(6, ""), (5, "f"), (4, "df"), (3, "bdf"), (2, "bdef"), (1, "bcdef"), (0, "abcdef")],
+)
+def test_what_nobody_cited_is_left_out_first(room: int, left: str) -> None:
+    pieces = [piece(name) for name in "abcdef"]  # by weight
+    cited = {p["id"] for p in pieces if p["text"] in "ace"}
+    kept, gone = fitting(pieces, lambda p: 1, room, cited)
+    assert "".join(p["text"] for p in gone) == left
+    assert "".join(p["text"] for p in kept) == "".join(name for name in "abcdef" if name not in left)
