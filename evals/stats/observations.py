@@ -182,8 +182,8 @@ def scored_answers(document: Document) -> tuple[ScoredAnswer, ...]:
     """Every answer of a debate that has scores with a threshold, with these.
 
     Of an answer that need not follow from evidence a null faithfulness is left out: it is not unknown, as it keeps no
-    debate open. Its writer never looked for evidence and was given none, or the task
-    is one of reasoning and it takes nothing from the evidence.
+    debate open. Its writer never looked for evidence and was given none, or the task is one of reasoning and the
+    answer takes nothing from the evidence.
     """
     given = [turn for turn in document["turns"] if turn["step"] == "respond" and turn.get("answer")]
     searching = {turn["agent"] for turn in given if turn.get("query") is not None}

@@ -99,8 +99,8 @@ def verdict_warnings(document: DebateState | dict[str, Any]) -> list[Warned]:
     was not shown to who cites it.
 
     Args:
-        document: a result document, or the state that becomes one. Without an answer, if only that the evidence does
-            not tell, there is nothing to warn of.
+        document: a result document, or the state that becomes one. Without an answer nothing is warned of, unless
+            the debate ended on the evidence not telling one.
     """
     if document["answer"] is None and not abstains(document["task"], document["raw_verdict"]):
         return []
