@@ -82,10 +82,10 @@ def thresholds_table(study: Study) -> Table | None:
         "Thresholds of scores",
         "Of all answers within debates that have the score: how many reach each threshold, and how many of these are "
         "right by the first measure; threshold 0 is all of them. An answer whose score is unknown never passes and is "
-        "left out. An answer that need not follow from evidence has no faithfulness, and counts under "
-        "answer relevance alone: its writer has no source, or it takes nothing from the evidence in multiple choice or a "
-        "task of numbers or expressions. A threshold of answer relevance belongs to the encoder that it was chosen with. Answers of one debate hang together: "
-        "differences of a few answers say nothing. Of all runs together.",
+        "left out. An answer that need not follow from evidence has no faithfulness, and counts under answer relevance "
+        "alone: its writer has no source, or it takes nothing from the evidence in multiple choice or a task of "
+        "numbers or expressions. A threshold of answer relevance belongs to the encoder that it was chosen with. "
+        "Answers of one debate hang together: differences of a few answers say nothing. Of all runs together.",
         heads,
         rows,
     )
