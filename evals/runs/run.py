@@ -26,6 +26,7 @@ from inspect_ai.log import (
     recoverable_eval_logs,
     write_eval_log,
 )
+from inspect_ai.log._recover._buffer import read_buffer_recovery_data
 from inspect_ai.solver import Solver
 from moot.core.endpoint import close_clients
 from moot.core.errors import USER_KINDS, UserError
@@ -185,10 +186,14 @@ def newest_logs(logs: Path) -> dict[str, EvalLog]:
 def held(keys: Iterable[str], logs: Path) -> int:
     """How many samples logs and their recovery buffers hold that need not be run again."""
     newest = newest_logs(logs)
-    there = [newest[key] for key in keys if key in newest]
-    written = sum(not sample.error for log in there for sample in read_eval_log_sample_summaries(log.location))
-    places = {log.location for log in there}
-    return written + sum(one.completed_samples for one in recoverable_eval_logs(str(logs)) if one.log.name in places)
+    there = {log.location for log in (newest[key] for key in keys if key in newest)}
+    broken_off = {one.log.name for one in recoverable_eval_logs(str(logs))}
+    done = 0
+    for place in there:
+        buffer = read_buffer_recovery_data(place) if place in broken_off else None
+        ended = [*read_eval_log_sample_summaries(place), *(buffer.completed if buffer else ())]
+        done += len({(str(one.id), one.epoch) for one in ended if not one.error})  # one just written may be in both
+    return done
 
 
 def control_of(cell: Cell, logs: Path, keys: Mapping[str, str]) -> Solver:

@@ -167,6 +167,14 @@ def test_nothing_is_gone_on_with_where_a_setting_the_model_the_seed_or_the_data_
     assert len({facts_of(log)["key"] for log in headers(str(tmp_path / "logs"))}) == 5
 
 
+KILLED_BETWEEN = """
+import os, signal
+from inspect_ai.log._recorders.buffer.database import SampleBufferDatabase
+SampleBufferDatabase.remove_samples = lambda self, samples: os.kill(os.getpid(), signal.SIGKILL)
+"""
+"""The log is written, the buffer still holds the same samples."""
+
+
 def command(tmp_path: Path, data: str) -> list[str]:
     flags = ["eval", "run", "--graph", "standard_prompting", "--task", f"fever={data}", "--model", "openai:stub"]
     flags += ["--logs", str(tmp_path / "logs"), "--at-once", str(AT_ONCE)]
@@ -174,26 +182,35 @@ def command(tmp_path: Path, data: str) -> list[str]:
 
 
 def stopped(stub: StubEndpoint, line: list[str], calls: int, by: signal.Signals) -> int:
-    """Runs a command, stops it when the endpoint has had so many calls, and gives its exit code."""
+    """Runs a command, stops it when the endpoint has had so many calls (or it stops), and gives its exit code."""
     with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        while len(stub.calls()) < calls:
+        while len(stub.calls()) < calls and process.poll() is None:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(0.02)
         process.send_signal(by)
         return process.wait()
 
 
-@pytest.mark.parametrize(("by", "code"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("by", "code", "first"),
+    [
+        (signal.SIGKILL, -signal.SIGKILL, ""),
+        (signal.SIGINT, 130, ""),
+        (signal.SIGKILL, -signal.SIGKILL, KILLED_BETWEEN),
+    ],
+    ids=["killed", "interrupted", "killed between"],
+)
 def test_a_stopped_run_goes_on_where_it_was(
-    start_stub: StartStub, tmp_path: Path, by: signal.Signals, code: int
+    start_stub: StartStub, tmp_path: Path, by: signal.Signals, code: int, first: str
 ) -> None:
     stub = start_stub(latency_ms=50)
     count = 24
     data = claims(tmp_path / "fever.jsonl", *["SUPPORTS"] * count)
-    moment = random.Random(os.urandom(4)).randrange(2, count - AT_ONCE)
-    assert stopped(stub, command(tmp_path, data), moment, by) == code
+    moment = count if first else random.Random(os.urandom(4)).randrange(2, count - AT_ONCE)
+    line = command(tmp_path, data)
+    assert stopped(stub, [*line[:2], first + line[2], *line[3:]], moment, by) == code
     again = os.environ | {"OPENAI_BASE_URL": stub.url.replace("/v1", "/again/v1")}
-    line = [*command(tmp_path, data), "--json"]
+    line = [*line, "--json"]
     done = subprocess.run(line, env=again, capture_output=True, text=True, check=True)
     held = re.search(rf"(\d+) of {count} samples are in the logs", done.stderr)
     assert sum(call["tag"] == "again" for call in stub.calls()) + (int(held[1]) if held else 0) == count
