@@ -32,10 +32,9 @@ def held_keys() -> Keys:
 
     A user's password in an address (``OPENAI_BASE_URL``, a proxy's) is one, too.
     """
-    named = {value.strip(): name for name, value in os.environ.items() if name.endswith(KEY_NAMES)}
-    for name, value in os.environ.items():
-        if user := PASSWORD.search(value):
-            named[unquote(user[1])] = name
+    variables = list(os.environ.items())  # each look into the environment takes a while
+    named = {value.strip(): name for name, value in variables if name.endswith(KEY_NAMES)}
+    named |= {unquote(user[1]): name for name, value in variables if (user := PASSWORD.search(value))}
     forms = {form: n for v, n in named.items() if len(v) >= 8 for form in (v, quote(v, safe=""), quote_plus(v))}
     return tuple((form, f"[{forms[form]}]") for form in sorted(forms, key=len, reverse=True))  # one may begin another
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, iscoroutinefunction, isroutine, signature
 from types import MappingProxyType
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.graph import END, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
@@ -59,6 +61,36 @@ def _runtime() -> Runtime[Any]:
     return get_runtime() or Runtime()  # none where the state is updated without a run
 
 
+class Edge(Runnable[Any, Any]):
+    """A router as a conditional edge asks it: at once. LangGraph would hand a plain function to a thread.
+
+    Args:
+        ask: from the state, where the edge leads.
+        name: what a trace calls it.
+    """
+
+    def __init__(self, ask: Callable[[Any], Any], name: str) -> None:
+        self._ask = ask
+        self.name = name
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
+        """Where the edge leads."""
+        return self._call_with_config(self._ask, input, config)
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
+        """The same; it is a run of its own only if somebody looks at runs."""
+        if config is None or getattr(config.get("callbacks"), "handlers", True):
+            return await self._acall_with_config(self._asked, input, config)
+        token = var_child_runnable_config.set(config)
+        try:
+            return self._ask(input)
+        finally:
+            var_child_runnable_config.reset(token)
+
+    async def _asked(self, state: Any) -> Any:
+        return self._ask(state)
+
+
 class DebateGraph(StateGraph[Any, Any, Any, Any]):
     """LangGraph's `StateGraph`, whose nodes and routers know their graph's settings.
 
@@ -109,6 +141,7 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
             ValueError: when it runs: it leads to a node that ``path_map`` does not name.
         """
         leave = next((end for end in (CLOSE, END) if path_map and end in path_map), None)
+        name = getattr(path, "__name__", type(path).__name__)
         ask = as_router(path)
         if ask is None:
             super().add_conditional_edges(source, path, path_map)  # type: ignore[arg-type]
@@ -119,13 +152,13 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
                 return leave
             to = ask(state, kept(settings_of(_runtime(), type(self._defaults)), state))
             if isinstance(to, str) and path_map and to not in path_map:
-                raise ValueError(f"{route.__name__} leads from {source} to {to}, which the edge does not name")
+                raise ValueError(f"{name} leads from {source} to {to}, which the edge does not name")
             return to
 
-        route.__name__ = getattr(path, "__name__", type(path).__name__)
-        hints = get_type_hints(path) if isroutine(path) else {}
-        route.__annotations__ = {"return": hints.get("return", Any)}  # a Literal names where it leads
-        super().add_conditional_edges(source, route, path_map)  # type: ignore[arg-type]
+        leads_to = get_type_hints(path).get("return") if isroutine(path) else None
+        if path_map is None and get_origin(leads_to) is Literal:
+            path_map = list(get_args(leads_to))
+        super().add_conditional_edges(source, Edge(route, name), path_map)  # type: ignore[arg-type]
         return self
 
     def compile(self, *arguments: Any, **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from langgraph.runtime import Runtime
-from moot.core.endpoint import Limits
+from moot.core.endpoint import Limits, once_per_loop
 from moot.core.errors import MootError, UserError, error_of
 from moot.nodes.models.chat_models import ModelChoice, open_chat_model
 from moot.nodes.models.ledger import Ledger
@@ -44,6 +44,14 @@ class Run:
         Its seed is that of its model, then ``seed``, then what follows from the setting. Of several samples each has a
         seed of its own, counted up from that one.
         """
+        known, key = opened_with(self.settings), ("speaker", role, str(own), seed, sample)
+        if key not in known:
+            known[key] = await self._speaker(role, own, seed, sample)
+        return replace(known[key], ledger=self.ledger)
+
+    async def _speaker(
+        self, role: str, own: str | ModelChoice | dict[str, Any] | None, seed: int | None, sample: int
+    ) -> Speaker:
         settings: Settings = self.settings
         choice = choose_model(settings, role, own)
         seed = next((s for s in (choice.seed, seed, seed_of(settings, role)) if s is not None), None)
@@ -59,9 +67,8 @@ class Run:
         return Speaker(
             role,
             model,
-            self.ledger,
-            choice.structured_output or settings.structured_output,
-            limits_of(settings),
+            structured_output=choice.structured_output or settings.structured_output,
+            limits=limits_of(settings),
             prompts=settings.edited(),
         )
 
@@ -73,6 +80,14 @@ class Run:
 
     async def retriever(self, name: str) -> Retriever:
         """A source by name."""
+        settings: Settings = self.settings
+        known, key = opened_with(settings), ("retriever", name)
+        if key not in known:
+            known[key] = await self._retriever(name)
+        source: Retriever = known[key]
+        return source
+
+    async def _retriever(self, name: str) -> Retriever:
         settings: Settings = self.settings
         return await open_retriever(
             name,
@@ -87,7 +102,26 @@ class Run:
     async def encoder(self) -> Encoder:
         """The debate's text encoder."""
         settings: Settings = self.settings
-        return await open_encoder(settings.embedder, limits_of(settings))
+        known, key = opened_with(settings), ("encoder",)
+        if key not in known:
+            known[key] = await open_encoder(settings.embedder, limits_of(settings))
+        encoder: Encoder = known[key]
+        return encoder
+
+
+SETTINGS_KNOWN = 256
+"""Settings whose speakers, sources and encoder are kept at hand in an event loop."""
+
+
+def opened_with(settings: Any) -> dict[Any, Any]:
+    """What debates with these settings have opened in the running event loop; opening another one begins it anew."""
+    known: dict[int, tuple[Any, dict[Any, Any]]] = once_per_loop(("opened",), dict)
+    held, opened = known.get(id(settings), (None, {}))
+    if held is not settings:
+        known[id(settings)] = (settings, opened := {})
+        if len(known) > SETTINGS_KNOWN:
+            del known[next(iter(known))]
+    return opened
 
 
 S = TypeVar("S", bound=Settings)

@@ -12,7 +12,7 @@ from moot.nodes.models.speaker import Speaker, as_speaker
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.state import DebaterState, Task, Turn
 from moot.nodes.texts.answers import UNTOLD
-from moot.nodes.texts.quotes import check_citations, what_is_wrong, without_quote
+from moot.nodes.texts.quotes import check_citations, faults_of, without_quote
 from moot.nodes.texts.replies import AnswerReply, answer_reply
 from moot.nodes.texts.show import (
     NOT_LOOKED_FOR,
@@ -181,10 +181,8 @@ def why_nothing(state: DebaterState) -> str:
 def with_answer(turn: Turn, reply: AnswerReply, evidence: Sequence[Evidence], shown: set[str], ledger: Ledger) -> Turn:
     """The turn with an answer; a warning names each citation of what was not shown, or does not stand there."""
     citations = check_citations(reply.citations, evidence, shown)
-    for citation in citations:
-        if not citation["verified"]:
-            kind = "fabricated_citation" if citation["fabricated"] else "unverified_quote"
-            ledger.warn(kind, what_is_wrong(citation))
+    for kind, fault in faults_of(citations):
+        ledger.warn(kind, fault)
     said: Turn = {
         **turn,
         "answer": reply.answer,

@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import groupby
 
-from moot.core.redaction import redact
+from moot.core.redaction import held_keys, redact
 from moot.nodes.runtime.state import Turn
 from moot.nodes.runtime.turns import Citation
 from moot.nodes.texts.replies import Quote
@@ -223,21 +223,26 @@ def text_hash(text: str) -> str:
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
-def without_quote(citations: Iterable[Citation]) -> str:
+def without_quote(citations: Sequence[Citation]) -> str:
     """What is wrong with citations none of which is verified; nothing where one is."""
-    listed = list(citations)
-    if any(c["verified"] for c in listed):
+    if any(c["verified"] for c in citations):
         return ""
-    wrong = "; ".join(map(what_is_wrong, listed[:3])) or "there are none"
+    wrong = "; ".join(fault for _, fault in faults_of(citations[:3])) or "there are none"
     return f"`citations` need a `quote` copied word for word from the evidence that is named: {wrong}"
 
 
-def what_is_wrong(citation: Citation) -> str:
-    """What is wrong with a citation that is not verified, in words."""
-    cited, quote = redact(citation["evidence_id"])[:SHOWN], redact(citation["quote"])[:SHOWN]
-    if citation["fabricated"]:
-        return f"cites {cited!r}, which was not shown"
-    return f"quotes {quote!r}, which does not stand in {cited}"
+def faults_of(citations: Iterable[Citation]) -> list[tuple[str, str]]:
+    """What is wrong with each citation that is not verified: the kind of its warning, and in words."""
+    wrong = [citation for citation in citations if not citation["verified"]]
+    keys = held_keys() if wrong else ()
+    faults = []
+    for citation in wrong:
+        cited, quote = (redact(text, keys)[:SHOWN] for text in (citation["evidence_id"], citation["quote"]))
+        if citation["fabricated"]:
+            faults.append(("fabricated_citation", f"cites {cited!r}, which was not shown"))
+        else:
+            faults.append(("unverified_quote", f"quotes {quote!r}, which does not stand in {cited}"))
+    return faults
 
 
 def count_citations(turns: Iterable[Turn]) -> dict[str, int]:

@@ -14,7 +14,7 @@ from moot.nodes.models.ledger import Ledger, missed
 from moot.nodes.models.speaker import Speaker, as_speaker, is_alone
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.state import TrialState, Turn
-from moot.nodes.texts.quotes import check_citations, what_is_wrong
+from moot.nodes.texts.quotes import check_citations, faults_of
 from moot.nodes.texts.replies import Reply
 from moot.nodes.trial.counsel import handed
 from moot.retrievers import Evidence
@@ -138,8 +138,6 @@ def cited(said: Reply, shown: Sequence[Evidence], ledger: Ledger) -> dict[str, A
     if (quotes := getattr(said, "citations", None)) is None:
         return {}
     citations = check_citations(quotes, shown, ids)
-    for citation in citations:
-        if not citation["verified"]:
-            kind = "fabricated_citation" if citation["fabricated"] else "unverified_quote"
-            ledger.warn(kind, what_is_wrong(citation))
+    for kind, fault in faults_of(citations):
+        ledger.warn(kind, fault)
     return {"citations": citations}
