@@ -181,6 +181,11 @@ def chat_class() -> Any:
                     await run_manager.on_llm_new_token(chunk.text, chunk=chunk, logprobs=logprobs)
                 yield chunk
 
+        def _dict_for_compat(self) -> dict[str, Any]:
+            # langchain-core would switch warnings off and on around this, twice a call and for all threads.
+            described: dict[str, Any] = self.asdict()
+            return described
+
         def _is_of_the_sdk(self, payload: Mapping[str, Any]) -> bool:
             return (
                 not OF_THE_SDK.isdisjoint(payload)
@@ -189,6 +194,8 @@ def chat_class() -> Any:
                 or getattr(self, "_uses_gateway", False)
             )
 
+    # langchain-core asks for it at each call, and to work it out takes a tenth of the call.
+    OpenAICompatible._agenerate.__signature__ = inspect.signature(OpenAICompatible._agenerate)
     return OpenAICompatible
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage, SystemMessage
 from moot.core.endpoint import Limits, close_clients
 from moot.core.errors import MootError, ReplyError, UserError, WorldError
 from moot.nodes.models.chat_models import StructuredOutput, open_chat_model
