@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from inspect import Parameter, iscoroutinefunction, isroutine, signature
 from types import MappingProxyType
-from typing import Any, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 
+from langchain_core.runnables import Runnable
+from langchain_core.runnables.config import ensure_config, set_config_context
 from langgraph.graph import END, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
@@ -59,12 +62,46 @@ def _runtime() -> Runtime[Any]:
     return get_runtime() or Runtime()  # none where the state is updated without a run
 
 
+Ask = Callable[[Any, Any], Any]
+"""A router as a function of the state and the settings."""
+
+
+class Untraced(Runnable[Any, Any]):
+    """A router that is no run in a trace.
+
+    Args:
+        name: its name.
+        route: from the state, where to go on.
+    """
+
+    def __init__(self, name: str, route: Callable[[Any], Any]) -> None:
+        self.name, self._route = name, route
+
+    def invoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:
+        """Where to go on."""
+        with set_config_context(ensure_config(config)) as context:
+            return context.run(self._route, input)
+
+    async def ainvoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:
+        """Where to go on."""
+        return self.invoke(input, config)
+
+
+class Follow(NamedTuple):
+    """What follows a node: where its edge leads, to which nodes it may, and whether that is one node in any case."""
+
+    ask: Ask
+    ends: list[str]
+    plain: bool
+
+
 class DebateGraph(StateGraph[Any, Any, Any, Any]):
     """LangGraph's `StateGraph`, whose nodes and routers know their graph's settings.
 
     Without it ``graph.ainvoke(claim)`` would leave nodes without settings, as LangGraph passes none then. The settings
     of the graph that it makes have the prompts of all its nodes as fields; see `with_prompts`. A graph whose state has
-    an error goes to its end without asking its routers.
+    an error goes to its end without asking its routers. Nodes that would do nothing (`Node.idle`) are drawn, but not
+    entered.
     """
 
     def __init__(self, settings: type[Settings], state: type = DebateState, **schemas: Any) -> None:
@@ -73,6 +110,11 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         self._prompts: dict[str, list[str]] = {}
         self._moments: set[str] = set()
         self._opened = ""
+        self._idle: dict[str, Ask] = {}
+        self._routers: dict[str, list[tuple[Ask, list[str]]]] = {}
+        self._past: dict[str, dict[str, Follow]] = {}
+        self._run_once: set[str] = set()
+        self._else_to: dict[str, str] = {}
 
     def add_node(  # type: ignore[override]
         self, name: str, action: Any, *, prompts: Mapping[str, Sequence[str]] = MappingProxyType({}), **options: Any
@@ -89,6 +131,8 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         if isinstance(action, Node):
             self._moments |= {action.moment} if action.moment else set()
             self._opened = self._opened or action.opens
+            if action.idle:
+                self._idle[name] = action.idle
             action = action.having(self._defaults, name, keeps_errors=True)
         super().add_node(name, action, **options)
         return self
@@ -117,19 +161,67 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         def route(state: Any) -> Any:
             if leave and state.get("error"):
                 return leave
-            to = ask(state, kept(settings_of(_runtime(), type(self._defaults)), state))
+            settings = self._settings(state)
+            to = ask(state, settings)
             if isinstance(to, str) and path_map and to not in path_map:
                 raise ValueError(f"{route.__name__} leads from {source} to {to}, which the edge does not name")
-            return to
+            return self._led_past(source, to, state, settings)
 
         route.__name__ = getattr(path, "__name__", type(path).__name__)
         hints = get_type_hints(path) if isroutine(path) else {}
         route.__annotations__ = {"return": hints.get("return", Any)}  # a Literal names where it leads
         super().add_conditional_edges(source, route, path_map)  # type: ignore[arg-type]
+        to = [] if isinstance(path_map, Mapping) else list(path_map or ())
+        self._routers.setdefault(source, []).append((ask, to))
         return self
+
+    def _settings(self, state: Any) -> Any:
+        return kept(settings_of(_runtime(), type(self._defaults)), state)
+
+    def _led_past(self, source: str, to: Any, state: Any, settings: Any) -> Any:
+        past = self._past.get(source, {})
+        while isinstance(to, str) and to in past and self._idle[to](state, settings):
+            to = past[to].ask(state, settings)
+        return to
+
+    def _lead_past_idle_nodes(self) -> None:
+        """Lets edges to a node that would do nothing lead on to the node after it, or to where its router says.
+
+        The router is asked only if the edge leaves a node that runs once: of several speakers in one node each would
+        ask it.
+        """
+        plain = sorted(self.edges)
+        routed = {to for branches in self.branches.values() for branch in branches.values() for to in branch.ends or ()}
+        follows = {node: follow for node in self._idle if (follow := self._follow(node))}
+        for source in {source for source, _ in plain} | set(self.branches):
+            once = source in self._run_once or source not in routed
+            known = {node: follow for node, follow in follows.items() if once or follow.plain}
+            self._past[source] = known
+            for to in [to for before, to in plain if before == source and to in known]:
+                self.edges.remove((source, to))
+                route = partial(self._route_past, source, to)
+                super().add_conditional_edges(source, Untraced(f"past_{to}", route), [to])
+            for name, branch in self.branches[source].items():
+                ends = dict(branch.ends or {})
+                for node in (reached := [*ends.values()]):
+                    reached += [to for to in known[node].ends if to not in reached] if node in known else []
+                self.branches[source][name] = branch._replace(ends=ends | {to: to for to in reached} if ends else None)
+
+    def _follow(self, node: str) -> Follow | None:
+        after, asked = [to for source, to in self.edges if source == node], self._routers.get(node, [])
+        if node in self._else_to:
+            after, asked = [self._else_to[node]], []
+        if len(after) == 1 and not asked:
+            return Follow(lambda state, settings: after[0], after, plain=True)
+        return Follow(*asked[0], plain=False) if len(asked) == 1 and not after and asked[0][1] else None
+
+    def _route_past(self, source: str, to: str, state: Any) -> Any:
+        return self._led_past(source, to, state, self._settings(state))
 
     def compile(self, *arguments: Any, **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]:
         """The graph; the name of the system is a tag of all that runs in a trace."""
+        if not self._past:
+            self._lead_past_idle_nodes()
         self.context_schema = with_prompts(type(self._defaults), self._prompts)
         return traced(super().compile(*arguments, **options), self._opened)
 
