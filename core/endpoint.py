@@ -9,6 +9,7 @@ import asyncio
 import math
 import os
 import re
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -154,26 +155,41 @@ def retry_after_seconds(value: str | None) -> float | None:
 def explain(error: Exception, endpoint: Endpoint, model: str) -> MootError:
     """An exception of the OpenAI client, as an error of ours that says what to do."""
     openai = imported("openai")
-    at = endpoint.shown
     if isinstance(error, openai.APITimeoutError):
-        return WorldError(
-            f"{at} did not answer for {model} in time. Try again, or raise the setting `timeout`.",
-            kind="timeout",
-            retryable=True,
-        )
+        return too_slow(endpoint, model)
     if isinstance(error, openai.APIConnectionError):
-        return WorldError(
-            f"{at} could not be reached ({error.__cause__ or error}). Check the address and that the server runs.",
-            kind="unreachable",
-            retryable=True,
-        )
+        return unreachable(endpoint, error)
     if isinstance(error, openai.APIStatusError):
         return explain_status(error.status_code, error.response.headers, error.body, endpoint, model)
+    return unreadable(endpoint, model, type(error).__name__)
+
+
+def too_slow(endpoint: Endpoint, model: str) -> WorldError:
+    """The error for a request that took longer than it may."""
     return WorldError(
-        f"{at} sent an answer for {model} that cannot be read ({type(error).__name__}). "
+        f"{endpoint.shown} did not answer for {model} in time. Try again, or raise the setting `timeout`.",
+        kind="timeout",
+        retryable=True,
+    )
+
+
+def unreachable(endpoint: Endpoint, error: Exception) -> WorldError:
+    """The error for a request that got no answer, or not the whole of it."""
+    return WorldError(
+        f"{endpoint.shown} could not be reached ({error.__cause__ or error}). "
+        "Check the address and that the server runs.",
+        kind="unreachable",
+        retryable=True,
+    )
+
+
+def unreadable(endpoint: Endpoint, model: str, why: str, retryable: bool = True) -> WorldError:
+    """The error for an answer that is not what an OpenAI-compatible API gives."""
+    return WorldError(
+        f"{endpoint.shown} sent an answer for {model} that cannot be read ({why}). "
         "Check that the address is an OpenAI-compatible API (it usually ends in /v1).",
         kind="bad_response",
-        retryable=True,
+        retryable=retryable,
     )
 
 
@@ -286,28 +302,55 @@ async def with_retries(call: Callable[[], Awaitable[T]], attempts: int) -> tuple
 class Limiter:
     """Calls to one endpoint, however many debates make them: so many at once, and so many a minute where that is set.
 
-    Each caller brings its own limits; those of a minute are spaced evenly, and callers of one rate share it.
+    Each caller brings its own limits, and calls start in the order in which they came: one that may not start yet, as
+    its caller allows fewer at once, is not overtaken. Calls of a minute are spaced evenly, and callers of one rate
+    share it.
     """
 
     def __init__(self) -> None:
         self._running = 0
-        self._changed = asyncio.Condition()
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._rates: dict[int, AsyncLimiter] = {}
 
     @asynccontextmanager
     async def slot(self, limits: Limits) -> AsyncIterator[None]:
         """A place for one call."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._running < limits.max_concurrency)
-            self._running += 1
+        await self._enter(limits.max_concurrency)
         try:
             if asked := limits.requests_per_minute:
                 await self._rates.setdefault(asked, AsyncLimiter(1, 60 / asked)).acquire()
             yield
         finally:
-            async with self._changed:
-                self._running -= 1
-                self._changed.notify_all()
+            self._leave()
+
+    async def _enter(self, most: int) -> None:
+        if self._running < most and not self._waiting:
+            self._running += 1
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append((most, turn))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.cancelled():
+                self._start_waiting()  # if it was the first, others may start now
+            else:
+                self._leave()
+            raise
+
+    def _leave(self) -> None:
+        self._running -= 1
+        self._start_waiting()
+
+    def _start_waiting(self) -> None:
+        while self._waiting:
+            most, turn = self._waiting[0]
+            if not turn.cancelled():
+                if self._running >= most:
+                    return
+                self._running += 1
+                turn.set_result(None)
+            self._waiting.popleft()
 
 
 _per_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Any, Any]] = WeakKeyDictionary()
@@ -371,11 +414,16 @@ def make_client(kind: Any, base_url: str, **options: Any) -> Any:
     try:
         return kind(verify=tls(), trust_env=not is_loopback(base_url), **options)
     except (ImportError, ValueError, OSError) as error:
-        raise UserError(
-            f"No HTTP client can be made ({type(error).__name__}: {error}). Check the variables HTTP_PROXY, "
-            "HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE.",
-            kind="invalid_environment",
-        ) from error
+        raise no_client(error) from error
+
+
+def no_client(error: Exception) -> UserError:
+    """The error for an environment that no HTTP client can be made in."""
+    return UserError(
+        f"No HTTP client can be made ({type(error).__name__}: {error}). Check the variables HTTP_PROXY, "
+        "HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE.",
+        kind="invalid_environment",
+    )
 
 
 async def http_client(timeout: float, base_url: str, model: str) -> Any:
@@ -393,9 +441,21 @@ async def http_client(timeout: float, base_url: str, model: str) -> Any:
     return await made_in_thread(("http", timeout, is_loopback(base_url), model), make)
 
 
+def forget_loops(ended: bool = True) -> None:
+    """Lets go of what was made for event loops: those that have ended without `close_clients`, or all.
+
+    Their sessions would complain to them of having been left open.
+    """
+    for loop in [reference() for reference in _per_loop.keyrefs()]:
+        if loop is not None and (loop.is_closed() or not ended):
+            loop.set_exception_handler(lambda *_: None)
+            _per_loop.pop(loop, None)
+
+
 async def close_clients() -> None:
     """Closes the running loop's HTTP clients (keys that begin with "http"), so that a loop can end without any open."""
     values = _per_loop.pop(asyncio.get_running_loop(), {})
     for key, value in values.items():
         if key[0].startswith("http"):
-            await (await value).aclose()
+            client = await value
+            await (client.aclose() if hasattr(client, "aclose") else client.close())

@@ -9,6 +9,7 @@ import logging
 import math
 import threading
 import warnings
+from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -20,15 +21,15 @@ from typing import Any, Protocol
 from moot.core.endpoint import (
     DEFAULT_LIMITS,
     Limits,
-    explain,
     find_endpoint,
-    http_client,
     limiter,
     made_in_thread,
+    unreadable,
     with_retries,
 )
 from moot.core.errors import UserError, WorldError
 from moot.core.lazy import imported
+from moot.core.transport import Line, open_line
 from moot.retrievers.evidence import Evidence, encoded_text
 
 logger = logging.getLogger(__name__)
@@ -43,6 +44,10 @@ STEP = 32
 BULK_STEP = 8
 TOKENS_AT_ONCE = 1024
 """Tokens of a corpus that go through the model at a time, padding included."""
+AT_ONCE = 1000
+"""Texts of a request to an endpoint at most."""
+LONGEST_VECTORS = 64 * 2**20
+"""Bytes of their vectors at most."""
 REMEMBERED = 1000
 """Texts whose vectors an encoder keeps."""
 
@@ -392,11 +397,12 @@ def _load_cross(name: str) -> CrossScorer:
 class EndpointEncoder(Remembering):
     """An embedding model behind an OpenAI-compatible endpoint."""
 
-    def __init__(self, name: str, client: Any, endpoint: Any, limits: Limits) -> None:
+    def __init__(self, name: str, model: str, line: Line, limits: Limits) -> None:
         super().__init__()
         self.name = name
-        self._client = client
-        self._endpoint = endpoint
+        self._model = model
+        self._line = line
+        self._endpoint = line.endpoint
         self._limits = limits
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
@@ -413,15 +419,11 @@ class EndpointEncoder(Remembering):
         return [known[text] for text in texts]
 
     async def _asked(self, texts: list[str]) -> list[Vector]:
-        async def call() -> list[Vector]:
-            try:
-                async with limiter(self._endpoint.base_url).slot(self._limits):
-                    vectors: list[Vector] = await self._client.aembed_documents(texts)
-            except Exception as error:
-                raise explain(error, self._endpoint, self.name) from error
-            return [unit(v) for v in vectors]
-
-        vectors, _ = await with_retries(call, self._limits.attempts)
+        vectors: list[Vector] = []
+        for start in range(0, len(texts), AT_ONCE):
+            some = texts[start : start + AT_ONCE]
+            made, _ = await with_retries(partial(self._request, some), self._limits.attempts)
+            vectors += made
         if len(vectors) != len(texts):
             raise WorldError(
                 f"{self._endpoint.shown} returned {len(vectors)} vectors for {len(texts)} texts.",
@@ -429,25 +431,35 @@ class EndpointEncoder(Remembering):
             )
         return vectors
 
+    async def _request(self, texts: list[str]) -> list[Vector]:
+        body = {"input": texts, "model": self._model, "encoding_format": "base64"}
+        async with limiter(self._endpoint.base_url).slot(self._limits):
+            reply = await self._line.post("/embeddings", body, LONGEST_VECTORS)
+        try:
+            vectors = [decoded(piece["embedding"]) for piece in reply["data"]]
+            if not vectors:
+                raise ValueError("there are no vectors in it")
+        except (KeyError, TypeError, ValueError) as error:
+            raise unreadable(self._endpoint, self.name, type(error).__name__) from error
+        return [unit(vector) for vector in vectors]
+
 
 async def _open_endpoint_encoder(provider: str, model: str, limits: Limits) -> EndpointEncoder:
-    endpoint = find_endpoint(provider)
-    http = await http_client(limits.timeout, endpoint.base_url, f"{provider}:{model}")
+    endpoint, name = find_endpoint(provider), f"{provider}:{model}"
 
     def make() -> EndpointEncoder:
-        imported("openai.resources")  # else on first use, and not one thread at a time
-        client = imported("langchain_openai").OpenAIEmbeddings(
-            model=model,
-            api_key=endpoint.api_key,
-            base_url=endpoint.base_url,
-            http_async_client=http,
-            max_retries=0,
-            timeout=limits.timeout,
-            check_embedding_ctx_length=False,  # sends text, not token ids, which other endpoints do not read
-        )
-        return EndpointEncoder(f"{provider}:{model}", client, endpoint, limits)
+        return EndpointEncoder(name, model, open_line(endpoint, name, limits.timeout), limits)
 
     return await made_in_thread(("embeddings", endpoint, model, limits), make)
+
+
+def decoded(vector: Any) -> Any:
+    """A vector as an endpoint sends it: numbers, or 32-bit floats in base64.
+
+    Raises:
+        ValueError: it is a text, but no base64 of such numbers.
+    """
+    return imported("numpy").frombuffer(b64decode(vector), "<f4") if isinstance(vector, str) else vector
 
 
 def unit(vector: Sequence[float]) -> Vector:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import warnings
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -11,7 +14,8 @@ from langchain_core.language_models import BaseChatModel
 from moot.core.endpoint import Endpoint, find_endpoint, http_client, made_in_thread
 from moot.core.errors import UserError
 from moot.core.lazy import imported
-from pydantic import BaseModel, ConfigDict, Field
+from moot.core.transport import Line, open_line
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 StructuredOutput = Literal["json_schema", "json_object", "text"]
 
@@ -83,7 +87,8 @@ async def open_chat_model(
     def make() -> ChatModel:
         limits: dict[str, Any] = {"max_tokens": max_tokens} if max_tokens else {}
         limits |= {} if seed is None else {"seed": seed}
-        chat = chat_class()(
+        kind = chat_class()
+        chat = kind(
             model=model,
             base_url=endpoint.base_url,
             api_key=endpoint.api_key,
@@ -96,30 +101,128 @@ async def open_chat_model(
             stream_usage=True,  # where tokens are streamed, they are counted too
             **limits,
         )
+        if "_line" in kind.__private_attributes__:
+            chat._line = open_line(endpoint, name, timeout)
         return ChatModel(name, chat, endpoint, tight)
 
     return await made_in_thread(("chat", name, endpoint, temperature, max_tokens, timeout, seed), make)
 
 
+NEEDED = {
+    "_get_request_payload": ["self", "input_", "stop", "kwargs"],
+    "_create_chat_result": ["self", "response", "generation_info"],
+    "_convert_chunk_to_generation_chunk": ["self", "chunk", "default_chunk_class", "base_generation_info"],
+    "_should_stream_usage": ["self", "stream_usage", "kwargs"],
+}
+"""Methods of langchain-openai's `ChatOpenAI` that are not public, with the parameters that we know them by."""
+
+OF_THE_SDK = frozenset({"response_format", "extra_headers", "extra_query", "timeout"})
+"""Parts of a request that the openai SDK has ways of its own with."""
+
+
 @lru_cache(maxsize=1)
 def chat_class() -> Any:
-    """LangChain's client for OpenAI-compatible endpoints, with a short cut. Blocking."""
+    """LangChain's client for OpenAI-compatible endpoints, over our own transport. Blocking.
+
+    If langchain-openai has changed in what we use of it, that is its `ChatOpenAI` itself.
+    """
     imported("openai.resources")  # else on first use, and not one thread at a time
     base = imported("langchain_openai").ChatOpenAI
+    if changed := [name for name, known in NEEDED.items() if parameters_of(getattr(base, name, None)) != known]:
+        warnings.warn(
+            f"This release of langchain-openai differs in {', '.join(changed)}: models are called through the openai "
+            "SDK, which takes longer. Install the release that moot was tested with.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return base
 
     class OpenAICompatible(base):  # type: ignore[misc, valid-type]
-        """`ChatOpenAI` whose messages go into the request as they are.
+        """`ChatOpenAI` with its own conversions around requests of ours."""
 
-        Its client would try every message against every kind that there is, a quarter of its work; and calls that are
-        made at once wait for each other's.
-        """
+        _line: Line = PrivateAttr()
 
-        def _get_request_payload(self, input_: Any, **options: Any) -> dict[str, Any]:
-            payload: dict[str, Any] = super()._get_request_payload(input_, **options)
-            extra = {**(payload.get("extra_body") or {}), "messages": payload["messages"]}
-            return {**payload, "messages": [], "extra_body": extra}
+        async def _agenerate(self, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any) -> Any:
+            payload = self._get_request_payload(messages, stop=stop, **options)
+            if self._is_of_the_sdk(payload):
+                return await super()._agenerate(messages, stop, run_manager, **options)
+            reply = await self._line.post("/chat/completions", request_of(payload))
+            result = self._create_chat_result(completed(reply))
+            if result.generations:
+                refusal = reply["choices"][0]["message"].get("refusal")
+                result.generations[0].message.additional_kwargs["refusal"] = refusal
+            return result
 
+        async def _astream(
+            self,
+            messages: Any,
+            stop: Any = None,
+            run_manager: Any = None,
+            *,
+            stream_usage: bool | None = None,
+            **options: Any,
+        ) -> AsyncIterator[Any]:
+            streamed = {**options, "stream": True}
+            if self._should_stream_usage(stream_usage, **streamed):
+                streamed["stream_options"] = {"include_usage": True}
+            payload = self._get_request_payload(messages, stop=stop, **streamed)
+            if self._is_of_the_sdk(payload):
+                async for chunk in super()._astream(messages, stop, run_manager, stream_usage=stream_usage, **options):
+                    yield chunk
+                return
+            kind: Any = imported("langchain_core.messages").AIMessageChunk
+            async for event in self._line.stream("/chat/completions", request_of(payload)):
+                chunk = self._convert_chunk_to_generation_chunk(event, kind, {})
+                if chunk is None:
+                    continue
+                kind = type(chunk.message)
+                if run_manager:
+                    logprobs = (chunk.generation_info or {}).get("logprobs")
+                    await run_manager.on_llm_new_token(chunk.text, chunk=chunk, logprobs=logprobs)
+                yield chunk
+
+        def _dict_for_compat(self) -> dict[str, Any]:
+            # langchain-core would switch warnings off and on around this, twice a call and for all threads.
+            described: dict[str, Any] = self.asdict()
+            return described
+
+        def _is_of_the_sdk(self, payload: Mapping[str, Any]) -> bool:
+            return (
+                not OF_THE_SDK.isdisjoint(payload)
+                or "messages" not in payload
+                or self.include_response_headers
+                or getattr(self, "_uses_gateway", False)
+            )
+
+    # langchain-core asks for it at each call, and to work it out takes a tenth of the call.
+    OpenAICompatible._agenerate.__signature__ = inspect.signature(OpenAICompatible._agenerate)
     return OpenAICompatible
+
+
+def parameters_of(method: Any) -> list[str] | None:
+    """The names of a method's parameters; None if it is none."""
+    return list(inspect.signature(method).parameters) if callable(method) else None
+
+
+def request_of(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """The body of a request, from langchain-openai's arguments for the openai SDK."""
+    body = {**payload, **(payload.get("extra_body") or {})}
+    body.pop("extra_body", None)
+    return body
+
+
+def completed(reply: Any) -> Any:
+    """A chat completion with nothing in the place of what the endpoint left out, as the openai SDK gives it."""
+    if not isinstance(reply, dict):
+        return reply
+    for part in ("service_tier", "system_fingerprint", "usage"):
+        reply.setdefault(part, None)
+    for choice in reply.get("choices") or ():
+        choice.setdefault("logprobs", None)
+    if isinstance(usage := reply["usage"], dict):
+        usage.setdefault("completion_tokens_details", None)
+        usage.setdefault("prompt_tokens_details", None)
+    return reply
 
 
 def _embedded_endpoint(model: str) -> Endpoint:

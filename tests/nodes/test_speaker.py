@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage, SystemMessage
 from moot.core.endpoint import Limits, close_clients
 from moot.core.errors import MootError, ReplyError, UserError, WorldError
 from moot.nodes.models.chat_models import StructuredOutput, open_chat_model
@@ -329,13 +328,3 @@ def test_loops_whose_clients_nobody_closed(start_stub: StartStub) -> None:
     start_stub([{"reply": '{"query": "kilogram"}'}])
     done = subprocess.run([sys.executable, "-c", FORGETFUL], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "True", "")
-
-
-async def test_messages_are_sent_as_they_are(start_stub: StartStub) -> None:
-    stub = start_stub([{"reply": "Yes."}])
-    chat = (await open_chat_model("openai:stub")).chat
-    await chat.ainvoke([SystemMessage("Be brief."), HumanMessage("Is it so?")])
-    [sent] = [request["messages"] for request in stub.requests()]
-    assert [(m["role"], m["content"]) for m in sent] == [("system", "Be brief."), ("user", "Is it so?")]
-    payload = chat._get_request_payload([HumanMessage("Is it so?")], stop=None)  # type: ignore[attr-defined]
-    assert (payload["messages"], len(payload["extra_body"]["messages"])) == ([], 1)

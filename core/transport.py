@@ -1,0 +1,286 @@
+"""Requests to OpenAI-compatible endpoints: one pool of connections for each event loop, bounded answers, our errors.
+
+Retries and limits are `moot.core.endpoint`'s; nothing here asks twice, or follows a redirect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import json
+import os
+from base64 import b64encode
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+from urllib.parse import unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass_environment
+
+from moot.core.endpoint import (
+    Endpoint,
+    explain_status,
+    forget_loops,
+    is_loopback,
+    made_once,
+    no_client,
+    tls,
+    too_slow,
+    unreachable,
+    unreadable,
+    without_user,
+)
+from moot.core.errors import MootError, WorldError
+from moot.core.lazy import imported
+
+LONGEST_REPLY = 16 * 2**20
+"""Bytes of a reply at most, decompressed."""
+LONGEST_STREAM = 64 * 2**20
+"""Bytes of a streamed reply at most: each token comes with some hundred of them."""
+LONGEST_LINE = 2**20
+"""Bytes of a line of a streamed reply at most."""
+LONGEST_REFUSAL = 2**20
+"""Bytes that are read of what comes with an HTTP error."""
+KEPT = 4.0
+"""Seconds that an idle connection is kept: many servers close theirs after five."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """The way to a model of an OpenAI-compatible endpoint.
+
+    Args:
+        endpoint: where requests go.
+        model: as errors name it.
+        url: the endpoint's address without a user's name and password.
+        headers: sent with each request.
+        proxy: the proxy's address; None for none.
+        timeout: seconds from a request to the last byte of its answer, streamed or not.
+    """
+
+    endpoint: Endpoint
+    model: str
+    url: str
+    headers: Mapping[str, str]
+    proxy: str | None
+    timeout: float
+
+    async def post(self, path: str, body: Mapping[str, Any], most: int = LONGEST_REPLY) -> Any:
+        """The JSON that answers a request; ``most`` bounds its bytes.
+
+        Raises:
+            UserError, WorldError: the endpoint cannot be reached, refuses, takes too long, or answers with no JSON.
+        """
+        async with self._answer(path, body) as answer:
+            try:
+                content = await self._read(answer, most)
+            except imported("aiohttp").ClientError as error:
+                raise unreachable(self.endpoint, error) from error
+        try:
+            return loads(content)
+        except ValueError as error:
+            why = type(error).__name__ if answer.content_type.endswith("json") else "ValueError"
+            raise unreadable(self.endpoint, self.model, why) from error
+
+    async def stream(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[Any]:
+        """The JSON of each server-sent event that answers a request, up to ``[DONE]``.
+
+        Raises:
+            UserError, WorldError: as `post`; or an event holds an error.
+        """
+        data, size, finished = b"", 0, False
+        async with self._answer(path, body) as answer:
+            try:
+                while line := await answer.content.readline(max_line_length=LONGEST_LINE):
+                    size += len(line)
+                    if size > LONGEST_STREAM:
+                        raise self._too_long(LONGEST_STREAM)
+                    if line.startswith(b"data:"):
+                        data += line[5:]
+                    elif data and not line.strip():
+                        if data.strip().startswith(b"[DONE]"):
+                            return
+                        event = self._event(data)
+                        finished = finished or has_finished(event)
+                        yield event
+                        data = b""
+                if not finished:
+                    raise unreadable(self.endpoint, self.model, "it ended early")
+            except imported("aiohttp").http_exceptions.LineTooLong as error:
+                raise self._too_long(LONGEST_LINE) from error
+            except imported("aiohttp").ClientError as error:
+                raise unreadable(self.endpoint, self.model, type(error).__name__) from error
+
+    def _event(self, data: bytes) -> Any:
+        try:
+            event = loads(data)
+        except ValueError as error:
+            raise unreadable(self.endpoint, self.model, type(error).__name__) from error
+        if isinstance(event, dict) and event.get("error"):
+            raise unreadable(self.endpoint, self.model, "APIError")
+        return event
+
+    @asynccontextmanager
+    async def _answer(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[Any]:
+        """The answer to a request, if its status is one of success; its connection is closed unless it is read."""
+        aiohttp = imported("aiohttp")
+        session = await open_session()
+        # Twice round the loop, so that it sees which idle connections the server has closed meanwhile.
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        try:
+            try:
+                answer = await session.post(
+                    self.url + path,
+                    data=dumps(body),
+                    headers=self.headers,
+                    proxy=self.proxy,
+                    timeout=aiohttp.ClientTimeout(self.timeout),
+                    allow_redirects=False,
+                )
+            except TimeoutError:
+                raise
+            except (aiohttp.ClientError, OSError) as error:
+                raise unreachable(self.endpoint, error) from error
+            async with answer:
+                if not 200 <= answer.status < 300:
+                    raise await self._refusal(answer)
+                yield answer
+        except TimeoutError as error:
+            raise too_slow(self.endpoint, self.model) from error
+
+    async def _refusal(self, answer: Any) -> MootError:
+        """The error for an answer whose status is none of success."""
+        if answer.status < 400:
+            to = without_user(answer.headers.get("location", "nowhere").partition("?")[0])[:200]
+            return WorldError(
+                f"{self.endpoint.shown} answered with a redirect (HTTP {answer.status} to {to}), and none is followed. "
+                "Check the address; it may have to be the one that is named.",
+                kind="bad_response",
+            )
+        content = b""
+        try:
+            content = await self._read(answer, LONGEST_REFUSAL, cut=True)
+            said = loads(content)
+        except imported("aiohttp").ClientError as error:
+            return unreachable(self.endpoint, error)
+        except ValueError:
+            said = content.decode(errors="replace").strip()
+        said = said.get("error", said) if isinstance(said, dict) else said
+        return explain_status(answer.status, answer.headers, said, self.endpoint, self.model)
+
+    async def _read(self, answer: Any, most: int, cut: bool = False) -> bytes:
+        """An answer's bytes, decompressed; those beyond ``most`` are left, or an error."""
+        parts, size = [], 0
+        async for part in answer.content.iter_any():
+            parts.append(part)
+            size += len(part)
+            if size > most:
+                if cut:
+                    break
+                raise self._too_long(most)
+        return b"".join(parts)
+
+    def _too_long(self, most: int) -> WorldError:
+        return unreadable(self.endpoint, self.model, f"it is longer than {most // 2**20} MiB", retryable=False)
+
+
+def open_line(endpoint: Endpoint, model: str, timeout: float) -> Line:
+    """The way to a model of an endpoint, as the environment has it. Blocking.
+
+    Raises:
+        UserError: the environment names a proxy that cannot be used.
+    """
+    parts = urlsplit(endpoint.base_url)
+    login = ":".join(unquote(part or "") for part in (parts.username, parts.password))
+    basic = f"Basic {b64encode(login.encode()).decode()}"
+    headers = {
+        "Authorization": f"Bearer {endpoint.api_key}" if login == ":" else basic,
+        "Accept": "application/json",
+        "Content-Type": "application/json",
+        "User-Agent": f"moot/{version('moot')}",
+        "OpenAI-Organization": os.environ.get("OPENAI_ORG_ID") or os.environ.get("OPENAI_ORGANIZATION") or "",
+        "OpenAI-Project": os.environ.get("OPENAI_PROJECT_ID") or "",
+    }
+    for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").splitlines():
+        name, colon, value = line.partition(":")
+        headers |= {name.strip(): value.strip()} if colon else {}
+    sent = {name: value for name, value in headers.items() if value}
+    url = without_user(endpoint.base_url).rstrip("/")
+    return Line(endpoint, model, url, sent, proxy_for(url), timeout)
+
+
+def proxy_for(url: str) -> str | None:
+    """The proxy that the environment names for an address; None for this machine's own addresses.
+
+    Raises:
+        UserError: it is none of HTTP.
+    """
+    proxies, parts = getproxies(), urlsplit(url)
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    if not proxy or is_loopback(url) or proxy_bypass_environment(parts.netloc, proxies):
+        return None
+    address = proxy if "://" in proxy else f"http://{proxy}"
+    try:
+        named = urlsplit(address)
+        if named.scheme not in ("http", "https") or not named.hostname or named.port == 0:
+            raise ValueError(f"{without_user(address)} is no HTTP proxy, and models are called through no other")
+    except ValueError as error:
+        raise no_client(error) from error
+    return address
+
+
+def has_finished(event: Any) -> bool:
+    """Whether a chunk of a streamed reply says that the reply is whole."""
+    choices = event.get("choices") if isinstance(event, dict) else None
+    return isinstance(choices, list) and any(isinstance(c, dict) and c.get("finish_reason") for c in choices)
+
+
+# --- one session per event loop -------------------------------------------------------------------------------------
+
+SESSION = ("http session",)
+
+
+async def open_session() -> Any:
+    """The running loop's session: its connections serve all models of all endpoints."""
+
+    async def make() -> Any:
+        forget_loops()
+        aiohttp, context = await asyncio.to_thread(lambda: (imported("aiohttp"), tls()))
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ssl=context, keepalive_timeout=KEPT, ttl_dns_cache=60),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(),
+            max_line_size=2**16,
+            max_field_size=2**16,
+        )
+
+    return await made_once(SESSION, make)
+
+
+atexit.register(forget_loops, ended=False)
+
+# --- JSON -----------------------------------------------------------------------------------------------------------
+
+
+def dumps(body: Mapping[str, Any]) -> bytes:
+    """A request's body."""
+    orjson = imported("orjson")
+    try:
+        made: bytes = orjson.dumps(body)
+    except TypeError:  # half a character, or a whole number of more than 64 bits
+        return json.dumps(body).encode()
+    return made
+
+
+def loads(content: bytes) -> Any:
+    """An answer's JSON.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        return imported("orjson").loads(content)
+    except ValueError:  # it may still hold half a character, or NaN
+        return json.loads(content)
