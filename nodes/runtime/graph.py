@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from inspect import Parameter, iscoroutinefunction, isroutine, signature
 from types import MappingProxyType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
@@ -61,34 +62,49 @@ def _runtime() -> Runtime[Any]:
     return get_runtime() or Runtime()  # none where the state is updated without a run
 
 
+Ask = Callable[[Any, Any], Any]
+"""A router as a function of the state and the settings."""
+
+
 class Edge(Runnable[Any, Any]):
     """A router as a conditional edge asks it: at once. LangGraph would hand a plain function to a thread.
 
     Args:
         ask: from the state, where the edge leads.
         name: what a trace calls it.
+        traced: whether it is a run of its own in a trace.
     """
 
-    def __init__(self, ask: Callable[[Any], Any], name: str) -> None:
-        self._ask = ask
-        self.name = name
+    def __init__(self, ask: Callable[[Any], Any], name: str, *, traced: bool = True) -> None:
+        self._ask, self.name, self._traced = ask, name, traced
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
         """Where the edge leads."""
-        return self._call_with_config(self._ask, input, config)
+        return self._call_with_config(self._ask, input, config) if self._traced else self._at_once(input, config)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
         """The same; it is a run of its own only if somebody looks at runs."""
-        if config is None or getattr(config.get("callbacks"), "handlers", True):
+        if self._traced and getattr((config or {}).get("callbacks"), "handlers", True):
             return await self._acall_with_config(self._asked, input, config)
-        token = var_child_runnable_config.set(config)
-        try:
-            return self._ask(input)
-        finally:
-            var_child_runnable_config.reset(token)
+        return self._at_once(input, config)
 
     async def _asked(self, state: Any) -> Any:
         return self._ask(state)
+
+    def _at_once(self, state: Any, config: RunnableConfig | None) -> Any:
+        token = var_child_runnable_config.set(config)
+        try:
+            return self._ask(state)
+        finally:
+            var_child_runnable_config.reset(token)
+
+
+class Follow(NamedTuple):
+    """What follows a node: where its edge leads, to which nodes it may, and whether that is one node in any case."""
+
+    ask: Ask
+    ends: list[str]
+    plain: bool
 
 
 class DebateGraph(StateGraph[Any, Any, Any, Any]):
@@ -96,7 +112,8 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
 
     Without it ``graph.ainvoke(claim)`` would leave nodes without settings, as LangGraph passes none then. The settings
     of the graph that it makes have the prompts of all its nodes as fields; see `with_prompts`. A graph whose state has
-    an error goes to its end without asking its routers.
+    an error goes to its end without asking its routers. Nodes that would do nothing (`Node.idle`) are drawn, but not
+    entered.
     """
 
     def __init__(self, settings: type[Settings], state: type = DebateState, **schemas: Any) -> None:
@@ -105,6 +122,11 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         self._prompts: dict[str, list[str]] = {}
         self._moments: set[str] = set()
         self._opened = ""
+        self._idle: dict[str, Ask] = {}
+        self._routers: dict[str, list[tuple[Ask, list[str]]]] = {}
+        self._past: dict[str, dict[str, Follow]] = {}
+        self._run_once: set[str] = set()
+        self._else_to: dict[str, str] = {}
 
     def add_node(  # type: ignore[override]
         self, name: str, action: Any, *, prompts: Mapping[str, Sequence[str]] = MappingProxyType({}), **options: Any
@@ -121,6 +143,8 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         if isinstance(action, Node):
             self._moments |= {action.moment} if action.moment else set()
             self._opened = self._opened or action.opens
+            if action.idle:
+                self._idle[name] = action.idle
             action = action.having(self._defaults, name, keeps_errors=True)
         super().add_node(name, action, **options)
         return self
@@ -150,19 +174,67 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         def route(state: Any) -> Any:
             if leave and state.get("error"):
                 return leave
-            to = ask(state, kept(settings_of(_runtime(), type(self._defaults)), state))
+            settings = self._settings(state)
+            to = ask(state, settings)
             if isinstance(to, str) and path_map and to not in path_map:
                 raise ValueError(f"{name} leads from {source} to {to}, which the edge does not name")
-            return to
+            return self._led_past(source, to, state, settings)
 
         leads_to = get_type_hints(path).get("return") if isroutine(path) else None
         if path_map is None and get_origin(leads_to) is Literal:
             path_map = list(get_args(leads_to))
         super().add_conditional_edges(source, Edge(route, name), path_map)  # type: ignore[arg-type]
+        to = [] if isinstance(path_map, Mapping) else list(path_map or ())
+        self._routers.setdefault(source, []).append((ask, to))
         return self
+
+    def _settings(self, state: Any) -> Any:
+        return kept(settings_of(_runtime(), type(self._defaults)), state)
+
+    def _led_past(self, source: str, to: Any, state: Any, settings: Any) -> Any:
+        past = self._past.get(source, {})
+        while isinstance(to, str) and to in past and self._idle[to](state, settings):
+            to = past[to].ask(state, settings)
+        return to
+
+    def _lead_past_idle_nodes(self) -> None:
+        """Lets edges to a node that would do nothing lead on to the node after it, or to where its router says.
+
+        The router is asked only if the edge leaves a node that runs once: of several speakers in one node each would
+        ask it.
+        """
+        plain = sorted(self.edges)
+        routed = {to for branches in self.branches.values() for branch in branches.values() for to in branch.ends or ()}
+        follows = {node: follow for node in self._idle if (follow := self._follow(node))}
+        for source in {source for source, _ in plain} | set(self.branches):
+            once = source in self._run_once or source not in routed
+            known = {node: follow for node, follow in follows.items() if once or follow.plain}
+            self._past[source] = known
+            for to in [to for before, to in plain if before == source and to in known]:
+                self.edges.remove((source, to))
+                route = partial(self._route_past, source, to)
+                super().add_conditional_edges(source, Edge(route, f"past_{to}", traced=False), [to])
+            for name, branch in self.branches[source].items():
+                ends = dict(branch.ends or {})
+                for node in (reached := [*ends.values()]):
+                    reached += [to for to in known[node].ends if to not in reached] if node in known else []
+                self.branches[source][name] = branch._replace(ends=ends | {to: to for to in reached} if ends else None)
+
+    def _follow(self, node: str) -> Follow | None:
+        after, asked = [to for source, to in self.edges if source == node], self._routers.get(node, [])
+        if node in self._else_to:
+            after, asked = [self._else_to[node]], []
+        if len(after) == 1 and not asked:
+            return Follow(lambda state, settings: after[0], after, plain=True)
+        return Follow(*asked[0], plain=False) if len(asked) == 1 and not after and asked[0][1] else None
+
+    def _route_past(self, source: str, to: str, state: Any) -> Any:
+        return self._led_past(source, to, state, self._settings(state))
 
     def compile(self, *arguments: Any, **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]:
         """The graph; the name of the system is a tag of all that runs in a trace."""
+        if not self._past:
+            self._lead_past_idle_nodes()
         self.context_schema = with_prompts(type(self._defaults), self._prompts)
         return traced(super().compile(*arguments, **options), self._opened)
 

@@ -199,6 +199,8 @@ class Node:
         reads: from a state with keys of its own, what the step reads; by default the state itself.
         writes: from what the step and its books write, what the state takes; by default all of it.
         moment: when it asks a person, if it does.
+        idle: from the state and the settings, whether the step would do nothing; edges of a `DebateGraph` then lead
+            past the node. By default it always does something.
     """
 
     step: Callable[[Any, Run], Awaitable[dict[str, Any]]]
@@ -211,6 +213,7 @@ class Node:
     reads: Callable[[Any], Mapping[str, Any]] | None = None
     writes: Callable[[dict[str, Any]], Mapping[str, Any]] | None = None
     moment: str = ""
+    idle: Callable[[Any, Any], bool] | None = None
 
     async def __call__(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         """Runs the step.

@@ -62,15 +62,19 @@ class Debate(DebateGraph):
         self.add_node(CLOSE, close_node())
         self.add_edge(CLOSE, END)
 
-    def begin(self, route: Router, to: Sequence[str], *, after: str = "open") -> None:
+    def begin(self, route: Router, to: Sequence[str], *, after: str = "open", reviewed: str = "") -> None:
         """Says how a debate begins: its first round, before which nobody is asked for a remark.
 
         Args:
             route: the router.
             to: the nodes that it may lead to.
             after: the node that it follows, if something comes between ``open`` and the first round.
+            reviewed: the node at which a person may review what ``after`` found, which then has to run once.
         """
-        self._lead(after, route, to)
+        if reviewed:
+            self._run_once.add(after)
+            self.add_edge(after, reviewed)
+        self._lead(reviewed or after, route, to)
 
     def rounds(self, route: Router, to: Sequence[str]) -> None:
         """Says how every further round begins: from here on, edges to its nodes ask a person for a remark first.
@@ -102,6 +106,7 @@ class Debate(DebateGraph):
             self.add_edge(node, CLOSE)
             return
         self.add_node(REVIEW, person_node("verdict", phase=phase))
+        self._else_to[REVIEW] = CLOSE
         self.add_edge(node, REVIEW)
         self._lead(REVIEW, question_or(again or node), [again or node])
 

@@ -1,7 +1,7 @@
 """A person in the loop: moments at which a debate waits, shows what it is about to go on with, and takes a reply.
 
-The setting ``ask_person`` names the moments; at others a debate passes straight through. Each has a node of its own
-that calls no model, as LangGraph runs a node again from its start when it is resumed.
+The setting ``ask_person`` names the moments; at others a debate goes past. Each has a node of its own that calls no
+model, as LangGraph runs a node again from its start when it is resumed.
 """
 
 from __future__ import annotations
@@ -75,7 +75,10 @@ def person_node(moment: Moment, *, phase: str | None = None) -> Node:
         turns, evidence = written.get("turns", []), [*before.get("evidence", []), *written.get("evidence", [])]
         return {"turns": [*turns, turn | said | {"about": about}]} | ({"evidence": evidence} if evidence else {})
 
-    return Node(step, moment=moment)
+    def idle(state: State, settings: Any) -> bool:
+        return not asks(settings, moment) and not (moment == "evidence" and struck_before(state))
+
+    return Node(step, moment=moment, idle=idle)
 
 
 async def replied(moment: Moment, about: str, proposed: Mapping[str, Any]) -> PersonReply:

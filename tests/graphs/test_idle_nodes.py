@@ -1,0 +1,74 @@
+"""Nodes that would do nothing in a debate are not entered, and those after them run as often as they would."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langgraph.graph import END, START
+from langgraph.types import Send
+from moot.graphs import DESCRIPTIONS, load_graph
+from moot.nodes import DebateGraph, Node, Settings
+from moot.nodes.runtime.state import StepUpdate, TrialState
+
+from tests.conftest import StartStub, reading_demo
+
+JOINS = {
+    name: {node for node in load_graph(name).graph.builder.nodes if node.startswith("gather_")} for name in DESCRIPTIONS
+}
+JOINS["proclaim"] |= {"gather_queries", "gather_challenges", "gather_testimony", "compile_record"}
+JOINS["peer_review"] |= {"hand_back"}
+JOINS["group_debate"] |= {"share"}
+"""Nodes that wait for several others, or look and find nothing to warn of."""
+
+
+@pytest.mark.parametrize("name", DESCRIPTIONS)
+async def test_every_node_that_is_entered_does_something(start_stub: StartStub, name: str) -> None:
+    start_stub([{"fields": {"citations": []}}])
+    system = load_graph(name)
+    settings = system.settings.model_validate(
+        {"model": "openai:stub", "embedder": "openai:stub-embedding", **reading_demo(system.settings)}
+    )
+    wrote: list[tuple[str, Any]] = []
+    claim = {"claim": "The kilogram is defined by a metal cylinder."}
+    async for _, updates in system.graph.astream(claim, context=settings, stream_mode="updates", subgraphs=True):
+        wrote += updates.items()
+    assert wrote[-1][0] == "close"
+    assert {node for node, update in wrote if not update} <= JOINS[name]
+
+
+async def writes(state: Any, run: Any) -> dict[str, Any]:
+    return {"turns": [{**state["turns"][0], "step": "spoke"}] if "debater" in state else []}
+
+
+async def counts(state: Any, run: Any) -> dict[str, Any]:
+    return {"rounds": state.get("rounds", 0) + len(state["turns"])}
+
+
+def review(state: Any, settings: Any) -> bool:
+    return not settings.verified_quotes
+
+
+@pytest.mark.parametrize("asked", [False, True])
+@pytest.mark.parametrize("plain", [False, True])
+async def test_after_several_speakers_what_follows_an_idle_node_runs_once(asked: bool, plain: bool) -> None:
+    """With a router after it, which each of them would ask, the node is entered all the same."""
+    graph = DebateGraph(Settings, TrialState, output_schema=StepUpdate)
+    for name, node in {"speak": Node(writes), "review": Node(writes, idle=review), "count": Node(counts)}.items():
+        graph.add_node(name, node)
+    turns = [{"round": 1, "phase": "primary", "agent": f"agent-{i}", "step": "respond"} for i in range(3)]
+    sends = [Send("speak", {"debater": {"name": turn["agent"]}, "turns": [turn]}) for turn in turns]
+    graph.add_conditional_edges(START, lambda state: sends, ["speak"])
+    graph.add_edge("speak", "review")
+    if plain:
+        graph.add_edge("review", "count")
+    else:
+        graph.add_conditional_edges("review", lambda state: [Send("count", state)], ["count"])
+    graph.add_edge("count", END)
+    for _ in range(2):  # whoever adds a checkpointer compiles it again
+        entered: list[str] = []
+        given = {"turns": [], "phase": "primary"}
+        context = Settings(verified_quotes=asked)
+        async for updates in graph.compile().astream(given, context=context, stream_mode="updates"):
+            entered += updates
+        assert entered == ["speak"] * 3 + ["review"] * (asked or not plain) + ["count"]
