@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
+from langchain_core.callbacks import AsyncCallbackManager
 from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables.config import ensure_config
+from langchain_core.utils.uuid import uuid7
 from moot.core.endpoint import Endpoint, find_endpoint, http_client, made_in_thread
 from moot.core.errors import UserError
 from moot.core.lazy import imported
@@ -109,12 +112,16 @@ async def open_chat_model(
 
 
 NEEDED = {
+    "_agenerate_with_cache": ["self", "messages", "stop", "run_manager", "kwargs"],
     "_get_request_payload": ["self", "input_", "stop", "kwargs"],
     "_create_chat_result": ["self", "response", "generation_info"],
     "_convert_chunk_to_generation_chunk": ["self", "chunk", "default_chunk_class", "base_generation_info"],
     "_should_stream_usage": ["self", "stream_usage", "kwargs"],
 }
 """Methods of langchain-openai's `ChatOpenAI` that are not public, with the parameters that we know them by."""
+
+FOR_CALLBACKS = ("ls_structured_output_format", "structured_output_format")
+"""Options of a call that callbacks alone read."""
 
 OF_THE_SDK = frozenset({"response_format", "extra_headers", "extra_query", "timeout"})
 """Parts of a request that the openai SDK has ways of its own with."""
@@ -141,6 +148,19 @@ def chat_class() -> Any:
         """`ChatOpenAI` with its own conversions around requests of ours."""
 
         _line: Line = PrivateAttr()
+
+        async def ainvoke(self, input: Any, config: Any = None, *, stop: Any = None, **options: Any) -> Any:
+            config = ensure_config(config)
+            watched = AsyncCallbackManager.configure(config.get("callbacks"), self.callbacks, self.verbose).handlers
+            messages = self._convert_input(input).to_messages()
+            if watched or not all(isinstance(message.content, str) for message in messages):
+                return await super().ainvoke(input, config, stop=stop, **options)
+            # The rest of what langchain-core does is for callbacks, and takes as long as the request.
+            options = {name: value for name, value in options.items() if name not in FOR_CALLBACKS}
+            result = await self._agenerate_with_cache(messages, stop=stop, **options)
+            message = result.generations[0].message
+            message.id = message.id or f"lc_run--{uuid7()}-0"
+            return message
 
         async def _agenerate(self, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any) -> Any:
             payload = self._get_request_payload(messages, stop=stop, **options)
