@@ -30,7 +30,7 @@ from moot.nodes.speakers.debaters import (
 )
 from moot.nodes.steps.compare import agree_node, agreed_answer, answers_of, average_scores_node, compare_node
 from moot.nodes.steps.judge import judge_node
-from moot.nodes.steps.score import RelevanceSettings, answer_relevance_node, faithfulness_node, passes, score_graph
+from moot.nodes.steps.score import RelevanceSettings, answer_relevance_node, faithfulness_node, passes
 from pydantic import Field
 
 # --- settings -------------------------------------------------------------------------------------------------------
@@ -63,6 +63,8 @@ def needs(settings: ToolMadSettings) -> Needs:
     return needs_of(settings, "judge", *(["scorer"] if scored else []), encoder=scored)
 
 
+SCORES = ("faithfulness", "answer_relevance")
+
 # --- edges ----------------------------------------------------------------------------------------------------------
 
 
@@ -73,7 +75,7 @@ def consensus(state: DebateState, settings: ToolMadSettings) -> Next:
         return "agree"
     if not no_round_left(state, settings) and (settings.scoring != "on" or not agreed):
         return to_debaters(state, settings)
-    return unscored_answers(state) if settings.scoring == "on" else "judge"
+    return unscored_answers(state, *SCORES) if settings.scoring == "on" else "judge"
 
 
 def is_stable(state: DebateState, settings: ToolMadSettings) -> bool:
@@ -97,18 +99,17 @@ def stability(state: DebateState, settings: ToolMadSettings) -> Next:
 builder = Debate("tool_mad", ToolMadSettings, needs)
 builder.add_node("debater", debater_graph(ToolMadSettings))
 builder.add_node("compare_answers", compare_node(finds=lambda s: "every_round" if s.scoring == "all_rounds" else None))
-builder.add_node(
-    "score",
-    score_graph(ToolMadSettings, faithfulness=faithfulness_node(), answer_relevance=answer_relevance_node()),
-)
+builder.add_node("faithfulness", faithfulness_node())
+builder.add_node("answer_relevance", answer_relevance_node())
 builder.add_node("average_scores", average_scores_node(is_stable))
 builder.add_node("agree", agree_node(lambda s: "stable_consensus" if s.scoring == "on" else "consensus"))
 builder.add_node("judge", judge_node())
 builder.begin(to_debaters, ["debater"])
 builder.rounds(to_debaters, ["debater"])
 builder.add_edge("debater", "compare_answers")
-builder.add_conditional_edges("compare_answers", consensus, ["debater", "score", "agree", "judge"])
-builder.add_edge("score", "average_scores")
+builder.add_conditional_edges("compare_answers", consensus, ["debater", *SCORES, "agree", "judge"])
+builder.add_edge("faithfulness", "average_scores")
+builder.add_edge("answer_relevance", "average_scores")
 builder.add_conditional_edges("average_scores", stability, ["debater", "agree", "judge"])
 builder.verdict_from("agree")
 builder.verdict_from("judge", reviewed=True)

@@ -20,7 +20,7 @@ from moot.nodes.runtime.system import Debate, Next
 from moot.nodes.speakers.debaters import DebaterSettings, debater_graph, needs_of, to_debaters, unscored_answers
 from moot.nodes.steps.compare import agree_node, agreed_answer, average_scores_node, compare_node
 from moot.nodes.steps.judge import judge_node
-from moot.nodes.steps.score import consistency_node, score_graph, similarity_node
+from moot.nodes.steps.score import consistency_node, similarity_node
 from pydantic import Field
 
 
@@ -46,11 +46,16 @@ def consensus(state: DebateState, settings: ConsistencySettings) -> Next:
     return "choose_similarity" if settings.scoring == "on" else "judge"
 
 
+def to_scoring(state: DebateState) -> Next:
+    """Every response is scored, all at the same time."""
+    return unscored_answers(state, "consistency")
+
+
 builder = Debate("tool_mad_consistency", ConsistencySettings, lambda settings: needs_of(settings, "judge"))
 builder.add_node("debater", debater_graph(ConsistencySettings))
 builder.add_node("compare_answers", compare_node())
 builder.add_node("choose_similarity", similarity_node())
-builder.add_node("score", score_graph(ConsistencySettings, consistency=consistency_node()))
+builder.add_node("consistency", consistency_node())
 builder.add_node("average_scores", average_scores_node())
 builder.add_node("agree", agree_node(lambda settings: "consensus"))
 builder.add_node("judge", judge_node())
@@ -58,8 +63,8 @@ builder.begin(to_debaters, ["debater"])
 builder.rounds(to_debaters, ["debater"])
 builder.add_edge("debater", "compare_answers")
 builder.add_conditional_edges("compare_answers", consensus, ["debater", "choose_similarity", "agree", "judge"])
-builder.add_conditional_edges("choose_similarity", unscored_answers, ["score"])
-builder.add_edge("score", "average_scores")
+builder.add_conditional_edges("choose_similarity", to_scoring, ["consistency"])
+builder.add_edge("consistency", "average_scores")
 builder.add_edge("average_scores", "judge")
 builder.verdict_from("agree")
 builder.verdict_from("judge", reviewed=True)

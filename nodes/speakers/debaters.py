@@ -183,28 +183,20 @@ def low_scores(
     ]
 
 
-def unscored_answers(state: DebateState) -> list[Send]:
+def unscored_answers(state: DebateState, *metrics: str) -> list[Send]:
     """Every answer without scores goes to be scored, with the evidence that it was written from.
 
     Args:
         state: the debate.
+        metrics: the nodes that score an answer, all at the same time.
     """
     known = {piece["id"]: piece for piece in state["evidence"]}
+    shared = {key: state.get(key) for key in ("claim", "task", "settings", "metrics", "depth")}
     return [
-        Send(
-            "score",
-            {
-                "claim": state["claim"],
-                "task": state["task"],
-                "settings": state.get("settings", {}),
-                "metrics": state["metrics"],
-                "turns": [turn],
-                "evidence": [known[i] for i in turn["evidence_ids"]],
-                "depth": state["depth"],
-            },
-        )
+        Send(metric, shared | {"turns": [turn], "evidence": [known[i] for i in turn["evidence_ids"]]})
         for turn in state["turns"]
         if turn["step"] == "respond" and not turn["scores"]
+        for metric in metrics
     ]
 
 

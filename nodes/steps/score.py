@@ -10,15 +10,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from langchain_core.language_models import BaseChatModel
-from langgraph.graph import END, START
-from langgraph.graph.state import CompiledStateGraph
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.lazy import imported
 from moot.nodes.models.speaker import Speaker, as_speaker, is_alone
-from moot.nodes.runtime.graph import DebateGraph
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.settings import Settings
-from moot.nodes.runtime.state import DebateState, ScoreState, StepUpdate, Task, Turn
+from moot.nodes.runtime.state import DebateState, ScoreState, Task, Turn
 from moot.nodes.texts.replies import StatementsReply, questions_reply, verdicts_reply
 from moot.nodes.texts.show import show_evidence, show_origin
 from moot.nodes.texts.task import by_reasoning, full_answer, is_question
@@ -377,18 +374,3 @@ def unscored(turn: Turn, score: str, error: MootError, run: Run) -> dict[str, An
         raise error
     run.ledger.warn("score_missing", f"{score}: {error.detail}")
     return scored(turn, {score: None})
-
-
-def score_graph(settings: type[Settings], **metrics: Node) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """An answer's scores, all at the same time.
-
-    Args:
-        settings: the settings' class of the graph that it becomes a part of.
-        metrics: by its name, the node of each score.
-    """
-    score = DebateGraph(settings, ScoreState, output_schema=StepUpdate)
-    for name, node in metrics.items():
-        score.add_node(name, node)
-        score.add_edge(START, name)
-        score.add_edge(name, END)
-    return score.compile(name="score")
