@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 from urllib.parse import unquote, urlsplit
-from urllib.request import getproxies, proxy_bypass_environment
 
 from moot.core.endpoint import (
     Endpoint,
@@ -224,6 +223,8 @@ def proxy_for(url: str) -> str | None:
     Raises:
         UserError: it is none of HTTP.
     """
+    from urllib.request import getproxies, proxy_bypass_environment
+
     proxies, parts = getproxies(), urlsplit(url)
     proxy = proxies.get(parts.scheme) or proxies.get("all")
     if not proxy or is_loopback(url) or proxy_bypass_environment(parts.netloc, proxies):

@@ -52,7 +52,7 @@ async def raw_server(say: Say, **options: Any) -> AsyncIterator[Raw]:
                     await asyncio.wait([gone])
                 if writer.is_closing():
                     return
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass
         finally:
             raw.closed.put_nowait(None)
