@@ -223,11 +223,11 @@ def proxy_for(url: str) -> str | None:
     Raises:
         UserError: it is none of HTTP.
     """
-    from urllib.request import getproxies, proxy_bypass_environment
+    from urllib.request import getproxies, proxy_bypass
 
     proxies, parts = getproxies(), urlsplit(url)
     proxy = proxies.get(parts.scheme) or proxies.get("all")
-    if not proxy or is_loopback(url) or proxy_bypass_environment(parts.netloc, proxies):
+    if not proxy or is_loopback(url) or proxy_bypass(parts.netloc):
         return None
     address = proxy if "://" in proxy else f"http://{proxy}"
     try:

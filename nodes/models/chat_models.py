@@ -197,7 +197,8 @@ def chat_class() -> Any:
             )
 
     # langchain-core asks for it at each call, and to work it out takes a tenth of the call.
-    OpenAICompatible._agenerate.__signature__ = inspect.signature(OpenAICompatible._agenerate)
+    generate: Any = OpenAICompatible._agenerate
+    generate.__signature__ = inspect.signature(generate)
     return OpenAICompatible
 
 
