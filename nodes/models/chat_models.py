@@ -82,6 +82,7 @@ async def open_chat_model(
         max_tokens = max_tokens or 512
     else:
         endpoint = find_endpoint(provider)
+    line = await made_in_thread(("line", name, endpoint, timeout), lambda: open_line(endpoint, name, timeout))
     http = await http_client(timeout, endpoint.base_url, name)
 
     def make() -> ChatModel:
@@ -102,7 +103,7 @@ async def open_chat_model(
             **limits,
         )
         if "_line" in kind.__private_attributes__:
-            chat._line = open_line(endpoint, name, timeout)
+            chat._line = line
         return ChatModel(name, chat, endpoint, tight)
 
     return await made_in_thread(("chat", name, endpoint, temperature, max_tokens, timeout, seed), make)
