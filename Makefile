@@ -30,6 +30,8 @@ docs: setup
 	mkdir -p docs
 	$(BIN)/moot graphs --drawings > docs/graphs.md.new
 	mv docs/graphs.md.new docs/graphs.md
+	$(BIN)/python -m moot.cli.listings > cli/listings.jsonl.new
+	mv cli/listings.jsonl.new cli/listings.jsonl
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: setup
