@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO_CLAIM := The kilogram is no longer defined by a metal cylinder kept in France.
 
-.PHONY: setup demo test check docs bench clean
+.PHONY: setup demo test check docs bench faults clean
 
 setup: $(VENV)/.ready
 
@@ -40,6 +40,9 @@ bench: setup
 	$(BIN)/python -m tests.benchmarks.trial
 	$(BIN)/python -m tests.benchmarks.evaluation
 	$(BIN)/python tests/benchmarks/retrieval.py
+
+faults: setup
+	$(BIN)/python -m tests.import_race
 
 clean:
 	rm -rf $(VENV) build dist site *.egg-info
