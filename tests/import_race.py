@@ -1,7 +1,7 @@
 """One thread imports chromadb while another is the first to serialise with orjson: ``make faults`` forces it 200 times.
 
-Each race is held in a fresh process, where numpy is imported once. orjson starts as soon as a part of chromadb is there;
-which one, goes round. For comparison some are held without numpy at start, of which most break.
+Each race is held in a fresh process. orjson starts as soon as a part of chromadb is there; which one, goes round. For
+comparison some are held without numpy at start, of which most break.
 """
 
 from __future__ import annotations
