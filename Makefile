@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO_CLAIM := The kilogram is no longer defined by a metal cylinder kept in France.
 
-.PHONY: setup demo test check docs bench clean
+.PHONY: setup demo test check docs bench faults clean
 
 setup: $(VENV)/.ready
 
@@ -30,6 +30,8 @@ docs: setup
 	mkdir -p docs
 	$(BIN)/moot graphs --drawings > docs/graphs.md.new
 	mv docs/graphs.md.new docs/graphs.md
+	$(BIN)/python -m moot.cli.listings > cli/listings.jsonl.new
+	mv cli/listings.jsonl.new cli/listings.jsonl
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: setup
@@ -38,6 +40,9 @@ bench: setup
 	$(BIN)/python -m tests.benchmarks.trial
 	$(BIN)/python -m tests.benchmarks.evaluation
 	$(BIN)/python tests/benchmarks/retrieval.py
+
+faults: setup
+	$(BIN)/python -m tests.import_race
 
 clean:
 	rm -rf $(VENV) build dist site *.egg-info

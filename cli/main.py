@@ -149,9 +149,8 @@ def presets() -> None:
 def settings_command(graph: Annotated[str, typer.Argument(help="The debate system.")]) -> None:
     """List a debate system's settings: name, default, range, meaning."""
     from moot.cli.tables import settings_table, show
-    from moot.graphs import load_graph
 
-    show(settings_table(load_graph(graph).settings))
+    show(settings_table(graph))
 
 
 @app.command()

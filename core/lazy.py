@@ -7,6 +7,10 @@ import threading
 from importlib import import_module
 from typing import Any
 
+# At start: chromadb first asks for numpy.typing, for which Python does not wait until a thread that is importing numpy,
+# such as one in which orjson serialises, has done so. They meet half-made modules, and both fail for good.
+import numpy  # noqa: F401
+
 _importing = threading.RLock()
 
 

@@ -24,7 +24,6 @@ HEAVY = {
     "inspect_ai",
     "langchain",
     "langchain_openai",
-    "numpy",
     "openai",
     "sentence_transformers",
     "torch",

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from importlib import resources
 from typing import NamedTuple, NotRequired
 
@@ -47,17 +46,9 @@ class Entry(TypedDict):
     note: NotRequired[str]
 
 
-@lru_cache(maxsize=1)
-def entries() -> tuple[Entry, ...]:
-    """The table, read when it is first asked for."""
-    text = (resources.files("moot.nodes.models") / "model_sizes.jsonl").read_text(encoding="utf-8")
-    return tuple(json.loads(line) for line in text.splitlines())
-
-
-@lru_cache(maxsize=1)
-def by_name() -> dict[str, Entry]:
-    """The table by name, folded."""
-    return {folded(name): entry for entry in entries() for name in entry["names"]}
+_TABLE = resources.files("moot.nodes.models") / "model_sizes.jsonl"
+ENTRIES: tuple[Entry, ...] = tuple(map(json.loads, _TABLE.read_text(encoding="utf-8").splitlines()))
+"""The table. It is read at import: debates need it in the event loop, which must not wait for a disk."""
 
 
 def size_of(model: str) -> Size | None:
@@ -72,13 +63,16 @@ def size_of(model: str) -> Size | None:
 
 def entry_of(model: str) -> Entry | None:
     """The line of the table that a model setting is about; None where there is none. For the argument: `size_of`."""
-    known = by_name()
-    return next((known[name] for name in spellings(model) if name in known), None)
+    return next((BY_NAME[name] for name in spellings(model) if name in BY_NAME), None)
 
 
 def folded(name: str) -> str:
     """A model's name in small letters, without the path or the owner before it."""
     return name.strip().lower().rpartition("/")[2]
+
+
+BY_NAME = {folded(name): entry for entry in ENTRIES for name in entry["names"]}
+"""The table by name, folded."""
 
 
 def spellings(model: str) -> Iterator[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import lru_cache
 from importlib.metadata import version
 from typing import Any
 
@@ -22,10 +21,8 @@ DEMO_MODEL_LINE = (
 )
 
 
-@lru_cache(maxsize=1)
-def moot_version() -> str:
-    """The installed version."""
-    return version("moot")
+MOOT_VERSION = version("moot")
+"""The installed version, which is read from a file."""
 
 
 def blank_document(graph: str, settings: Settings) -> dict[str, Any]:
@@ -58,7 +55,7 @@ def blank_document(graph: str, settings: Settings) -> dict[str, Any]:
         "models": {},
         "corpora": [],
         "warnings": [],
-        "moot_version": moot_version(),
+        "moot_version": MOOT_VERSION,
         "started_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
     }
 

@@ -16,7 +16,6 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from importlib.metadata import version
 from typing import Any
 from uuid import UUID
@@ -124,10 +123,8 @@ def traced(graph: CompiledStateGraph[Any, Any, Any, Any], tag: str) -> TracedGra
 # --- what a trace says of a debate ------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1)
-def versions() -> dict[str, str]:
-    """The versions that a result may depend on."""
-    return {f"{name}_version": version(name) for name in ("moot", "langgraph")}
+VERSIONS = {f"{name}_version": version(name) for name in ("moot", "langgraph")}
+"""The versions that a result may depend on; each is read from a file."""
 
 
 def facts_of(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -135,7 +132,7 @@ def facts_of(document: Mapping[str, Any]) -> dict[str, Any]:
     settings = document["settings"]
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
     corpus = {"corpus": settings["corpus"]} if settings.get("corpus") else {}
-    return {"graph": document["graph"], "settings_hash": digest, **corpus, **versions()}
+    return {"graph": document["graph"], "settings_hash": digest, **corpus, **VERSIONS}
 
 
 async def describe(document: Mapping[str, Any]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from importlib import resources
 from typing import Any
 
@@ -18,10 +17,9 @@ SPELLINGS = {"true": ("supported",), "false": ("refuted", "not_supported"), "ope
 """How an example's outcome is written in tasks on claims."""
 
 
-@lru_cache(maxsize=1)
-def _examples() -> tuple[dict[str, Any], ...]:
-    text = (resources.files("moot.prompts") / "demonstrations.jsonl").read_text(encoding="utf-8")
-    return tuple(json.loads(line) for line in text.splitlines())
+_FILE = resources.files("moot.prompts") / "demonstrations.jsonl"
+EXAMPLES: tuple[dict[str, Any], ...] = tuple(map(json.loads, _FILE.read_text(encoding="utf-8").splitlines()))
+"""They are read at import: debates need them in the event loop, which must not wait for a disk."""
 
 
 def demonstrations(task: Task, count: int, *, steps: bool = False) -> str:
@@ -37,7 +35,7 @@ def demonstrations(task: Task, count: int, *, steps: bool = False) -> str:
     """
     if not count:
         return ""
-    blocks = [block for one in _examples() if (block := _shown(one, task, steps))]
+    blocks = [block for one in EXAMPLES if (block := _shown(one, task, steps))]
     if len(blocks) < count:
         raise UserError(
             f"There are {len(blocks)} demonstrations for the task {task['name']!r}, not {count}. "

@@ -237,13 +237,12 @@ def test_settings_of_a_trial_from_the_command_line() -> None:
 
 def test_settings_are_listed_whole_in_a_narrow_terminal() -> None:
     page = io.StringIO()
-    settings = load_graph("proclaim").settings
-    Console(file=page, width=100).print(settings_table(settings))
+    Console(file=page, width=100).print(settings_table("proclaim"))
     lines = page.getvalue().splitlines()
     assert max(map(len, lines)) <= 100
     assert "…" not in page.getvalue()
     names = [line.split()[0] for line in lines[1:] if line[:1].strip()]
-    assert names == list(settings.model_fields)
+    assert names == list(load_graph("proclaim").settings.model_fields)
 
 
 async def test_an_interrupted_trial_keeps_what_was_said(start_stub: StartStub) -> None:

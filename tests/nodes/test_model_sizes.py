@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moot.nodes.cortex.trust import credibilities
 from moot.nodes.models.chat_models import EMBEDDED
-from moot.nodes.models.sizes import Size, by_name, entries, entry_of, folded, size_of
+from moot.nodes.models.sizes import BY_NAME, ENTRIES, Size, entry_of, folded, size_of
 
 from tests.each import each
 
@@ -37,11 +37,11 @@ def test_each_line(line: str) -> None:
 
 
 def test_no_two_lines_have_one_name() -> None:
-    names = [folded(name) for entry in entries() for name in entry["names"]]
-    assert len(names) == len(set(names)) == len(by_name())
+    names = [folded(name) for entry in ENTRIES for name in entry["names"]]
+    assert len(names) == len(set(names)) == len(BY_NAME)
 
 
-@each("entry", entries())
+@each("entry", ENTRIES)
 def test_each_name_finds_its_line(entry: Any) -> None:
     for name in entry["names"]:
         for setting in (name, f"openai:{name}", f"vllm:{name.upper()}", *([f"ollama:{name}"] if ":" in name else [])):
@@ -143,7 +143,7 @@ def test_the_agents_of_s3() -> None:
 
 
 def test_mixtures_of_experts_say_so() -> None:
-    experts = [e for e in entries() if any(mark in e["names"][0].lower() for mark in ("8x", "moe", "-a3b", "17b-16e"))]
+    experts = [e for e in ENTRIES if any(mark in e["names"][0].lower() for mark in ("8x", "moe", "-a3b", "17b-16e"))]
     assert len(experts) >= 5
     assert all("mixture of experts" in e.get("note", "") for e in experts)
 
@@ -157,4 +157,4 @@ def test_a_size_is_what_the_formula_takes() -> None:
 
 @given(st.text(max_size=60))
 def test_any_text_has_a_size_or_none(text: str) -> None:
-    assert size_of(text) is None or size_of(text) in {(e["parameters"], e["tokens"]) for e in entries()}
+    assert size_of(text) is None or size_of(text) in {(e["parameters"], e["tokens"]) for e in ENTRIES}

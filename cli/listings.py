@@ -1,0 +1,90 @@
+"""What ``moot tasks``, ``presets``, ``settings`` and ``eval tasks`` list, as lines of JSON.
+
+``make docs`` writes ``cli/listings.jsonl`` from this, so that those commands answer without importing the graphs.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from moot.evals.benchmarks.catalogue import BENCHMARKS
+from moot.graphs import DESCRIPTIONS, load_graph
+from moot.graphs.presets import PRESETS
+from moot.nodes.runtime.settings import Settings
+from moot.nodes.texts.task import TASKS
+
+Row = tuple[str, ...]
+
+
+def listings() -> str:
+    """A line for each row of each command's table: the command, then the row's cells."""
+    tables: dict[str, Iterable[Row]] = {"tasks": task_rows(), "presets": preset_rows(), "eval tasks": benchmark_rows()}
+    tables |= {f"settings {name}": setting_rows(load_graph(name).settings) for name in DESCRIPTIONS}
+    rows = ((command, *row) for command, table in tables.items() for row in table)
+    return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+
+
+def task_rows() -> Iterator[Row]:
+    """Every task: its labels, and what it is."""
+    for name, known in TASKS.items():
+        yield name, ", ".join(label for label, _, _ in known.labels) or known.kind.replace("_", " "), known.about
+
+
+def preset_rows() -> Iterator[Row]:
+    """Every preset: its graph and task, and what it is for."""
+    for name, preset in PRESETS.items():
+        yield name, preset.graph, preset.task or "", preset.about
+
+
+def benchmark_rows() -> Iterator[Row]:
+    """Every benchmark: what it is measured by, its licence, and where its files are."""
+    for name, known in BENCHMARKS.items():
+        hub = f" (or the Hub: {known.hub})" if known.hub else ""
+        yield name, ", ".join(known.metrics), known.licence, known.source + hub, ", ".join(known.files)
+
+
+def setting_rows(settings: type[Settings]) -> Iterator[Row]:
+    """Every setting with default, range and meaning."""
+    schema = settings.model_json_schema()
+    defaults = settings().model_dump(mode="json")
+    for name, field in schema["properties"].items():
+        shipped = f"prompts/{settings.prompts[name]}.md" if name in settings.prompts else None
+        about = field.get("description", "") + fields_of(field, schema.get("$defs", {}))
+        yield name, shipped or json.dumps(defaults[name]), bounds(field), about
+
+
+def fields_of(field: dict[str, Any], parts: dict[str, Any]) -> str:
+    """The fields that elements of a list have, with what they mean; nothing for other settings."""
+    part = parts.get(field.get("items", {}).get("$ref", "").rsplit("/", 1)[-1])
+    if part is None:
+        return ""
+    return "".join(f"\n- {name}: {of.get('description', '')}" for name, of in part["properties"].items())
+
+
+def bounds(field: dict[str, Any]) -> str:
+    """What values a field takes, from its JSON schema."""
+    options = [o for o in field.get("anyOf", [field]) if o.get("type") != "null"]
+    return " or ".join(dict.fromkeys(_bounds(o) for o in options)) + (
+        " or null" if "anyOf" in field and len(options) < len(field["anyOf"]) else ""
+    )
+
+
+def _bounds(field: dict[str, Any]) -> str:
+    if "enum" in field:
+        return ", ".join(map(str, field["enum"]))
+    if "$ref" in field:
+        return "object"
+    low, high = field.get("minimum", field.get("exclusiveMinimum")), field.get("maximum")
+    if low is not None and high is not None:
+        return f"{'above ' if 'exclusiveMinimum' in field else ''}{low} to {high}"
+    if field.get("type") == "array":
+        return f"list of {field.get('minItems', 0)} to {field['maxItems']}" if "maxItems" in field else "list"
+    kind = str(field.get("type", ""))
+    return {"string": "text", "boolean": "true, false", "object": "mapping"}.get(kind, kind)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(listings())

@@ -1,0 +1,81 @@
+"""One thread imports chromadb while another is the first to serialise with orjson: ``make faults`` forces it 200 times.
+
+Each race is held in a fresh process. orjson starts as soon as a part of chromadb is there; which one, goes round. For
+comparison some are held without numpy at start, of which most break.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import typer
+
+MOMENTS = ("chromadb", "chromadb.api", "chromadb.api.types")
+AT_START, NOT_AT_START = "moot.core.lazy import imported", "importlib import import_module as imported"
+RACE = """
+import os, sys, threading, time
+import orjson
+from {source}
+
+faults = []
+
+def imports():
+    try:
+        imported("chromadb")
+    except Exception as error:
+        faults.append(error)
+
+def serialises():
+    while {moment!r} not in sys.modules and not faults:
+        pass
+    orjson.dumps(object(), default=str, option=orjson.OPT_SERIALIZE_NUMPY)
+
+sys.setswitchinterval(1e-6)
+racing = [threading.Thread(target=race, daemon=True) for race in (imports, serialises)]
+for thread in racing:
+    thread.start()
+racing[1].join()
+while racing[0].is_alive() and not hasattr(sys.modules.get("chromadb.api.types"), "NDArray"):
+    time.sleep(0.001)  # the rest of chromadb does not matter
+try:
+    import numpy
+    orjson.dumps(numpy.ones(2) + 1, option=orjson.OPT_SERIALIZE_NUMPY)
+except Exception as error:
+    faults.append(error)
+print(*faults, sep="; ", flush=True)
+os._exit(bool(faults))
+"""
+
+
+def races(times: int, *, numpy_at_start: bool = True) -> Iterator[str]:
+    """Holds races, as many at once as there are processors, and says of each what broke; nothing if nothing did."""
+    source = AT_START if numpy_at_start else NOT_AT_START
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        yield from pool.map(lambda moment: race(source, moment), itertools.islice(itertools.cycle(MOMENTS), times))
+
+
+def race(source: str, moment: str) -> str:
+    """Holds one race and says what broke."""
+    command = [sys.executable, "-c", RACE.format(source=source, moment=moment)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    return (done.stdout + done.stderr).strip() if done.returncode else ""
+
+
+def main(times: int = 200, compared: int = 20) -> None:
+    """Holds races with numpy at start, of which none may break, and some without."""
+    broken = [fault for fault in races(times) if fault]
+    print(f"numpy at start: {len(broken)} of {times} broken")
+    without = [fault for fault in races(compared, numpy_at_start=False) if fault]
+    print(f"without:        {len(without)} of {compared} broken")
+    for fault in dict.fromkeys(broken):
+        print(fault, file=sys.stderr)
+    raise SystemExit(bool(broken))
+
+
+if __name__ == "__main__":
+    typer.run(main)
