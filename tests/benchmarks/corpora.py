@@ -3,9 +3,9 @@
     python tests/benchmarks/corpora.py [FILE.jsonl ...] [--passages 1000 26000 100000] [--json FILE]
 
 Passages come from the files (id, title, text), by default from the demo corpora. If there are too few, more are drawn
-from them, with every eighth word replaced by one of another passage. Vectors are hashed bags of words with the encoder's
-384 dimensions, so that encoding takes next to no time and similar texts are near each other; `retrieval.py` measures
-the encoder. Every cell is a process of its own, in which a corpus of ten passages was searched before, so that imports
+from them, with every eighth word replaced by one of another passage. Vectors are hashed bags of words with the
+encoder's 384 dimensions, so that encoding takes next to no time and similar texts are near each other; `retrieval.py`
+measures the encoder. Every cell is a process of its own, in which a corpus of ten passages was searched before, so that imports
 do not count. Queries are beginnings of passages. Prints Markdown; ``--json`` writes the same rows to a file:
 
     passages, source      how many, and chroma, bm25 or hybrid
@@ -39,17 +39,25 @@ from typing import Any
 
 import numpy as np
 from moot.cli.evaluate import processor
-from moot.retrievers import DEFAULT_ENCODER, DEMO_CORPORA, Passage, corpus, index_passages, local, open_retriever
-from moot.retrievers import read_passages
+from moot.retrievers import (
+    DEFAULT_ENCODER,
+    DEMO_CORPORA,
+    Passage,
+    corpus,
+    index_passages,
+    local,
+    open_retriever,
+    read_passages,
+)
 from moot.retrievers.corpus import demo_passages
 
 SOURCES = ("chroma", "bm25", "hybrid")
 ONE_BY_ONE, AT_ONCE = 50, 64
 SMALL = "few"
-COLUMNS = (
-    ("passages", "source", "build_s", "build_cpu_s", "build_mib", "first_query_ms", "later_query_ms")
-    + ("queries_at_once_ms", "later_cpu_ms", "open_mib")
-)  # fmt: skip
+COLUMNS = [
+    *("passages", "source", "build_s", "build_cpu_s", "build_mib"),
+    *("first_query_ms", "later_query_ms", "queries_at_once_ms", "later_cpu_ms", "open_mib"),
+]
 WORDS = np.random.default_rng(1).standard_normal((4096, 384))
 
 
