@@ -5,13 +5,14 @@
 Passages come from the files (id, title, text), by default from the demo corpora. If there are too few, more are drawn
 from them, with every eighth word replaced by one of another passage. Vectors are hashed bags of words with the
 encoder's 384 dimensions, so that encoding takes next to no time and similar texts are near each other; `retrieval.py`
-measures the encoder. Every cell is a process of its own, in which a corpus of ten passages was searched before, so that imports
-do not count. Queries are beginnings of passages. Prints Markdown; ``--json`` writes the same rows to a file:
+measures the encoder. Every cell is a process of its own, in which a corpus of ten passages was searched before, so
+that imports do not count. Queries are beginnings of passages. Prints Markdown; ``--json`` writes the same rows:
 
     passages, source      how many, and chroma, bm25 or hybrid
     build_s, build_mib    `index_passages`, and how far memory grew at its highest (bm25 has no build of its own)
     build_cpu_s           its processor time
     first_query_ms        opening the source and its first query
+    first_cpu_ms          its processor time
     later_query_ms        median of 50 queries, one after the other
     queries_at_once_ms    64 queries put at once, until all are answered
     later_cpu_ms          processor time of one of these 114 queries
@@ -56,7 +57,7 @@ ONE_BY_ONE, AT_ONCE = 50, 64
 SMALL = "few"
 COLUMNS = [
     *("passages", "source", "build_s", "build_cpu_s", "build_mib"),
-    *("first_query_ms", "later_query_ms", "queries_at_once_ms", "later_cpu_ms", "open_mib"),
+    *("first_query_ms", "first_cpu_ms", "later_query_ms", "queries_at_once_ms", "later_cpu_ms", "open_mib"),
 ]
 WORDS = np.random.default_rng(1).standard_normal((4096, 384))
 
@@ -125,8 +126,9 @@ async def query(file: Path, source: str, count: int) -> dict[str, float]:
     async def search(words: str) -> None:
         assert await (await open_retriever(f"{source}:many")).search(words, 6)
 
+    cpu = time.process_time()
     await search(queries[0])
-    first, later, cpu = time.perf_counter() - start, [], time.process_time()
+    first, first_cpu, later, cpu = time.perf_counter() - start, time.process_time() - cpu, [], time.process_time()
     for words in queries[1 : 1 + ONE_BY_ONE]:
         start = time.perf_counter()
         await search(words)
@@ -135,6 +137,7 @@ async def query(file: Path, source: str, count: int) -> dict[str, float]:
     await asyncio.gather(*map(search, queries[1 + ONE_BY_ONE : 1 + ONE_BY_ONE + AT_ONCE]))
     return {
         "first_query_ms": first * 1000,
+        "first_cpu_ms": first_cpu * 1000,
         "later_query_ms": statistics.median(later) * 1000,
         "queries_at_once_ms": (time.perf_counter() - start) * 1000,
         "later_cpu_ms": (time.process_time() - cpu) * 1000 / (ONE_BY_ONE + AT_ONCE),

@@ -189,8 +189,8 @@ def test_threads_share_a_memory() -> None:
     memory = Remembering()
 
     def use(thread: int) -> None:
-        for i in range(300):
-            texts = [str(n) for n in range(i * 40 + thread, i * 40 + thread + 20)]
+        for i in range(400):
+            texts = [str(n) for n in range(i * 30 + thread, i * 30 + thread + 20)]
             memory.remember(texts, [[float(text)] for text in texts])
             assert all(vector == [float(text)] for text, vector in memory.remembered(texts).items())
 
