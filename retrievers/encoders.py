@@ -161,8 +161,8 @@ class SentenceEncoder(Remembering):
             awaited = self._begin(missing) if len(missing) <= FEW else []
         if awaited:
             # Shielded: others may wait for the same.
-            for vectors in await asyncio.gather(*(asyncio.shield(asyncio.wrap_future(one)) for one in awaited)):
-                known |= vectors
+            for made in await asyncio.gather(*(asyncio.shield(asyncio.wrap_future(one)) for one in awaited)):
+                known |= made
         elif missing:
             vectors = await asyncio.get_running_loop().run_in_executor(self._bulk, self._long, missing)
             known |= zip(missing, vectors, strict=True)

@@ -93,7 +93,12 @@ async def test_a_failure_reaches_all_who_wait_and_is_not_kept(monkeypatch: pytes
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
     held = Held(encoder, monkeypatch)
     held.go.set()
-    held.real, real = lambda texts: [][len(texts)], held.real
+    real = held.real
+
+    def fail(texts: list[str]) -> list[Vector]:
+        raise IndexError(texts)
+
+    held.real = fail
     text = "A text that fails once"
     failed = await asyncio.gather(*(encoder.embed([text]) for _ in range(3)), return_exceptions=True)
     assert [type(error) for error in failed] == [IndexError] * 3
