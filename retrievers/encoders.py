@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import itertools
 import logging
 import math
 import threading
 import warnings
+from array import array
 from base64 import b64decode
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
-from queue import Empty, PriorityQueue
 from typing import Any, Protocol
 
 from moot.core.endpoint import (
@@ -39,6 +39,8 @@ Vector = list[float]
 DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 FEW = 16
 """Texts up to which a list is a debate's, and worth remembering."""
+FULL = 2000
+"""Characters with which a batch of short lists is full: beyond that a text costs no less, and others wait longer."""
 # Whole steps of length: the CPU library prepares itself anew for every shape of input that it meets.
 STEP = 32
 BULK_STEP = 8
@@ -48,8 +50,8 @@ AT_ONCE = 1000
 """Texts of a request to an endpoint at most."""
 LONGEST_VECTORS = 64 * 2**20
 """Bytes of their vectors at most."""
-REMEMBERED = 1000
-"""Texts whose vectors an encoder keeps."""
+REMEMBERED = 8192
+"""Texts whose vectors an encoder keeps: 256 debates in flight come back to about 30 each."""
 
 
 class Encoder(Protocol):
@@ -110,33 +112,39 @@ async def open_encoder(name: str = DEFAULT_ENCODER, limits: Limits = DEFAULT_LIM
 
 
 class Remembering:
-    """What encoders remember: the vectors of the last `REMEMBERED` texts. Threads and loops may share it."""
+    """What encoders remember: the vectors of the `REMEMBERED` texts used last. Threads and loops may share it."""
 
     def __init__(self) -> None:
-        self._vectors: dict[str, Vector] = {}
-        self._remembering = threading.Lock()
+        # Packed, as lists would be a third of a million objects for the garbage collector to look through.
+        self._vectors: OrderedDict[str, array[float]] = OrderedDict()
+        self._lock = threading.RLock()
 
     def remember(self, texts: Sequence[str], vectors: Sequence[Vector]) -> None:
-        """Remembers one unit vector for each text, and forgets the texts that were given longest ago."""
-        with self._remembering:
-            for text, vector in zip(texts, vectors, strict=True):
-                self._vectors.pop(text, None)
+        """Remembers one unit vector for each text, and forgets the texts whose last use is longest ago."""
+        packed = [array("d", vector) for vector in vectors]
+        with self._lock:
+            for text, vector in zip(texts, packed, strict=True):
                 self._vectors[text] = vector
-            for text in list(self._vectors)[:-REMEMBERED]:
-                del self._vectors[text]
+                self._vectors.move_to_end(text)
+                if len(self._vectors) > REMEMBERED:
+                    self._vectors.popitem(last=False)
 
     def remembered(self, texts: Sequence[str]) -> dict[str, Vector]:
         """The vectors of those texts that are remembered."""
-        with self._remembering:
-            return {text: self._vectors[text] for text in texts if text in self._vectors}
+        with self._lock:
+            found = {text: self._vectors[text] for text in texts if text in self._vectors}
+            for text in found:
+                self._vectors.move_to_end(text)
+        return {text: vector.tolist() for text, vector in found.items()}
 
 
 class SentenceEncoder(Remembering):
     """A sentence-transformers model in this process.
 
-    Where the processor computes in bfloat16, so does the model (cosines differ by less than 0.01 then). Short lists
-    (queries, claims, questions) are what a debate waits for: they go beside the long ones (a corpus), together with
-    those of other debates that arrive meanwhile, and are remembered, as debates come back to the same texts.
+    If the processor computes in bfloat16, so does the model (cosines differ by less than 0.01 then). Short lists
+    (queries, claims, questions) are what a debate waits for: they go beside the long ones (a corpus), in batches with
+    those of other debates that are asked for in the same moment or while a batch is computed. They are remembered, as
+    debates come back to the same texts; a text that is being encoded is not encoded again for whoever asks meanwhile.
     """
 
     def __init__(self, name: str, model: Any) -> None:
@@ -146,52 +154,62 @@ class SentenceEncoder(Remembering):
         self._model = model
         self._quick, self._long = fast_encoders(model)
         self._bulk = ThreadPoolExecutor(2, "encoder")  # while one list ends, the next one keeps all cores at work
-        self._threads = min(4, torch.get_num_threads())
-        self._workers = single_threads(torch, self._threads)
-        self._waiting: PriorityQueue[tuple[int, int, list[str], Future[list[Vector]]]] = PriorityQueue()
-        self._count = itertools.count()
+        self._workers = single_threads(torch, min(4, torch.get_num_threads()))
+        self._waiting: deque[tuple[list[str], Future[dict[str, Vector]]]] = deque()
+        self._begun: dict[str, Future[dict[str, Vector]]] = {}
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        """One unit vector for each text, in order. Of the lists that wait, the shortest is served first."""
-        known = self.remembered(texts)
-        missing = [text for text in dict.fromkeys(texts) if text not in known]
-        if len(missing) > FEW:
+        """One unit vector for each text, in order. Short lists are served in the order in which they were asked for."""
+        with self._lock:
+            known = self.remembered(texts)
+            missing = [text for text in dict.fromkeys(texts) if text not in known]
+            awaited = self._begin(missing) if len(missing) <= FEW else []
+        if awaited:
+            # Shielded: others may wait for the same.
+            for made in await asyncio.gather(*(asyncio.shield(asyncio.wrap_future(one)) for one in awaited)):
+                known |= made
+        elif missing:
             vectors = await asyncio.get_running_loop().run_in_executor(self._bulk, self._long, missing)
-        else:
-            vectors = await self._shortly(missing) if missing else []
-            self.remember(missing, vectors)
-        known |= zip(missing, vectors, strict=True)
+            known |= zip(missing, vectors, strict=True)
         return [known[text] for text in texts]
 
-    async def _shortly(self, texts: list[str]) -> list[Vector]:
-        made: Future[list[Vector]] = Future()
-        self._waiting.put((len(texts), next(self._count), texts, made))
-        self._workers.submit(self._serve)
-        return await asyncio.wrap_future(made)
+    def _begin(self, texts: list[str]) -> list[Future[dict[str, Vector]]]:
+        """What will hold the vectors of a short list, of which others may have asked for some already."""
+        fresh = [text for text in texts if text not in self._begun]
+        if fresh:
+            made: Future[dict[str, Vector]] = Future()
+            self._waiting.append((fresh, made))
+            self._begun |= dict.fromkeys(fresh, made)
+        if texts:  # when this turn of the loop is over, so that whatever else it asks for goes along
+            asyncio.get_running_loop().call_soon(self._workers.submit, self._serve)
+        return list(dict.fromkeys(self._begun[text] for text in texts))
 
     def _serve(self) -> None:
-        if not (taken := self._take()):
+        """Computes one batch of the lists that wait, the first ones; nothing if other threads have taken them."""
+        taken: list[tuple[list[str], Future[dict[str, Vector]]]] = []
+        with self._lock:
+            size = 0
+            while self._waiting and size < FULL:
+                taken.append(self._waiting.popleft())
+                size += sum(map(len, taken[-1][0]))
+        together = [text for texts, _ in taken for text in texts]
+        if not together:
             return
+        problem: Exception | None = None
         try:
-            vectors = self._quick([text for texts, _ in taken for text in texts])
+            vectors = dict(zip(together, self._quick(together), strict=True))
         except Exception as error:  # noqa: BLE001 - whoever waits for the vectors gets it
-            for _, made in taken:
-                made.set_exception(error)
-            return
+            problem = error
+        if not problem:
+            self.remember(together, list(vectors.values()))
+        with self._lock:
+            for text in together:
+                del self._begun[text]
         for texts, made in taken:
-            made.set_result(vectors[: len(texts)])
-            del vectors[: len(texts)]
-
-    def _take(self) -> list[tuple[list[str], Future[list[Vector]]]]:
-        """This thread's share of the lists that wait, the shortest first: those that arrive together go together."""
-        taken: list[tuple[list[str], Future[list[Vector]]]] = []
-        share = math.ceil(self._waiting.qsize() / self._threads)
-        with suppress(Empty):  # another thread was quicker
-            while len(taken) < share:
-                _, _, texts, made = self._waiting.get_nowait()
-                if made.set_running_or_notify_cancel():
-                    taken.append((texts, made))
-        return taken
+            if problem:
+                made.set_exception(problem)
+            else:
+                made.set_result({text: vectors[text] for text in texts})
 
 
 def single_threads(torch: Any, count: int) -> ThreadPoolExecutor:

@@ -21,9 +21,13 @@ from moot.retrievers.corpus import (
 )
 from moot.retrievers.encoders import CrossScorer, Encoder, Vector, open_cross_encoder, open_encoder, unit
 from moot.retrievers.evidence import Evidence, clean, encoded_text, make_evidence
-from moot.retrievers.files import Passage
 
 T = TypeVar("T")
+Row = tuple[str, str, str, str, str | None, str | None]
+"""A passage that is kept to be found: id, title, text, source, url, published.
+
+A plain tuple of texts, which Python's garbage collector need not look through: at 100,000 passages that takes long.
+"""
 
 DENSE_WEIGHT = 0.65
 """The share of dense search in `fuse`; with it and `K1` set on the data's `rest` queries, see README."""
@@ -55,8 +59,21 @@ async def open_chroma(corpus: str, encoder: str, limits: Limits = DEFAULT_LIMITS
 async def open_bm25(corpus: str) -> Bm25Retriever:
     """Lexical search in a corpus, opened once per event loop and state of the corpus."""
     state = await asyncio.to_thread(corpus_state, corpus)
-    made = made_in_thread(("bm25", corpus, state), lambda: Bm25Retriever(corpus, all_passages(corpus)))
-    return await or_last(("bm25", corpus), made)
+
+    async def make() -> Bm25Retriever:
+        rows = await open_rows(corpus, state)
+        return await asyncio.to_thread(Bm25Retriever, corpus, rows)
+
+    return await or_last(("bm25", corpus), made_once(("bm25", corpus, state), make))
+
+
+async def open_rows(corpus: str, state: str) -> list[Row]:
+    """Every passage of a corpus in the order of their ids, read once per event loop and state of the corpus."""
+
+    def read() -> list[Row]:
+        return [(p.id, p.title, p.text, clean(p.source), p.url, p.published) for p in all_passages(corpus)]
+
+    return await made_in_thread(("rows", corpus, state), read)
 
 
 async def open_hybrid(
@@ -68,16 +85,18 @@ async def open_hybrid(
         UserError: as `open_corpus`, or the cross-encoder cannot be loaded.
     """
 
-    def index() -> tuple[list[Passage], LexicalIndex]:
-        passages = all_passages(corpus)
-        texts = [f"{p.title}. {p.title}. {p.text}" if p.title else p.text for p in passages]  # titles count double
-        return passages, LexicalIndex(corpus, texts, k1=K1, b=B, stem=True)
-
     async def make() -> HybridRetriever:
         dense = await open_chroma(corpus, encoder, limits)
-        passages, lexical = await made_in_thread(("stems", corpus, state), index)
+        rows = await open_rows(corpus, state)
+
+        def index() -> LexicalIndex:
+            # Titles count double.
+            texts = [f"{title}. {title}. {text}" if title else text for _, title, text, *_ in rows]
+            return LexicalIndex(corpus, texts, k1=K1, b=B, stem=True)
+
+        lexical = await made_in_thread(("stems", corpus, state), index)
         scorer = await open_cross_encoder(reranker) if reranker else None
-        return HybridRetriever(dense, passages, lexical, scorer)
+        return HybridRetriever(dense, rows, lexical, scorer)
 
     state = await asyncio.to_thread(corpus_state, corpus)
     key = ("hybrid", corpus, encoder, limits, reranker)
@@ -230,11 +249,11 @@ def best_rows(scores: Any, count: int) -> list[int]:
 class Bm25Retriever:
     """Lexical search over a corpus's passages: plain BM25, no stemming."""
 
-    def __init__(self, name: str, passages: list[Passage]) -> None:
+    def __init__(self, name: str, rows: list[Row]) -> None:
         self.name = f"bm25:{name}"
-        self.passages = len(passages)
-        self._stored = passages
-        self._index = LexicalIndex(name, [f"{p.title}. {p.text}" for p in passages], stem=False)
+        self.passages = len(rows)
+        self._stored = rows
+        self._index = LexicalIndex(name, [f"{title}. {text}" for _, title, text, *_ in rows], stem=False)
 
     async def search(self, query: str, k: int) -> list[Evidence]:
         """The ``k`` best passages that share a word with the query."""
@@ -246,11 +265,15 @@ class Bm25Retriever:
         return [as_evidence(self._stored[row], query, float(scores[row]), self.name) for row in rows]
 
 
-def as_evidence(passage: Passage, query: str, score: float, retriever: str) -> Evidence:
+def as_evidence(row: Row, query: str, score: float, retriever: str) -> Evidence:
     """A stored passage as a finding."""
+    _, title, text, source, url, published = row
     return make_evidence(
-        **passage.model_dump(include={"text", "title", "url", "published"}),
-        source=clean(passage.source) or "(no source)",
+        text=text,
+        title=title,
+        source=source or "(no source)",
+        url=url,
+        published=published,
         query=query,
         score=round(score, 6),
         retriever=retriever,
@@ -284,14 +307,14 @@ class HybridRetriever:
     """Dense and lexical search together. Scores are those of `fuse`, or the cross-encoder's where one ranks anew."""
 
     def __init__(
-        self, dense: ChromaRetriever, passages: list[Passage], lexical: LexicalIndex, scorer: CrossScorer | None
+        self, dense: ChromaRetriever, rows: list[Row], lexical: LexicalIndex, scorer: CrossScorer | None
     ) -> None:
         self.name = f"hybrid:{dense.corpus}"
         self.encoder = dense.encoder
         self.passages = dense.passages
         self._dense = dense
-        self._stored = passages
-        self._rows = {p.id: row for row, p in enumerate(passages)}
+        self._stored = rows
+        self._rows = {row[0]: place for place, row in enumerate(rows)}
         self._lexical = lexical
         self._scorer = scorer
 
@@ -316,13 +339,13 @@ class HybridRetriever:
 
     def _fused(self, query: str, vector: Vector, count: int) -> dict[str, float]:
         scores = self._lexical.scores(query)
-        lexical = [] if scores is None else [self._stored[row].id for row in best_rows(scores, count)]
+        lexical = [] if scores is None else [self._stored[row][0] for row in best_rows(scores, count)]
         dense = self._dense.cosines(vector, count, lexical)
         known = {i: self._rows[i] for i in dense if i in self._rows}  # a passage stored since is not known yet
         words = {} if scores is None else {i: float(scores[row]) for i, row in known.items()}
         return fuse({i: dense[i] for i in known}, words)
 
     async def _ranked_anew(self, query: str, ids: list[str], scorer: CrossScorer) -> dict[str, float]:
-        passages = [self._stored[self._rows[i]] for i in ids]
-        rated = await scorer.compare(query, [encoded_text(p.title, p.text) for p in passages])
+        rows = [self._stored[self._rows[i]] for i in ids]
+        rated = await scorer.compare(query, [encoded_text(title, text) for _, title, text, *_ in rows])
         return dict(sorted(zip(ids, rated, strict=True), key=lambda item: -item[1]))

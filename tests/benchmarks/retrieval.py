@@ -1,10 +1,9 @@
 """What retrieval costs, as ratios: encoding to plain PyTorch, indexing to encoding, a query to its parts.
 
-    python tests/benchmarks/retrieval.py [FILE.jsonl ...] [--texts 2000] [--memory 100000]
+    python tests/benchmarks/retrieval.py [FILE.jsonl ...] [--texts 2000]
 
 Passages come from the files (id, title, text), by default from the demo corpora, repeated with other words where there
-are too few. ``--memory`` indexes that many more passages with vectors of chance, and prints the process's highest
-memory after a dense, a lexical and a hybrid query.
+are too few. `corpora.py` measures how all this grows with a corpus.
 """
 
 from __future__ import annotations
@@ -13,14 +12,10 @@ import argparse
 import asyncio
 import os
 import random
-import resource
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-from unittest import mock
 
 import numpy as np
 from moot.cli.evaluate import processor
@@ -101,45 +96,11 @@ async def querying(encoder: SentenceEncoder, queries: list[str]) -> None:
     print(f"({statistics.median(ours) * 1000:.1f} ms)")
 
 
-class ByChance:
-    """An encoder whose vectors are random, to fill a corpus quickly."""
-
-    name = "all-MiniLM-L6-v2"
-
-    async def embed(self, texts: Any) -> list[list[float]]:
-        """Unit vectors of chance."""
-        vectors = np.random.default_rng(len(texts)).standard_normal((len(texts), 384))
-        return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).tolist()  # type: ignore[no-any-return]
-
-
-async def memory(passages: list[Passage], count: int) -> None:
-    """The highest memory of this process while it indexes and searches many passages."""
-
-    async def opened(*_: Any) -> ByChance:
-        return ByChance()
-
-    def many() -> Iterator[Passage]:
-        for i in range(count):
-            p = passages[i % len(passages)]
-            yield Passage(id=str(i), title=p.title, text=f"{i} {p.text}", source="benchmark")
-
-    start = time.perf_counter()
-    with mock.patch("moot.retrievers.corpus.open_encoder", opened):
-        await index_passages("bench-many", many())
-    took = seconds_since(start)
-    for kind in ("chroma", "bm25", "hybrid"):
-        found = await (await open_retriever(f"{kind}:bench-many")).search(passages[0].text[:200], 10)
-        assert len(found) == 10
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
-    print(f"{count} passages: stored in {took:.0f} s beside the encoding, searched three ways; {most:.1f} GiB at most")
-
-
 async def main() -> None:
     """Prints the figures."""
     given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     given.add_argument("files", nargs="*", type=Path)
     given.add_argument("--texts", type=int, default=2000)
-    given.add_argument("--memory", type=int, default=0)
     asked = given.parse_args()
     print(f"{processor()}, {os.cpu_count()} processors")
     with tempfile.TemporaryDirectory() as home:
@@ -150,8 +111,6 @@ async def main() -> None:
         await encoding(encoder, [text_of(p) for p in passages])
         await indexing(encoder, passages)
         await querying(encoder, [p.text[:100] for p in passages[:QUERIES]])
-        if asked.memory:
-            await memory(passages, asked.memory)
 
 
 if __name__ == "__main__":

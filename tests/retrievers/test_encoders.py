@@ -9,7 +9,7 @@ import threading
 import pytest
 from moot.retrievers import Encoder, open_encoder
 from moot.retrievers.corpus import demo_passages
-from moot.retrievers.encoders import FEW, Vector, encode, load_sentence_encoder
+from moot.retrievers.encoders import FEW, SentenceEncoder, Vector, encode, load_sentence_encoder
 
 LONG = " ".join(p.text for p in demo_passages("demo-news")[:12])  # more tokens than the model reads
 MANY = [p.text for p in demo_passages("demo-encyclopaedia")]
@@ -38,26 +38,73 @@ async def test_short_and_long_lists_agree_with_full_precision() -> None:
     assert {len(v) for v in long + quick} == {384}
 
 
-async def test_lists_that_arrive_together_are_encoded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+class Held:
+    """Stands before the model: notes what each batch holds, and lets none pass before ``go``."""
+
+    def __init__(self, encoder: SentenceEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.batches: list[list[str]] = []
+        self.begun, self.go = threading.Event(), threading.Event()
+        self.real = encoder._quick
+        monkeypatch.setattr(encoder, "_quick", self)
+
+    def __call__(self, texts: list[str]) -> list[Vector]:
+        self.batches.append(texts)
+        self.begun.set()
+        assert self.go.wait(60)
+        return self.real(texts)
+
+
+async def test_queries_of_one_moment_are_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
-    served: list[list[str]] = []
-    busy, real = threading.Event(), encoder._quick
-
-    def wait_for_all(texts: list[str]) -> list[Vector]:
-        served.append(texts)
-        busy.wait(60)
-        return real(texts)
-
-    monkeypatch.setattr(encoder, "_quick", wait_for_all)
+    held = Held(encoder, monkeypatch)
+    held.go.set()
     texts = [f"Query {i} of another debate" for i in range(40)]
-    tasks = [asyncio.ensure_future(encoder.embed([text])) for text in texts]
-    while encoder._waiting.qsize() + sum(map(len, served)) < len(texts):
-        await asyncio.sleep(0)
-    busy.set()
-    vectors = [vector for (vector,) in await asyncio.gather(*tasks)]
-    assert sorted(text for batch in served for text in batch) == sorted(texts)
-    assert len(served) <= len(texts) / 2
-    assert vectors == [real([text])[0] for text in texts]
+    vectors = [vector for (vector,) in await asyncio.gather(*(encoder.embed([text]) for text in texts))]
+    assert held.batches == [texts]
+    assert vectors == [held.real([text])[0] for text in texts]
+
+
+async def test_long_texts_fill_a_batch_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = load_sentence_encoder("all-MiniLM-L6-v2")
+    held = Held(encoder, monkeypatch)
+    held.go.set()
+    long, short = [f"{i} {LONG[:600]}" for i in range(FEW)], [f"Short {i}" for i in range(FEW)]
+    await asyncio.gather(encoder.embed(long), *(encoder.embed([text]) for text in short))
+    assert sorted(held.batches) == [long, short]
+
+
+async def test_what_is_being_encoded_is_not_encoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = load_sentence_encoder("all-MiniLM-L6-v2")
+    held = Held(encoder, monkeypatch)
+    a, b, c = (f"{word}, asked for by several debates" for word in ("One", "Two", "Three"))
+    given_up, first = (asyncio.ensure_future(encoder.embed([a, b])) for _ in range(2))
+    await asyncio.to_thread(held.begun.wait, 60)
+    given_up.cancel()
+    second, third = (asyncio.ensure_future(encoder.embed(texts)) for texts in ([c, b], [b, a]))
+    await asyncio.sleep(0)
+    held.go.set()
+    assert await third == (await first)[::-1] == held.real([b, a])
+    assert await second == held.real([c, b])
+    assert held.batches == [[a, b], [c]]
+    assert given_up.cancelled()
+
+
+async def test_a_failure_reaches_all_who_wait_and_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = load_sentence_encoder("all-MiniLM-L6-v2")
+    held = Held(encoder, monkeypatch)
+    held.go.set()
+    real = held.real
+
+    def fail(texts: list[str]) -> list[Vector]:
+        raise IndexError(texts)
+
+    held.real = fail
+    text = "A text that fails once"
+    failed = await asyncio.gather(*(encoder.embed([text]) for _ in range(3)), return_exceptions=True)
+    assert [type(error) for error in failed] == [IndexError] * 3
+    held.real = real
+    assert await encoder.embed([text]) == real([text])
+    assert held.batches == [[text], [text]]
 
 
 @pytest.mark.parametrize("count", [FEW, 3 * FEW])

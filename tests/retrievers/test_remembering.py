@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import random
+from array import array
+from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -80,7 +82,7 @@ async def test_what_a_corpus_holds_is_not_asked_for_again(stub: StubEndpoint, ki
 async def test_the_encoder_in_this_process_computes_nothing_again(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
     source = await open_retriever(f"{kind}:demo-encyclopaedia")
-    monkeypatch.setattr(encoder, "_vectors", {})
+    monkeypatch.setattr(encoder, "_vectors", OrderedDict())
     found = await source.search("A lake in the mountains", 2 * FEW)
     monkeypatch.setattr(encoder, "_quick", None)
     monkeypatch.setattr(encoder, "_long", None)
@@ -168,15 +170,16 @@ def test_memory_is_bounded_and_what_is_used_stays() -> None:
     texts = [str(i) for i in range(REMEMBERED)]
     memory.remember(texts, [[1.0]] * REMEMBERED)
     assert len(memory.remembered(texts)) == REMEMBERED
+    assert memory.remembered(["1"]) == {"1": [1.0]}
     memory.remember(["0", "new", "newer"], [[2.0]] * 3)
-    assert memory.remembered(["0", "1", "2", "3", "new"]) == {"0": [2.0], "3": [1.0], "new": [2.0]}
+    assert memory.remembered(["0", "1", "2", "3", "4", "new"]) == {"0": [2.0], "1": [1.0], "4": [1.0], "new": [2.0]}
     memory.remember([f"{i} more" for i in range(3 * REMEMBERED)], [[3.0]] * 3 * REMEMBERED)
     assert len(memory._vectors) == REMEMBERED
 
 
 async def test_an_encoder_does_not_keep_more_than_that(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
-    monkeypatch.setattr(encoder, "_vectors", {str(i): [1.0] for i in range(REMEMBERED)})
+    monkeypatch.setattr(encoder, "_vectors", OrderedDict((str(i), array("d", [1])) for i in range(REMEMBERED)))
     await encoder.embed(["one more", "and another"])
     assert len(encoder._vectors) == REMEMBERED
     assert encoder.remembered(["0", "1", "2", "one more"]).keys() == {"2", "one more"}
@@ -186,8 +189,8 @@ def test_threads_share_a_memory() -> None:
     memory = Remembering()
 
     def use(thread: int) -> None:
-        for i in range(300):
-            texts = [str(n) for n in range(i * 7 + thread, i * 7 + thread + 20)]
+        for i in range(400):
+            texts = [str(n) for n in range(i * 30 + thread, i * 30 + thread + 20)]
             memory.remember(texts, [[float(text)] for text in texts])
             assert all(vector == [float(text)] for text, vector in memory.remembered(texts).items())
 

@@ -1,0 +1,198 @@
+"""What retrieval costs as a corpus grows: to build it, the first query, later ones, 64 at once, and memory.
+
+    python tests/benchmarks/corpora.py [FILE.jsonl ...] [--passages 1000 26000 100000] [--json FILE]
+
+Passages come from the files (id, title, text), by default from the demo corpora. If there are too few, more are drawn
+from them, with every eighth word replaced by one of another passage. Vectors are hashed bags of words with the
+encoder's 384 dimensions, so that encoding takes next to no time and similar texts are near each other; `retrieval.py`
+measures the encoder. Every cell is a process of its own, in which a corpus of ten passages was searched before, so
+that imports do not count. Queries are beginnings of passages. Prints Markdown; ``--json`` writes the same rows:
+
+    passages, source      how many, and chroma, bm25 or hybrid
+    build_s, build_mib    `index_passages`, and how far memory grew at its highest (bm25 has no build of its own)
+    build_cpu_s           its processor time
+    first_query_ms        opening the source and its first query
+    first_cpu_ms          its processor time
+    later_query_ms        median of 50 queries, one after the other
+    queries_at_once_ms    64 queries put at once, until all are answered
+    later_cpu_ms          processor time of one of these 114 queries
+    open_mib              by how much memory grew by all that
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import json
+import os
+import random
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from moot.cli.evaluate import processor
+from moot.retrievers import (
+    DEFAULT_ENCODER,
+    DEMO_CORPORA,
+    Passage,
+    corpus,
+    index_passages,
+    local,
+    open_retriever,
+    read_passages,
+)
+from moot.retrievers.corpus import demo_passages
+
+SOURCES = ("chroma", "bm25", "hybrid")
+ONE_BY_ONE, AT_ONCE = 50, 64
+SMALL = "few"
+COLUMNS = [
+    *("passages", "source", "build_s", "build_cpu_s", "build_mib"),
+    *("first_query_ms", "first_cpu_ms", "later_query_ms", "queries_at_once_ms", "later_cpu_ms", "open_mib"),
+]
+WORDS = np.random.default_rng(1).standard_normal((4096, 384))
+
+
+class HashedWords:
+    """An encoder that adds up one vector of chance for each word."""
+
+    name = DEFAULT_ENCODER
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """One unit vector a text."""
+        rows = np.array([WORDS[[zlib.crc32(w.encode()) % 4096 for w in text.lower().split()]].sum(0) for text in texts])
+        vectors: list[list[float]] = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).tolist()
+        return vectors
+
+    def remember(self, texts: Sequence[str], vectors: Sequence[list[float]]) -> None:
+        """Nothing: vectors are made quickly."""
+
+
+async def open_hashed(*_: Any) -> HashedWords:
+    """Stands in for `open_encoder`."""
+    return HashedWords()
+
+
+def drawn(files: list[Path]) -> Iterator[Passage]:
+    """Passages without end: those of the files in an order of chance that is always the same, then changed ones."""
+    known = [p for file in files for p in read_passages(file)] or [p for n in DEMO_CORPORA for p in demo_passages(n)]
+    chance = random.Random(1)
+    chance.shuffle(known)
+    for number in itertools.count():
+        passage = known[number] if number < len(known) else chance.choice(known)
+        words = passage.text.split()
+        if number >= len(known):
+            other = chance.choice(known).text.split()
+            words[::8] = [chance.choice(other) for _ in words[::8]]
+        yield Passage(id=str(number), title=passage.title, text=" ".join(words), source="benchmark")
+
+
+def mib() -> float:
+    """This process's memory now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
+
+
+async def build(file: Path, count: int) -> dict[str, float]:
+    """Indexes the first passages of a file."""
+    with file.open(encoding="utf-8") as lines:
+        await index_passages(SMALL, [Passage.model_validate_json(next(lines)) for _ in range(10)])
+    before, wall, cpu = mib(), time.perf_counter(), time.process_time()
+    with file.open(encoding="utf-8") as lines:
+        await index_passages("many", map(Passage.model_validate_json, itertools.islice(lines, count)))
+    return {
+        "build_s": time.perf_counter() - wall,
+        "build_cpu_s": time.process_time() - cpu,
+        "build_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10 - before,
+    }
+
+
+async def query(file: Path, source: str, count: int) -> dict[str, float]:
+    """Searches what was indexed."""
+    with file.open(encoding="utf-8") as lines:
+        some = itertools.islice(lines, 0, count, max(1, count // (1 + ONE_BY_ONE + AT_ONCE)))
+        queries = [" ".join(Passage.model_validate_json(line).text.split()[:12]) for line in some]
+    await (await open_retriever(f"{source}:{SMALL}")).search("few words", 3)
+    before, start = mib(), time.perf_counter()
+
+    async def search(words: str) -> None:
+        assert await (await open_retriever(f"{source}:many")).search(words, 6)
+
+    cpu = time.process_time()
+    await search(queries[0])
+    first, first_cpu, later, cpu = time.perf_counter() - start, time.process_time() - cpu, [], time.process_time()
+    for words in queries[1 : 1 + ONE_BY_ONE]:
+        start = time.perf_counter()
+        await search(words)
+        later.append(time.perf_counter() - start)
+    start = time.perf_counter()
+    await asyncio.gather(*map(search, queries[1 + ONE_BY_ONE : 1 + ONE_BY_ONE + AT_ONCE]))
+    return {
+        "first_query_ms": first * 1000,
+        "first_cpu_ms": first_cpu * 1000,
+        "later_query_ms": statistics.median(later) * 1000,
+        "queries_at_once_ms": (time.perf_counter() - start) * 1000,
+        "later_cpu_ms": (time.process_time() - cpu) * 1000 / (ONE_BY_ONE + AT_ONCE),
+        "open_mib": mib() - before,
+    }
+
+
+def child(*words: str) -> dict[str, Any]:
+    """What this program prints when it runs anew with these words."""
+    done = subprocess.run([sys.executable, __file__, "--child", *words], stdout=subprocess.PIPE, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def measure(files: list[Path], counts: list[int]) -> Iterator[dict[str, Any]]:
+    """One row for each number of passages and source."""
+    for count in counts:
+        with tempfile.TemporaryDirectory() as home:
+            os.environ["MOOT_HOME"] = home
+            file = Path(home) / "passages.jsonl"
+            with file.open("w", encoding="utf-8") as out:
+                out.writelines(p.model_dump_json() + "\n" for p in itertools.islice(drawn(files), count))
+            built = child("build", str(file), str(count))
+            for source in SOURCES:
+                stored = {} if source == "bm25" else built
+                yield {"passages": count, "source": source, **stored, **child(source, str(file), str(count))}
+
+
+def shown(value: Any) -> str:
+    """A cell of the table."""
+    return "" if value is None else value if isinstance(value, str) else f"{value:,.{1 if value < 10 else 0}f}"
+
+
+def main() -> None:
+    """Prints the table."""
+    given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    given.add_argument("files", nargs="*", type=Path)
+    given.add_argument("--passages", nargs="*", type=int, default=[1000, 26000, 100000])
+    given.add_argument("--json", type=Path)
+    given.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
+    asked = given.parse_args()
+    if asked.child:
+        for module in (corpus, local):
+            module.open_encoder = open_hashed  # type: ignore[attr-defined]
+        what, file, count = asked.child[0], Path(asked.child[1]), int(asked.child[2])
+        print(json.dumps(asyncio.run(build(file, count) if what == "build" else query(file, what, count))))
+        return
+    print(f"{processor()}, {os.cpu_count()} processors\n\n| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")
+    rows = []
+    for row in measure(asked.files, asked.passages):
+        rows.append(row)
+        print(f"| {' | '.join(shown(row.get(column)) for column in COLUMNS)} |", flush=True)
+    if asked.json:
+        asked.json.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
