@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
+from unittest.mock import patch
 
 # Inspect has no option between each event (`log_realtime`) and no recovery at all; its class is the only place to be in
 from inspect_ai._eval.task import log as task_log
@@ -50,22 +51,18 @@ class SampleWise(SampleBufferDatabase):
             self._waiting.pop((str(id), epoch), None)
         super().remove_samples(samples)
 
-    def open_sample_history(self, id: str | int, epoch: int) -> AbstractContextManager[SampleHistory]:
+    @contextmanager
+    def open_sample_history(self, id: str | int, epoch: int) -> Iterator[SampleHistory]:
         """All of a sample's events."""
         self._write(id, epoch)
-        return super().open_sample_history(id, epoch)
+        with super().open_sample_history(id, epoch) as history:
+            yield history
 
     def _write(self, id: str | int, epoch: int) -> None:
         if waiting := self._waiting.pop((str(id), epoch), None):
             super().log_events(waiting)
 
 
-@contextmanager
-def samples_written_once() -> Iterator[None]:
+def samples_written_once() -> AbstractContextManager[object]:
     """Has Inspect use `SampleWise` meanwhile."""
-    theirs = task_log.SampleBufferDatabase
-    task_log.SampleBufferDatabase = SampleWise
-    try:
-        yield
-    finally:
-        task_log.SampleBufferDatabase = theirs
+    return patch.object(task_log, "SampleBufferDatabase", SampleWise)

@@ -108,7 +108,8 @@ def parsed_document(held: str) -> dict[str, Any]:
     Raises:
         ValueError: it is damaged.
     """
-    return upgraded(json.loads(held))
+    document: dict[str, Any] = upgraded(json.loads(held))
+    return document
 
 
 def _recorded(sample: EvalSample) -> str | None:
