@@ -33,6 +33,7 @@ from moot.core.errors import USER_KINDS, UserError
 from moot.evals.runs.controls import control
 from moot.evals.runs.hooks import Watch, watching
 from moot.evals.runs.plan import Cell, Plan, cells_of
+from moot.evals.runs.recovery import samples_written_once
 from moot.evals.runs.reference import facts_of, headers
 from moot.evals.runs.solver import debate, question_of
 from moot.evals.runs.tasks import TASKS
@@ -215,12 +216,13 @@ def _run(tasks: Sequence[Task], logs: Path, limits: Limits) -> None:
     if not tasks:
         return
     side_by_side = min(SIDE_BY_SIDE, len(tasks), limits.at_once)
-    with redirect_stdout(StringIO()):  # Inspect's greetings
+    with redirect_stdout(StringIO()), samples_written_once():  # Inspect's greetings go nowhere
         _, ended = eval_set(
             list(tasks),
             str(logs),
             model="none",
             display="none",
+            score_display=False,  # else all scores are counted again and again for a display that is not there
             log_dir_allow_dirty=True,
             retry_attempts=1,
             retry_immediate=False,

@@ -8,12 +8,13 @@ one.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
 
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, mean, metric, scorer, stderr
 from inspect_ai.solver import TaskState
 from moot.core.errors import MootError
 from moot.evals.benchmarks.gold import gold_and_found
-from moot.evals.runs.solver import document_in
+from moot.evals.runs.solver import DOCUMENT, parsed_document
 from moot.evals.stats import metrics
 from moot.evals.stats.item_scores import item_score
 from moot.evals.stats.outcomes import ABSTAINED, Document, outcome_of
@@ -27,6 +28,9 @@ Measure = Callable[[str, TaskState, Sequence[str], Document], Awaitable[float | 
 """How right an outcome is: of the outcome, the sample, its right answers and the document; None where undefined."""
 
 
+_parsed = lru_cache(maxsize=16)(parsed_document)  # every scorer of a sample reads the same text, one after another
+
+
 def measured(measure: Measure, *, of_answers: bool = True) -> Scorer:
     """A scorer of whatever a debate that ended comes to.
 
@@ -36,7 +40,8 @@ def measured(measure: Measure, *, of_answers: bool = True) -> Scorer:
     """
 
     async def score(state: TaskState, target: Target) -> Score:
-        document = document_in(state)
+        held = state.store.get(DOCUMENT)
+        document = None if held is None else _parsed(held)
         outcome = outcome_of(document)
         if document is None or outcome is None:
             return Score.unscored(reason="no_result", explanation="The debate did not end.")

@@ -99,7 +99,17 @@ def document_in(sample: EvalSample | TaskState) -> dict[str, Any] | None:
     held = sample.store.get(DOCUMENT)
     if held is None and isinstance(sample, EvalSample):
         held = _recorded(sample)
-    return None if held is None else upgraded(json.loads(held))
+    return None if held is None else parsed_document(held)
+
+
+def parsed_document(held: str) -> dict[str, Any]:
+    """The result document of this version's form that a text holds.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    document: dict[str, Any] = upgraded(json.loads(held))
+    return document
 
 
 def _recorded(sample: EvalSample) -> str | None:

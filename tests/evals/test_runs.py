@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from inspect_ai.log import EvalError, EvalLog, EvalSample, read_eval_log, recoverable_eval_logs
+from inspect_ai.log._recorders.buffer.database import SampleBufferDatabase
 from moot.cli.main import app
 from moot.cli.run import Left
 from moot.core.errors import UserError
@@ -229,6 +230,34 @@ def test_a_stopped_run_goes_on_where_it_was(
     assert all(asyncio.run(debates.of(sample.id)) for sample in whole.samples or [])
     assert all(row["actual_outputs"]["answer"] for row in experiment_of(Path(record["log"]))["results"])
     assert not [log for log in recoverable_eval_logs(str(tmp_path / "logs")) if log.log.name == record["log"]]
+
+
+@pytest.mark.parametrize("bounded", ["0", "1"])
+def test_a_sample_s_events_are_committed_together_and_none_is_lost(
+    start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bounded: str
+) -> None:
+    """Inspect reads them back from its recovery database if it is told to bound what it holds in memory."""
+    start_stub()
+    monkeypatch.setenv("INSPECT_TRANSCRIPT_BOUNDED", bounded)
+    monkeypatch.setattr("inspect_ai._eval.task.run.DEFAULT_RESIDENT_TAIL", 5)
+    commit, committed = SampleBufferDatabase.log_events, Counter[str]()
+
+    def counted(buffer: SampleBufferDatabase, events: list[Any]) -> None:
+        committed.update({str(event.id) for event in events})
+        commit(buffer, events)
+
+    monkeypatch.setattr(SampleBufferDatabase, "log_events", counted)
+    data = claims(tmp_path / "fever.jsonl", *["SUPPORTS"] * 3)
+    log = run(tmp_path, graphs=["standard_prompting"], tasks={"fever": data})["standard_prompting"]
+    samples = log.samples or []
+    assert committed == {str(sample.id): 1 for sample in samples}
+    for sample in samples:
+        told = [(event.event, getattr(event, "name", None)) for event in sample.events]
+        assert told[0] == ("span_begin", "init")
+        assert told[-1][0] == "span_end"
+        begun, ended = (Counter(kind for kind, _ in told)[kind] for kind in ("span_begin", "span_end"))
+        assert begun == ended
+        assert [event for event, _ in told].count("score") == 3
 
 
 def test_a_broken_line_is_said_before_anything_is_run(start_stub: StartStub, tmp_path: Path) -> None:
