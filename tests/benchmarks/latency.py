@@ -17,6 +17,7 @@ import json
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -89,7 +90,9 @@ def cases_of(group: str) -> tuple[list[dict[str, Any]], list[Case]]:
 async def measure(case: Case, runs: int, latency_ms: float) -> dict[str, Any]:
     """A row of the table: medians, and the shortest and the longest time."""
     await case.debate(0)  # loads what is loaded once
+    cpu = time.process_time()
     documents = [await case.debate(number) for number in range(1, runs + 1)]
+    cpu = time.process_time() - cpu
     last, walls = documents[-1], [document["seconds"] for document in documents]
     alone = last["depth"] * latency_ms / 1000
     return {
@@ -98,6 +101,7 @@ async def measure(case: Case, runs: int, latency_ms: float) -> dict[str, Any]:
         "calls": len(last["calls"]),
         "depth": last["depth"],
         "wall": walls,
+        "cpu": cpu / runs,
         "ratio": statistics.median(walls) / alone,
         "limit": case.limit,
     }
@@ -110,7 +114,7 @@ async def measure_all(cases: list[Case], runs: int, latency_ms: float) -> list[d
 def table(rows: list[dict[str, Any]]) -> str:
     """The rows in Markdown."""
     return markdown(
-        ["graph", "embeddings from", "calls", "depth", "wall, ms", "wall / (depth x latency)", "at most"],
+        ["graph", "embeddings from", "calls", "depth", "wall, ms", "CPU, ms", "wall / (depth x latency)", "at most"],
         [
             [
                 f"`{row['graph']}`",
@@ -118,6 +122,7 @@ def table(rows: list[dict[str, Any]]) -> str:
                 str(row["calls"]),
                 str(row["depth"]),
                 spread([1000 * wall for wall in row["wall"]], 0),
+                f"{1000 * row['cpu']:.0f}",
                 f"{row['ratio']:.2f}",
                 f"{row['limit']:.2f}" if row["limit"] else "",
             ]
