@@ -28,7 +28,7 @@ def measure(runs: int, latency_ms: float) -> list[dict[str, Any]]:
     rows = []
     with scripted(ENDPOINT_RULES, latency_ms):
         for at_once, debates in DEBATES.items():
-            societies = debates * CALLS // OF_SOCIETY
+            societies = debates * CALLS // OF_SOCIETY // 4  # a quarter of the calls
             cases = [(MOOT, "moot", debates, UNLIMITED), (PLAIN, "plain_society", societies, {})]
             cases += [(DEFAULT, "moot", debates, {})] if at_once == 64 else []
             for name, way, work, settings in cases:

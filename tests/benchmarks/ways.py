@@ -76,7 +76,7 @@ async def plain_society(_: Settings) -> AsyncIterator[One]:
     """The same debate, written plainly on AsyncOpenAI."""
     from openai import AsyncOpenAI
 
-    async with AsyncOpenAI(api_key="none") as client:
+    async with AsyncOpenAI(api_key="none", timeout=120) as client:
 
         async def ask(messages: list[Any]) -> str:
             reply = await client.chat.completions.create(model="plain", messages=messages, temperature=0)
@@ -102,7 +102,7 @@ async def plain_openai(_: Settings) -> AsyncIterator[One]:
     """Single calls of AsyncOpenAI."""
     from openai import AsyncOpenAI
 
-    async with AsyncOpenAI(api_key="none") as client:
+    async with AsyncOpenAI(api_key="none", timeout=120) as client:
 
         async def one(i: int) -> int:
             messages: list[Any] = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": f"{i} {REPLY}"}]
@@ -117,7 +117,7 @@ async def plain_langchain(_: Settings) -> AsyncIterator[One]:
     from langchain_openai import ChatOpenAI
     from pydantic import SecretStr
 
-    chat = ChatOpenAI(model="plain", temperature=0, api_key=SecretStr("none"))
+    chat = ChatOpenAI(model="plain", temperature=0, api_key=SecretStr("none"), timeout=120)
 
     async def one(i: int) -> int:
         await chat.ainvoke([("system", SYSTEM), ("user", f"{i} {REPLY}")])
