@@ -9,7 +9,6 @@ import argparse
 import json
 import os
 import platform
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -69,7 +68,7 @@ def draw(in_flight: Rows, corpora: Rows, path: Path) -> None:
         for color, source in zip(("C0", "C1", "C2"), ("chroma", "bm25", "hybrid"), strict=True):
             rows = [row for row in corpora if row["source"] == source]
             sizes = [row["passages"] for row in rows]
-            if rows and all(row["build_s"] for row in rows):
+            if rows and all("build_s" in row for row in rows):
                 build.plot(sizes, [row["build_s"] for row in rows], "o-", color=color, label=source)
             for name, line, what in (("first_query_ms", "o--", "first"), ("later_query_ms", "o-", "later")):
                 query.plot(sizes, [row[name] for row in rows], line, color=color, label=f"{source}, {what}")
@@ -108,10 +107,12 @@ def filled(text: str, parts: dict[str, str]) -> str:
         ValueError: the page has no place for a part.
     """
     for name, part in parts.items():
-        start, end = f"<!-- MEASURED: {name} -->\n", f"\n<!-- END: {name} -->"
-        text, found = re.subn(f"(?s){re.escape(start)}.*?{re.escape(end)}", lambda _, p=part: start + p + end, text)  # type: ignore[misc]
-        if found != 1:
-            raise ValueError(f"the page has {found} places for {name}")
+        start, end = f"<!-- MEASURED: {name} -->", f"<!-- END: {name} -->"
+        before, found, rest = text.partition(start)
+        _, closed, after = rest.partition(end)
+        if not (found and closed):
+            raise ValueError(f"the page has no place for {name}")
+        text = f"{before}{start}\n\n{part}\n\n{end}{after}"
     return text
 
 
