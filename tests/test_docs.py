@@ -64,7 +64,7 @@ def test_the_program_of_many_debates_runs() -> None:
 def test_measured_tables_have_their_places() -> None:
     page = PLACES.read_text(encoding="utf-8")
     parts = {name: f"a table of {name}" for name in re.findall(r"<!-- MEASURED: (.+) -->", page)}
-    assert set(parts) == {"machine", "scale", "latency", "growth", "corpora"}
+    assert set(parts) == {"machine", "scale", "latency", "picture", "growth", "corpora"}
     written = filled(page, parts)
     assert all(f" -->\n\n{part}\n\n<!-- " in written for part in parts.values())
     assert filled(written, parts) == written

@@ -54,6 +54,7 @@ def draw(in_flight: Rows, corpora: Rows, path: Path) -> None:
     """
     import matplotlib as mpl
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator
 
     mpl.use("svg")
     style = {"svg.fonttype": "none", "svg.hashsalt": "moot", "font.family": "sans-serif", "font.size": 9}
@@ -68,18 +69,24 @@ def draw(in_flight: Rows, corpora: Rows, path: Path) -> None:
         for color, source in zip(("C0", "C1", "C2"), ("chroma", "bm25", "hybrid"), strict=True):
             rows = [row for row in corpora if row["source"] == source]
             sizes = [row["passages"] for row in rows]
-            if rows and all("build_s" in row for row in rows):
-                build.plot(sizes, [row["build_s"] for row in rows], "o-", color=color, label=source)
+            if source == "chroma":  # hybrid searches the same corpus
+                build.plot(sizes, [row["build_s"] for row in rows], "o-", color=color)
             for name, line, what in (("first_query_ms", "o--", "first"), ("later_query_ms", "o-", "later")):
                 query.plot(sizes, [row[name] for row in rows], line, color=color, label=f"{source}, {what}")
         build.set(title="Building a corpus, without encoding", xlabel="passages", ylabel="s")
         query.set(title="A query, without encoding", xlabel="passages", ylabel="ms")
+        query.legend(fontsize=8, frameon=False, handlelength=3.5)
         for axes in (build, query):
             axes.set(xscale="log", yscale="log")
-            axes.legend(fontsize=8, frameon=False)
+            axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
+            axes.xaxis.minorticks_off()
         for axes in (time, memory):
             axes.set_xscale("log", base=2)
             axes.set_xticks([*growth.DEBATES], [str(n) for n in growth.DEBATES])
+        for axes in (time, build, query):
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.yaxis.set_major_formatter("{x:,g}")
+            axes.yaxis.set_minor_formatter("")
         figure.savefig(path, metadata={"Date": None})
 
 
@@ -92,7 +99,7 @@ def draw_time(axes: Any, rows: Rows) -> None:
             ms = [sum(growth.a_call(row, time)) / len(row["runs"]) for row in of_name]
             axes.plot(at_once, ms, line, color=color, label=f"{short}, {what}")
     axes.set(title="Time a call", xlabel="debates in flight", ylabel="ms", yscale="log")
-    axes.legend(fontsize=8, frameon=False)
+    axes.legend(fontsize=8, frameon=False, handlelength=3.5)
 
 
 def measured_on() -> str:
@@ -124,6 +131,7 @@ def main(folder: Path) -> None:
         "machine": measured_on(),
         "scale": scale.table(found["scale"]),
         "latency": latency.table(found["latency"]),
+        "picture": "![Time a call and memory by debates in flight; building and querying corpora by passages](speed.svg)",
         "growth": growth.table(found["growth"]),
         "corpora": corpora_table(found["corpora"]),
     }
