@@ -131,7 +131,7 @@ def main(folder: Path) -> None:
         "machine": measured_on(),
         "scale": scale.table(found["scale"]),
         "latency": latency.table(found["latency"]),
-        "picture": "![Time a call and memory by debates in flight; building and querying corpora by passages](speed.svg)",
+        "picture": "![Time and memory by debates in flight; building and querying corpora by passages](speed.svg)",
         "growth": growth.table(found["growth"]),
         "corpora": corpora_table(found["corpora"]),
     }
