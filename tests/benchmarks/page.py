@@ -57,7 +57,12 @@ def draw(in_flight: Rows, corpora: Rows, path: Path) -> None:
     from matplotlib.ticker import LogLocator
 
     mpl.use("svg")
-    style = {"svg.fonttype": "none", "svg.hashsalt": "moot", "font.family": "sans-serif", "font.size": 9}
+    style: dict[Any, Any] = {
+        "svg.fonttype": "none",
+        "svg.hashsalt": "moot",
+        "font.family": "sans-serif",
+        "font.size": 9,
+    }
     style |= {"axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.3}
     with plt.rc_context(style):
         figure, ((time, memory), (build, query)) = plt.subplots(2, 2, figsize=(9, 6.6), layout="constrained")
