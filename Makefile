@@ -1,9 +1,10 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
+FIGURES := build/figures
 DEMO_CLAIM := The kilogram is no longer defined by a metal cylinder kept in France.
 
-.PHONY: setup demo test check docs bench faults clean
+.PHONY: setup demo test check docs bench speed faults clean
 
 setup: $(VENV)/.ready
 
@@ -35,11 +36,18 @@ docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: setup
-	$(BIN)/python -m tests.benchmarks.latency
+	mkdir -p $(FIGURES)
+	$(BIN)/python -m tests.benchmarks.scale --json $(FIGURES)/scale.json
+	$(BIN)/python -m tests.benchmarks.latency --json $(FIGURES)/latency.json
+	$(BIN)/python -m tests.benchmarks.growth --json $(FIGURES)/growth.json
+	$(BIN)/python -m tests.benchmarks.evaluation
 	$(BIN)/python -m tests.benchmarks.agents
 	$(BIN)/python -m tests.benchmarks.trial
-	$(BIN)/python -m tests.benchmarks.evaluation
 	$(BIN)/python tests/benchmarks/retrieval.py
+
+speed: bench
+	$(BIN)/python tests/benchmarks/corpora.py --json $(FIGURES)/corpora.json
+	$(BIN)/python -m tests.benchmarks.page $(FIGURES)
 
 faults: setup
 	$(BIN)/python -m tests.import_race

@@ -10,8 +10,12 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
 from moot.cli.drawings import drawings_page
 from moot.graphs import DESCRIPTIONS
+
+from tests.benchmarks.page import PAGE as PLACES
+from tests.benchmarks.page import filled
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -48,3 +52,21 @@ def test_the_site_holds_what_its_pages_name() -> None:
     )
     for example in (ROOT / "examples").glob("*.py"):
         assert f"```python\n{example.read_text(encoding='utf-8')}```\n" in site, example
+
+
+def test_the_program_of_many_debates_runs() -> None:
+    (program,) = re.findall(r"```python\n(.*?)```", (DOCS / "howto/speed.md").read_text(encoding="utf-8"), re.S)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("'") == 2 * 3, done.stdout
+
+
+def test_measured_tables_have_their_places() -> None:
+    page = PLACES.read_text(encoding="utf-8")
+    parts = {name: f"a table of {name}" for name in re.findall(r"<!-- MEASURED: (.+) -->", page)}
+    assert set(parts) == {"machine", "scale", "latency", "picture", "growth", "corpora"}
+    written = filled(page, parts)
+    assert all(f" -->\n\n{part}\n\n<!-- " in written for part in parts.values())
+    assert filled(written, parts) == written
+    with pytest.raises(ValueError, match="no place for others"):
+        filled(page, {"others": ""})

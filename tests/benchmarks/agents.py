@@ -1,19 +1,15 @@
-"""What debates among five agents cost: time beyond their chains of dependent calls, and the context that agents read.
+"""What agents read: prompt tokens per agent and round, if everybody is heard, two neighbours, or those who are trusted.
 
-Prints what the chat model's client takes alone, which no debate can be below. Then every graph debates for five rounds
-on the scripted endpoint, every call taking the same time, with agents that never agree: calls, depth (the chain of
-dependent calls) and wall time / (depth x latency), with embeddings from the endpoint, and for CortexDebate also from
-the real encoder. Last the prompt tokens per agent and round of the same debate in which everybody, two neighbours, or
-those whom the trust formula picks are heard.
+Five agents who never agree debate for five rounds on the scripted endpoint. Before that it prints what the chat model's
+client takes for so many calls at once, which no debate can be below; latency.py times the debates.
 
-    python -m tests.benchmarks.agents [--latency-ms 50] [--runs 5]
+    python -m tests.benchmarks.agents [--latency-ms 50]
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import statistics
 import time
 from typing import Any
 
@@ -53,24 +49,12 @@ async def debate(name: str, number: int, embedder: str = "openai:stub-embedding"
     system, chosen = load_graph(name), dict(ROUNDS[name])
     if "agents" in chosen:
         chosen["agents"] = [{"model": model(i)} for i in range(1, 6)]
-    settings = system.settings.model_validate({"model": "openai:stub", "embedder": embedder, **chosen})
+    usual = {"model": "openai:stub", "embedder": embedder, "max_concurrency": 64}  # peer_review asks 20 at once
+    settings = system.settings.model_validate({**usual, **chosen})
     claim = f"Resolution {number} says that the kilogram is not defined by a metal cylinder."
     document: dict[str, Any] = await system.graph.ainvoke({"claim": claim}, context=settings)
     assert document["status"] == "done", document["error"]
     return document
-
-
-async def measure(name: str, runs: int, latency: float, embedder: str = "openai:stub-embedding") -> dict[str, Any]:
-    await debate(name, 0, embedder)  # loads what is loaded once
-    documents = [await debate(name, number, embedder) for number in range(1, runs + 1)]
-    walls, last = [d["seconds"] for d in documents], documents[-1]
-    wall, depth = statistics.median(walls), last["depth"]
-    print(
-        f"{name:20s} {last['rounds']} rounds, {len(last['calls']):3d} calls, depth {depth:2d}, wall {wall * 1000:4.0f} "
-        f"ms (median of {runs}; {min(walls) * 1000:.0f} to {max(walls) * 1000:.0f}), "
-        f"wall / (depth x {latency * 1000:.0f} ms) = {wall / (depth * latency):.2f}  {embedder}"
-    )
-    return last
 
 
 async def client_alone(at_once: int, latency: float) -> None:
@@ -86,23 +70,18 @@ async def client_alone(at_once: int, latency: float) -> None:
 
 
 async def main(options: argparse.Namespace) -> None:
-    latency = options.latency_ms / 1000
     for at_once in (1, 5, 20):
-        await client_alone(at_once, latency)
-    documents = {name: await measure(name, options.runs, latency) for name in ROUNDS}
-    await measure("cortex_debate", options.runs, latency, "all-MiniLM-L6-v2")
-    read = {name: average(list(context_tokens(document).values())) for name, document in documents.items()}
-    everybody = read["society_of_minds"] or 0.0
+        await client_alone(at_once, options.latency_ms / 1000)
+    names = ("society_of_minds", "neighbor_debate", "cortex_debate")
+    read = {name: average(list(context_tokens(await debate(name, 0)).values())) or 0.0 for name in names}
     print("\nprompt tokens per agent and round, five agents, five rounds:")
-    for name in ("society_of_minds", "neighbor_debate", "cortex_debate"):
-        tokens = read[name] or 0.0
-        print(f"{name:20s} {tokens:6.0f}  {100 * (tokens / everybody - 1):+.1f}%")
+    for name, tokens in read.items():
+        print(f"{name:20s} {tokens:6.0f}  {100 * (tokens / read[names[0]] - 1):+.1f}%")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--latency-ms", type=float, default=50)
-    parser.add_argument("--runs", type=int, default=5)
     given = parser.parse_args()
     with scripted(RULES, given.latency_ms):
         asyncio.run(main(given))

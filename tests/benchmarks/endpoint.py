@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import socket
@@ -14,21 +13,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from moot.cli.main import COLLECTED_EVERY
-
 
 @contextmanager
 def scripted(rules: list[dict[str, Any]], latency_ms: float, prompts: Path | None = None) -> Iterator[None]:
     """Runs the endpoint with these rules, points OPENAI_BASE_URL at it, and gives moot a home folder of its own.
-
-    Cyclic garbage is looked for as often as in the command line's process.
 
     Args:
         rules: what is replied to what.
         latency_ms: how long every chat call takes.
         prompts: where requests are written, one JSON object a line; None for nowhere.
     """
-    gc.set_threshold(COLLECTED_EVERY)
     stub = str(Path(__file__).parents[1] / "stub_llm.py")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rules.json"

@@ -1,22 +1,32 @@
-"""How much time a debate takes beyond its chain of dependent model calls.
+"""How much time one debate takes beyond its chain of dependent model calls.
 
-Runs Tool-MAD on the scripted endpoint, every call taking the same time, with debaters that disagree in every round:
-three rounds of query and answer, then scores (two calls) and the judge make a chain of nine calls. Everything else has
-to happen beside it. Prints calls, depth and wall time, with embeddings from the endpoint and from the real encoder.
+Every call takes the same time on the scripted endpoint, so that all beyond depth x latency has to happen beside it or
+is paid for. Tool-MAD has debaters that disagree in every round: three rounds of query and answer, then scores (two
+calls) and the judge make a chain of nine calls; embeddings come from the endpoint, or from the real encoder. Every
+many-agent graph debates for five rounds with agents that never agree. The trial has two rounds in each debate and
+every expert granted. Each group of cases runs in a process of its own, in Python's default settings.
 
-    python -m tests.benchmarks.latency [--latency-ms 50] [--runs 5]
+    python -m tests.benchmarks.latency [--latency-ms 50] [--runs 5] [--json FILE] [--check]
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tests.benchmarks.endpoint import scripted
+from tests.benchmarks.tables import finish, markdown, parser_of, spread
 
-RULES = [
+RULES: list[dict[str, Any]] = [
     {"model": "stub-rag", "fields": {"answer": "SUPPORTS"}},
     {"model": "stub-search", "fields": {"answer": "REFUTES"}},
     {
@@ -28,12 +38,32 @@ RULES = [
     },
 ]
 MODELS = {role: f"openai:stub-{role}" for role in ("rag", "search", "scorer", "judge")}
+READERS = [
+    {"name": "rag", "retriever": "chroma:demo-encyclopaedia"},
+    {"name": "search", "retriever": "bm25:demo-news"},
+]
+SETTINGS: dict[str, Any] = {"models": MODELS, "debaters": READERS}
+"""Tool-MAD's; an encoder has to be named beside."""
+
+ENDPOINT, ENCODER = "openai:stub-embedding", "all-MiniLM-L6-v2"
+GROUPS = ("tool_mad", "tool_mad with the encoder", "many agents", "trial")
+CORTEX = "cortex_debate"
 
 
-async def debate(embedder: str, number: int) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Case:
+    """A debate by its number, and the most that wall time / (depth x latency) may be."""
+
+    graph: str
+    embedder: str
+    limit: float | None
+    debate: Callable[[int], Awaitable[dict[str, Any]]]
+
+
+async def tool_mad(embedder: str, number: int) -> dict[str, Any]:
     from moot.graphs.tool_mad import ToolMadSettings, graph
 
-    settings = ToolMadSettings.model_validate({"models": MODELS, "embedder": embedder})
+    settings = ToolMadSettings.model_validate({**SETTINGS, "embedder": embedder})
     claim = f"Resolution {number} says that the kilogram is not defined by a metal cylinder."  # nothing is remembered
     document: dict[str, Any] = await graph.ainvoke({"claim": claim}, context=settings)
     assert document["status"] == "done", document["error"]
@@ -41,27 +71,84 @@ async def debate(embedder: str, number: int) -> dict[str, Any]:
     return document
 
 
-async def measure(embedder: str, runs: int, latency: float) -> None:
-    await debate(embedder, 0)  # loads what is loaded once
-    documents = [await debate(embedder, number) for number in range(1, runs + 1)]
-    walls = [d["seconds"] for d in documents]
-    wall, depth = statistics.median(walls), documents[-1]["depth"]
-    print(
-        f"{embedder:24s} calls {len(documents[-1]['calls'])}, depth {depth}, "
-        f"wall {wall * 1000:.0f} ms (median of {runs}; {min(walls) * 1000:.0f} to {max(walls) * 1000:.0f}), "
-        f"wall / (depth x {latency * 1000:.0f} ms) = {wall / (depth * latency):.2f}"
+def cases_of(group: str) -> tuple[list[dict[str, Any]], list[Case]]:
+    """The endpoint's rules for a group of cases, and the cases."""
+    if group == "many agents":
+        from tests.benchmarks import agents
+
+        limits = dict.fromkeys(agents.ROUNDS, 1.2) | {"peer_review": 1.25}
+        cases = [Case(name, ENDPOINT, limit, partial(agents.debate, name)) for name, limit in limits.items()]
+        return agents.RULES, [*cases, Case(CORTEX, ENCODER, None, partial(agents.debate, CORTEX, embedder=ENCODER))]
+    if group == "trial":
+        from tests.benchmarks import trial
+
+        return trial.RULES, [Case("proclaim", ENDPOINT, 1.15, trial.trial)]
+    embedder, limit = (ENDPOINT, 1.2) if group == "tool_mad" else (ENCODER, 1.35)
+    return RULES, [Case("tool_mad", embedder, limit, partial(tool_mad, embedder))]
+
+
+async def measure(case: Case, runs: int, latency_ms: float) -> dict[str, Any]:
+    """A row of the table: medians, and the shortest and the longest time."""
+    await case.debate(0)  # loads what is loaded once
+    cpu = time.process_time()
+    documents = [await case.debate(number) for number in range(1, runs + 1)]
+    cpu = time.process_time() - cpu
+    last, walls = documents[-1], [document["seconds"] for document in documents]
+    alone = last["depth"] * latency_ms / 1000
+    return {
+        "graph": case.graph,
+        "embedder": case.embedder,
+        "calls": len(last["calls"]),
+        "depth": last["depth"],
+        "wall": walls,
+        "cpu": cpu / runs,
+        "ratio": statistics.median(walls) / alone,
+        "limit": case.limit,
+    }
+
+
+async def measure_all(cases: list[Case], runs: int, latency_ms: float) -> list[dict[str, Any]]:
+    return [await measure(case, runs, latency_ms) for case in cases]
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """The rows in Markdown."""
+    return markdown(
+        ["graph", "embeddings from", "calls", "depth", "wall, ms", "CPU, ms", "wall / (depth x latency)", "at most"],
+        [
+            [
+                f"`{row['graph']}`",
+                "the endpoint" if row["embedder"] == ENDPOINT else "the encoder",
+                str(row["calls"]),
+                str(row["depth"]),
+                spread([1000 * wall for wall in row["wall"]], 0),
+                f"{1000 * row['cpu']:.0f}",
+                f"{row['ratio']:.2f}",
+                f"{row['limit']:.2f}" if row["limit"] else "",
+            ]
+            for row in rows
+        ],
     )
 
 
-async def main(options: argparse.Namespace) -> None:
-    for embedder in ("openai:stub-embedding", "all-MiniLM-L6-v2"):
-        await measure(embedder, options.runs, options.latency_ms / 1000)
+def main(options: argparse.Namespace) -> None:
+    if options.group:
+        rules, cases = cases_of(options.group)
+        with scripted(rules, options.latency_ms):
+            print(json.dumps(asyncio.run(measure_all(cases, options.runs, options.latency_ms))))
+        return
+    rows: list[dict[str, Any]] = []
+    for group in GROUPS:
+        command = [sys.executable, "-m", "tests.benchmarks.latency", "--group", group]
+        command += ["--runs", str(options.runs), "--latency-ms", str(options.latency_ms)]
+        rows += json.loads(subprocess.check_output(command).splitlines()[-1])
+    print(f"One debate at a time, {options.latency_ms:.0f} ms a call; median of {options.runs} (least to most)\n")
+    print(table(rows))
+    over = [f"{r['graph']}: {r['ratio']:.2f} > {r['limit']}" for r in rows if r["limit"] and r["ratio"] > r["limit"]]
+    finish(options, rows, over)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--latency-ms", type=float, default=50)
-    parser.add_argument("--runs", type=int, default=5)
-    given = parser.parse_args()
-    with scripted(RULES, given.latency_ms):
-        asyncio.run(main(given))
+    parser = parser_of(__doc__, runs=5)
+    parser.add_argument("--group", choices=GROUPS, help="measures this group here, and prints JSON")
+    main(parser.parse_args())

@@ -1,15 +1,11 @@
-"""What a trial (PROClaim) costs beyond its model calls, and how much it sends.
+"""How much a trial (PROClaim) sends.
 
-First a trial with two rounds in each debate and every expert granted, on the scripted endpoint, every call taking the
-same time: calls by role, depth (the chain of dependent calls), wall time / (depth x latency), with embeddings from the
-endpoint.
-
-Then one over full abstracts, all roles on one model: 20 exhibits of the corpus check_covid are admitted, every expert
+It is one over full abstracts, all roles on one model: 20 exhibits of the corpus check_covid are admitted, every expert
 is granted, each debate has two rounds (replies in trial_rules.json). It prints prompt tokens (characters / 4, over all
 messages of all calls) by role and step, and how many of them lie outside a prefix that an earlier prompt had, which a
 provider's cache cannot serve.
 
-    python -m tests.benchmarks.trial [--latency-ms 50] [--runs 5] [--corpus ../shared/data/corpus/check_covid.jsonl]
+    python -m tests.benchmarks.trial [--corpus ../shared/data/corpus/check_covid.jsonl]
 """
 
 from __future__ import annotations
@@ -17,7 +13,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import statistics
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -56,7 +51,8 @@ RULES: list[dict[str, Any]] = [
 ]
 
 
-async def trial() -> dict[str, Any]:
+async def trial(_: int) -> dict[str, Any]:
+    """A trial with two rounds in each debate and every expert granted, which latency.py times."""
     roles = ProclaimSettings().roles()
     settings = ProclaimSettings.model_validate(
         {
@@ -70,20 +66,6 @@ async def trial() -> dict[str, Any]:
     document: dict[str, Any] = await graph.ainvoke({"claim": CLAIM}, context=settings)
     assert document["status"] == "done", document["error"]
     return document
-
-
-async def measure(runs: int, latency: float) -> None:
-    await trial()  # loads what is loaded once
-    documents = [await trial() for _ in range(runs)]
-    walls, last = [document["seconds"] for document in documents], documents[-1]
-    wall, depth = statistics.median(walls), last["depth"]
-    rounds = " + ".join(str(debate["rounds"]) for debate in last["debates"])
-    print(
-        f"proclaim, {rounds} rounds: {len(last['calls'])} calls, depth {depth}, wall {wall * 1000:.0f} ms (median of "
-        f"{runs}; {min(walls) * 1000:.0f} to {max(walls) * 1000:.0f}), "
-        f"wall / (depth x {latency * 1000:.0f} ms) = {wall / (depth * latency):.2f}"
-    )
-    print("calls by role:", ", ".join(f"{role} {n}" for role, n in Counter(c["role"] for c in last["calls"]).items()))
 
 
 ABSTRACTS = SHARED / "data/corpus/check_covid.jsonl"
@@ -186,13 +168,8 @@ def messages_of(request: Mapping[str, Any]) -> str:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--latency-ms", type=float, default=50)
-    parser.add_argument("--runs", type=int, default=5, help="of the first trial; 0 leaves it out")
     parser.add_argument("--corpus", type=Path, default=ABSTRACTS, help="the passages of check_covid")
     options = parser.parse_args()
-    if options.runs:
-        with scripted(RULES, options.latency_ms):
-            asyncio.run(measure(options.runs, options.latency_ms / 1000))
     if not options.corpus.is_file():
         raise SystemExit(f"{options.corpus} is not here: name the passages of check_covid (JSON lines) by --corpus")
     with tempfile.TemporaryDirectory() as folder:

@@ -1,0 +1,75 @@
+"""The floor for many debates at once: what Tool-MAD sends in three disputed rounds, sent by bare aiohttp.
+
+A debate has 31 chat calls, 9 deep, and 9 embedding requests, each as long as Tool-MAD's and sent when the same others
+were answered; a test (test_floor.py) compares them with a debate's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import aiohttp
+
+CALLS = {
+    "query-1": (988, 274),
+    "answer-1": (3804, 1702),
+    "query-2": (3307, 278),
+    "answer-2": (7418, 1646),
+    "query-3": (3255, 275),
+    "answer-3": (7300, 1727),
+    "statements": (1629, 39),
+    "verdicts": (3000, 174),
+    "questions": (1870, 842),
+    "judge": (19229, 1688),
+}
+"""By step, means of 60 debates: bytes of a request, characters of its reply."""
+EMBEDDED = {1: 330, 4: 906}
+"""By number of texts: bytes of an embedding request."""
+RULES = [{"model": f"^floor-{step}$", "reply": "x" * length} for step, (_, length) in CALLS.items()]
+"""What the scripted endpoint replies."""
+HEADERS = {"Authorization": "Bearer x", "Content-Type": "application/json"}
+PAD = "..."
+
+
+def padded(body: dict[str, Any], length: int) -> bytes:
+    """The body as JSON of so many bytes: its ``...`` is made as long as that takes."""
+    text = json.dumps(body)
+    return text.replace(PAD, "w" * (length - len(text) + len(PAD))).encode()
+
+
+async def debate(session: aiohttp.ClientSession, url: str, i: int) -> int:
+    """The requests of a debate; how many of them are chat calls."""
+
+    async def call(step: str) -> int:
+        messages = [{"role": "system", "content": "You are a debater."}, {"role": "user", "content": f"Claim {i}{PAD}"}]
+        body = padded({"model": f"floor-{step}", "temperature": 0, "messages": messages}, CALLS[step][0])
+        async with session.post(f"{url}/chat/completions", data=body, headers=HEADERS) as reply:
+            return len((await reply.json())["choices"])
+
+    async def embed(count: int) -> None:
+        texts = [f"Claim {i}, {n}?" for n in range(count - 1)]
+        body = padded({"model": "floor", "input": [*texts, PAD], "encoding_format": "float"}, EMBEDDED[count])
+        async with session.post(f"{url}/embeddings", data=body, headers=HEADERS) as reply:
+            await reply.json()
+
+    async def turn(number: int, embeds: bool) -> int:
+        made = await call(f"query-{number}")
+        if embeds:
+            await embed(1)
+        return made + await call(f"answer-{number}")
+
+    async def faithfulness() -> int:
+        return await call("statements") + await call("verdicts")
+
+    async def relevance() -> int:
+        made = await call("questions")
+        await embed(4)
+        return made
+
+    made = 0
+    for number in (1, 2, 3):  # of the two debaters one searches by vectors
+        made += sum(await asyncio.gather(turn(number, True), turn(number, False)))
+    made += sum(await asyncio.gather(*(score() for _ in range(6) for score in (faithfulness, relevance))))
+    return made + await call("judge")

@@ -1,0 +1,101 @@
+"""What many debates at once cost, beside the same calls made plainly.
+
+120 Tool-MAD debates of three disputed rounds, 64 at once, on the scripted endpoint, in one process each time: first
+what they send, by bare aiohttp (floor.py), then by moot. Then as many calls as these in other ways: Du et al.'s
+multi-agent debate (three agents, two rounds) written plainly on AsyncOpenAI and as moot's `society_of_minds`, and
+single calls of AsyncOpenAI and of ChatOpenAI. All of them in turn, several times.
+
+    python -m tests.benchmarks.scale [--latency-ms 50] [--runs 3] [--json FILE] [--check]
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+
+from tests.benchmarks.endpoint import scripted
+from tests.benchmarks.tables import finish, markdown, parser_of, spread
+from tests.benchmarks.ways import ENDPOINT_RULES, run
+
+DEBATES, AT_ONCE = 120, 64
+CALLS, DEPTH, OF_SOCIETY = 31, 9, 6
+CALLS_AT_ONCE = AT_ONCE * CALLS // DEPTH
+"""How many calls are in flight in so many debates, were there nothing else to do."""
+WAYS = {
+    "bare_aiohttp": ("Tool-MAD's requests, bare aiohttp", DEBATES, AT_ONCE),
+    "moot": ("Tool-MAD, moot", DEBATES, AT_ONCE),
+    "plain_society": ("Du et al., plainly on AsyncOpenAI", DEBATES * CALLS // OF_SOCIETY, CALLS_AT_ONCE // 3),
+    "moot_society": ("Du et al., moot", DEBATES * CALLS // OF_SOCIETY, CALLS_AT_ONCE // 3),
+    "plain_openai": ("calls of AsyncOpenAI", DEBATES * CALLS, CALLS_AT_ONCE),
+    "plain_langchain": ("calls of ChatOpenAI", DEBATES * CALLS, CALLS_AT_ONCE),
+}
+"""By way: what it is, how many pieces of work, how many at a time."""
+MOST_TIMES, MOST_MS = 4.0, 1.3
+"""Of Tool-MAD in moot: wall time in that of bare aiohttp, processor time a call."""
+BUSY = 0.9
+"""From this share of a core on, the endpoint is what takes the time."""
+
+Runs = dict[str, list[dict[str, float]]]
+
+
+def measure(runs: int, latency_ms: float) -> Runs:
+    """By way, what each run took."""
+    found: Runs = {way: [] for way in WAYS}
+    with scripted(ENDPOINT_RULES, latency_ms):
+        for _ in range(runs):
+            for way, (_, work, at_once) in WAYS.items():
+                found[way].append(run(way, work, at_once, **({"max_concurrency": 512} if "moot" in way else {})))
+    return found
+
+
+def times_the_floor(found: Runs, way: str) -> list[float]:
+    """Wall time in that of bare aiohttp, run by run."""
+    return [one["wall"] / floor["wall"] for one, floor in zip(found[way], found["bare_aiohttp"], strict=True)]
+
+
+def ms_a_call(found: Runs, way: str) -> list[float]:
+    """Milliseconds of processor time, run by run."""
+    return [1000 * one["cpu"] / one["calls"] for one in found[way]]
+
+
+def table(found: Runs) -> str:
+    """The runs in Markdown."""
+    header = ["", "at once", "calls", "wall, s", "CPU, s", "CPU a call, ms", "wall / bare aiohttp", "endpoint's CPU"]
+    rows = [
+        [
+            WAYS[way][0],
+            str(WAYS[way][2]),
+            f"{runs[0]['calls']:,.0f}",
+            spread([one["wall"] for one in runs], 2),
+            spread([one["cpu"] for one in runs], 2),
+            spread(ms_a_call(found, way), 2),
+            spread(times_the_floor(found, way), 2),
+            endpoint_share(runs),
+        ]
+        for way, runs in found.items()
+    ]
+    return markdown(header, rows)
+
+
+def endpoint_share(runs: list[dict[str, float]]) -> str:
+    """How busy the endpoint was, and whether that was the limit."""
+    share = statistics.median(one["endpoint_share"] for one in runs)
+    return f"{share:.0%}" + (", the limit" if share > BUSY else "")
+
+
+def over_limits(found: Runs) -> list[str]:
+    """The limits that are broken."""
+    times, ms = (statistics.median(of(found, "moot")) for of in (times_the_floor, ms_a_call))
+    broken = [f"Tool-MAD {times:.2f} x bare aiohttp > {MOST_TIMES}"] if times > MOST_TIMES else []
+    return broken + ([f"Tool-MAD {ms:.2f} ms of CPU a call > {MOST_MS}"] if ms > MOST_MS else [])
+
+
+def main(options: argparse.Namespace) -> None:
+    found = measure(options.runs, options.latency_ms)
+    print(f"Many at once, {options.latency_ms:.0f} ms a call; median of {options.runs} (least to most)\n")
+    print(table(found))
+    finish(options, found, over_limits(found))
+
+
+if __name__ == "__main__":
+    main(parser_of(__doc__, runs=3).parse_args())

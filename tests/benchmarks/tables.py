@@ -1,0 +1,48 @@
+"""What the benchmarks share beside the endpoint: their options, tables in Markdown, and what is left of a run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+
+def parser_of(about: str | None, runs: int) -> argparse.ArgumentParser:
+    """The options that benchmarks of time have in common."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--latency-ms", type=float, default=50, help="how long a chat call takes")
+    parser.add_argument("--runs", type=int, default=runs)
+    parser.add_argument("--json", type=Path, help="writes the figures here")
+    parser.add_argument("--check", action="store_true", help="ends with an error if a limit is broken")
+    return parser
+
+
+def spread(values: Sequence[float], digits: int) -> str:
+    """The median, and the least and the most of several."""
+    low, middle, high = (f"{value:,.{digits}f}" for value in (min(values), statistics.median(values), max(values)))
+    return f"{middle} ({low} to {high})" if len(values) > 1 else middle
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table whose columns stand below each other."""
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    lines = [header, ["-" * width for width in widths], *rows]
+    return "\n".join(f"| {' | '.join(map(str.ljust, line, widths))} |" for line in lines)
+
+
+def finish(options: argparse.Namespace, figures: Any, over: Sequence[str]) -> None:
+    """Writes the figures and names the limits that are broken.
+
+    Raises:
+        SystemExit: a limit is broken, and limits are checked.
+    """
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(figures, indent=1) + "\n")
+    said = "\n".join(["", *(f"over its limit: {line}" for line in over)])
+    if over and options.check:
+        raise SystemExit(said)
+    print(said)

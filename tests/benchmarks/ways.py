@@ -1,0 +1,185 @@
+"""The same number of model calls, made in one way or another, so many at a time, in a process that does nothing else.
+
+It runs in Python's default settings, by a plain `asyncio.run`, against the endpoint of OPENAI_BASE_URL (scale.py and
+growth.py start both), and prints what it took as one line of JSON.
+
+    python -m tests.benchmarks.ways moot [--work 120] [--at-once 64] [--set NAME=JSON]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+from tests.benchmarks import floor
+from tests.benchmarks.latency import RULES, SETTINGS
+
+One = Callable[[int], Awaitable[int]]
+"""Does a piece of work by its number; how many chat calls it made."""
+Settings = dict[str, Any]
+REPLY = "The claim names what the sources name. " * 45
+ENDPOINT_RULES = [*RULES, *floor.RULES, {"model": "^plain$", "reply": REPLY}]
+"""What the scripted endpoint replies to all of them."""
+SYSTEM = "You are one of the agents who check a claim. " * 16
+QUESTION = "Resolution {} says so. Is it true? Go step by step, and end with SUPPORTS, REFUTES or NOT ENOUGH INFO."
+
+
+@asynccontextmanager
+async def bare_aiohttp(_: Settings) -> AsyncIterator[One]:
+    """Tool-MAD's requests, and nothing else."""
+    import aiohttp
+
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+        yield lambda i: floor.debate(session, os.environ["OPENAI_BASE_URL"], i)
+
+
+async def by_moot(graph: str, settings: Settings) -> One:
+    """Debates of a graph."""
+    from moot.graphs import load_graph
+
+    system = load_graph(graph)
+    context = system.settings.model_validate(settings)
+
+    async def one(i: int) -> int:
+        document = await system.graph.ainvoke({"claim": f"Resolution {i} says so."}, context=context)
+        assert document["status"] == "done", document["error"]
+        return len(document["calls"])
+
+    return one
+
+
+@asynccontextmanager
+async def moot(settings: Settings) -> AsyncIterator[One]:
+    """Tool-MAD, three disputed rounds."""
+    yield await by_moot("tool_mad", {**SETTINGS, "embedder": "openai:stub-embedding", **settings})
+
+
+@asynccontextmanager
+async def moot_society(settings: Settings) -> AsyncIterator[One]:
+    """Du et al.'s debate: three agents, two rounds."""
+    yield await by_moot("society_of_minds", {"model": "openai:stub-agent", **settings})
+
+
+@asynccontextmanager
+async def plain_society(_: Settings) -> AsyncIterator[One]:
+    """The same debate, written plainly on AsyncOpenAI."""
+    from openai import AsyncOpenAI
+
+    async with AsyncOpenAI(api_key="none", timeout=120) as client:
+
+        async def ask(messages: list[Any]) -> str:
+            reply = await client.chat.completions.create(model="plain", messages=messages, temperature=0)
+            return reply.choices[0].message.content or ""
+
+        async def one(i: int) -> int:
+            start = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": QUESTION.format(i)}]
+            answers = await asyncio.gather(*(ask(start) for _ in range(3)))
+            told = []
+            for own in answers:
+                others = "\n\n".join(f"Another agent: {answer}" for answer in answers if answer is not own)
+                question = f"{others}\n\nRead what the others answered, and answer anew. {QUESTION.format(i)}"
+                told.append([*start, {"role": "assistant", "content": own}, {"role": "user", "content": question}])
+            answers = [*answers, *await asyncio.gather(*(ask(messages) for messages in told))]
+            Counter(answer.rpartition(" ")[2] for answer in answers[-3:]).most_common(1)
+            return len(answers)
+
+        yield one
+
+
+@asynccontextmanager
+async def plain_openai(_: Settings) -> AsyncIterator[One]:
+    """Single calls of AsyncOpenAI."""
+    from openai import AsyncOpenAI
+
+    async with AsyncOpenAI(api_key="none", timeout=120) as client:
+
+        async def one(i: int) -> int:
+            messages: list[Any] = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": f"{i} {REPLY}"}]
+            return len((await client.chat.completions.create(model="plain", messages=messages, temperature=0)).choices)
+
+        yield one
+
+
+@asynccontextmanager
+async def plain_langchain(_: Settings) -> AsyncIterator[One]:
+    """Single calls of ChatOpenAI."""
+    from langchain_openai import ChatOpenAI
+    from pydantic import SecretStr
+
+    chat = ChatOpenAI(model="plain", temperature=0, api_key=SecretStr("none"), timeout=120)
+
+    async def one(i: int) -> int:
+        await chat.ainvoke([("system", SYSTEM), ("user", f"{i} {REPLY}")])
+        return 1
+
+    yield one
+
+
+WAYS: dict[str, Callable[[Settings], AbstractAsyncContextManager[One]]] = {
+    way.__name__: way for way in (bare_aiohttp, moot, plain_society, moot_society, plain_openai, plain_langchain)
+}
+
+
+def endpoint_cpu() -> float:
+    """Seconds of processor time that the endpoint has taken."""
+    stats = os.environ["OPENAI_BASE_URL"].removesuffix("/v1") + "/stub/stats"
+    with urllib.request.urlopen(stats) as reply:
+        return float(json.load(reply)["cpu"])
+
+
+async def timed(options: argparse.Namespace) -> dict[str, float]:
+    """Does the work, after one piece that loads what is loaded once."""
+    gate = asyncio.Semaphore(options.at_once)
+    settings = {name: json.loads(value) for name, _, value in (pair.partition("=") for pair in options.set)}
+    async with WAYS[options.way](settings) as one:
+
+        async def in_turn(i: int) -> int:
+            async with gate:
+                return await one(i)
+
+        await in_turn(-1)
+        others, wall, cpu = endpoint_cpu(), time.perf_counter(), time.process_time()
+        calls = sum(await asyncio.gather(*(in_turn(i) for i in range(options.work))))
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        share = (endpoint_cpu() - others) / wall
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"wall": wall, "cpu": cpu, "calls": calls, "memory": memory, "endpoint_share": share}
+
+
+def run(way: str, work: int, at_once: int, **settings: Any) -> dict[str, float]:
+    """What a process of its own measures.
+
+    Args:
+        way: one of `WAYS`.
+        work: how many debates, or single calls.
+        at_once: how many of them at a time.
+        settings: of the graph.
+
+    Returns:
+        Seconds of wall and processor time, chat calls, the largest memory in MiB, the endpoint's processor time per
+        second.
+    """
+    command = [sys.executable, "-m", "tests.benchmarks.ways", way, "--work", str(work), "--at-once", str(at_once)]
+    command += [f"--set={name}={json.dumps(value)}" for name, value in settings.items()]
+    found: dict[str, float] = json.loads(subprocess.check_output(command).splitlines()[-1])
+    return found
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("way", choices=WAYS)
+    parser.add_argument("--work", type=int, default=120)
+    parser.add_argument("--at-once", type=int, default=64)
+    parser.add_argument("--set", action="append", default=[], help="a setting of the graph, as JSON")
+    print(json.dumps(asyncio.run(timed(parser.parse_args()))))

@@ -1,0 +1,86 @@
+"""The floor that Tool-MAD is measured against sends what Tool-MAD sends."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from statistics import mean
+from typing import Any
+
+import pytest
+
+from tests.benchmarks import ways
+from tests.conftest import StartStub, StubEndpoint
+
+REPLIES = {"Query": "query", "Answer": "answer", "Statements": "statements", "Verdicts": "verdicts"}
+REPLIES |= {"Questions": "questions"}
+
+
+def steps_of(calls: list[dict[str, Any]], sent: dict[int, dict[str, Any]]) -> list[str]:
+    """Which step of a debate each request is for."""
+    steps, rounds = [], Counter[str]()
+    for call in calls:
+        request = sent.get(call["id"])
+        if request is None:
+            step = f"{call['inputs']} embedded"
+        elif request["response_format"] is None:
+            step = request["model"].removeprefix("floor-")
+        elif request["model"] == "stub-judge":
+            step = "judge"
+        else:
+            step = REPLIES[request["response_format"]["json_schema"]["name"].removesuffix("Reply")]
+        if step in ("query", "answer"):
+            rounds[step] += 1
+            step += f"-{(rounds[step] + 1) // 2}"  # two debaters
+        steps.append(step)
+    return steps
+
+
+def depth_of(calls: list[dict[str, Any]]) -> int:
+    """The longest chain of requests in which each was sent after the one before it was answered."""
+    depth, end = 0, 0.0
+    for call in sorted(calls, key=lambda call: call["end"]):
+        if call["recv"] >= end:
+            depth, end = depth + 1, call["end"]
+    return depth
+
+
+async def sent_by(way: str, stub: StubEndpoint, number: int) -> tuple[dict[str, list[dict[str, Any]]], int]:
+    """The requests of some debates by their step, and how deep their shortest chain is."""
+    debates = []
+    async with ways.WAYS[way]({}) as one:
+        await one(-1)  # loads what is loaded once
+        for i in range(number):
+            before = len(stub.calls())
+            assert await one(i) == 31
+            debates.append(sorted(stub.calls()[before:], key=lambda call: call["recv"]))
+    sent, by_step = {request["id"]: request for request in stub.requests()}, defaultdict(list)
+    for calls in debates:
+        for step, call in zip(steps_of(calls, sent), calls, strict=True):
+            by_step[step].append(call)
+    return by_step, min(map(depth_of, debates))
+
+
+def sizes(calls: dict[str, list[dict[str, Any]]], what: str) -> dict[str, float]:
+    """By step, the mean size of its requests, or of their replies."""
+    return {step: mean(call[what] for call in of_step) for step, of_step in calls.items() if what in of_step[0]}
+
+
+async def test_it_sends_as_much(start_stub: StartStub) -> None:
+    stub = start_stub(ways.ENDPOINT_RULES)
+    expected, _ = await sent_by("moot", stub, 5)
+    found, _ = await sent_by("bare_aiohttp", stub, 5)
+    assert {step: len(calls) for step, calls in found.items()} == {s: len(calls) for s, calls in expected.items()}
+    assert sizes(found, "bytes") == pytest.approx(sizes(expected, "bytes"), rel=0.1)
+    assert sizes(found, "reply_chars") == pytest.approx(sizes(expected, "reply_chars"), rel=0.2)  # of few, by chance
+    for what in ("bytes", "reply_chars"):
+        whole, of_floor = (sum(c.get(what, 0) for of in calls.values() for c in of) for calls in (expected, found))
+        assert of_floor == pytest.approx(whole, rel=0.04), what
+
+
+async def test_it_waits_for_the_same_answers(start_stub: StartStub) -> None:
+    stub = start_stub(
+        ways.ENDPOINT_RULES, latency_ms=150, embedding_latency_ms=150
+    )  # much beside what a busy core takes
+    _, expected = await sent_by("moot", stub, 2)
+    _, depth = await sent_by("bare_aiohttp", stub, 2)
+    assert depth == expected == 12
