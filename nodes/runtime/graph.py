@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from inspect import Parameter, iscoroutinefunction, isroutine, signature
 from types import MappingProxyType
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
-from langchain_core.runnables import Runnable
+from langchain_core.callbacks import BaseCallbackManager
+from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import ensure_config, set_config_context
 from langgraph.graph import END, StateGraph
 from langgraph.graph.state import CompiledStateGraph
@@ -66,25 +67,39 @@ Ask = Callable[[Any, Any], Any]
 """A router as a function of the state and the settings."""
 
 
-class Untraced(Runnable[Any, Any]):
-    """A router that is no run in a trace.
+class Router(Runnable[Any, Any]):
+    """A router that is asked in the event loop: LangGraph asks a plain function in a thread, at every edge anew.
 
     Args:
-        name: its name.
+        name: its name, also that of its run in a trace.
         route: from the state, where to go on.
+        traced: whether it is a run in a trace.
     """
 
-    def __init__(self, name: str, route: Callable[[Any], Any]) -> None:
-        self.name, self._route = name, route
+    def __init__(self, name: str, route: Callable[[Any], Any], *, traced: bool = True) -> None:
+        self.name, self._route, self._traced = name, route, traced
 
-    def invoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """Where to go on."""
+        if self._traced and is_followed(config):
+            return self._call_with_config(self._route, input, config)
         with set_config_context(ensure_config(config)) as context:
             return context.run(self._route, input)
 
-    async def ainvoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """Where to go on."""
+        if self._traced and is_followed(config):
+            return await self._acall_with_config(self._asked, input, config)
         return self.invoke(input, config)
+
+    async def _asked(self, input: Any) -> Any:
+        return self._route(input)
+
+
+def is_followed(config: RunnableConfig | None) -> bool:
+    """Whether anybody is told of runs, such as a tracer."""
+    callbacks = (config or {}).get("callbacks")
+    return not isinstance(callbacks, BaseCallbackManager) or bool(callbacks.handlers)
 
 
 class Follow(NamedTuple):
@@ -145,7 +160,7 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         Args:
             source: the node that it leaves.
             path: a router: takes the state and, if it wants them, the settings; gives a node's name, or speakers that
-                are sent to nodes.
+                are sent to nodes. It is asked in the event loop, so it waits for nothing.
             path_map: the nodes that it may lead to. If ``close`` or LangGraph's ``END`` is one of them, the edge leads
                 there as soon as the state has an error.
 
@@ -164,13 +179,13 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
             settings = self._settings(state)
             to = ask(state, settings)
             if isinstance(to, str) and path_map and to not in path_map:
-                raise ValueError(f"{route.__name__} leads from {source} to {to}, which the edge does not name")
+                raise ValueError(f"{called} leads from {source} to {to}, which the edge does not name")
             return self._led_past(source, to, state, settings)
 
-        route.__name__ = getattr(path, "__name__", type(path).__name__)
-        hints = get_type_hints(path) if isroutine(path) else {}
-        route.__annotations__ = {"return": hints.get("return", Any)}  # a Literal names where it leads
-        super().add_conditional_edges(source, route, path_map)  # type: ignore[arg-type]
+        called = getattr(path, "__name__", type(path).__name__)
+        hint = get_type_hints(path).get("return") if isroutine(path) else None
+        ends = path_map or (list(get_args(hint)) if get_origin(hint) is Literal else None)
+        super().add_conditional_edges(source, Router(called, route), ends)  # type: ignore[arg-type]
         to = [] if isinstance(path_map, Mapping) else list(path_map or ())
         self._routers.setdefault(source, []).append((ask, to))
         return self
@@ -191,7 +206,9 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         ask it.
         """
         plain = sorted(self.edges)
-        routed = {to for branches in self.branches.values() for branch in branches.values() for to in branch.ends or ()}
+        routers = [branch for branches in self.branches.values() for branch in branches.values()]
+        anywhere = any(branch.ends is None for branch in routers)
+        routed = {*self.nodes} if anywhere else {to for branch in routers for to in (branch.ends or {}).values()}
         follows = {node: follow for node in self._idle if (follow := self._follow(node))}
         for source in {source for source, _ in plain} | set(self.branches):
             once = source in self._run_once or source not in routed
@@ -200,7 +217,7 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
             for to in [to for before, to in plain if before == source and to in known]:
                 self.edges.remove((source, to))
                 route = partial(self._route_past, source, to)
-                super().add_conditional_edges(source, Untraced(f"past_{to}", route), [to])
+                super().add_conditional_edges(source, Router(f"past_{to}", route, traced=False), [to])
             for name, branch in self.branches[source].items():
                 ends = dict(branch.ends or {})
                 for node in (reached := [*ends.values()]):
