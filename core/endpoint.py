@@ -427,7 +427,7 @@ def no_client(error: Exception) -> UserError:
 
 
 async def http_client(timeout: float, base_url: str, model: str) -> Any:
-    """The running loop's HTTP client for a model of an OpenAI-compatible endpoint; ``timeout`` in seconds.
+    """The running loop's HTTP client for the openai SDK, which few calls go through; ``timeout`` in seconds.
 
     Each model has connections of its own: at every request a client looks through all that are idle.
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 from urllib.parse import unquote, urlsplit
-from urllib.request import getproxies, proxy_bypass_environment
 
 from moot.core.endpoint import (
     Endpoint,
@@ -38,8 +37,8 @@ LONGEST_REPLY = 16 * 2**20
 """Bytes of a reply at most, decompressed."""
 LONGEST_STREAM = 64 * 2**20
 """Bytes of a streamed reply at most: each token comes with some hundred of them."""
-LONGEST_LINE = 2**20
-"""Bytes of a line of a streamed reply at most."""
+LONGEST_EVENT = 2**20
+"""Bytes of one event of it at most."""
 LONGEST_REFUSAL = 2**20
 """Bytes that are read of what comes with an HTTP error."""
 KEPT = 4.0
@@ -89,28 +88,35 @@ class Line:
         Raises:
             UserError, WorldError: as `post`; or an event holds an error.
         """
-        data, size, finished = b"", 0, False
+        loop = asyncio.get_running_loop()
+        deadline, total, finished = loop.time() + self.timeout, 0, False
+        rest = b""
+        data: list[bytes] = []
         async with self._answer(path, body) as answer:
             try:
-                while line := await answer.content.readline(max_line_length=LONGEST_LINE):
-                    size += len(line)
-                    if size > LONGEST_STREAM:
-                        raise self._too_long(LONGEST_STREAM)
-                    if line.startswith(b"data:"):
-                        data += line[5:]
-                    elif data and not line.strip():
-                        if data.strip().startswith(b"[DONE]"):
-                            return
-                        event = self._event(data)
-                        finished = finished or has_finished(event)
-                        yield event
-                        data = b""
-                if not finished:
-                    raise unreadable(self.endpoint, self.model, "it ended early")
-            except imported("aiohttp").http_exceptions.LineTooLong as error:
-                raise self._too_long(LONGEST_LINE) from error
+                async for part in answer.content.iter_any():
+                    total += len(part)
+                    *lines, rest = (rest + part).split(b"\n")
+                    for line in lines:
+                        if line.startswith(b"data:"):
+                            data.append(line[5:])
+                        elif data and not line.strip():
+                            if data[0].strip() == b"[DONE]":
+                                return
+                            event = self._event(b"\n".join(data))
+                            finished = finished or has_finished(event)
+                            yield event
+                            data.clear()
+                    if total > LONGEST_STREAM or len(rest) + sum(map(len, data)) > LONGEST_EVENT:
+                        raise self._too_long(LONGEST_EVENT if total <= LONGEST_STREAM else LONGEST_STREAM)
+                    # What is decompressed may come without ever waiting, so that nothing else has its turn.
+                    await asyncio.sleep(0)
+                    if loop.time() > deadline:
+                        raise TimeoutError
             except imported("aiohttp").ClientError as error:
                 raise unreadable(self.endpoint, self.model, type(error).__name__) from error
+        if not finished:
+            raise unreadable(self.endpoint, self.model, "it ended early")
 
     def _event(self, data: bytes) -> Any:
         try:
@@ -217,9 +223,11 @@ def proxy_for(url: str) -> str | None:
     Raises:
         UserError: it is none of HTTP.
     """
+    from urllib.request import getproxies, proxy_bypass
+
     proxies, parts = getproxies(), urlsplit(url)
     proxy = proxies.get(parts.scheme) or proxies.get("all")
-    if not proxy or is_loopback(url) or proxy_bypass_environment(parts.netloc, proxies):
+    if not proxy or is_loopback(url) or proxy_bypass(parts.netloc):
         return None
     address = proxy if "://" in proxy else f"http://{proxy}"
     try:

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from langchain_core.language_models import BaseChatModel
 from moot.core.endpoint import Endpoint, find_endpoint, http_client, made_in_thread
@@ -82,6 +82,7 @@ async def open_chat_model(
         max_tokens = max_tokens or 512
     else:
         endpoint = find_endpoint(provider)
+    line = await made_in_thread(("line", name, endpoint, timeout), lambda: open_line(endpoint, name, timeout))
     http = await http_client(timeout, endpoint.base_url, name)
 
     def make() -> ChatModel:
@@ -102,7 +103,7 @@ async def open_chat_model(
             **limits,
         )
         if "_line" in kind.__private_attributes__:
-            chat._line = open_line(endpoint, name, timeout)
+            chat._line = line
         return ChatModel(name, chat, endpoint, tight)
 
     return await made_in_thread(("chat", name, endpoint, temperature, max_tokens, timeout, seed), make)
@@ -127,6 +128,7 @@ def chat_class() -> Any:
     If langchain-openai has changed in what we use of it, that is its `ChatOpenAI` itself.
     """
     imported("openai.resources")  # else on first use, and not one thread at a time
+    types = imported("openai.types.chat")
     base = imported("langchain_openai").ChatOpenAI
     if changed := [name for name, known in NEEDED.items() if parameters_of(getattr(base, name, None)) != known]:
         warnings.warn(
@@ -147,7 +149,7 @@ def chat_class() -> Any:
             if self._is_of_the_sdk(payload):
                 return await super()._agenerate(messages, stop, run_manager, **options)
             reply = await self._line.post("/chat/completions", request_of(payload))
-            result = self._create_chat_result(completed(reply))
+            result = self._create_chat_result(as_the_sdk_gives(reply, types.ChatCompletion))
             if result.generations:
                 refusal = reply["choices"][0]["message"].get("refusal")
                 result.generations[0].message.additional_kwargs["refusal"] = refusal
@@ -172,7 +174,8 @@ def chat_class() -> Any:
                 return
             kind: Any = imported("langchain_core.messages").AIMessageChunk
             async for event in self._line.stream("/chat/completions", request_of(payload)):
-                chunk = self._convert_chunk_to_generation_chunk(event, kind, {})
+                whole = as_the_sdk_gives(event, types.ChatCompletionChunk)
+                chunk = self._convert_chunk_to_generation_chunk(whole, kind, {})
                 if chunk is None:
                     continue
                 kind = type(chunk.message)
@@ -195,7 +198,8 @@ def chat_class() -> Any:
             )
 
     # langchain-core asks for it at each call, and to work it out takes a tenth of the call.
-    OpenAICompatible._agenerate.__signature__ = inspect.signature(OpenAICompatible._agenerate)
+    generate: Any = OpenAICompatible._agenerate
+    generate.__signature__ = inspect.signature(generate)
     return OpenAICompatible
 
 
@@ -211,18 +215,29 @@ def request_of(payload: Mapping[str, Any]) -> dict[str, Any]:
     return body
 
 
-def completed(reply: Any) -> Any:
-    """A chat completion with nothing in the place of what the endpoint left out, as the openai SDK gives it."""
-    if not isinstance(reply, dict):
-        return reply
-    for part in ("service_tier", "system_fingerprint", "usage"):
-        reply.setdefault(part, None)
-    for choice in reply.get("choices") or ():
-        choice.setdefault("logprobs", None)
-    if isinstance(usage := reply["usage"], dict):
-        usage.setdefault("completion_tokens_details", None)
-        usage.setdefault("prompt_tokens_details", None)
-    return reply
+def as_the_sdk_gives(value: Any, kind: Any) -> Any:
+    """JSON with None for whatever the endpoint left out, as it is in the openai SDK's model of it."""
+    if isinstance(value, list):
+        for one in value:
+            as_the_sdk_gives(one, kind)
+    elif isinstance(value, dict):
+        for name, inner in parts_of(kind).items():
+            if value.setdefault(name, None) and inner:
+                as_the_sdk_gives(value[name], inner)
+    return value
+
+
+@lru_cache
+def parts_of(kind: Any) -> dict[str, Any]:
+    """The fields of a Pydantic model, with the model that each holds one or many of; None if it is not one model."""
+
+    def models(annotation: Any) -> set[Any]:
+        if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+            return {annotation}
+        return {model for part in get_args(annotation) for model in models(part)}
+
+    held = {name: models(field.annotation) for name, field in kind.model_fields.items()}
+    return {name: next(iter(found)) if len(found) == 1 else None for name, found in held.items()}
 
 
 def _embedded_endpoint(model: str) -> Endpoint:

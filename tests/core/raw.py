@@ -1,0 +1,103 @@
+"""A server that says what a test has it say, byte for byte."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+Say = Callable[[asyncio.StreamWriter, "Raw"], Awaitable[None]]
+"""Answers a request. The connection stays open, unless it is closed by this."""
+
+CHOICE = {"index": 0, "message": {"role": "assistant", "content": "Yes."}, "finish_reason": "stop"}
+REPLY = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [CHOICE]}
+
+
+@dataclass
+class Raw:
+    """A running server: its address, what it was sent, how many connections were made, and how many are closed."""
+
+    url: str = ""
+    heads: list[str] = field(default_factory=list)
+    bodies: list[Any] = field(default_factory=list)
+    connections: int = 0
+    closed: asyncio.Queue[None] = field(default_factory=asyncio.Queue)
+
+
+@asynccontextmanager
+async def raw_server(say: Say, **options: Any) -> AsyncIterator[Raw]:
+    """Serves ``say`` on a loopback port. ``options`` are those of `asyncio.start_server`."""
+    raw = Raw()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        raw.connections += 1
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode()
+                sizes = [line.split(":")[1] for line in head.lower().splitlines() if line.startswith("content-length:")]
+                raw.heads.append(head)
+                raw.bodies.append(json.loads(await reader.readexactly(int(sizes[0]))) if sizes else None)
+                said = asyncio.ensure_future(say(writer, raw))
+                gone = asyncio.ensure_future(reader.read(1)) if not writer.is_closing() else said
+                gone.add_done_callback(lambda done: done.cancelled() or done.exception())
+                await asyncio.wait([said, gone], return_when=asyncio.FIRST_COMPLETED)
+                if not said.done():  # the client has gone
+                    said.cancel()
+                    return
+                if not gone.done():
+                    gone.cancel()
+                    await asyncio.wait([gone])
+                if writer.is_closing():
+                    return
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            raw.closed.put_nowait(None)
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, **options)
+    scheme = "https" if options.get("ssl") else "http"
+    raw.url = f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    try:
+        yield raw
+    finally:
+        server.close()
+
+
+def answer(
+    body: bytes | dict[str, Any] = b"", status: str = "200 OK", kind: str = "application/json", **headers: Any
+) -> bytes:
+    """A whole HTTP answer; an underscore in a header's name is a hyphen."""
+    content = json.dumps(body).encode() if isinstance(body, dict) else body
+    lines = {"Content-Type": kind, "Content-Length": len(content), **headers}
+    head = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in lines.items())
+    return f"HTTP/1.1 {status}\r\n{head}\r\n".encode() + content
+
+
+def event(**fields: Any) -> bytes:
+    """A server-sent event."""
+    return b"data: " + json.dumps(fields).encode() + b"\n\n"
+
+
+def token(content: str, finish: str | None = None) -> bytes:
+    """A chunk of a streamed reply."""
+    return event(id="1", model="m", choices=[{"index": 0, "delta": {"content": content}, "finish_reason": finish}])
+
+
+STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+"""The head of a streamed answer, which ends with its connection."""
+
+
+def says(*parts: bytes, close: bool = False) -> Say:
+    """Answers with these bytes."""
+
+    async def say(writer: asyncio.StreamWriter, raw: Raw) -> None:
+        writer.writelines(parts)
+        if close:
+            await writer.drain()
+            writer.close()
+
+    return say

@@ -1,0 +1,101 @@
+"""The limiter: in order, as many at once as each caller allows, constant work a call, and cancelled calls."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from moot.core.endpoint import Limiter, Limits
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.booleans(), st.booleans()), max_size=30))
+def test_any_calls(calls: list[tuple[int, bool, bool]]) -> None:
+    """Each call allows so many at once, and may be cancelled while it waits, or while it runs."""
+    asyncio.run(each_has_its_turn(calls))
+
+
+async def each_has_its_turn(calls: list[tuple[int, bool, bool]]) -> None:
+    gate, begun, running = Limiter(), list[int](), set[int]()
+    over = [asyncio.Event() for _ in calls]
+
+    async def call(i: int, most: int) -> None:
+        async with gate.slot(Limits(max_concurrency=most)):
+            running.add(i)
+            begun.append(i)
+            assert len(running) <= most
+            try:
+                await over[i].wait()
+            finally:
+                running.discard(i)
+
+    tasks = [asyncio.ensure_future(call(i, most)) for i, (most, _, _) in enumerate(calls)]
+    await settle()
+    for task, (_, leaves_the_queue, _) in zip(tasks, calls, strict=True):
+        if leaves_the_queue:
+            task.cancel()
+    await settle()
+    for _ in calls:
+        for i in list(running):
+            if calls[i][2]:
+                tasks[i].cancel()  # in the moment in which another ends
+            over[i].set()
+        await settle()
+    with suppress(asyncio.CancelledError):
+        for result in await asyncio.gather(*tasks, return_exceptions=True):
+            assert result is None or isinstance(result, asyncio.CancelledError)
+    assert begun == sorted(begun)
+    assert {i for i, (_, left, _) in enumerate(calls) if not left} <= set(begun)
+    async with asyncio.timeout(5), gate.slot(Limits(max_concurrency=1)):  # no place was lost
+        pass
+
+
+async def test_a_call_that_is_let_in_and_cancelled_in_one_moment_gives_its_place_on() -> None:
+    gate, limits, one = Limiter(), Limits(max_concurrency=1), asyncio.Event()
+
+    async def call() -> None:
+        async with gate.slot(limits):
+            await one.wait()
+
+    first, second, third = (asyncio.ensure_future(call()) for _ in range(3))
+    await settle()
+    one.set()
+    while not first.done():
+        await asyncio.sleep(0)
+    second.cancel()
+    await third
+    with pytest.raises(asyncio.CancelledError):
+        await second
+
+
+@pytest.mark.parametrize("calls", [100, 1000])
+async def test_the_work_of_a_call_does_not_grow_with_those_that_wait(
+    calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call that waits is woken once: so many steps of the event loop, whatever the number of calls."""
+    loop, steps = asyncio.get_running_loop(), 0
+    call_soon = loop.call_soon
+
+    def counted(*arguments: object, **options: object) -> object:
+        nonlocal steps
+        steps += 1
+        return call_soon(*arguments, **options)  # type: ignore[arg-type]
+
+    gate = Limiter()
+
+    async def call() -> None:
+        async with gate.slot(Limits(max_concurrency=2)):
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(loop, "call_soon", counted)
+    for task in [asyncio.Task(call(), loop=loop) for _ in range(calls)]:
+        await task
+    # Python's own tasks tell the loop outside Python: what is counted are futures that wake somebody.
+    assert steps <= 4 * calls

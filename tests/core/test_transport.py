@@ -1,0 +1,422 @@
+"""Requests over real sockets: time, size, redirects, proxies, certificates, connections that are kept and closed."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moot.core import transport
+from moot.core.endpoint import Endpoint, close_clients, tls
+from moot.core.errors import MootError, UserError, WorldError
+from moot.core.transport import Line, open_line, proxy_for
+
+from .raw import REPLY, STREAM, Raw, answer, event, raw_server, says, token
+
+PATH = "/chat/completions"
+
+
+def line_to(url: str, timeout: float = 20, key: str = "sk-x") -> Line:
+    return open_line(Endpoint(url, key), "openai:m", timeout)
+
+
+async def fails(line: Line, streamed: bool = False) -> MootError:
+    with pytest.raises(MootError) as caught:
+        await (streamed_of(line) if streamed else line.post(PATH, {}))
+    return caught.value
+
+
+async def streamed_of(line: Line) -> list[Any]:
+    return [event async for event in line.stream(PATH, {})]
+
+
+# --- time -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_slow_drip_does_not_outlast_the_timeout(streamed: bool) -> None:
+    async def drip(writer: asyncio.StreamWriter, raw: Raw) -> None:
+        writer.write(STREAM if streamed else answer(b"")[:-2].replace(b"Length: 0", b"Length: 999") + b"\r\n")
+        while True:
+            writer.write(token("a") if streamed else b" ")
+            await asyncio.sleep(0.02)
+
+    async with raw_server(drip) as raw:
+        started = time.perf_counter()
+        error = await fails(line_to(raw.url, 0.3), streamed)
+        assert (error.kind, error.retryable) == ("timeout", True)
+        assert time.perf_counter() - started < 3
+        await raw.closed.get()  # the connection does not go back among those that are kept
+
+
+async def test_silence_ends_at_the_timeout_also_while_connecting(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
+        address = full.getsockname()
+        waiting = []
+        for _ in range(3):  # nobody accepts: those beyond the first are never connected
+            waiting.append(socket.socket())
+            waiting[-1].setblocking(False)
+            waiting[-1].connect_ex(address)
+        error = await fails(line_to(f"http://127.0.0.1:{address[1]}", 0.2))
+        for one in waiting:
+            one.close()
+    assert error.kind == "timeout"
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_cancelled_request_is_closed(streamed: bool) -> None:
+    begun, first = asyncio.Event(), True
+
+    async def say(writer: asyncio.StreamWriter, raw: Raw) -> None:
+        nonlocal first
+        if not first:
+            writer.write(answer(REPLY))
+            return
+        first = False
+        writer.write(STREAM + token("a") if streamed else answer(REPLY)[:-5])
+        begun.set()
+        await asyncio.Event().wait()
+
+    async with raw_server(say) as raw:
+        line = line_to(raw.url)
+        task = asyncio.ensure_future(streamed_of(line) if streamed else line.post(PATH, {}))
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await raw.closed.get()
+        assert await line.post(PATH, {}) == REPLY
+        assert raw.connections == 2
+
+
+async def test_a_stream_that_is_left_is_closed() -> None:
+    async def say(writer: asyncio.StreamWriter, raw: Raw) -> None:
+        writer.write(STREAM + token("a"))
+        await asyncio.Event().wait()
+
+    async with raw_server(say) as raw:
+        events = line_to(raw.url).stream(PATH, {})
+        await anext(events)
+        await events.aclose()  # type: ignore[attr-defined]
+        await raw.closed.get()
+
+
+# --- connections ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_connection_serves_one_request_after_another() -> None:
+    async with raw_server(says(answer(REPLY))) as raw:
+        for _ in range(5):
+            assert await line_to(raw.url).post(PATH, {"a": "\ud800"}) == REPLY
+        assert (raw.connections, raw.bodies) == (1, [{"a": "\ud800"}] * 5)
+
+
+async def test_an_idle_connection_that_the_server_has_closed_is_not_used() -> None:
+    """The loop has had no time to see it when the next request starts."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        accepted: list[bytes] = []
+        closed = threading.Event()
+
+        def serve() -> None:
+            for _ in range(2):
+                one, _ = server.accept()
+                with one:
+                    accepted.append(one.recv(65536))
+                    one.sendall(answer(REPLY))
+                    go_on.wait()
+                closed.set()
+
+        go_on, thread = threading.Event(), threading.Thread(target=serve)
+        thread.start()
+        line = line_to(f"http://127.0.0.1:{server.getsockname()[1]}")
+        assert await line.post(PATH, {}) == REPLY
+        go_on.set()
+        assert closed.wait(20)
+        assert await line.post(PATH, {}) == REPLY
+        await asyncio.to_thread(thread.join)
+        assert len(accepted) == 2
+
+
+async def test_what_a_server_drops_is_asked_for_once() -> None:
+    async with raw_server(says(close=True)) as raw:
+        error = await fails(line_to(raw.url))
+        assert (error.kind, len(raw.heads)) == ("unreachable", 1)
+
+
+def test_loops_in_turn_and_in_threads(recwarn: pytest.WarningsRecorder) -> None:
+    """One way to a model serves every loop."""
+    made: list[Any] = []
+
+    async def serve_and_ask() -> None:
+        async with raw_server(says(answer(REPLY))) as raw:
+            url = raw.url
+            made.extend(await asyncio.gather(*(line_to(url).post(PATH, {}) for _ in range(4))))
+            await close_clients()
+
+    for _ in range(3):
+        asyncio.run(serve_and_ask())
+    threads = [threading.Thread(target=lambda: asyncio.run(serve_and_ask())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert made == [REPLY] * 28
+    assert not [w for w in recwarn if issubclass(w.category, ResourceWarning)]
+
+
+FORGETFUL = """
+import asyncio, sys, threading
+from moot.core.endpoint import Endpoint
+from moot.core.transport import open_line
+
+line = open_line(Endpoint(sys.argv[1], "sk-x"), "openai:m", 20)
+ask = lambda: line.post("/chat/completions", {})
+assert asyncio.run(ask()) == asyncio.run(ask())
+loop = asyncio.new_event_loop()  # goes on, in a thread that nobody waits for
+threading.Thread(target=loop.run_forever, daemon=True).start()
+asyncio.run_coroutine_threadsafe(ask(), loop).result()
+left = asyncio.new_event_loop()  # is neither run on nor closed
+left.run_until_complete(ask())
+print("done")
+"""
+
+
+async def test_loops_that_nobody_tidied_end_quietly() -> None:
+    async with raw_server(says(answer(REPLY))) as raw:
+        command = [sys.executable, "-c", FORGETFUL, raw.url]
+        done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "done", "")
+
+
+# --- size -------------------------------------------------------------------------------------------------------------
+
+BOMB = """
+import asyncio, re, sys
+from pathlib import Path
+from moot.core.endpoint import Endpoint
+from moot.core.errors import WorldError
+from moot.core.transport import open_line
+
+async def main(url, streamed):
+    line = open_line(Endpoint(url, "sk-x"), "openai:m", 60)
+    try:
+        if streamed:
+            async for _ in line.stream("/chat/completions", {}): pass
+        else:
+            await line.post("/chat/completions", {})
+    except WorldError as error:
+        print(error.kind, error.retryable, error.detail)
+    print(int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) // 1024)
+
+asyncio.run(main(sys.argv[1], sys.argv[2] == "True"))
+"""
+
+
+def bomb(coding: str) -> bytes:
+    """A gigabyte of spaces, or of events, compressed."""
+    pack = zlib.compressobj(9, wbits={"gzip": 31, "deflate": 15}[coding.split()[0]])
+    piece = b" " * 2**20 if "lines" not in coding else b": \n" * 2**18 + b" " * 2**18
+    return b"".join(pack.compress(piece) for _ in range(1024)) + pack.flush()
+
+
+@pytest.mark.parametrize(("coding", "streamed"), [("gzip", False), ("deflate", False), ("gzip lines", True)])
+async def test_a_gigabyte_is_not_read(coding: str, streamed: bool) -> None:
+    packed = bomb(coding)
+    assert len(packed) < 2**23
+    async with raw_server(says(answer(packed, Content_Encoding=coding.split()[0]))) as raw:
+        command = [sys.executable, "-c", BOMB, raw.url, str(streamed)]
+        done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=120)
+    said, megabytes = done.stdout.splitlines()
+    assert said.startswith("bad_response False")
+    assert "is longer than" in said
+    assert int(megabytes) < 300
+
+
+async def test_a_compressed_answer_is_read() -> None:
+    packed = gzip.compress(json.dumps(REPLY).encode())
+    async with raw_server(says(answer(packed, Content_Encoding="gzip"))) as raw:
+        assert await line_to(raw.url).post(PATH, {}) == REPLY
+        assert "gzip" in raw.heads[0].lower()
+
+
+@pytest.mark.parametrize("piece", [b"a", b"\ndata: a"])
+async def test_one_endless_event_is_refused(piece: bytes) -> None:
+    async with raw_server(says(STREAM, b"data: ", piece * transport.LONGEST_EVENT, close=True)) as raw:
+        error = await fails(line_to(raw.url), streamed=True)
+        assert (error.kind, "longer than 1 MiB" in error.detail) == ("bad_response", True)
+
+
+# --- streams ----------------------------------------------------------------------------------------------------------
+
+
+async def test_events_are_read_as_they_may_be_written() -> None:
+    parts = [b": hello\n\n", b'data: {"a":\r\ndata:  1}\r\n\r\n', b"event: x\nid: 3\n", b'data:{"b":2}\n\n', b"\n\n"]
+    whole = STREAM + b"".join(parts) + b"data: [DONE]\n\nrubbish"
+
+    async def say(writer: asyncio.StreamWriter, raw: Raw) -> None:
+        for byte in whole:  # lines come in pieces
+            writer.write(bytes([byte]))
+            await asyncio.sleep(0)
+        writer.close()
+
+    async with raw_server(say) as raw:
+        assert await streamed_of(line_to(raw.url)) == [{"a": 1}, {"b": 2}]
+
+
+@pytest.mark.parametrize(
+    ("parts", "why"),
+    [
+        ((token("a"),), "ended early"),
+        ((b'{"choices": []}',), "ended early"),
+        ((token("a"), event(error={"message": "busy"})), "APIError"),
+        ((token("a"), b"data: {half\n\n"), "JSONDecodeError"),
+    ],
+    ids=["early", "no events", "error", "no JSON"],
+)
+async def test_a_stream_that_is_no_reply(parts: tuple[bytes, ...], why: str) -> None:
+    async with raw_server(says(STREAM, *parts, close=True)) as raw:
+        error = await fails(line_to(raw.url), streamed=True)
+        assert (error.kind, error.retryable, why in error.detail) == ("bad_response", True, True)
+
+
+async def test_a_stream_whose_reply_is_whole_may_end_without_a_mark() -> None:
+    async with raw_server(says(STREAM, token("a"), token("", "stop"), close=True)) as raw:
+        assert len(await streamed_of(line_to(raw.url))) == 2
+
+
+async def test_a_stream_that_is_cut_within_its_bytes() -> None:
+    head = STREAM.replace(b"Connection: close", b"Transfer-Encoding: chunked")
+    async with raw_server(says(head, b"fff\r\n", token("a"), close=True)) as raw:
+        assert (await fails(line_to(raw.url), streamed=True)).kind == "bad_response"
+
+
+# --- redirects, proxies, certificates ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_redirect_is_refused(status: int, streamed: bool) -> None:
+    async with raw_server(says(answer(REPLY))) as other:
+        to = other.url.replace("//", "//user:word@") + "/v1?key=sk-secret"
+        async with raw_server(says(answer(status=f"{status} Moved", Location=to))) as raw:
+            error = await fails(line_to(raw.url), streamed)
+    assert (error.kind, error.retryable, other.heads) == ("bad_response", False, [])
+    assert f"HTTP {status} to {other.url}/v1)" in error.detail
+
+
+async def test_requests_go_through_the_proxy_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with raw_server(says(answer(REPLY))) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url.replace("//", "//me:word@"))
+        assert await line_to("http://models.test/v1").post(PATH, {}) == REPLY
+        head = proxy.heads[0]
+        assert head.startswith("POST http://models.test/v1/chat/completions ")
+        assert "proxy-authorization: basic bwu6d29yza==" in head.lower()
+        assert "authorization: bearer sk-x" in head.lower()
+
+
+async def test_an_encrypted_request_asks_the_proxy_for_a_tunnel(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with raw_server(says(answer(status="502 No"), close=True)) as proxy:
+        monkeypatch.setenv("ALL_PROXY", proxy.url)
+        error = await fails(line_to("https://models.test/v1"))
+        assert (error.kind, proxy.heads[0].split(" HTTP")[0]) == ("unreachable", "CONNECT models.test:443")
+        assert "sk-x" not in proxy.heads[0]
+
+
+@pytest.mark.parametrize(
+    ("url", "variables", "proxy"),
+    [
+        ("http://a.test/v1", {}, None),
+        ("http://a.test/v1", {"HTTP_PROXY": "http://p:1"}, "http://p:1"),
+        ("http://a.test/v1", {"HTTP_PROXY": "p:1"}, "http://p:1"),
+        ("https://a.test/v1", {"HTTP_PROXY": "http://p:1"}, None),
+        ("https://a.test/v1", {"https_proxy": "http://p:1", "ALL_PROXY": "http://q:1"}, "http://p:1"),
+        ("https://a.test/v1", {"ALL_PROXY": "http://q:1"}, "http://q:1"),
+        ("https://a.test/v1", {"ALL_PROXY": "http://q:1", "NO_PROXY": "a.test"}, None),
+        ("https://x.a.test/v1", {"ALL_PROXY": "http://q:1", "NO_PROXY": "b, a.test"}, None),
+        ("https://xa.test/v1", {"ALL_PROXY": "http://q:1", "NO_PROXY": "a.test"}, "http://q:1"),
+        ("https://a.test/v1", {"ALL_PROXY": "http://q:1", "NO_PROXY": "*"}, None),
+        ("http://10.0.0.9:80/v1", {"ALL_PROXY": "http://q:1", "NO_PROXY": "10.0.0.9"}, None),
+        *((f"http://{host}/v1", {"ALL_PROXY": "http://q:1"}, None) for host in ("localhost:1", "127.0.0.9", "[::1]:8")),
+    ],
+)
+def test_which_proxy(url: str, variables: dict[str, str], proxy: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert proxy_for(url) == proxy
+
+
+@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:9", "foo://p", "http://", "http://p:70000", "http://[::bad"])
+def test_a_proxy_that_cannot_be_used(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    with pytest.raises(UserError, match=r"No HTTP client can be made .* Check the variables HTTP_PROXY"):
+        line_to("http://a.test/v1")
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """A certificate of 127.0.0.1 that nobody has signed, with its key."""
+    path = tmp_path / "own.pem"
+    made = [*["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]]
+    made += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(path), "-out", str(tmp_path / "cert.pem")]
+    subprocess.run(made, check=True, capture_output=True)
+    path.write_text(path.read_text() + (tmp_path / "cert.pem").read_text())
+    return path
+
+
+@pytest.mark.parametrize("known", [None, "SSL_CERT_FILE", "SSL_CERT_DIR"])
+async def test_certificates(known: str | None, certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if known == "SSL_CERT_DIR":
+        digest = subprocess.check_output(["openssl", "x509", "-hash", "-noout", "-in", str(certificate)], text=True)
+        (certificate.parent / f"{digest.strip()}.0").write_text((certificate.parent / "cert.pem").read_text())
+    if known:
+        monkeypatch.setenv(known, str(certificate if known == "SSL_CERT_FILE" else certificate.parent))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate)
+    tls.cache_clear()
+    try:
+        async with raw_server(says(answer(REPLY)), ssl=context) as raw:
+            if known:
+                assert await line_to(raw.url).post(PATH, {}) == REPLY
+            else:
+                error = await fails(line_to(raw.url))
+                assert (error.kind, "CERTIFICATE_VERIFY_FAILED" in error.detail) == ("unreachable", True)
+            await close_clients()
+    finally:
+        tls.cache_clear()
+
+
+# --- what is sent -----------------------------------------------------------------------------------------------------
+
+
+async def test_headers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-One: 1\nX-Two: a:b")
+    async with raw_server(says(answer(REPLY))) as raw:
+        await line_to(raw.url).post(PATH, {})
+        await line_to(raw.url.replace("//", "//me:w%40rd@")).post(PATH, {})
+    first, second = (head.splitlines() for head in raw.heads)
+    for sent in ("Authorization: Bearer sk-x", "OpenAI-Organization: org-1", "OpenAI-Project: proj-1"):
+        assert sent in first
+    assert {"X-One: 1", "X-Two: a:b", "Content-Type: application/json"} < set(first)
+    assert "Authorization: Basic bWU6d0ByZA==" in second
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"), [("7", 7.0), ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0), ("soon", None), ("90000", 90000.0)]
+)
+async def test_how_long_to_wait(header: str, seconds: float | None) -> None:
+    async with raw_server(says(answer({"error": {"message": "busy"}}, "429 Busy", Retry_After=header))) as raw:
+        error = await fails(line_to(raw.url))
+    assert isinstance(error, WorldError)
+    assert (error.kind, error.retry_after, ": busy)" in error.detail) == ("rate_limited", seconds, True)
