@@ -8,6 +8,7 @@ from inspect import Parameter, iscoroutinefunction, isroutine, signature
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
+from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.graph import END, StateGraph
@@ -66,37 +67,42 @@ Ask = Callable[[Any, Any], Any]
 """A router as a function of the state and the settings."""
 
 
-class Edge(Runnable[Any, Any]):
-    """A router as a conditional edge asks it: at once. LangGraph would hand a plain function to a thread.
+class Router(Runnable[Any, Any]):
+    """A router that is asked in the event loop: LangGraph asks a plain function in a thread, at every edge anew.
 
     Args:
-        ask: from the state, where the edge leads.
-        name: what a trace calls it.
-        traced: whether it is a run of its own in a trace.
+        name: its name, also that of its run in a trace.
+        route: from the state, where to go on.
+        traced: whether it is a run in a trace.
     """
 
-    def __init__(self, ask: Callable[[Any], Any], name: str, *, traced: bool = True) -> None:
-        self._ask, self.name, self._traced = ask, name, traced
+    def __init__(self, name: str, route: Callable[[Any], Any], *, traced: bool = True) -> None:
+        self.name, self._route, self._traced = name, route, traced
 
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
-        """Where the edge leads."""
-        return self._call_with_config(self._ask, input, config) if self._traced else self._at_once(input, config)
-
-    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
-        """The same; it is a run of its own only if somebody looks at runs."""
-        if self._traced and getattr((config or {}).get("callbacks"), "handlers", True):
-            return await self._acall_with_config(self._asked, input, config)
-        return self._at_once(input, config)
-
-    async def _asked(self, state: Any) -> Any:
-        return self._ask(state)
-
-    def _at_once(self, state: Any, config: RunnableConfig | None) -> Any:
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        """Where to go on."""
+        if self._traced and is_followed(config):
+            return self._call_with_config(self._route, input, config)
         token = var_child_runnable_config.set(config)
         try:
-            return self._ask(state)
+            return self._route(input)
         finally:
             var_child_runnable_config.reset(token)
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        """Where to go on."""
+        if self._traced and is_followed(config):
+            return await self._acall_with_config(self._asked, input, config)
+        return self.invoke(input, config)
+
+    async def _asked(self, input: Any) -> Any:
+        return self._route(input)
+
+
+def is_followed(config: RunnableConfig | None) -> bool:
+    """Whether anybody is told of runs, such as a tracer."""
+    callbacks = (config or {}).get("callbacks")
+    return not isinstance(callbacks, BaseCallbackManager) or bool(callbacks.handlers)
 
 
 class Follow(NamedTuple):
@@ -157,7 +163,7 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         Args:
             source: the node that it leaves.
             path: a router: takes the state and, if it wants them, the settings; gives a node's name, or speakers that
-                are sent to nodes.
+                are sent to nodes. It is asked in the event loop, so it waits for nothing.
             path_map: the nodes that it may lead to. If ``close`` or LangGraph's ``END`` is one of them, the edge leads
                 there as soon as the state has an error.
 
@@ -165,7 +171,6 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
             ValueError: when it runs: it leads to a node that ``path_map`` does not name.
         """
         leave = next((end for end in (CLOSE, END) if path_map and end in path_map), None)
-        name = getattr(path, "__name__", type(path).__name__)
         ask = as_router(path)
         if ask is None:
             super().add_conditional_edges(source, path, path_map)  # type: ignore[arg-type]
@@ -177,13 +182,13 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
             settings = self._settings(state)
             to = ask(state, settings)
             if isinstance(to, str) and path_map and to not in path_map:
-                raise ValueError(f"{name} leads from {source} to {to}, which the edge does not name")
+                raise ValueError(f"{called} leads from {source} to {to}, which the edge does not name")
             return self._led_past(source, to, state, settings)
 
-        leads_to = get_type_hints(path).get("return") if isroutine(path) else None
-        if path_map is None and get_origin(leads_to) is Literal:
-            path_map = list(get_args(leads_to))
-        super().add_conditional_edges(source, Edge(route, name), path_map)  # type: ignore[arg-type]
+        called = getattr(path, "__name__", type(path).__name__)
+        hint = get_type_hints(path).get("return") if isroutine(path) else None
+        ends = path_map or (list(get_args(hint)) if get_origin(hint) is Literal else None)
+        super().add_conditional_edges(source, Router(called, route), ends)  # type: ignore[arg-type]
         to = [] if isinstance(path_map, Mapping) else list(path_map or ())
         self._routers.setdefault(source, []).append((ask, to))
         return self
@@ -204,7 +209,9 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         ask it.
         """
         plain = sorted(self.edges)
-        routed = {to for branches in self.branches.values() for branch in branches.values() for to in branch.ends or ()}
+        routers = [branch for branches in self.branches.values() for branch in branches.values()]
+        anywhere = any(branch.ends is None for branch in routers)
+        routed = {*self.nodes} if anywhere else {to for branch in routers for to in (branch.ends or {}).values()}
         follows = {node: follow for node in self._idle if (follow := self._follow(node))}
         for source in {source for source, _ in plain} | set(self.branches):
             once = source in self._run_once or source not in routed
@@ -213,7 +220,7 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
             for to in [to for before, to in plain if before == source and to in known]:
                 self.edges.remove((source, to))
                 route = partial(self._route_past, source, to)
-                super().add_conditional_edges(source, Edge(route, f"past_{to}", traced=False), [to])
+                super().add_conditional_edges(source, Router(f"past_{to}", route, traced=False), [to])
             for name, branch in self.branches[source].items():
                 ends = dict(branch.ends or {})
                 for node in (reached := [*ends.values()]):

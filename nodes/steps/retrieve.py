@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -31,6 +32,8 @@ KEYWORDS, SOURCE_SUMMARY = "tool_mad/keywords", "tool_mad/source_summary"
 """Prompts."""
 SUMMARISED = 16_000
 """Tokens of a text that a model summarises whole; of a longer one it reads what debaters would be shown."""
+FEW = 10_000
+"""Characters of findings that are made one list in less time than a thread takes to begin."""
 
 
 async def retrieve(
@@ -117,7 +120,9 @@ def retrieve_node(*, required: bool = False) -> Node:
         retrieved = datetime.now(UTC)
         answers, readings = await ask_with_fallbacks(state, query, run)
         lists = [answer for answer in answers if not isinstance(answer, MootError)]
-        pieces = await asyncio.to_thread(normalise, lists, rules_of(run.settings, debater), retrieved)
+        rules, size = rules_of(run.settings, debater), sum(len(piece["text"]) for found in lists for piece in found)
+        one_list = partial(normalise, lists, rules, retrieved)
+        pieces = one_list() if size <= FEW else await asyncio.to_thread(one_list)
         outcome = "ok" if pieces else "empty" if len(readings) == len(lists) else "failed"
         if required and outcome == "failed":
             raise WorldError(
