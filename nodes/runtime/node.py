@@ -47,7 +47,8 @@ class Run:
         known, key = opened_with(self.settings), ("speaker", role, str(own), seed, sample)
         if key not in known:
             known[key] = await self._speaker(role, own, seed, sample)
-        return replace(known[key], ledger=self.ledger)
+        speaker: Speaker = known[key]
+        return replace(speaker, ledger=self.ledger)
 
     async def _speaker(
         self, role: str, own: str | ModelChoice | dict[str, Any] | None, seed: int | None, sample: int
