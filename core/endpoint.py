@@ -9,6 +9,8 @@ import asyncio
 import math
 import os
 import re
+import threading
+import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -356,13 +358,35 @@ class Limiter:
 _per_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Any, Any]] = WeakKeyDictionary()
 
 
+class _Here(threading.local):
+    """This thread's last loop with its values: each call asks for them several times."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        self.loop: Callable[[], asyncio.AbstractEventLoop | None] = lambda: None
+        self.values: dict[Any, Any] = {}
+
+
+_here = _Here()
+
+
+def _of_loop() -> dict[Any, Any]:
+    """The running loop's values."""
+    loop = asyncio.get_running_loop()
+    if _here.loop() is not loop:
+        _here.loop, _here.values = weakref.ref(loop), _per_loop.setdefault(loop, {})
+    return _here.values
+
+
 def once_per_loop(key: Any, make: Callable[[], T]) -> T:
     """The value under a key for the running event loop, made when first asked for.
 
     Clients and locks belong to the loop that they were made in: sharing them between loops ends in
     "Event loop is closed".
     """
-    values = _per_loop.setdefault(asyncio.get_running_loop(), {})
+    values = _of_loop()
     if key not in values:
         values[key] = make()
     found: T = values[key]
@@ -371,7 +395,7 @@ def once_per_loop(key: Any, make: Callable[[], T]) -> T:
 
 async def made_once(key: Any, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """As `once_per_loop`, for what is made by awaiting; whoever asks meanwhile waits, and errors are not kept."""
-    values = _per_loop.setdefault(asyncio.get_running_loop(), {})
+    values = _of_loop()
 
     def start() -> asyncio.Future[T]:
         task = asyncio.ensure_future(make())
@@ -382,7 +406,8 @@ async def made_once(key: Any, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         if (task.cancelled() or task.exception()) and values.get(key) is task:
             del values[key]
 
-    return await asyncio.shield(once_per_loop(key, start))
+    made = once_per_loop(key, start)
+    return made.result() if made.done() else await asyncio.shield(made)
 
 
 async def made_in_thread(key: Any, make: Callable[[], T]) -> T:
@@ -446,6 +471,7 @@ def forget_loops(ended: bool = True) -> None:
 
     Their sessions would complain to them of having been left open.
     """
+    _here.forget()
     for loop in [reference() for reference in _per_loop.keyrefs()]:
         if loop is not None and (loop.is_closed() or not ended):
             loop.set_exception_handler(lambda *_: None)
@@ -455,6 +481,7 @@ def forget_loops(ended: bool = True) -> None:
 async def close_clients() -> None:
     """Closes the running loop's HTTP clients (keys that begin with "http"), so that a loop can end without any open."""
     values = _per_loop.pop(asyncio.get_running_loop(), {})
+    _here.forget()
     for key, value in values.items():
         if key[0].startswith("http"):
             client = await value

@@ -93,7 +93,10 @@ def fill(prompt: str, values: Mapping[str, str]) -> tuple[str, str]:
     instructions, dashes, data = prompt.partition("\n---\n")
     if not dashes:
         raise ValueError("a prompt needs a line --- between its instructions and its data")
-    return instructions.strip().format(**values), EMPTY_LINES.sub("\n\n", data.strip().format(**values)).strip()
+    shown = data.strip().format(**values)
+    if "\n\n\n" in shown:
+        shown = EMPTY_LINES.sub("\n\n", shown)
+    return instructions.strip().format(**values), shown.strip()
 
 
 def as_data(tag: str, text: str, **attributes: str) -> str:

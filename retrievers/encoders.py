@@ -459,7 +459,7 @@ class EndpointEncoder(Remembering):
                 raise ValueError("there are no vectors in it")
         except (KeyError, TypeError, ValueError) as error:
             raise unreadable(self._endpoint, self.name, type(error).__name__) from error
-        return [unit(vector) for vector in vectors]
+        return units(vectors)
 
 
 async def _open_endpoint_encoder(provider: str, model: str, limits: Limits) -> EndpointEncoder:
@@ -480,20 +480,19 @@ def decoded(vector: Any) -> Any:
     return imported("numpy").frombuffer(b64decode(vector), "<f4") if isinstance(vector, str) else vector
 
 
-def unit(vector: Sequence[float]) -> Vector:
-    """The vector at length 1.
+def units(vectors: Sequence[Any]) -> list[Vector]:
+    """The vectors at length 1.
 
     Raises:
-        WorldError: the vector holds no numbers, is all zeros or not finite, so that it has no direction.
+        WorldError: one holds no numbers, is all zeros or not finite, so that it has no direction.
     """
     np = imported("numpy")
     problem = "The encoder returned a vector without a direction. Try again, or use another encoder."
     try:
-        array = np.asarray(vector, dtype=float)
-        norm = float(np.linalg.norm(array))
+        rows = [np.asarray(vector, dtype=float) for vector in vectors]
+        norms = [float(np.sqrt(row @ row)) for row in rows]
     except (TypeError, ValueError) as error:
         raise WorldError(problem, kind="bad_response") from error
-    if not np.isfinite(norm) or norm == 0:
+    if not all(math.isfinite(norm) and norm for norm in norms):
         raise WorldError(problem, kind="bad_response")
-    result: Vector = (array / norm).tolist()
-    return result
+    return [(row / norm).tolist() for row, norm in zip(rows, norms, strict=True)]

@@ -19,7 +19,7 @@ from moot.retrievers.corpus import (
     damaged,
     open_corpus,
 )
-from moot.retrievers.encoders import CrossScorer, Encoder, Vector, open_cross_encoder, open_encoder, unit
+from moot.retrievers.encoders import CrossScorer, Encoder, Vector, open_cross_encoder, open_encoder, units
 from moot.retrievers.evidence import Evidence, clean, encoded_text, make_evidence
 
 T = TypeVar("T")
@@ -29,6 +29,9 @@ Row = tuple[str, str, str, str, str | None, str | None]
 A plain tuple of texts, which Python's garbage collector need not look through: at 100,000 passages that takes long.
 """
 
+Found = list[tuple[str, dict[str, str], float]]
+"""Passages as a search by meaning finds them: text, what else is known, and distance."""
+
 DENSE_WEIGHT = 0.65
 """The share of dense search in `fuse`; with it and `K1` set on the data's `rest` queries, see README."""
 K1, B = 1.2, 0.75
@@ -37,6 +40,10 @@ CANDIDATES = 100
 """Passages from each of the two searches that are fused."""
 RERANKED = 30
 """Fused passages that a cross-encoder ranks anew."""
+TOGETHER = 64
+"""Queries that are put to Chroma at once: one by itself takes some ten times as long as one of many."""
+FEW = 5000
+"""Passages up to which a lexical search takes less than to hand it to a thread."""
 STORED = ["documents", "metadatas", "embeddings"]
 """What a collection holds of a passage: its text, what else is known of it, and its vector."""
 
@@ -131,6 +138,8 @@ class ChromaRetriever:
         self.passages = corpus.manifest.passages
         self._corpus = corpus
         self._encoder = encoder
+        self._asked: list[tuple[Vector, int, asyncio.Future[Found]]] = []
+        self._answering: asyncio.Task[None] | None = None
 
     async def search(self, query: str, k: int) -> list[Evidence]:
         """The ``k`` passages nearest to the query.
@@ -142,9 +151,37 @@ class ChromaRetriever:
         query = clean(query)
         if not query:
             return []
-        found = await asyncio.to_thread(self._nearest, await self.embed(query), k)
-        rows = zip(found["documents"][0], found["metadatas"][0], found["distances"][0], strict=True)
-        return [self._piece(query, text, about, distance) for text, about, distance in rows]
+        found = await self._nearest(await self.embed(query), k)
+        return [self._piece(query, text, about, distance) for text, about, distance in found]
+
+    async def _nearest(self, vector: Vector, k: int) -> Found:
+        """What is asked for in one moment, or while others wait for their answers, goes to Chroma together."""
+        made: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
+        self._asked.append((vector, k, made))
+        if self._answering is None or self._answering.done():
+            self._answering = asyncio.create_task(self._answer())
+        return await made
+
+    async def _answer(self) -> None:
+        while self._asked:
+            alike = [one for one in self._asked if one[1] == self._asked[0][1]][:TOGETHER]
+            self._asked = [one for one in self._asked if one not in alike]
+            await self._answer_all([one for one in alike if not one[2].done()])
+
+    async def _answer_all(self, asked: Sequence[tuple[Vector, int, asyncio.Future[Found]]]) -> None:
+        if not asked:
+            return
+        try:
+            found = await asyncio.to_thread(self._found, [vector for vector, _, _ in asked], asked[0][1])
+        except Exception as error:  # noqa: BLE001 - whoever asked gets it
+            if len(asked) > 1:  # each is to fail by itself, or not at all
+                await asyncio.gather(*(self._answer_all([one]) for one in asked))
+            elif not asked[0][2].done():
+                asked[0][2].set_exception(error)
+            return
+        for (_, _, made), rows in zip(asked, found, strict=True):
+            if not made.done():
+                made.set_result(rows)
 
     async def embed(self, query: str) -> Vector:
         """The query's vector, which fits the corpus."""
@@ -155,7 +192,7 @@ class ChromaRetriever:
     def cosines(self, vector: Vector, count: int, others: Sequence[str]) -> dict[str, float]:
         """The cosines of the ``count`` nearest passages, and of these others, by id. Blocking."""
         np = imported("numpy")
-        found = self._query(vector, count, [])
+        found = self._query([vector], count, [])
         near = {i: 1 - float(d) for i, d in zip(found["ids"][0], found["distances"][0], strict=True)}
         missing = [i for i in others if i not in near]
         if not missing:
@@ -173,20 +210,22 @@ class ChromaRetriever:
             rows = self._corpus.collection.get(ids=list(ids), include=STORED)
         self._remember(*(rows[column] for column in STORED))
 
-    def _nearest(self, vector: Vector, k: int) -> Any:
-        found = self._query(vector, k, STORED)
-        self._remember(*(found[column][0] for column in STORED))
-        return found
+    def _found(self, vectors: Sequence[Vector], k: int) -> list[Found]:
+        found = self._query(vectors, k, STORED)
+        for columns in zip(*(found[column] for column in STORED), strict=True):
+            self._remember(*columns)
+        columns = (found[column] for column in ("documents", "metadatas", "distances"))
+        return [[*zip(*rows, strict=True)] for rows in zip(*columns, strict=True)]
 
     def _remember(self, texts: Sequence[str], about: Sequence[dict[str, str]], vectors: Sequence[Vector]) -> None:
         # Under the text that lies beside a vector: it may have been stored after the corpus was opened.
         encoded = [encoded_text(some.get("title", ""), text) for text, some in zip(texts, about, strict=True)]
-        self._encoder.remember(encoded, [unit(vector) for vector in vectors])
+        self._encoder.remember(encoded, units(vectors))
 
-    def _query(self, vector: Vector, k: int, include: list[str]) -> Any:
+    def _query(self, vectors: Sequence[Vector], k: int, include: list[str]) -> Any:
         with chroma_errors(self._corpus.manifest.name, "it cannot be searched"):
             return self._corpus.collection.query(
-                query_embeddings=[vector], n_results=k, include=[*include, "distances"]
+                query_embeddings=list(vectors), n_results=k, include=[*include, "distances"]
             )
 
     def _piece(self, query: str, text: str, about: dict[str, str], distance: float) -> Evidence:
@@ -257,6 +296,8 @@ class Bm25Retriever:
 
     async def search(self, query: str, k: int) -> list[Evidence]:
         """The ``k`` best passages that share a word with the query."""
+        if self.passages <= FEW:
+            return self._search(clean(query), k)
         return await asyncio.to_thread(self._search, clean(query), k)
 
     def _search(self, query: str, k: int) -> list[Evidence]:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from langchain_core.language_models import BaseChatModel
@@ -129,10 +130,10 @@ class Speaker:
             return {}
         if self.structured_output == "json_object":
             wanted: dict[str, Any] = {"type": "json_object"}
+        elif self.model.tight:
+            wanted = strict(reply, tight_schema(reply, evidence_ids, self.model.longest_text))
         else:
-            tight = self.model.tight
-            schema = tight_schema(reply, evidence_ids, self.model.longest_text) if tight else reply_schema(reply)
-            wanted = {"type": "json_schema", "json_schema": {"name": reply.__name__, "strict": True, "schema": schema}}
+            wanted = strictly(reply)
         # In extra_body the client leaves the reply to us; as an argument of its own it would raise on a cut reply.
         return {"extra_body": {"response_format": wanted}}
 
@@ -205,6 +206,17 @@ class Speaker:
         if self.ledger.number:
             record["number"] = self.ledger.number
         return record
+
+
+def strict(reply: type[Reply], schema: dict[str, Any]) -> dict[str, Any]:
+    """What asks an endpoint for a reply by its JSON schema."""
+    return {"type": "json_schema", "json_schema": {"name": reply.__name__, "strict": True, "schema": schema}}
+
+
+@lru_cache(maxsize=256)
+def strictly(reply: type[Reply]) -> dict[str, Any]:
+    """The same with the reply's own schema; all calls share it, so nobody may change it."""
+    return strict(reply, reply_schema(reply))
 
 
 def as_speaker(model: Speaker | BaseChatModel, role: str) -> Speaker:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from moot.core.endpoint import LONGEST_WAIT, Limits, limiter, made_once, retry_after_seconds, with_retries
 from moot.core.redaction import redact
 from moot.retrievers import MootError, UserError, WorldError, open_encoder
-from moot.retrievers.encoders import unit
+from moot.retrievers.encoders import units
 
 from .conftest import Answer, Serve, Server
 
@@ -207,7 +207,7 @@ async def test_a_web_page_instead_of_an_answer(endpoint: Serve) -> None:
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1).filter(lambda v: math.hypot(*v) > 1e-6))
 def test_a_unit_vector_keeps_its_direction(vector: list[float]) -> None:
-    made = unit(vector)
+    [made] = units([vector])
     assert math.hypot(*made) == pytest.approx(1)
     assert sum(a * b for a, b in zip(made, vector, strict=True)) == pytest.approx(math.hypot(*vector))
 
