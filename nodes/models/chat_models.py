@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
-from langchain_core.callbacks import AsyncCallbackManager
+from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.language_models import BaseChatModel
-from langchain_core.runnables.config import ensure_config
+from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.utils.uuid import uuid7
 from moot.core.endpoint import Endpoint, find_endpoint, http_client, made_in_thread
 from moot.core.errors import UserError
@@ -152,12 +152,13 @@ def chat_class() -> Any:
         _line: Line = PrivateAttr()
 
         async def ainvoke(self, input: Any, config: Any = None, *, stop: Any = None, **options: Any) -> Any:
-            config = ensure_config(config)
-            watched = AsyncCallbackManager.configure(config.get("callbacks"), self.callbacks, self.verbose).handlers
+            callbacks = (config or var_child_runnable_config.get() or {}).get("callbacks")
+            followed = not isinstance(callbacks, BaseCallbackManager) or callbacks.handlers
             messages = self._convert_input(input).to_messages()
-            if watched or not all(isinstance(message.content, str) for message in messages):
+            plain = all(isinstance(message.content, str) for message in messages)
+            if followed or self.callbacks or self.verbose or not plain:
                 return await super().ainvoke(input, config, stop=stop, **options)
-            # The rest of what langchain-core does is for callbacks, and takes as long as the request.
+            # Within a graph whose runs nobody follows: the rest of what langchain-core does would be for callbacks.
             options = {name: value for name, value in options.items() if name not in FOR_CALLBACKS}
             result = await self._agenerate_with_cache(messages, stop=stop, **options)
             message = result.generations[0].message
