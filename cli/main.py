@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import logging
 import sys
@@ -20,10 +19,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-COLLECTED_EVERY = 10_000
-"""Allocations between two of Python's looks for cyclic garbage. With its 700, they take a fifth of the time that is
-spent beside model calls."""
-
 evaluations = typer.Typer(help="Measure what moot is made of.", no_args_is_help=True)
 app.add_typer(evaluations, name="eval")
 
@@ -31,11 +26,12 @@ app.add_typer(evaluations, name="eval")
 def run() -> None:
     """The entry point: errors of ours become one sentence and an exit code, 2 for the user's and 3 for the world's."""
     from moot.core.errors import MootError
+    from moot.core.garbage import collected_seldom
 
     logging.getLogger("langsmith").setLevel(logging.ERROR)  # what it says of each failure we say once, at the end
-    gc.set_threshold(COLLECTED_EVERY)
     try:
-        app()
+        with collected_seldom():
+            app()
     except MootError as error:
         fail(error)
 

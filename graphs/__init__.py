@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from moot.core.errors import UserError
+from moot.core.garbage import collected_seldom
 
 DESCRIPTIONS = {
     "tool_mad": "Tool-MAD: debaters with different retrieval tools rewrite their queries every round; faithfulness "
@@ -99,6 +100,7 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "DESCRIPTIONS",
     "DebateSystem",
+    "collected_seldom",
     "discovery_graph",
     "expert_graph",
     "load_graph",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import io
 import logging
 import subprocess
@@ -18,7 +17,7 @@ COMMAND = [sys.executable, "-c", "from moot.cli.main import run; run()"]
 def moot(*words: object, typed: str = "") -> subprocess.CompletedProcess[str]:
     """What a command comes to in this process; its standard input holds what is typed."""
     arguments = [str(word) for word in words]
-    out, err, often, langsmith = io.StringIO(), io.StringIO(), gc.get_threshold(), logging.getLogger("langsmith")
+    out, err, langsmith = io.StringIO(), io.StringIO(), logging.getLogger("langsmith")
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.setattr(sys, "argv", ["moot", *arguments])
         patch.setattr(sys, "stdin", io.StringIO(typed))
@@ -28,8 +27,6 @@ def moot(*words: object, typed: str = "") -> subprocess.CompletedProcess[str]:
             code = 0
         except SystemExit as end:
             code = int(end.code or 0)
-        finally:
-            gc.set_threshold(*often)
     return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from moot.cli.main import COLLECTED_EVERY
 from moot.core.endpoint import close_clients
+from moot.core.garbage import EVERY
 from moot.nodes.runtime.settings import Settings, SourcesSettings
 from moot.nodes.speakers.debaters import DebaterSettings
 
@@ -52,7 +52,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """Cyclic garbage is looked for as often as in the command line's process, and not among what was imported."""
-    gc.set_threshold(COLLECTED_EVERY)
+    gc.set_threshold(EVERY)
     gc.collect()
     gc.freeze()
 

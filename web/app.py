@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from moot.core.garbage import collected_seldom
 from moot.web.cancelling import listen_on
 from moot.web.checks import Checks
 from moot.web.guard import Guard
@@ -9,5 +13,13 @@ from moot.web.pages import ROUTES
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
-app = Starlette(routes=ROUTES, middleware=[Middleware(Guard), Middleware(Checks)])
+
+@asynccontextmanager
+async def lifespan(_: Starlette) -> AsyncIterator[None]:
+    """As long as the server runs; it may hold many debates."""
+    with collected_seldom():
+        yield
+
+
+app = Starlette(routes=ROUTES, middleware=[Middleware(Guard), Middleware(Checks)], lifespan=lifespan)
 listen_on()

@@ -7,7 +7,6 @@ them is another cell. Samples that a log or its recovery buffer holds are not ru
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -30,6 +29,7 @@ from inspect_ai.log._recover._buffer import read_buffer_recovery_data
 from inspect_ai.solver import Solver
 from moot.core.endpoint import close_clients
 from moot.core.errors import USER_KINDS, UserError
+from moot.core.garbage import collected_seldom
 from moot.evals.runs.controls import control
 from moot.evals.runs.hooks import Watch, watching
 from moot.evals.runs.plan import Cell, Plan, cells_of
@@ -97,7 +97,7 @@ def _run_cells(
     items = {cell.task: tasks[cell.key] for cell in first}
     keys = {cell.key: log_key(cell, items[cell.task], plan) for cell in cells}
     samples = sum(len(items[cell.task].dataset) for cell in cells)
-    with watching(watch(samples, held(keys.values(), logs))), loaded_for_good():
+    with watching(watch(samples, held(keys.values(), logs))), collected_seldom():
         _run(list(tasks.values()), logs, limits)
         matched = [cell for cell in cells if cell.control is not None]
         _run([task_of(cell, plan, control_of(cell, logs, keys)) for cell in matched], logs, limits)
@@ -128,17 +128,6 @@ def alone_in(logs: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-@contextmanager
-def loaded_for_good() -> Iterator[None]:
-    """Keeps Python from looking for cyclic garbage, meanwhile, in all that is loaded by now."""
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
 
 
 def said_anew(log: EvalLog, cell: Cell) -> EvalLog:

@@ -24,6 +24,7 @@ CALLS_AT_ONCE = AT_ONCE * CALLS // DEPTH
 WAYS = {
     "bare_aiohttp": ("Tool-MAD's requests, bare aiohttp", DEBATES, AT_ONCE),
     "moot": ("Tool-MAD, moot", DEBATES, AT_ONCE),
+    "moot_collected_seldom": ("Tool-MAD, moot, `collected_seldom`", DEBATES, AT_ONCE),
     "plain_society": ("Du et al., plainly on AsyncOpenAI", DEBATES * CALLS // OF_SOCIETY, CALLS_AT_ONCE // 3),
     "moot_society": ("Du et al., moot", DEBATES * CALLS // OF_SOCIETY, CALLS_AT_ONCE // 3),
     "plain_openai": ("calls of AsyncOpenAI", DEBATES * CALLS, CALLS_AT_ONCE),

@@ -66,6 +66,16 @@ async def moot(settings: Settings) -> AsyncIterator[One]:
 
 
 @asynccontextmanager
+async def moot_collected_seldom(settings: Settings) -> AsyncIterator[One]:
+    """The same in a process that Python collects cyclic garbage in as seldom as in moot's own."""
+    from moot.graphs import collected_seldom
+
+    with collected_seldom():
+        async with moot(settings) as one:
+            yield one
+
+
+@asynccontextmanager
 async def moot_society(settings: Settings) -> AsyncIterator[One]:
     """Du et al.'s debate: three agents, two rounds."""
     yield await by_moot("society_of_minds", {"model": "openai:stub-agent", **settings})
@@ -126,9 +136,8 @@ async def plain_langchain(_: Settings) -> AsyncIterator[One]:
     yield one
 
 
-WAYS: dict[str, Callable[[Settings], AbstractAsyncContextManager[One]]] = {
-    way.__name__: way for way in (bare_aiohttp, moot, plain_society, moot_society, plain_openai, plain_langchain)
-}
+KNOWN = (bare_aiohttp, moot, moot_collected_seldom, plain_society, moot_society, plain_openai, plain_langchain)
+WAYS: dict[str, Callable[[Settings], AbstractAsyncContextManager[One]]] = {way.__name__: way for way in KNOWN}
 
 
 def endpoint_cpu() -> float:
