@@ -214,8 +214,8 @@ class ChromaRetriever:
         found = self._query(vectors, k, STORED)
         for columns in zip(*(found[column] for column in STORED), strict=True):
             self._remember(*columns)
-        columns = (found[column] for column in ("documents", "metadatas", "distances"))
-        return [[*zip(*rows, strict=True)] for rows in zip(*columns, strict=True)]
+        shown = (found[column] for column in ("documents", "metadatas", "distances"))
+        return [[*zip(*rows, strict=True)] for rows in zip(*shown, strict=True)]
 
     def _remember(self, texts: Sequence[str], about: Sequence[dict[str, str]], vectors: Sequence[Vector]) -> None:
         # Under the text that lies beside a vector: it may have been stored after the corpus was opened.
