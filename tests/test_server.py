@@ -35,7 +35,7 @@ def test_the_server_shows_and_runs_the_graph(server: Server) -> None:
 
     drawing = server.json(f"/assistants/{assistant['assistant_id']}/graph?xray=true")
     names = {node["id"] for node in drawing["nodes"]}
-    assert {"debater:formulate_query", "debater:retrieve", "debater:respond", "score:faithfulness", "judge"} <= names
+    assert {"debater:formulate_query", "debater:retrieve", "debater:respond", "faithfulness", "judge"} <= names
 
     run = {"assistant_id": "tool_mad", "input": {"claim": CLAIM}, "context": {"models": MODELS, "debaters": READERS}}
     document = server.json("/runs/wait", run | {"input": {"claim": CLAIM, "claim_date": "2020", "speaker": "Ada"}})

@@ -176,21 +176,26 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
             super().add_conditional_edges(source, path, path_map)  # type: ignore[arg-type]
             return self
 
+        def asked(state: Any, settings: Any) -> Any:
+            if leave and state.get("error"):
+                return leave
+            to = ask(state, settings)
+            if isinstance(to, str) and path_map and to not in path_map:
+                raise ValueError(f"{called} leads from {source} to {to}, which the edge does not name")
+            return to
+
         def route(state: Any) -> Any:
             if leave and state.get("error"):
                 return leave
             settings = self._settings(state)
-            to = ask(state, settings)
-            if isinstance(to, str) and path_map and to not in path_map:
-                raise ValueError(f"{called} leads from {source} to {to}, which the edge does not name")
-            return self._led_past(source, to, state, settings)
+            return self._led_past(source, asked(state, settings), state, settings)
 
         called = getattr(path, "__name__", type(path).__name__)
         hint = get_type_hints(path).get("return") if isroutine(path) else None
         ends = path_map or (list(get_args(hint)) if get_origin(hint) is Literal else None)
         super().add_conditional_edges(source, Router(called, route), ends)  # type: ignore[arg-type]
         to = [] if isinstance(path_map, Mapping) else list(path_map or ())
-        self._routers.setdefault(source, []).append((ask, to))
+        self._routers.setdefault(source, []).append((asked, to))
         return self
 
     def _settings(self, state: Any) -> Any:
