@@ -63,7 +63,7 @@ def open_node(
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
         document = blank_document(graph, run.settings) | {"messages": anew([])} | dict.fromkeys(ASKED)
         document |= {key: anew(document[key]) for key in MERGED}
-        named, asked = state.get("task"), state.get("claim")
+        named, asked, texts = state.get("task"), state.get("claim"), state.get("given")
         try:
             messages = read_messages(state.get("messages"))
             document["messages"] = anew(plain(messages))
@@ -73,7 +73,7 @@ def open_node(
             task = make_task(None if earlier else named, state.get("labels"), state.get("options"), claim)
             origin: Any = check_origin(state.get("claim_date"), state.get("speaker"))
             task |= origin
-            given = await asyncio.to_thread(check_given, state.get("given"))
+            given = [] if texts is None else await asyncio.to_thread(check_given, texts)
         except MootError as error:
             begun = str(asked or "")[:200]
             return document | {"error": error.record(OPENING), "claim": begun, "opened": begun}
