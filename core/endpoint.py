@@ -35,17 +35,18 @@ LONGEST_WAIT = 60.0
 
 @dataclass(frozen=True)
 class Provider:
-    """An OpenAI-compatible provider: the variables that hold its address and key, and its usual address."""
+    """An OpenAI-compatible provider: its name, the variables that hold its address and key, and its usual address."""
 
+    name: str
     base_url_variable: str
     key_variable: str
     base_url: str
 
 
 PROVIDERS = {
-    "openai": Provider("OPENAI_BASE_URL", "OPENAI_API_KEY", "https://api.openai.com/v1"),
-    "ollama": Provider("OLLAMA_BASE_URL", "OLLAMA_API_KEY", "http://127.0.0.1:11434/v1"),
-    "vllm": Provider("VLLM_BASE_URL", "VLLM_API_KEY", "http://127.0.0.1:8000/v1"),
+    "openai": Provider("openai", "OPENAI_BASE_URL", "OPENAI_API_KEY", "https://api.openai.com/v1"),
+    "ollama": Provider("ollama", "OLLAMA_BASE_URL", "OLLAMA_API_KEY", "http://127.0.0.1:11434/v1"),
+    "vllm": Provider("vllm", "VLLM_BASE_URL", "VLLM_API_KEY", "http://127.0.0.1:8000/v1"),
 }
 
 
@@ -81,8 +82,12 @@ def find_endpoint(provider: str) -> Endpoint:
             "OpenAI-compatible endpoint works as openai:NAME with OPENAI_BASE_URL set.",
             kind="unknown_provider",
         )
-    base_url = (os.environ.get(known.base_url_variable) or known.base_url).strip()
-    key = os.environ.get(known.key_variable, "").strip()
+    return _endpoint(known, os.environ.get(known.base_url_variable, ""), os.environ.get(known.key_variable, ""))
+
+
+@lru_cache(maxsize=256)
+def _endpoint(known: Provider, base_url: str, key: str) -> Endpoint:
+    base_url, key = (base_url or known.base_url).strip(), key.strip()
     check_address(base_url, known.base_url_variable)
     if not (key.isascii() and key.isprintable()):
         raise UserError(
@@ -91,7 +96,7 @@ def find_endpoint(provider: str) -> Endpoint:
         )
     if not key and base_url == PROVIDERS["openai"].base_url:
         raise UserError(
-            f"{known.key_variable} is not set, so models of {provider} cannot be called. Set it, or point "
+            f"{known.key_variable} is not set, so models of {known.name} cannot be called. Set it, or point "
             f"{known.base_url_variable} at an endpoint of your own, or use the model embedded:smollm2-135m.",
             kind="missing_key",
         )

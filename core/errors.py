@@ -115,6 +115,11 @@ class ReplyError(WorldError):
         super().__init__(detail, kind=outcome, retryable=True)
 
 
+def copied(error: Exception) -> Exception:
+    """An error for each of several who wait for one thing: where it was raised is noted in each by itself."""
+    return error_of(error.record("")) if isinstance(error, MootError) else error
+
+
 def error_of(record: ErrorRecord) -> MootError:
     """The error that a result document stores."""
     kind, detail = record["kind"], record["detail"]

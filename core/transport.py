@@ -11,7 +11,7 @@ import json
 import os
 from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -30,7 +30,7 @@ from moot.core.endpoint import (
     unreadable,
     without_user,
 )
-from moot.core.errors import MootError, WorldError
+from moot.core.errors import MootError, UserError, WorldError
 from moot.core.lazy import imported
 
 LONGEST_REPLY = 16 * 2**20
@@ -41,6 +41,8 @@ LONGEST_EVENT = 2**20
 """Bytes of one event of it at most."""
 LONGEST_REFUSAL = 2**20
 """Bytes that are read of what comes with an HTTP error."""
+OPEN = 0.05
+"""Seconds that the end of a streamed reply is waited for after its last event."""
 KEPT = 4.0
 """Seconds that an idle connection is kept: many servers close theirs after five."""
 
@@ -75,7 +77,7 @@ class Line:
             try:
                 content = await self._read(answer, most)
             except imported("aiohttp").ClientError as error:
-                raise unreachable(self.endpoint, error) from error
+                raise self._unreachable(error) from error
         try:
             return loads(content)
         except ValueError as error:
@@ -102,6 +104,7 @@ class Line:
                             data.append(line[5:])
                         elif data and not line.strip():
                             if data[0].strip() == b"[DONE]":
+                                await read_on(answer)
                                 return
                             event = self._event(b"\n".join(data))
                             finished = finished or has_finished(event)
@@ -116,7 +119,15 @@ class Line:
             except imported("aiohttp").ClientError as error:
                 raise unreadable(self.endpoint, self.model, type(error).__name__) from error
         if not finished:
-            raise unreadable(self.endpoint, self.model, "it ended early")
+            streamed = answer.content_type == "text/event-stream"
+            raise unreadable(self.endpoint, self.model, "it ended early" if streamed else "ValueError")
+
+    def _unreachable(self, error: Exception) -> WorldError:
+        if isinstance(error, imported("aiohttp").ClientPayloadError):
+            error = ConnectionError("its answer ended early")
+        elif self.proxy:
+            error = ConnectionError(f"through the proxy {without_user(self.proxy)}: {error.__cause__ or error}")
+        return unreachable(self.endpoint, error)
 
     def _event(self, data: bytes) -> Any:
         try:
@@ -148,7 +159,7 @@ class Line:
             except TimeoutError:
                 raise
             except (aiohttp.ClientError, OSError) as error:
-                raise unreachable(self.endpoint, error) from error
+                raise self._unreachable(error) from error
             async with answer:
                 if not 200 <= answer.status < 300:
                     raise await self._refusal(answer)
@@ -170,7 +181,7 @@ class Line:
             content = await self._read(answer, LONGEST_REFUSAL, cut=True)
             said = loads(content)
         except imported("aiohttp").ClientError as error:
-            return unreachable(self.endpoint, error)
+            return self._unreachable(error)
         except ValueError:
             said = content.decode(errors="replace").strip()
         said = said.get("error", said) if isinstance(said, dict) else said
@@ -196,7 +207,7 @@ def open_line(endpoint: Endpoint, model: str, timeout: float) -> Line:
     """The way to a model of an endpoint, as the environment has it. Blocking.
 
     Raises:
-        UserError: the environment names a proxy that cannot be used.
+        UserError: the environment names a proxy or certificates that cannot be used, or a header that cannot be sent.
     """
     parts = urlsplit(endpoint.base_url)
     login = ":".join(unquote(part or "") for part in (parts.username, parts.password))
@@ -212,8 +223,16 @@ def open_line(endpoint: Endpoint, model: str, timeout: float) -> Line:
     for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").splitlines():
         name, colon, value = line.partition(":")
         headers |= {name.strip(): value.strip()} if colon else {}
-    sent = {name: value for name, value in headers.items() if value}
+    sent = {name: value.strip() for name, value in headers.items() if value}
+    if not all(value.isprintable() for value in sent.values()):
+        raise UserError(
+            "OPENAI_ORG_ID, OPENAI_PROJECT_ID or OPENAI_CUSTOM_HEADERS holds a character that no header has.",
+            kind="invalid_environment",
+        )
     url = without_user(endpoint.base_url).rstrip("/")
+    certificates = os.environ.get("SSL_CERT_FILE")
+    if certificates and url.startswith("https:") and not os.path.isfile(certificates):
+        raise no_client(FileNotFoundError(f"SSL_CERT_FILE names {certificates}, which is no file"))
     return Line(endpoint, model, url, sent, proxy_for(url), timeout)
 
 
@@ -237,6 +256,17 @@ def proxy_for(url: str) -> str | None:
     except ValueError as error:
         raise no_client(error) from error
     return address
+
+
+async def read_on(answer: Any) -> None:
+    """Reads to the end of an answer whose last event has come, so that its connection serves again.
+
+    One that an endpoint keeps open is not waited for.
+    """
+    with suppress(TimeoutError, imported("aiohttp").ClientError):
+        async with asyncio.timeout(OPEN):
+            async for _ in answer.content.iter_any():
+                pass
 
 
 def has_finished(event: Any) -> bool:
@@ -291,4 +321,7 @@ def loads(content: bytes) -> Any:
     try:
         return imported("orjson").loads(content)
     except ValueError:  # it may still hold half a character, or NaN
-        return json.loads(content)
+        try:
+            return json.loads(content)
+        except RecursionError as error:
+            raise ValueError("it is nested too deeply") from error

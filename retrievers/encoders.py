@@ -192,6 +192,8 @@ class SentenceEncoder(Remembering):
             while self._waiting and size < FULL:
                 taken.append(self._waiting.popleft())
                 size += sum(map(len, taken[-1][0]))
+            if self._waiting:  # whoever asked for it may be gone, with the loop that was to have it computed
+                self._workers.submit(self._serve)
         together = [text for texts, _ in taken for text in texts]
         if not together:
             return

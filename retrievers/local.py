@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from moot.core.endpoint import DEFAULT_LIMITS, Limits, made_in_thread, made_once, once_per_loop
-from moot.core.errors import UserError
+from moot.core.errors import UserError, copied
 from moot.core.lazy import imported
 from moot.retrievers.corpus import (
     Corpus,
@@ -42,7 +42,9 @@ RERANKED = 30
 """Fused passages that a cross-encoder ranks anew."""
 TOGETHER = 64
 """Queries that are put to Chroma at once: one by itself takes some ten times as long as one of many."""
-FEW = 5000
+PATIENCE = 1.0
+"""Seconds after which a batch that takes long is no more waited for by the next one."""
+SMALL = 5000
 """Passages up to which a lexical search takes less than to hand it to a thread."""
 STORED = ["documents", "metadatas", "embeddings"]
 """What a collection holds of a passage: its text, what else is known of it, and its vector."""
@@ -166,22 +168,20 @@ class ChromaRetriever:
         while self._asked:
             alike = [one for one in self._asked if one[1] == self._asked[0][1]][:TOGETHER]
             self._asked = [one for one in self._asked if one not in alike]
-            await self._answer_all([one for one in alike if not one[2].done()])
+            batch = asyncio.create_task(self._answer_all([one for one in alike if not one[2].done()]))
+            await asyncio.wait([batch], timeout=PATIENCE)
 
     async def _answer_all(self, asked: Sequence[tuple[Vector, int, asyncio.Future[Found]]]) -> None:
         if not asked:
             return
+        answers: list[Any]
         try:
-            found = await asyncio.to_thread(self._found, [vector for vector, _, _ in asked], asked[0][1])
-        except Exception as error:  # noqa: BLE001 - whoever asked gets it
-            if len(asked) > 1:  # each is to fail by itself, or not at all
-                await asyncio.gather(*(self._answer_all([one]) for one in asked))
-            elif not asked[0][2].done():
-                asked[0][2].set_exception(error)
-            return
-        for (_, _, made), rows in zip(asked, found, strict=True):
+            answers = await asyncio.to_thread(self._found, [vector for vector, _, _ in asked], asked[0][1])
+        except Exception as error:  # noqa: BLE001 - everyone who asked gets it
+            answers = [copied(error) for _ in asked]
+        for (_, _, made), answer in zip(asked, answers, strict=True):
             if not made.done():
-                made.set_result(rows)
+                made.set_exception(answer) if isinstance(answer, Exception) else made.set_result(answer)
 
     async def embed(self, query: str) -> Vector:
         """The query's vector, which fits the corpus."""
@@ -296,7 +296,7 @@ class Bm25Retriever:
 
     async def search(self, query: str, k: int) -> list[Evidence]:
         """The ``k`` best passages that share a word with the query."""
-        if self.passages <= FEW:
+        if self.passages <= SMALL:
             return self._search(clean(query), k)
         return await asyncio.to_thread(self._search, clean(query), k)
 

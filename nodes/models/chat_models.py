@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
-from langchain_core.callbacks import BaseCallbackManager
+from langchain_core.callbacks import AsyncCallbackManager
 from langchain_core.language_models import BaseChatModel
-from langchain_core.runnables.config import var_child_runnable_config
+from langchain_core.runnables.config import ensure_config
 from langchain_core.utils.uuid import uuid7
-from moot.core.endpoint import Endpoint, find_endpoint, http_client, made_in_thread
+from moot.core.endpoint import Endpoint, find_endpoint, http_client, is_loopback, made_in_thread, make_client
 from moot.core.errors import UserError
 from moot.core.lazy import imported
 from moot.core.transport import Line, open_line
@@ -100,6 +100,7 @@ async def open_chat_model(
             timeout=timeout,
             max_retries=0,  # the one retry loop is ours
             http_async_client=http,
+            http_client=sync_client(timeout, is_loopback(endpoint.base_url)),
             http_socket_options=(),  # the HTTP client is ours
             use_responses_api=False,
             stream_usage=True,  # where tokens are streamed, they are counted too
@@ -112,7 +113,19 @@ async def open_chat_model(
     return await made_in_thread(("chat", name, endpoint, temperature, max_tokens, timeout, seed), make)
 
 
+@lru_cache(maxsize=64)
+def sync_client(timeout: float, own_machine: bool) -> Any:
+    """The HTTP client of what LangChain offers without ``await``, kept for good as nobody closes it. Blocking.
+
+    Raises:
+        UserError: as `make_client`.
+    """
+    address = "http://127.0.0.1" if own_machine else ""
+    return make_client(imported("openai").DefaultHttpxClient, address, timeout=timeout)
+
+
 NEEDED = {
+    "_convert_input": ["self", "model_input"],
     "_agenerate_with_cache": ["self", "messages", "stop", "run_manager", "kwargs"],
     "_get_request_payload": ["self", "input_", "stop", "kwargs"],
     "_create_chat_result": ["self", "response", "generation_info"],
@@ -149,16 +162,15 @@ def chat_class() -> Any:
     class OpenAICompatible(base):  # type: ignore[misc, valid-type]
         """`ChatOpenAI` with its own conversions around requests of ours."""
 
-        _line: Line = PrivateAttr()
+        _line: Line | None = PrivateAttr(None)  # a copy that langchain-core makes has none
 
         async def ainvoke(self, input: Any, config: Any = None, *, stop: Any = None, **options: Any) -> Any:
-            callbacks = (config or var_child_runnable_config.get() or {}).get("callbacks")
-            followed = not isinstance(callbacks, BaseCallbackManager) or callbacks.handlers
+            config = ensure_config(config)
+            manager = AsyncCallbackManager.configure(config.get("callbacks"), self.callbacks, self.verbose)
             messages = self._convert_input(input).to_messages()
-            plain = all(isinstance(message.content, str) for message in messages)
-            if followed or self.callbacks or self.verbose or not plain:
+            if manager.handlers or not all(isinstance(message.content, str) for message in messages):
                 return await super().ainvoke(input, config, stop=stop, **options)
-            # Within a graph whose runs nobody follows: the rest of what langchain-core does would be for callbacks.
+            # Nobody follows runs, and the rest of langchain-core's work would be for those who do.
             options = {name: value for name, value in options.items() if name not in FOR_CALLBACKS}
             result = await self._agenerate_with_cache(messages, stop=stop, **options)
             message = result.generations[0].message
@@ -212,7 +224,8 @@ def chat_class() -> Any:
 
         def _is_of_the_sdk(self, payload: Mapping[str, Any]) -> bool:
             return (
-                not OF_THE_SDK.isdisjoint(payload)
+                self._line is None
+                or not OF_THE_SDK.isdisjoint(payload)
                 or "messages" not in payload
                 or self.include_response_headers
                 or getattr(self, "_uses_gateway", False)

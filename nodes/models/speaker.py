@@ -131,9 +131,9 @@ class Speaker:
         if self.structured_output == "json_object":
             wanted: dict[str, Any] = {"type": "json_object"}
         elif self.model.tight:
-            wanted = strict(reply, tight_schema(reply, evidence_ids, self.model.longest_text))
+            wanted = response_format(reply, tight_schema(reply, evidence_ids, self.model.longest_text))
         else:
-            wanted = strictly(reply)
+            wanted = own_response_format(reply)
         # In extra_body the client leaves the reply to us; as an argument of its own it would raise on a cut reply.
         return {"extra_body": {"response_format": wanted}}
 
@@ -208,15 +208,15 @@ class Speaker:
         return record
 
 
-def strict(reply: type[Reply], schema: dict[str, Any]) -> dict[str, Any]:
+def response_format(reply: type[Reply], schema: dict[str, Any]) -> dict[str, Any]:
     """What asks an endpoint for a reply by its JSON schema."""
     return {"type": "json_schema", "json_schema": {"name": reply.__name__, "strict": True, "schema": schema}}
 
 
 @lru_cache(maxsize=256)
-def strictly(reply: type[Reply]) -> dict[str, Any]:
+def own_response_format(reply: type[Reply]) -> dict[str, Any]:
     """The same with the reply's own schema; all calls share it, so nobody may change it."""
-    return strict(reply, reply_schema(reply))
+    return response_format(reply, reply_schema(reply))
 
 
 def as_speaker(model: Speaker | BaseChatModel, role: str) -> Speaker:

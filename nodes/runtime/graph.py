@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from inspect import Parameter, iscoroutinefunction, isroutine, signature
@@ -63,11 +64,11 @@ def _runtime() -> Runtime[Any]:
     return get_runtime() or Runtime()  # none where the state is updated without a run
 
 
-Ask = Callable[[Any, Any], Any]
+RouterFunction = Callable[[Any, Any], Any]
 """A router as a function of the state and the settings."""
 
 
-class Router(Runnable[Any, Any]):
+class RouterRunnable(Runnable[Any, Any]):
     """A router that is asked in the event loop: LangGraph asks a plain function in a thread, at every edge anew.
 
     Args:
@@ -105,10 +106,10 @@ def is_followed(config: RunnableConfig | None) -> bool:
     return not isinstance(callbacks, BaseCallbackManager) or bool(callbacks.handlers)
 
 
-class Follow(NamedTuple):
-    """What follows a node: where its edge leads, to which nodes it may, and whether that is one node in any case."""
+class Successor(NamedTuple):
+    """The nodes after a node: the router, the nodes that it may name, and whether that is one node in any case."""
 
-    ask: Ask
+    ask: RouterFunction
     ends: list[str]
     plain: bool
 
@@ -128,9 +129,9 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         self._prompts: dict[str, list[str]] = {}
         self._moments: set[str] = set()
         self._opened = ""
-        self._idle: dict[str, Ask] = {}
-        self._routers: dict[str, list[tuple[Ask, list[str]]]] = {}
-        self._past: dict[str, dict[str, Follow]] = {}
+        self._idle: dict[str, RouterFunction] = {}
+        self._routers: dict[str, list[tuple[RouterFunction, list[str]]]] = {}
+        self._past: dict[str, dict[str, Successor]] = {}
         self._run_once: set[str] = set()
         self._else_to: dict[str, str] = {}
 
@@ -193,7 +194,7 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         called = getattr(path, "__name__", type(path).__name__)
         hint = get_type_hints(path).get("return") if isroutine(path) else None
         ends = path_map or (list(get_args(hint)) if get_origin(hint) is Literal else None)
-        super().add_conditional_edges(source, Router(called, route), ends)  # type: ignore[arg-type]
+        super().add_conditional_edges(source, RouterRunnable(called, route), ends)  # type: ignore[arg-type]
         to = [] if isinstance(path_map, Mapping) else list(path_map or ())
         self._routers.setdefault(source, []).append((asked, to))
         return self
@@ -202,22 +203,30 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         return kept(settings_of(_runtime(), type(self._defaults)), state)
 
     def _led_past(self, source: str, to: Any, state: Any, settings: Any) -> Any:
-        past = self._past.get(source, {})
-        while isinstance(to, str) and to in past and self._idle[to](state, settings):
+        past, seen = self._past.get(source, {}), set()
+        while isinstance(to, str) and to in past and to not in seen and self._idle[to](state, settings):
+            seen.add(to)
             to = past[to].ask(state, settings)
         return to
 
     def _lead_past_idle_nodes(self) -> None:
         """Lets edges to a node that would do nothing lead on to the node after it, or to where its router says.
 
-        The router is asked only if the edge leaves a node that runs once: of several speakers in one node each would
-        ask it.
+        A router is asked only if one edge alone leads to its node, and leaves a node that runs once: several speakers
+        or parallel nodes would each ask it.
         """
         plain = sorted(self.edges)
         routers = [branch for branches in self.branches.values() for branch in branches.values()]
         anywhere = any(branch.ends is None for branch in routers)
         routed = {*self.nodes} if anywhere else {to for branch in routers for to in (branch.ends or {}).values()}
-        follows = {node: follow for node in self._idle if (follow := self._follow(node))}
+        before = Counter(to for _, to in plain) + Counter(
+            to for branch in routers for to in (self.nodes if branch.ends is None else set(branch.ends.values()))
+        )
+        follows = {
+            node: follow
+            for node in self._idle
+            if (follow := self._follow(node)) and (follow.plain or before[node] == 1)
+        }
         for source in {source for source, _ in plain} | set(self.branches):
             once = source in self._run_once or source not in routed
             known = {node: follow for node, follow in follows.items() if once or follow.plain}
@@ -225,20 +234,20 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
             for to in [to for before, to in plain if before == source and to in known]:
                 self.edges.remove((source, to))
                 route = partial(self._route_past, source, to)
-                super().add_conditional_edges(source, Router(f"past_{to}", route, traced=False), [to])
+                super().add_conditional_edges(source, RouterRunnable(f"past_{to}", route, traced=False), [to])
             for name, branch in self.branches[source].items():
                 ends = dict(branch.ends or {})
                 for node in (reached := [*ends.values()]):
                     reached += [to for to in known[node].ends if to not in reached] if node in known else []
                 self.branches[source][name] = branch._replace(ends=ends | {to: to for to in reached} if ends else None)
 
-    def _follow(self, node: str) -> Follow | None:
+    def _follow(self, node: str) -> Successor | None:
         after, asked = [to for source, to in self.edges if source == node], self._routers.get(node, [])
         if node in self._else_to:
             after, asked = [self._else_to[node]], []
         if len(after) == 1 and not asked:
-            return Follow(lambda state, settings: after[0], after, plain=True)
-        return Follow(*asked[0], plain=False) if len(asked) == 1 and not after and asked[0][1] else None
+            return Successor(lambda state, settings: after[0], after, plain=True)
+        return Successor(*asked[0], plain=False) if len(asked) == 1 and not after and asked[0][1] else None
 
     def _route_past(self, source: str, to: str, state: Any) -> Any:
         return self._led_past(source, to, state, self._settings(state))

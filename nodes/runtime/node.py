@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import zlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -10,7 +11,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from langgraph.runtime import Runtime
-from moot.core.endpoint import Limits, once_per_loop
+from moot.core.endpoint import Limits
 from moot.core.errors import MootError, UserError, error_of
 from moot.nodes.models.chat_models import ModelChoice, open_chat_model
 from moot.nodes.models.ledger import Ledger
@@ -44,15 +45,6 @@ class Run:
         Its seed is that of its model, then ``seed``, then what follows from the setting. Of several samples each has a
         seed of its own, counted up from that one.
         """
-        known, key = opened_with(self.settings), ("speaker", role, str(own), seed, sample)
-        if key not in known:
-            known[key] = await self._speaker(role, own, seed, sample)
-        speaker: Speaker = known[key]
-        return replace(speaker, ledger=self.ledger)
-
-    async def _speaker(
-        self, role: str, own: str | ModelChoice | dict[str, Any] | None, seed: int | None, sample: int
-    ) -> Speaker:
         settings: Settings = self.settings
         choice = choose_model(settings, role, own)
         seed = next((s for s in (choice.seed, seed, seed_of(settings, role)) if s is not None), None)
@@ -68,8 +60,9 @@ class Run:
         return Speaker(
             role,
             model,
-            structured_output=choice.structured_output or settings.structured_output,
-            limits=limits_of(settings),
+            self.ledger,
+            choice.structured_output or settings.structured_output,
+            limits_of(settings),
             prompts=settings.edited(),
         )
 
@@ -81,14 +74,6 @@ class Run:
 
     async def retriever(self, name: str) -> Retriever:
         """A source by name."""
-        settings: Settings = self.settings
-        known, key = opened_with(settings), ("retriever", name)
-        if key not in known:
-            known[key] = await self._retriever(name)
-        source: Retriever = known[key]
-        return source
-
-    async def _retriever(self, name: str) -> Retriever:
         settings: Settings = self.settings
         return await open_retriever(
             name,
@@ -103,26 +88,7 @@ class Run:
     async def encoder(self) -> Encoder:
         """The debate's text encoder."""
         settings: Settings = self.settings
-        known, key = opened_with(settings), ("encoder",)
-        if key not in known:
-            known[key] = await open_encoder(settings.embedder, limits_of(settings))
-        encoder: Encoder = known[key]
-        return encoder
-
-
-SETTINGS_KNOWN = 256
-"""Settings whose speakers, sources and encoder are kept at hand in an event loop."""
-
-
-def opened_with(settings: Any) -> dict[Any, Any]:
-    """What debates with these settings have opened in the running event loop; opening another one begins it anew."""
-    known: dict[int, tuple[Any, dict[Any, Any]]] = once_per_loop(("opened",), dict)
-    held, opened = known.get(id(settings), (None, {}))
-    if held is not settings:
-        known[id(settings)] = (settings, opened := {})
-        if len(known) > SETTINGS_KNOWN:
-            del known[next(iter(known))]
-    return opened
+        return await open_encoder(settings.embedder, limits_of(settings))
 
 
 S = TypeVar("S", bound=Settings)
@@ -158,7 +124,13 @@ def kept(settings: Any, state: Mapping[str, Any], prompts: Sequence[str] = ()) -
         return settings
     kind = type(settings) if settings.prompts else with_prompts(type(settings), dict.fromkeys(prompts, ()))
     known = {key: value for key, value in begun.items() if key in kind.model_fields or not key.endswith(PROMPT)}
-    return checked_settings(kind, known)
+    return _checked(kind, json.dumps(known))
+
+
+@lru_cache(maxsize=64)
+def _checked(kind: type[Settings], recorded: str) -> Settings:
+    """Settings as a document records them; every node of a debate that goes on asks for the same."""
+    return checked_settings(kind, json.loads(recorded))
 
 
 def seed_of(settings: Settings, role: str) -> int | None:

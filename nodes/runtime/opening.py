@@ -12,7 +12,7 @@ from moot.core.errors import MootError, WorldError
 from moot.nodes.models.chat_models import ModelChoice
 from moot.nodes.runtime.budget import open_budget
 from moot.nodes.runtime.document import blank_document, closed, closing
-from moot.nodes.runtime.node import Node, Run, choose_model, opened_with
+from moot.nodes.runtime.node import Node, Run, choose_model
 from moot.nodes.runtime.settings import Settings
 from moot.nodes.runtime.state import OPENING, DebateState, Task, anew
 from moot.nodes.runtime.tracing import conclude, describe
@@ -109,7 +109,6 @@ async def open_all(needs: Needs, task: Task, run: Run) -> None:
     Raises:
         UserError, WorldError: something is missing or misconfigured.
     """
-    opened_with(run.settings).clear()
     opening: list[Awaitable[Any]] = [run.retriever(name) for name in dict.fromkeys(needs.sources)]
     opening += [run.speaker(role, own) for role, own in roles_of(needs, task).items()]
     if needs.encoder:

@@ -21,6 +21,16 @@ def test_only_within_it_is_garbage_collected_seldom() -> None:
     assert gc.get_threshold() == (700, 10, 10)
 
 
+def test_the_last_that_leaves_it_restores_what_was() -> None:
+    first, second = collected_seldom(), collected_seldom()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert gc.get_threshold()[0] == EVERY
+    second.__exit__(None, None, None)
+    assert gc.get_threshold() == (700, 10, 10)
+
+
 @pytest.mark.parametrize("chosen", [(0, 10, 10), (2 * EVERY, 5, 5)])
 def test_a_collector_that_is_off_or_rarer_stays_so(chosen: tuple[int, int, int]) -> None:
     gc.set_threshold(*chosen)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from langgraph.errors import GraphRecursionError
 from langgraph.graph import END, START
 from langgraph.types import Send
 from moot.graphs import DESCRIPTIONS, load_graph
@@ -72,3 +73,36 @@ async def test_after_several_speakers_what_follows_an_idle_node_runs_once(asked:
         async for updates in graph.compile().astream(given, context=context, stream_mode="updates"):
             entered += updates
         assert entered == ["speak"] * 3 + ["review"] * (asked or not plain) + ["count"]
+
+
+def two_before(graph: DebateGraph) -> None:
+    """Two nodes at the same time before one that would do nothing, with a router after it."""
+    for name in ("one", "other"):
+        graph.add_node(name, Node(writes))
+        graph.add_edge(START, name)
+        graph.add_edge(name, "review")
+    graph.add_conditional_edges("review", lambda state: [Send("count", {"turns": [], "rounds": 0})], ["count"])
+    graph.add_edge("count", END)
+
+
+async def test_after_two_nodes_at_once_the_router_of_an_idle_node_is_asked_once() -> None:
+    graph = DebateGraph(Settings, TrialState, output_schema=StepUpdate)
+    graph.add_node("review", Node(writes, idle=review))
+    graph.add_node("count", Node(counts))
+    two_before(graph)
+    entered: list[str] = []
+    async for updates in graph.compile().astream({"turns": [], "phase": "primary"}, stream_mode="updates"):
+        entered += updates
+    assert sorted(entered) == ["count", "one", "other", "review"]
+
+
+async def test_idle_nodes_in_a_circle_end_as_langgraph_ends_them() -> None:
+    graph = DebateGraph(Settings, TrialState, output_schema=StepUpdate)
+    graph.add_node("begin", Node(counts))
+    for name, after in (("review", "again"), ("again", "review")):
+        graph.add_node(name, Node(writes, idle=review))
+        graph.add_edge(name, after)
+    graph.add_edge(START, "begin")
+    graph.add_edge("begin", "review")
+    with pytest.raises(GraphRecursionError):
+        await graph.compile().ainvoke({"turns": [], "phase": "primary"}, {"recursion_limit": 9})

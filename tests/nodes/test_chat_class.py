@@ -10,11 +10,14 @@ from typing import Any
 
 import openai
 import pytest
+from langchain_core.callbacks import get_usage_metadata_callback
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tracers.base import BaseTracer
+from langchain_core.tracers.context import collect_runs
 from langchain_core.tracers.schemas import Run
 from langchain_openai import ChatOpenAI
+from langgraph.graph import START, StateGraph
 from moot.core.endpoint import Endpoint, Limits
 from moot.core.errors import MootError
 from moot.nodes.models.chat_models import NEEDED, ChatModel, chat_class, open_chat_model, parameters_of
@@ -210,6 +213,30 @@ async def test_runs_are_traced_as_they_were(start_stub: StartStub) -> None:
             run[2].pop("options", None)
     assert ours == theirs
     assert ours[0][2]["metadata"]["ls_model_name"] == "stub-a"
+
+
+async def test_in_a_graph_whoever_follows_runs_is_told_of_calls(start_stub: StartStub) -> None:
+    """LangChain adds handlers of context variables at each run, those in a node too, where nobody follows the graph."""
+    ours, _ = await both(start_stub().url)
+    seen: dict[str, Any] = {}
+
+    async def node(state: dict[str, Any]) -> None:
+        plain = await ours.ainvoke(MESSAGES)
+        with get_usage_metadata_callback() as usage, collect_runs() as runs:
+            followed = await ours.ainvoke(MESSAGES)
+        seen.update(usage=usage.usage_metadata, runs=runs.traced_runs, messages=(plain, followed))
+
+    builder = StateGraph(dict)
+    builder.add_node("node", node)
+    builder.add_edge(START, "node")
+    await builder.compile().ainvoke({})
+    (run,) = seen["runs"]
+    plain, followed = (message.model_dump() for message in seen["messages"])
+    assert (run.run_type, run.name) == ("llm", "OpenAICompatible")
+    assert [*seen["usage"].values()] == [followed["usage_metadata"]]
+    assert all(message.pop("id").startswith("lc_run--") for message in (plain, followed))
+    assert {**plain, "response_metadata": 0} == {**followed, "response_metadata": 0}
+    assert plain["response_metadata"].keys() == followed["response_metadata"].keys()
 
 
 async def test_sync_calls_are_langchains_own(start_stub: StartStub) -> None:

@@ -1,0 +1,88 @@
+"""Searches of one moment are put to Chroma together; each comes to the same as by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moot.core.errors import WorldError
+from moot.retrievers import Passage, index_passages, open_encoder, open_retriever
+from moot.retrievers.local import ChromaRetriever
+
+from ..conftest import StartStub
+
+STUB = "openai:stub-embedding"
+QUERIES = [f"What is thing {number}?" for number in range(40)]
+
+
+@pytest.fixture
+async def source(start_stub: StartStub, empty_home: Path) -> ChromaRetriever:
+    """Dense search in a small corpus."""
+    start_stub()
+    passages = [Passage(id=str(number), title="", text=f"Thing {number} is a thing.") for number in range(9)]
+    await index_passages("things", passages, encoder=STUB)
+    found = await open_retriever("chroma:things", encoder=STUB)
+    assert isinstance(found, ChromaRetriever)
+    encoder = await open_encoder(STUB)
+    encoder.remember(QUERIES, await encoder.embed(QUERIES))  # so that the searches begin at once
+    return found
+
+
+def counted(source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch, before: Any = lambda: None) -> list[int]:
+    """How many queries each batch holds from now on."""
+    sizes: list[int] = []
+    found = source._found
+
+    def counting(vectors: Any, k: int) -> Any:
+        sizes.append(len(vectors))
+        before()
+        return found(vectors, k)
+
+    monkeypatch.setattr(source, "_found", counting)
+    return sizes
+
+
+async def test_what_is_asked_at_once_is_one_batch_for_each_number_of_passages(
+    source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = [await source.search(query, 1 + place % 2) for place, query in enumerate(QUERIES)]
+    sizes = counted(source, monkeypatch)
+    together = await asyncio.gather(*(source.search(query, 1 + place % 2) for place, query in enumerate(QUERIES)))
+    assert together == alone
+    assert sizes == [20, 20]
+
+
+async def test_everyone_gets_an_error_of_their_own(source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> None:
+        raise WorldError("The disk is gone.", kind="unreachable")
+
+    sizes = counted(source, monkeypatch, fails)
+    errors = await asyncio.gather(*(source.search(query, 2) for query in QUERIES[:3]), return_exceptions=True)
+    assert [str(error) for error in errors] == ["The disk is gone."] * 3
+    assert len({id(error) for error in errors}) == 3
+    assert sizes == [3]
+
+
+async def test_a_batch_that_does_not_end_holds_no_other_up(
+    source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("moot.retrievers.local.PATIENCE", 0.01)
+    ended, first = threading.Event(), threading.Event()
+
+    def hangs_once() -> None:
+        if not first.is_set():
+            first.set()
+            ended.wait()
+
+    counted(source, monkeypatch, hangs_once)
+    hung = asyncio.create_task(source.search(QUERIES[0], 2))
+    await asyncio.to_thread(first.wait)
+    try:
+        assert len(await source.search(QUERIES[1], 2)) == 2
+        assert not hung.done()
+    finally:
+        ended.set()
+    assert len(await hung) == 2
