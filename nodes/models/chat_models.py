@@ -179,9 +179,10 @@ def chat_class() -> Any:
 
         async def _agenerate(self, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any) -> Any:
             payload = self._get_request_payload(messages, stop=stop, **options)
-            if self._is_of_the_sdk(payload):
+            line = self._line_for(payload)
+            if line is None:
                 return await super()._agenerate(messages, stop, run_manager, **options)
-            reply = await self._line.post("/chat/completions", request_of(payload))
+            reply = await line.post("/chat/completions", request_of(payload))
             result = self._create_chat_result(as_the_sdk_gives(reply, types.ChatCompletion))
             if result.generations:
                 refusal = reply["choices"][0]["message"].get("refusal")
@@ -201,12 +202,13 @@ def chat_class() -> Any:
             if self._should_stream_usage(stream_usage, **streamed):
                 streamed["stream_options"] = {"include_usage": True}
             payload = self._get_request_payload(messages, stop=stop, **streamed)
-            if self._is_of_the_sdk(payload):
+            line = self._line_for(payload)
+            if line is None:
                 async for chunk in super()._astream(messages, stop, run_manager, stream_usage=stream_usage, **options):
                     yield chunk
                 return
             kind: Any = imported("langchain_core.messages").AIMessageChunk
-            async for event in self._line.stream("/chat/completions", request_of(payload)):
+            async for event in line.stream("/chat/completions", request_of(payload)):
                 whole = as_the_sdk_gives(event, types.ChatCompletionChunk)
                 chunk = self._convert_chunk_to_generation_chunk(whole, kind, {})
                 if chunk is None:
@@ -222,14 +224,14 @@ def chat_class() -> Any:
             described: dict[str, Any] = self.asdict()
             return described
 
-        def _is_of_the_sdk(self, payload: Mapping[str, Any]) -> bool:
-            return (
-                self._line is None
-                or not OF_THE_SDK.isdisjoint(payload)
+        def _line_for(self, payload: Mapping[str, Any]) -> Line | None:
+            of_the_sdk = (
+                not OF_THE_SDK.isdisjoint(payload)
                 or "messages" not in payload
                 or self.include_response_headers
                 or getattr(self, "_uses_gateway", False)
             )
+            return None if of_the_sdk else self._line
 
     # langchain-core asks for it at each call, and to work it out takes a tenth of the call.
     generate: Any = OpenAICompatible._agenerate

@@ -25,12 +25,17 @@ from moot.nodes.models.speaker import Speaker
 from moot.nodes.texts.replies import QueryReply
 from moot.retrievers.encoders import open_encoder
 from pydantic import BaseModel
+from typing_extensions import TypedDict
 
 from tests.conftest import StartStub
 from tests.core.raw import REPLY, STREAM, answer, event, raw_server, says, token
 
 MESSAGES = [SystemMessage("Be brief."), HumanMessage("Is it so?")]
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
+
+
+class Nothing(TypedDict):
+    """The state of a graph that needs none."""
 
 
 class Answer(BaseModel):
@@ -220,13 +225,13 @@ async def test_in_a_graph_whoever_follows_runs_is_told_of_calls(start_stub: Star
     ours, _ = await both(start_stub().url)
     seen: dict[str, Any] = {}
 
-    async def node(state: dict[str, Any]) -> None:
+    async def node(state: Nothing) -> None:
         plain = await ours.ainvoke(MESSAGES)
         with get_usage_metadata_callback() as usage, collect_runs() as runs:
             followed = await ours.ainvoke(MESSAGES)
         seen.update(usage=usage.usage_metadata, runs=runs.traced_runs, messages=(plain, followed))
 
-    builder = StateGraph(dict)
+    builder = StateGraph(Nothing)
     builder.add_node("node", node)
     builder.add_edge(START, "node")
     await builder.compile().ainvoke({})
