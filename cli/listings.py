@@ -28,19 +28,19 @@ def listings() -> str:
 
 
 def task_rows() -> Iterator[Row]:
-    """Every task: its labels, and what it is."""
+    """Every task: its name, labels and description."""
     for name, known in TASKS.items():
         yield name, ", ".join(label for label, _, _ in known.labels) or known.kind.replace("_", " "), known.about
 
 
 def preset_rows() -> Iterator[Row]:
-    """Every preset: its graph and task, and what it is for."""
+    """Every preset: its name, graph, task and purpose."""
     for name, preset in PRESETS.items():
         yield name, preset.graph, preset.task or "", preset.about
 
 
 def benchmark_rows() -> Iterator[Row]:
-    """Every benchmark: what it is measured by, its licence, and where its files are."""
+    """Every benchmark: its name, metrics, licence, source and files."""
     for name, known in BENCHMARKS.items():
         hub = f" (or the Hub: {known.hub})" if known.hub else ""
         yield name, ", ".join(known.metrics), known.licence, known.source + hub, ", ".join(known.files)
@@ -57,7 +57,7 @@ def setting_rows(settings: type[Settings]) -> Iterator[Row]:
 
 
 def fields_of(field: dict[str, Any], parts: dict[str, Any]) -> str:
-    """The fields that elements of a list have, with what they mean; nothing for other settings."""
+    """The fields of a list's elements with their descriptions; an empty text for other settings."""
     part = parts.get(field.get("items", {}).get("$ref", "").rsplit("/", 1)[-1])
     if part is None:
         return ""

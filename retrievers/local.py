@@ -166,17 +166,21 @@ class ChromaRetriever:
 
     async def _answer(self) -> None:
         while self._asked:
-            alike = [one for one in self._asked if one[1] == self._asked[0][1]][:TOGETHER]
-            self._asked = [one for one in self._asked if one not in alike]
-            batch = asyncio.create_task(self._answer_all([one for one in alike if not one[2].done()]))
+            k = self._asked[0][1]
+            alike = [one for one in self._asked if one[1] == k]
+            self._asked = alike[TOGETHER:] + [one for one in self._asked if one[1] != k]
+            batch = asyncio.create_task(self._answer_all([one for one in alike[:TOGETHER] if not one[2].done()]))
             await asyncio.wait([batch], timeout=PATIENCE)
 
     async def _answer_all(self, asked: Sequence[tuple[Vector, int, asyncio.Future[Found]]]) -> None:
         if not asked:
             return
+        vectors = [vector for vector, _, _ in asked]
         answers: list[Any]
         try:
-            answers = await asyncio.to_thread(self._found, [vector for vector, _, _ in asked], asked[0][1])
+            answers = await asyncio.to_thread(self._found, vectors, asked[0][1])
+            if len(answers) < len(vectors):
+                raise damaged(self._corpus.manifest.name, "some queries have no answer")
         except Exception as error:  # noqa: BLE001 - everyone who asked gets it
             answers = [copied(error) for _ in asked]
         for (_, _, made), answer in zip(asked, answers, strict=True):

@@ -122,9 +122,14 @@ def kept(settings: Any, state: Mapping[str, Any], prompts: Sequence[str] = ()) -
     default, recorded = default_of(type(settings))
     if settings != default or begun == recorded:
         return settings
-    kind = type(settings) if settings.prompts else with_prompts(type(settings), dict.fromkeys(prompts, ()))
+    kind = type(settings) if settings.prompts else _with_prompts(type(settings), tuple(prompts))
     known = {key: value for key, value in begun.items() if key in kind.model_fields or not key.endswith(PROMPT)}
     return _checked(kind, json.dumps(known))
+
+
+@lru_cache(maxsize=64)
+def _with_prompts(kind: type[Settings], prompts: tuple[str, ...]) -> type[Settings]:
+    return with_prompts(kind, dict.fromkeys(prompts, ()))
 
 
 @lru_cache(maxsize=64)

@@ -80,11 +80,12 @@ def draw(in_flight: Rows, corpora: Rows, path: Path) -> None:
                 query.plot(sizes, [row[name] for row in rows], line, color=color, label=f"{source}, {what}")
         build.set(title="Building a corpus, without encoding", xlabel="passages", ylabel="s")
         query.set(title="A query, without encoding", xlabel="passages", ylabel="ms")
-        query.legend(fontsize=8, frameon=False, handlelength=3.5)
+        query.legend(fontsize=7, frameon=False, handlelength=3.5, ncols=3, loc="upper center")
         for axes in (build, query):
             axes.set(xscale="log", yscale="log")
             axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
             axes.xaxis.minorticks_off()
+        query.set_ylim(top=10 * query.get_ylim()[1])  # for the legend
         for axes in (time, memory):
             axes.set_xscale("log", base=2)
             axes.set_xticks([*growth.DEBATES], [str(n) for n in growth.DEBATES])

@@ -66,6 +66,13 @@ async def test_everyone_gets_an_error_of_their_own(source: ChromaRetriever, monk
     assert sizes == [3]
 
 
+async def test_a_query_without_an_answer_is_an_error(source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = source._found
+    monkeypatch.setattr(source, "_found", lambda vectors, k: found(vectors, k)[:-1])
+    errors = await asyncio.gather(*(source.search(query, 2) for query in QUERIES[:3]), return_exceptions=True)
+    assert {getattr(error, "kind", None) for error in errors} == {"damaged_corpus"}
+
+
 async def test_a_batch_that_does_not_end_holds_no_other_up(
     source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch
 ) -> None:
