@@ -195,6 +195,14 @@ class CallLedger:
         """Removes a debate with its entries."""
         await self._do(lambda file: file.delete(id))
 
+    async def place(self, id: str, thread: str, run: str) -> None:
+        """Notes on which thread of a server a debate runs, and as which run."""
+        await self._do(lambda file: file.place(id, thread, run))
+
+    async def places(self, thread: str | None = None) -> dict[str, tuple[str, str]]:
+        """By debate, its thread and run on a server; see `LedgerFile.places`."""
+        return await self._do(lambda file: file.places(thread))
+
     # --- entries ------------------------------------------------------------------------------------------------------
 
     def kept(self, debate: str, key: Key) -> Kept | None:

@@ -48,6 +48,10 @@ CREATE TABLE entries (
     value BLOB NOT NULL, UNIQUE (debate, key)
 ) STRICT;
 CREATE INDEX entries_key ON entries (key);
+CREATE TABLE runs (
+    debate TEXT PRIMARY KEY REFERENCES debates (id) ON DELETE CASCADE, thread TEXT NOT NULL, run TEXT NOT NULL
+) STRICT;
+CREATE INDEX runs_thread ON runs (thread);
 """
 OLD = (
     "SELECT id FROM debates WHERE updated <= ? "
@@ -253,6 +257,18 @@ class LedgerFile:
     def delete(self, id: str) -> None:
         """Removes a debate with its entries."""
         self._connection.execute("DELETE FROM debates WHERE id = ?", (id,))
+
+    def place(self, id: str, thread: str, run: str) -> None:
+        """Notes on which thread of a server a debate runs, and as which run."""
+        self._connection.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?)", (id, thread, run))
+
+    def places(self, thread: str | None = None) -> dict[str, tuple[str, str]]:
+        """By debate, its thread and run on a server; newest first, and only those of one thread if one is named."""
+        rows = self._rows(
+            "SELECT runs.* FROM runs JOIN debates ON id = debate WHERE ? IN (thread, '') ORDER BY started DESC",
+            thread or "",
+        )
+        return {row["debate"]: (row["thread"], row["run"]) for row in rows}
 
     # --- who owns a debate --------------------------------------------------------------------------------------------
 

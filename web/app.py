@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from moot.core.garbage import collected_seldom
+from moot.nodes.models.session import record_in
 from moot.web.cancelling import listen_on
 from moot.web.checks import Checks
 from moot.web.guard import Guard
 from moot.web.pages import ROUTES
+from moot.web.table import TABLE
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
@@ -17,9 +20,14 @@ from starlette.middleware import Middleware
 @asynccontextmanager
 async def lifespan(_: Starlette) -> AsyncIterator[None]:
     """As long as the server runs; it may hold many debates."""
+    if os.environ.get("LANGGRAPH_CHECKPOINTER"):  # as `moot serve` starts it
+        from moot.web.threads import restore
+
+        await restore()
     with collected_seldom():
         yield
 
 
 app = Starlette(routes=ROUTES, middleware=[Middleware(Guard), Middleware(Checks)], lifespan=lifespan)
 listen_on()
+record_in(TABLE)

@@ -7,6 +7,8 @@ import os
 import re
 import secrets
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -23,10 +25,13 @@ from pydantic import TypeAdapter, ValidationError
 Document = dict[str, Any]
 ID = re.compile(r"[0-9]{8}T[0-9]{6}-[0-9a-f]{32}")
 """A debate's id: when it began (UTC), and what nobody can guess."""
+HEX = re.compile(r"[0-9a-f]{32}")
+"""A debate's own id, as its document and the table have it."""
 LARGEST = 32 * 2**20
 """Bytes of a document that is taken."""
 A_PAGE = 20
 """Debates that are listed at a time."""
+MOMENT = "%Y%m%dT%H%M%S"
 LISTED = ("claim", "graph", "status", "answer", "started_at")
 
 
@@ -113,29 +118,80 @@ def began(document: Document) -> datetime:
 
 
 def save(document: Document) -> str:
-    """Keeps a document and returns its id; that of its first copy where it is kept already.
+    """Keeps a document from outside and returns its id; that of its first copy where it is kept already.
 
     Raises:
         UserError: the folder cannot be written.
     """
-    text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
-    moment = f"{began(document):%Y%m%dT%H%M%S}-"
+    with keeping() as folder:
+        text = _written_out(document)
+        for known in folder.glob(f"{moment_of(document)}-*.json"):
+            if known.read_text(encoding="utf-8") == text:
+                return known.stem
+        return _put(folder, f"{moment_of(document)}-{secrets.token_hex(16)}", text)
+
+
+def write(document: Document) -> Path:
+    """Keeps the document of a debate of this server, in place of what there was of it before it was over.
+
+    Raises:
+        UserError: the folder cannot be written.
+    """
+    with keeping() as folder:
+        before = files_of(document["id"])
+        over = [path for path in before if _status(path) == "done"]
+        name = secrets.token_hex(16) if over else document["id"]  # another branch of a debate that is over
+        path = folder / f"{_put(folder, f'{moment_of(document)}-{name}', _written_out(document))}.json"
+        for earlier in before:
+            if earlier not in (path, *over):
+                earlier.unlink(missing_ok=True)
+    return path
+
+
+def files_of(debate: str) -> list[Path]:
+    """The documents of a debate by its own id, as this server wrote them."""
+    return [path for path in debates_folder().glob(f"*-{debate}.json") if ID.fullmatch(path.stem)]
+
+
+@contextmanager
+def keeping() -> Iterator[Path]:
+    """The folder, which is made if it is not there.
+
+    Raises:
+        UserError: it cannot be written.
+    """
     folder = debates_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for known in folder.glob(f"{moment}*.json"):
-            if known.read_text(encoding="utf-8") == text:
-                return known.stem
-        id = moment + secrets.token_hex(16)
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=folder, suffix=".part", delete=False) as file:
-            file.write(text)
-        os.replace(file.name, folder / f"{id}.json")
+        yield folder
     except OSError as error:
         detail = (
             f"Debates cannot be kept in {folder} ({error.strerror}). Set MOOT_HOME to a folder that can be written."
         )
         raise UserError(detail, kind="invalid_environment") from error
+
+
+def _put(folder: Path, id: str, text: str) -> str:
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=folder, suffix=".part", delete=False) as file:
+        file.write(text)
+    os.replace(file.name, folder / f"{id}.json")
     return id
+
+
+def _written_out(document: Document) -> str:
+    return json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+
+
+def moment_of(document: Document) -> str:
+    """When a debate began, as its id begins."""
+    return f"{began(document):{MOMENT}}"
+
+
+def _status(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes()).get("status")
+    except (ValueError, AttributeError, RecursionError):
+        return None
 
 
 def path_of(id: str) -> Path:
@@ -168,13 +224,13 @@ def delete(id: str) -> None:
     path_of(id).unlink()
 
 
-def listed(page: int = 1) -> tuple[list[dict[str, Any]], int]:
-    """One page of the debates, newest first, and how many there are in all; of a damaged one ``fault`` says so."""
-    ids = sorted((path.stem for path in debates_folder().glob("*.json") if ID.fullmatch(path.stem)), reverse=True)
-    return [_entry(id) for id in ids[(page - 1) * A_PAGE : page * A_PAGE]], len(ids)
+def stems() -> list[str]:
+    """The ids of all documents, newest first."""
+    return sorted((path.stem for path in debates_folder().glob("*.json") if ID.fullmatch(path.stem)), reverse=True)
 
 
-def _entry(id: str) -> dict[str, Any]:
+def entry(id: str) -> dict[str, Any]:
+    """What a list says of a document; of a damaged one ``fault`` says so."""
     try:
         document = json.loads(path_of(id).read_bytes())
         return {"id": id, **{key: document[key] for key in LISTED}}

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
 from typing import Any
-from uuid import UUID
 
-from langgraph_sdk import get_client
-from langgraph_sdk.errors import APIError, NotFoundError
 from moot.core.errors import MootError, UserError
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.graphs.presets import PRESETS
 from moot.nodes.models.prices import read_prices
-from moot.nodes.runtime.document import document_of, unfinished
 from moot.nodes.steps.person_replies import check_person_reply
 from moot.nodes.texts.given import LONGEST_GIVEN
 from moot.nodes.texts.task import TASKS
@@ -26,7 +22,7 @@ from moot.retrievers.evidence import clean
 from moot.retrievers.search import ABOUT
 from moot.transcript import ending, lines
 from moot.transcript.end import other_warnings
-from moot.web import debates
+from moot.web import debates, table
 from moot.web.report import fitting, marks_of, report
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -131,57 +127,18 @@ def _fixed_choices() -> dict[str, Any]:
 
 
 async def listed(request: Request) -> Any:
-    """A page of the past debates."""
+    """A page of all debates: those under way, those that were interrupted, and those that are over."""
     asked = request.query_params.get("page", "1")
     number = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 7 else 0
     if number < 1:
         raise UserError("`page` is a number, from 1.", kind="bad_request")
-    entries, total = await run_in_threadpool(debates.listed, number)
+    entries, total = await table.listed(number)
     return {"debates": entries, "page": number, "pages": -(-total // debates.A_PAGE), "total": total}
 
 
-async def kept(request: Request) -> Any:
-    """Keeps the debate of a thread: ``{"thread_id": ...}``. The server reads the thread itself."""
-    try:
-        thread = str(UUID(json.loads(await _body(request, 4096))["thread_id"]))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise UserError('Send {"thread_id": "..."}, the id of a thread.', kind="bad_request") from error
-    document = debates.checked_document(await thread_document(thread))
-    return {"id": await run_in_threadpool(debates.save, document)}
-
-
-async def thread_document(thread: str) -> dict[str, Any]:
-    """The result document of a thread; of a debate that was stopped, what there is.
-
-    Raises:
-        UserError: there is no such thread, it is still at work, or it holds no debate.
-    """
-    client = get_client(url=None)
-    try:
-        found = await client.threads.get(thread)
-        state = await client.threads.get_state(thread, subgraphs=True)
-    except NotFoundError as error:
-        raise UserError("There is no such thread.", kind="missing_file") from error
-    except APIError as error:
-        raise UserError(f"The thread cannot be read ({error.message[:200]}).", kind="bad_request") from error
-    values: Any = state["values"]
-    if found["status"] == "busy":
-        raise UserError("The debate is still going on.", kind="bad_request")
-    if not isinstance(values, dict) or values.get("graph") not in DESCRIPTIONS:
-        raise UserError("The thread holds no debate.", kind="bad_request")
-    return unfinished(values, within(state)) if values["status"] == "interrupted" else document_of(values)
-
-
-def within(state: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """What steps of a debate that are graphs themselves had written when they were stopped.
-
-    Steps that had ended handed it on: the state has it.
-    """
-    for task in state.get("tasks") or []:
-        inner = (task.get("state") or {}) if task.get("result") is None else {}
-        yield from within(inner)
-        if inner.get("values"):
-            yield inner["values"]
+async def resumed(request: Request) -> Any:
+    """Takes up a debate that was interrupted or failed: the thread and the run on which it goes on."""
+    return await table.go_on(request.path_params["id"])
 
 
 async def imported(request: Request) -> Any:
@@ -237,8 +194,12 @@ async def _body(request: Request, most: int) -> bytes:
 
 
 async def opened(request: Request) -> Any:
-    """A debate's document, and what is said of it."""
-    return await run_in_threadpool(_opened, request.path_params["id"])
+    """A debate's document, and what is said of it; by its id, or by that of its thread."""
+    stem, row = await table.found(request.path_params["id"])
+    if stem is None:
+        raise UserError("This debate has no document: it was stopped before it had begun.", kind="missing_file")
+    entry = {"status": row.status, "calls": row.entries, "note": row.note} if row else {}
+    return {"id": stem, **entry, **await run_in_threadpool(_opened, stem)}
 
 
 def _opened(id: str) -> dict[str, Any]:
@@ -289,8 +250,8 @@ def _said(content: bytes) -> dict[str, Any]:
 
 
 async def deleted(request: Request) -> Any:
-    """Deletes a debate."""
-    await run_in_threadpool(debates.delete, request.path_params["id"])
+    """Deletes a debate with all that is kept of it."""
+    await table.delete(request.path_params["id"])
     return {}
 
 
@@ -322,11 +283,11 @@ ROUTES: list[Route] = [
     route("/moot/static/{name}", static),
     route("/moot/api/choices", choices),
     route("/moot/api/debates", listed),
-    route("/moot/api/debates", kept, "POST"),
     route("/moot/api/debates/import", imported, "POST"),
     route("/moot/api/said", said, "POST"),
     route("/moot/api/added", added, "POST"),
     route("/moot/api/debates/{id}", opened),
     route("/moot/api/debates/{id}", deleted, "DELETE"),
+    route("/moot/api/debates/{id}/resume", resumed, "POST"),
     route("/moot/api/debates/{id}/{kind}", downloaded),
 ]

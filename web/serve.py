@@ -32,7 +32,8 @@ PATHS = ("MOOT_HOME", "MOOT_PRICES")
 def server_config() -> dict[str, Any]:
     """What ``langgraph.json`` says, for the server that is started without one."""
     graphs = {n: {"path": f"moot.graphs.{n}:graph", "description": about} for n, about in DESCRIPTIONS.items()}
-    return {"graphs": graphs, "http": {"app": "moot.web.app:app"}}
+    kept = {"path": "moot.web.threads.checkpointer"}
+    return {"graphs": graphs, "http": {"app": "moot.web.app:app"}, "checkpointer": kept}
 
 
 def serve(host: str, port: int, at_once: int, *, studio: bool, opened: bool) -> None:

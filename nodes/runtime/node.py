@@ -228,6 +228,7 @@ class Node:
         if update.get("error") and not self.keeps_errors:
             raise fault or error_of(update["error"])
         update = books(ledger, state) | update
+        current_session().wrote(update)
         return dict(self.writes(update)) if self.writes else update
 
     @property

@@ -29,7 +29,7 @@ from langsmith import RunTree, run_trees
 from langsmith.utils import LangSmithError, LangSmithWarning, get_env_var, tracing_is_enabled
 from moot.core.redaction import anonymised, held_keys
 from moot.nodes.models.prices import Price, costs_of, price_of, read_prices
-from moot.nodes.models.session import Session, session_in, with_session
+from moot.nodes.models.session import Session, recording, session_in, with_session
 from moot.nodes.runtime.trace import graph_run, note
 
 log = logging.getLogger(__name__)
@@ -128,14 +128,40 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
     async def _in_session(self, input: Any, config: Any, options: dict[str, Any]) -> AsyncIterator[Any]:
         goes_on = input is None or isinstance(input, Command)
-        session = Session((await self.aget_state(config)).values if goes_on else {})
+        before = (await self.aget_state(config)).values if goes_on else {}
+        session = Session(before, run=config or {}, state=before)
+        await session.resume()
+        added = with_values(options) if recording() else False
         run: Any = super().astream(input, with_session(config, session), **options)
+        ended: BaseException | None = None
         try:
             async with aclosing(run) as chunks:
                 async for chunk in chunks:
+                    if recording() and (values := values_in(chunk)) is not None:
+                        session.state = values
+                        if added:
+                            continue
                     yield chunk
+        except BaseException as error:
+            ended = error
+            raise
         finally:
-            await session.end()
+            await session.end(ended)
+
+
+def with_values(options: dict[str, Any]) -> bool:
+    """Has the state streamed after each superstep, too, if several kinds of chunks are streamed; whether it was not."""
+    modes = options.get("stream_mode")
+    if not isinstance(modes, list) or "values" in modes:
+        return False
+    options["stream_mode"] = [*modes, "values"]
+    return True
+
+
+def values_in(chunk: Any) -> dict[str, Any] | None:
+    """The debate's state, if that is what a chunk of several kinds holds."""
+    *place, mode, values = chunk if isinstance(chunk, tuple) and len(chunk) in (2, 3) else ((), None, None)
+    return values if mode == "values" and not any(place) and isinstance(values, dict) else None
 
 
 def traced(graph: CompiledStateGraph[Any, Any, Any, Any], tag: str) -> TracedGraph:

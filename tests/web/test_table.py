@@ -1,0 +1,104 @@
+"""Debates of a server that is killed, stopped, or watched by nobody: none is lost, and two equal requests are one."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import CLAIM, StubEndpoint, free_port, running_stub, says
+from tests.serving import Server, running
+
+LEXICAL = [{"name": name, "retriever": "bm25:demo-news"} for name in ("rag", "search")]
+SETTINGS = {"model": "openai:stub", "embedder": "openai:stub-embedding", "debaters": LEXICAL, "max_rounds": 2}
+SETTINGS |= {"models": {role: f"openai:stub-{role}" for role in ("rag", "search", "scorer", "judge")}}
+RULES = [says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SUPPORTS")]
+ROUTE = "/moot/api/debates"
+
+
+@pytest.fixture(scope="module")
+def stub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StubEndpoint]:
+    with running_stub(tmp_path_factory.mktemp("models") / "stub", RULES, latency_ms=150) as stub:
+        yield stub
+
+
+@contextmanager
+def serving(folder: Path, stub: StubEndpoint) -> Iterator[Server]:
+    """``moot serve`` with its home in a folder."""
+    port = free_port()
+    command = ["-c", "from moot.cli.main import run; run()", "serve", "--port", str(port)]
+    yield from running(command, folder, port, stub)
+
+
+def eventually(found: Callable[[], Any]) -> Any:
+    """What is found, once it is."""
+    deadline = time.monotonic() + 60
+    while not (value := found()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return value
+
+
+def listed(server: Server, status: str = "") -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = server.json(ROUTE)["debates"]
+    return [entry for entry in entries if status in ("", entry["status"])]
+
+
+def run_of(claim: str, **settings: Any) -> dict[str, Any]:
+    return {"assistant_id": "tool_mad", "input": {"claim": claim}, "context": SETTINGS | settings}
+
+
+def documents(server: Server) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in (server.folder / "home" / "debates").glob("*.json")]
+
+
+def begun(server: Server, stub: StubEndpoint, claim: str, calls: int = 3) -> dict[str, Any]:
+    """A debate that nobody watches, once so many of its calls are over; its run."""
+    before = len(stub.calls())
+    thread = server.json("/threads", {})["thread_id"]
+    run: dict[str, Any] = server.json(f"/threads/{thread}/runs", run_of(claim))
+    eventually(lambda: len(stub.calls()) >= before + calls)
+    return run
+
+
+def test_nobody_watches(tmp_path: Path, stub: StubEndpoint) -> None:
+    with serving(tmp_path, stub) as server:
+        server.json("/runs", run_of(CLAIM, max_rounds=1))
+        [row] = eventually(lambda: listed(server))
+        assert (row["claim"], row["graph"]) == (CLAIM, "tool_mad")
+        [row] = eventually(lambda: listed(server, "done"))
+        [document] = documents(server)
+        assert (document["status"], row["answer"], row["id"][-32:]) == ("done", document["answer"], document["id"])
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_a_server_that_is_killed(tmp_path: Path, stub: StubEndpoint, how: signal.Signals) -> None:
+    with serving(tmp_path, stub) as server:
+        undisturbed = server.json("/runs/wait", run_of(CLAIM))
+        run = begun(server, stub, "Another claim.")
+        server.process.send_signal(how)
+        server.process.wait(30)
+    if how == signal.SIGTERM:
+        [stopped] = [one for one in documents(server) if one["status"] == "interrupted"]
+        assert stopped["calls"]
+    with serving(tmp_path, stub) as server:
+        [row] = listed(server, "interrupted")
+        assert (row["claim"], row["graph"], row["can"]) == ("Another claim.", "tool_mad", "resume")
+        place = server.json(f"{ROUTE}/{row['id']}/resume", {})
+        assert place["thread_id"] == run["thread_id"]
+        assert server.refused(f"{ROUTE}/{row['id']}/resume", {})[0] == 422  # it goes on already
+        server.json(f"/threads/{place['thread_id']}/runs/{place['run_id']}/join")
+        assert listed(server, "interrupted") == []
+        found = server.json(f"{ROUTE}/{place['thread_id']}")
+        assert found["document"]["answer"] == undisturbed["answer"]
+        assert found["document"]["id"] == row["debate"]
+        assert len(documents(server)) == 2
+        server.send(f"{ROUTE}/{found['id']}", method="DELETE")
+        assert server.refused(f"/threads/{place['thread_id']}")[0] == 404
+    assert len(documents(server)) == 1

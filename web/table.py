@@ -1,0 +1,297 @@
+"""The server's table of debates: each has a row before its first call, and its document is written when it ends.
+
+The rows are those of the ledger of calls (`moot.core.ledger`). Debates under way whose server was killed are found
+there as interrupted, and go on: their calls are in the ledger.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID, uuid4, uuid5
+
+from langgraph_sdk import get_client
+from langgraph_sdk.errors import APIError, ConflictError, NotFoundError
+from moot.core.errors import MootError, UserError
+from moot.core.ledger import Begun, CallLedger, Debate, open_ledger
+from moot.core.redaction import anonymised
+from moot.graphs import DESCRIPTIONS
+from moot.nodes.models.session import Session
+from moot.nodes.runtime.document import unfinished
+from moot.nodes.runtime.state import place_of, written_values
+from moot.web import debates
+from pydantic_core import to_jsonable_python
+from starlette.concurrency import run_in_threadpool
+
+log = logging.getLogger(__name__)
+
+CLAIMED = "moot_request"
+"""The key of a run's metadata by which its debate finds what its request said of it."""
+THREADS = UUID("2a1de1f3-5d3f-4a37-9d52-5f0e6bb0b6c1")
+"""The name space of threads that debates go on on, if they had none."""
+MOST_LISTED = 5000
+"""Rows that are looked through for a list."""
+OVER = ("interrupted", "failed")
+"""The status of debates that can be taken up."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a request says of the debate that it begins: which debate goes on, or under which idempotency key it is."""
+
+    debate: str | None = None
+    key: str | None = None
+
+
+class Table:
+    """Notes every debate that runs in this process; see `moot.nodes.models.session.Recorder`."""
+
+    def __init__(self) -> None:
+        self.claims: dict[str, Claim] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+
+    def claim(self, claim: Claim) -> dict[str, str]:
+        """Metadata for a run whose debate shall find the claim. It serves once: threads hand metadata on."""
+        name = uuid4().hex
+        self.claims[name] = claim
+        return {CLAIMED: name}
+
+    async def begin(self, session: Session, graph: str, given: Mapping[str, Any], settings: Any) -> str:
+        """A debate begins, before its first call.
+
+        Raises:
+            UserError, WorldError: the table cannot be written, or the debate runs elsewhere.
+        """
+        claim = self.claims.pop((session.run.get("metadata") or {}).get(CLAIMED) or "", Claim())
+        input, recorded = asked(given), settings.recorded()
+        ledger = open_ledger()
+        begun = await ledger.begin(graph, input, recorded, id=claim.debate, idempotency_key=claim.key)
+        if not begun.owned:
+            raise UserError(f"The debate of this idempotency key is {begun.id}, elsewhere.", kind="debate_running")
+        return await self._placed(ledger, begun, session)
+
+    async def resume(self, session: Session) -> None:
+        """A debate goes on that waited, or was stopped, on its thread.
+
+        Raises:
+            UserError, WorldError: as for `begin`.
+        """
+        state, ledger = session.before, open_ledger()
+        if state.get("graph") in DESCRIPTIONS:
+            begun = await ledger.begin(
+                state["graph"], {"claim": state.get("claim")}, state.get("settings"), id=session.id
+            )
+            await self._placed(ledger, begun, session)
+
+    async def _placed(self, ledger: CallLedger, begun: Begun, session: Session) -> str:
+        place = session.run.get("configurable") or {}
+        if "thread_id" in place:
+            await ledger.place(begun.id, str(place["thread_id"]), str(place.get("run_id", "")))
+        return begun.id
+
+    async def end(self, session: Session, error: BaseException | None) -> None:
+        """A run of a debate is over: its document is written, and its row says how it ended."""
+        ending = asyncio.create_task(self._end(session, error))
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+        await asyncio.shield(ending)  # whoever stops the run does not stop this
+
+    async def _end(self, session: Session, error: BaseException | None) -> None:
+        status, note, path = status_of(session, error), None, None
+        if error is not None and status == "failed":
+            note = anonymised(f"{type(error).__name__}: {error}"[:500])
+        try:
+            path = await asyncio.to_thread(keep, session)
+        except Exception as fault:  # the debate itself is not to fail for it; the log and the row say so
+            log.exception("The document of the debate %s cannot be kept.", session.id)
+            note = f"Its document cannot be kept: {getattr(fault, 'detail', fault)}"
+        try:
+            await open_ledger().end(session.id, status, path, note)
+        except MootError:
+            log.exception("The table of debates cannot be written.")
+
+
+def asked(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A debate's input as JSON, without what was not given."""
+    plain: dict[str, Any] = to_jsonable_python(dict(given), inf_nan_mode="null")
+    return {key: value for key, value in plain.items() if value is not None}
+
+
+def status_of(session: Session, error: BaseException | None) -> Any:
+    """How a debate stands after a run of it."""
+    if session.document is not None:
+        return session.document["status"]
+    if error is None:
+        return "waiting"
+    return "failed" if isinstance(error, Exception) else "interrupted"
+
+
+def keep(session: Session) -> str | None:
+    """Writes a debate's document, of one that is not over what there is; its path. None before anything is known."""
+    document = session.document
+    if document is None:
+        if "started_at" not in session.state:
+            return None
+        within = [written_values(update) for update in session.written]
+        document = unfinished(session.state, [update for update in within if is_news(update, session.state)])
+    return str(debates.write(document))
+
+
+def is_news(update: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
+    """Whether a node wrote what the state does not hold yet."""
+    turns = {place_of(turn) for turn in state["turns"]}
+    pieces = {piece["id"] for piece in state["evidence"]}
+    return (
+        any(place_of(turn) not in turns for turn in update.get("turns") or ())
+        or any(call not in state["calls"] for call in update.get("calls") or ())
+        or any(piece["id"] not in pieces for piece in update.get("evidence") or ())
+    )
+
+
+TABLE = Table()
+
+
+# --- what the page asks ----------------------------------------------------------------------------------------------
+
+
+async def listed(page: int) -> tuple[list[dict[str, Any]], int]:
+    """One page of all debates, newest first, and how many there are: those under way, and those that have a document.
+
+    Each has ``id``, ``status`` and what its document says (`debates.LISTED`); those of the table also ``calls``, how
+    many of its calls are kept, ``thread``, and what can be done: ``resume``, ``watch``, ``answer``.
+    """
+    ledger = open_ledger()
+    rows = await ledger.debates(limit=MOST_LISTED)
+    known = {stem[-32:]: stem for stem in reversed(await run_in_threadpool(debates.stems))}
+    shown = {row.id: row for row in rows if row.id in known or row.status != "done"}
+    begun = {id: f"{datetime.fromtimestamp(row.started, UTC):{debates.MOMENT}}-{id}" for id, row in shown.items()}
+    ids = sorted((begun | known).items(), key=lambda one: one[1], reverse=True)
+    places = await ledger.places()
+    first = (page - 1) * debates.A_PAGE
+    entries = []
+    for id, stem in ids[first : first + debates.A_PAGE]:
+        found = await run_in_threadpool(debates.entry, stem) if id in known else None
+        entries.append(await described(shown[id], found, places.get(id)) if id in shown else found)
+    return entries, len(ids)
+
+
+async def described(row: Debate, found: dict[str, Any] | None, place: tuple[str, str] | None) -> dict[str, Any]:
+    """What the list says of a debate of the table."""
+    entry = found or {
+        "id": row.id,
+        "claim": claim_in(row.input),
+        "graph": row.graph,
+        "answer": None,
+        "started_at": datetime.fromtimestamp(row.started, UTC).isoformat(timespec="milliseconds"),
+    }
+    more: dict[str, Any] = {"status": row.status, "debate": row.id, "calls": row.entries, "note": row.note}
+    if place and row.status in ("running", "waiting") and await lives(place[0]):
+        more |= {"thread": place[0], "can": "watch" if row.status == "running" else "answer"}
+    elif row.status in (*OVER, "waiting") and row.graph in DESCRIPTIONS:
+        more |= {"can": "resume"}
+    return entry | more
+
+
+def claim_in(input: Any) -> str:
+    """The claim of a debate's input, in a conversation the last message."""
+    claim = input.get("claim")
+    if not isinstance(claim, str):
+        messages = input.get("messages") or [{}]
+        claim = messages[-1].get("content") if isinstance(messages[-1], dict) else None
+    return claim[:500] if isinstance(claim, str) else ""
+
+
+async def lives(thread: str) -> bool:
+    """Whether the server holds a thread."""
+    try:
+        await get_client(url=None, api_key=None).threads.get(thread)
+    except APIError:
+        return False
+    return True
+
+
+async def found(id: str) -> tuple[str | None, Debate | None]:
+    """The document's id and the row of a debate, by either's id or by its thread's; of a thread, of its last debate.
+
+    Raises:
+        UserError: there is none.
+    """
+    ledger = open_ledger()
+    if len(id) == 36:
+        id = next(iter(await ledger.places(id)), id)
+    row = await ledger.debate(id[-32:]) if debates.ID.fullmatch(id) or debates.HEX.fullmatch(id) else None
+    if debates.ID.fullmatch(id):
+        stem: str | None = id
+    else:
+        paths = await run_in_threadpool(debates.files_of, row.id) if row else []
+        newest = row.document if row and row.document else ""
+        stem = next((path.stem for path in paths if str(path) == newest), paths[0].stem if paths else None)
+        if row and not paths and newest:  # another branch of a debate that is over
+            stem = newest.rpartition("/")[2].removesuffix(".json")
+    if stem is None and row is None:
+        raise UserError("There is no such debate: it was deleted, or the link is wrong.", kind="missing_file")
+    return stem, row
+
+
+async def go_on(id: str) -> dict[str, str]:
+    """Takes up a debate that was interrupted or failed: with the same input and settings, and with its kept calls.
+
+    Returns:
+        ``thread_id`` and ``run_id`` of the new run.
+
+    Raises:
+        UserError: there is none, or it is not to be taken up.
+    """
+    _, row = await found(id)
+    if row is None or row.graph not in DESCRIPTIONS:
+        raise UserError("This debate is in no table: its input and settings are not known here.", kind="bad_request")
+    if row.status not in (*OVER, "waiting"):
+        said = {"running": "is still going on", "done": "is over"}[row.status]
+        raise UserError(f"This debate {said}; one that was interrupted or failed can go on.", kind="bad_request")
+    client = get_client(url=None, api_key=None)
+    places = await open_ledger().places()
+    thread = places[row.id][0] if row.id in places else str(uuid5(THREADS, row.id))
+    try:
+        await client.threads.create(thread_id=thread, if_exists="do_nothing", graph_id=row.graph)
+        run = await client.runs.create(
+            thread,
+            row.graph,
+            input=row.input,
+            context=row.settings,
+            metadata=TABLE.claim(Claim(debate=row.id)),
+            stream_mode=["updates", "custom"],
+            stream_subgraphs=True,
+            stream_resumable=True,
+            multitask_strategy="reject",
+        )
+    except ConflictError as error:
+        raise UserError("This debate is still going on.", kind="bad_request") from error
+    except APIError as error:
+        raise UserError(f"The debate cannot go on ({error.message[:300]}).", kind="bad_request") from error
+    return {"thread_id": thread, "run_id": run["run_id"]}
+
+
+async def delete(id: str) -> None:
+    """Deletes a debate for good: its document, row, kept calls, and thread.
+
+    Raises:
+        UserError: there is none, or it is still going on.
+    """
+    stem, row = await found(id)
+    if row is not None:
+        if row.status == "running":
+            raise UserError("This debate is still going on: stop it first.", kind="bad_request")
+        place = (await open_ledger().places()).get(row.id)
+        if place:
+            with suppress(NotFoundError):  # it lasted as long as its server
+                await get_client(url=None, api_key=None).threads.delete(place[0])
+        await open_ledger().delete(row.id)
+        for path in await run_in_threadpool(debates.files_of, row.id):
+            await run_in_threadpool(path.unlink, missing_ok=True)
+    if stem is not None and (row is None or not stem.endswith(row.id)):
+        await run_in_threadpool(debates.delete, stem)
