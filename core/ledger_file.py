@@ -19,7 +19,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 from moot.core.errors import MootError, UserError, WorldError
-from moot.core.ledger_records import Begun, Debate, Entry, Key, Pruned, Request, Status
+from moot.core.ledger_records import Begun, Debate, Entry, Key, Pruned, Request, Status, moot_version
 
 SCHEMA_VERSION = 1
 APPLICATION = 0x6D6F6F74
@@ -35,9 +35,9 @@ HALF = re.compile("[\ud800-\udfff]")
 
 SCHEMA = """
 CREATE TABLE debates (
-    id TEXT PRIMARY KEY, fingerprint TEXT NOT NULL, graph TEXT NOT NULL, input TEXT NOT NULL, settings TEXT NOT NULL,
-    status TEXT NOT NULL, owner TEXT, pid INTEGER, started REAL NOT NULL, updated REAL NOT NULL, document TEXT,
-    idempotency_key TEXT UNIQUE, note TEXT
+    id TEXT PRIMARY KEY, fingerprint TEXT NOT NULL, version TEXT NOT NULL, graph TEXT NOT NULL,
+    input TEXT NOT NULL, settings TEXT NOT NULL, status TEXT NOT NULL, owner TEXT, pid INTEGER,
+    started REAL NOT NULL, updated REAL NOT NULL, document TEXT, idempotency_key TEXT UNIQUE, note TEXT
 ) STRICT;
 CREATE INDEX debates_fingerprint ON debates (fingerprint, started);
 CREATE INDEX debates_started ON debates (started);
@@ -163,9 +163,9 @@ class LedgerFile:
                 if self._status(row["status"], row["owner"]) != "running":
                     return self._take_over(row["id"], resumed=True)
         now, id = time.time(), request.id or new_id()
-        texts = (request.fingerprint, request.graph, request.input, request.settings)
+        texts = (request.fingerprint, moot_version(), request.graph, request.input, request.settings)
         self._connection.execute(
-            "INSERT INTO debates VALUES (?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, NULL, ?, NULL)",
+            "INSERT INTO debates VALUES (?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, NULL, ?, NULL)",
             (id, *texts, self.owner, os.getpid(), now, now, request.idempotency_key),
         )
         return Begun(id, resumed=False)
@@ -248,11 +248,17 @@ class LedgerFile:
         return found
 
     def _debate(self, row: tuple[Any, ...], living: dict[str, bool]) -> Debate:
-        id, fingerprint, graph, input, settings, status, owner, *rest, entries, size = row
+        id, fingerprint, version, graph, input, settings, status, owner, *rest, entries, size = row
         with explained(self.path):
             shown = self._status(status, owner, living)
             said = json.loads(input), json.loads(settings)
-        return Debate(id, fingerprint, graph, *said, shown, *rest, entries, int(size))
+        return Debate(id, fingerprint, version, graph, *said, shown, *rest, entries, int(size))
+
+    def add(self, row: tuple[Any, ...]) -> None:
+        """Adds a debate from elsewhere: id, fingerprint, version, graph, input, settings, status, times, note."""
+        self._connection.execute(
+            "INSERT INTO debates VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL, ?, ?, NULL, NULL, ?)", row
+        )
 
     def delete(self, id: str) -> None:
         """Removes a debate with its entries."""
@@ -396,8 +402,8 @@ class LedgerFile:
             pruned += 1
         if pruned:
             with explained(self.path):
-                self._connection.execute("PRAGMA incremental_vacuum").fetchall()
-                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                # Each step gives one page back, and `execute` takes one step of what has no columns.
+                self._connection.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);")
         return Pruned(pruned, before - self._pages("page_count"))
 
     def is_overfull(self, days: float = DAYS, most: int = MOST_BYTES) -> bool:

@@ -55,9 +55,9 @@ def hash_of(kind: Kind, parts: Mapping[str, str]) -> str:
     return hashlib.sha256(canonical([KEY_VERSION, kind, parts])).hexdigest()
 
 
-def fingerprint_of(graph: str, input: Any, settings: Any) -> str:
-    """The hash of what a debate is about: graph, input, settings and moot's version."""
-    return hashlib.sha256(canonical([KEY_VERSION, _version(), graph, input, settings])).hexdigest()
+def fingerprint_of(graph: str, input: Any, settings: Any, by: str | None = None) -> str:
+    """The hash of what a debate is about: graph, input, settings and moot's version, by default this one."""
+    return hashlib.sha256(canonical([KEY_VERSION, by or moot_version(), graph, input, settings])).hexdigest()
 
 
 def canonical(value: Any) -> bytes:
@@ -73,7 +73,8 @@ _encoder = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=Fal
 
 
 @lru_cache(maxsize=1)
-def _version() -> str:
+def moot_version() -> str:
+    """The version of moot that runs."""
     return version("moot")
 
 
@@ -87,6 +88,7 @@ class Debate:
     Args:
         id: 32 hexadecimal digits.
         fingerprint: see `fingerprint_of`.
+        version: the version of moot that began it.
         graph: the system's name.
         input: as the graph was given it.
         settings: without keys.
@@ -103,6 +105,7 @@ class Debate:
 
     id: str
     fingerprint: str
+    version: str
     graph: str
     input: Any
     settings: Any
