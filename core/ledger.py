@@ -195,6 +195,10 @@ class CallLedger:
         """Removes a debate with its entries."""
         await self._do(lambda file: file.delete(id))
 
+    async def of_key(self, idempotency_key: str) -> Debate | None:
+        """The debate of an idempotency key."""
+        return await self._do(lambda file: file.of_key(idempotency_key))
+
     async def place(self, id: str, thread: str, run: str) -> None:
         """Notes on which thread of a server a debate runs, and as which run."""
         await self._do(lambda file: file.place(id, thread, run))

@@ -264,6 +264,11 @@ class LedgerFile:
         """Removes a debate with its entries."""
         self._connection.execute("DELETE FROM debates WHERE id = ?", (id,))
 
+    def of_key(self, idempotency_key: str) -> Debate | None:
+        """The debate of an idempotency key."""
+        rows = self._rows("SELECT id FROM debates WHERE idempotency_key = ?", idempotency_key)
+        return next((debate for row in rows for debate in self.debates(id=row["id"])), None)
+
     def place(self, id: str, thread: str, run: str) -> None:
         """Notes on which thread of a server a debate runs, and as which run."""
         self._connection.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?)", (id, thread, run))

@@ -11,6 +11,7 @@ from moot.nodes.models.session import record_in
 from moot.web.cancelling import listen_on
 from moot.web.checks import Checks
 from moot.web.guard import Guard
+from moot.web.once import Once
 from moot.web.pages import ROUTES
 from moot.web.table import TABLE
 from starlette.applications import Starlette
@@ -28,6 +29,6 @@ async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
 
 
-app = Starlette(routes=ROUTES, middleware=[Middleware(Guard), Middleware(Checks)], lifespan=lifespan)
+app = Starlette(routes=ROUTES, middleware=[Middleware(one) for one in (Guard, Checks, Once)], lifespan=lifespan)
 listen_on()
 record_in(TABLE)

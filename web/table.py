@@ -16,6 +16,7 @@ from typing import Any
 from uuid import UUID, uuid4, uuid5
 
 from langgraph_sdk import get_client
+from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError, ConflictError, NotFoundError
 from moot.core.errors import MootError, UserError
 from moot.core.ledger import Begun, CallLedger, Debate, open_ledger
@@ -119,7 +120,7 @@ class Table:
 def asked(given: Mapping[str, Any]) -> dict[str, Any]:
     """A debate's input as JSON, without what was not given."""
     plain: dict[str, Any] = to_jsonable_python(dict(given), inf_nan_mode="null")
-    return {key: value for key, value in plain.items() if value is not None}
+    return {key: value for key, value in plain.items() if value is not None and (key, value) != ("messages", [])}
 
 
 def status_of(session: Session, error: BaseException | None) -> Any:
@@ -154,6 +155,11 @@ def is_news(update: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
 
 
 TABLE = Table()
+
+
+def server_client() -> LangGraphClient:
+    """A client of this server, in this process."""
+    return get_client(url=None, api_key=None)
 
 
 # --- what the page asks ----------------------------------------------------------------------------------------------
@@ -209,7 +215,7 @@ def claim_in(input: Any) -> str:
 async def lives(thread: str) -> bool:
     """Whether the server holds a thread."""
     try:
-        await get_client(url=None, api_key=None).threads.get(thread)
+        await server_client().threads.get(thread)
     except APIError:
         return False
     return True
@@ -253,7 +259,7 @@ async def go_on(id: str) -> dict[str, str]:
     if row.status not in (*OVER, "waiting"):
         said = {"running": "is still going on", "done": "is over"}[row.status]
         raise UserError(f"This debate {said}; one that was interrupted or failed can go on.", kind="bad_request")
-    client = get_client(url=None, api_key=None)
+    client = server_client()
     places = await open_ledger().places()
     thread = places[row.id][0] if row.id in places else str(uuid5(THREADS, row.id))
     try:
@@ -289,7 +295,7 @@ async def delete(id: str) -> None:
         place = (await open_ledger().places()).get(row.id)
         if place:
             with suppress(NotFoundError):  # it lasted as long as its server
-                await get_client(url=None, api_key=None).threads.delete(place[0])
+                await server_client().threads.delete(place[0])
         await open_ledger().delete(row.id)
         for path in await run_in_threadpool(debates.files_of, row.id):
             await run_in_threadpool(path.unlink, missing_ok=True)

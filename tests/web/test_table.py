@@ -6,6 +6,7 @@ import json
 import signal
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ ROUTE = "/moot/api/debates"
 
 @pytest.fixture(scope="module")
 def stub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StubEndpoint]:
-    with running_stub(tmp_path_factory.mktemp("models") / "stub", RULES, latency_ms=150) as stub:
+    with running_stub(tmp_path_factory.mktemp("models") / "stub", RULES, latency_ms=60) as stub:
         yield stub
 
 
@@ -102,3 +103,28 @@ def test_a_server_that_is_killed(tmp_path: Path, stub: StubEndpoint, how: signal
         server.send(f"{ROUTE}/{found['id']}", method="DELETE")
         assert server.refused(f"/threads/{place['thread_id']}")[0] == 404
     assert len(documents(server)) == 1
+
+
+def test_equal_requests_with_one_key_are_one_debate(tmp_path: Path, stub: StubEndpoint) -> None:
+    key = {"idempotency-key": "of-one-debate"}
+
+    def ask(server: Server, path: str = "/runs/wait", claim: str = CLAIM) -> bytes:
+        return server.send(path, run_of(claim, max_rounds=1), key)
+
+    with serving(tmp_path, stub) as server:
+        with ThreadPoolExecutor(20) as pool:
+            found = [json.loads(one) for one in pool.map(lambda _: ask(server), range(20))]
+        [row] = listed(server, "done")
+        assert {one["id"] for one in found} == {row["debate"]}
+        assert all(one == found[0] for one in found)
+        assert server.refused("/runs/wait", run_of("Another claim."), key)[0] == 422
+        assert json.loads(ask(server, "/runs"))["status"] == "success"
+        assert b'"status": "done"' in ask(server, "/runs/stream")
+        thread = server.json("/threads", {})["thread_id"]
+        assert json.loads(ask(server, f"/threads/{thread}/runs/wait")) == found[0]
+        assert len(listed(server)) == 1
+    with serving(tmp_path, stub) as server:
+        assert json.loads(ask(server)) == found[0]
+        assert server.refused("/runs/wait", run_of("Another claim."), key)[0] == 422
+        server.send(f"{ROUTE}/{row['id']}", method="DELETE")
+        assert json.loads(ask(server))["id"] != found[0]["id"]  # a key lives as long as its debate
