@@ -10,6 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from moot.core.errors import MootError, UserError
+from moot.core.ledger import open_ledger
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.graphs.presets import PRESETS
 from moot.nodes.models.prices import read_prices
@@ -198,8 +199,8 @@ async def opened(request: Request) -> Any:
     stem, row = await table.found(request.path_params["id"])
     if stem is None:
         raise UserError("This debate has no document: it was stopped before it had begun.", kind="missing_file")
-    entry = {"status": row.status, "calls": row.entries, "note": row.note} if row else {}
-    return {"id": stem, **entry, **await run_in_threadpool(_opened, stem)}
+    more = await table.standing(row, (await open_ledger().places()).get(row.id)) if row else {}
+    return {"id": stem, **more, **await run_in_threadpool(_opened, stem)}
 
 
 def _opened(id: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
@@ -181,26 +182,28 @@ async def listed(page: int) -> tuple[list[dict[str, Any]], int]:
     first = (page - 1) * debates.A_PAGE
     entries = []
     for id, stem in ids[first : first + debates.A_PAGE]:
-        found = await run_in_threadpool(debates.entry, stem) if id in known else None
-        entries.append(await described(shown[id], found, places.get(id)) if id in shown else found)
+        entry = await run_in_threadpool(debates.entry, stem) if id in known else described(shown[id])
+        entries.append(entry | (await standing(shown[id], places.get(id)) if id in shown else {}))
     return entries, len(ids)
 
 
-async def described(row: Debate, found: dict[str, Any] | None, place: tuple[str, str] | None) -> dict[str, Any]:
-    """What the list says of a debate of the table."""
-    entry = found or {
+def described(row: Debate) -> dict[str, Any]:
+    """What the list says of a debate that has no document yet."""
+    return {
         "id": row.id,
         "claim": claim_in(row.input),
         "graph": row.graph,
         "answer": None,
         "started_at": datetime.fromtimestamp(row.started, UTC).isoformat(timespec="milliseconds"),
     }
+
+
+async def standing(row: Debate, place: tuple[str, str] | None = None) -> dict[str, Any]:
+    """How a debate of the table stands, and what can be done: it can be watched, answered, or go on."""
     more: dict[str, Any] = {"status": row.status, "debate": row.id, "calls": row.entries, "note": row.note}
-    if place and row.status in ("running", "waiting") and await lives(place[0]):
-        more |= {"thread": place[0], "can": "watch" if row.status == "running" else "answer"}
-    elif row.status in (*OVER, "waiting") and row.graph in DESCRIPTIONS:
-        more |= {"can": "resume"}
-    return entry | more
+    if row.status in ("running", "waiting") and place and await lives(place[0]):
+        return more | {"thread": place[0], "can": "watch" if row.status == "running" else "answer"}
+    return more | ({"can": "resume"} if row.status in (*OVER, "waiting") and row.graph in DESCRIPTIONS else {})
 
 
 def claim_in(input: Any) -> str:
@@ -233,15 +236,18 @@ async def found(id: str) -> tuple[str | None, Debate | None]:
     row = await ledger.debate(id[-32:]) if debates.ID.fullmatch(id) or debates.HEX.fullmatch(id) else None
     if debates.ID.fullmatch(id):
         stem: str | None = id
-    else:
-        paths = await run_in_threadpool(debates.files_of, row.id) if row else []
-        newest = row.document if row and row.document else ""
-        stem = next((path.stem for path in paths if str(path) == newest), paths[0].stem if paths else None)
-        if row and not paths and newest:  # another branch of a debate that is over
-            stem = newest.rpartition("/")[2].removesuffix(".json")
+    else:  # of several branches the last
+        stem = await run_in_threadpool(newest, row) if row else None
     if stem is None and row is None:
         raise UserError("There is no such debate: it was deleted, or the link is wrong.", kind="missing_file")
     return stem, row
+
+
+def newest(row: Debate) -> str | None:
+    """The id of a debate's last document, if it has one here."""
+    written = [Path(row.document)] if row.document else []
+    here = [path for path in (*written, *debates.files_of(row.id)) if path.parent == debates.debates_folder()]
+    return next((path.stem for path in here if path.is_file()), None)
 
 
 async def go_on(id: str) -> dict[str, str]:

@@ -109,7 +109,7 @@ async def test_a_person_is_asked(page: Page, served: Served, tmp_path: Path) -> 
     await page.get_by_label("Query of rag").wait_for()
     await seen(page, tmp_path, "asked")
     await page.get_by_role("link", name="Past debates").click()  # whoever went away finds the way back
-    await page.get_by_role("region", name="Under way").get_by_role("link", name=CLAIM, exact=True).click()
+    await page.get_by_role("listitem").filter(has_text="waits for an answer").get_by_role("link").click()
     await page.get_by_label("Query of rag").fill("What do monotremes lay?")
     await page.get_by_role("button", name="Send").click()
     await page.get_by_label("Strike").last.wait_for()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from moot.core.errors import UserError
-from moot.web import debates
+from moot.web import debates, table
 
 from tests.web.documents import Document, a_debate, with_evidence
 
@@ -32,8 +32,7 @@ async def test_kept_once_listed_newest_first_deleted(own_home: Path) -> None:
     assert debates.save(dated(document, 3)) == ids[1]  # a page that is loaded again keeps no second copy
     assert debates.save({**dated(document, 3), "claim": "Another."}) != ids[1]
     assert ids[0].startswith("20251231T230001-")
-    entries, total = debates.listed()
-    assert total == 4
+    entries = [debates.entry(id) for id in debates.stems()]
     assert [entry["started_at"][17:19] for entry in entries] == ["03", "03", "02", "01"]
     assert debates.load(ids[2]) == dated(document, 2)
     assert [path.suffix for path in (own_home / "debates").iterdir()] == [".json"] * 4
@@ -47,8 +46,8 @@ async def test_pages_and_a_damaged_file(own_home: Path) -> None:
     for second in range(debates.A_PAGE + 1):
         last = debates.save(dated(document, second))
     (own_home / "debates" / f"{last}.json").write_text('{"claim": 1')
-    first, total = debates.listed()
-    assert (len(first), total, len(debates.listed(2)[0]), debates.listed(3)[0]) == (debates.A_PAGE, 21, 1, [])
+    (first, total), (second, _), (third, _) = [await table.listed(page) for page in (1, 2, 3)]
+    assert (len(first), total, len(second), third) == (debates.A_PAGE, 21, 1, [])
     assert first[0] == {"id": last, "fault": "Its file is damaged."}
     with pytest.raises(UserError, match="no valid JSON"):
         debates.load(last)

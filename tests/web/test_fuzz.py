@@ -69,7 +69,7 @@ START = {"const": "run.start"}
 COMMAND = fields(["id", "method", "params"], id={"type": "integer"}, method=START, params={"anyOf": [RUN, {}]})
 ASSISTANT = fields(["graph_id", "context"], graph_id=GRAPH, context=SETTINGS, name={"type": "string"})
 THREAD = fields(["thread_id"], thread_id={"type": "string", "format": "uuid"})
-BODIES = {"/moot/api/debates": THREAD, "/moot/api/debates/import": DOCUMENT, "/moot/api/said": DOCUMENT}
+BODIES = {"/moot/api/debates/import": DOCUMENT, "/moot/api/said": DOCUMENT}
 """What our routes are sent."""
 CHECKED = {
     "/runs/wait": RUN,

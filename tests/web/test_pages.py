@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from moot.graphs import DESCRIPTIONS
-from moot.nodes.runtime.state import VerdictOutput
-from moot.nodes.speakers.hand_over import new_turn
 from moot.transcript.words import AT_THE_VERDICT
 from moot.web import debates, pages
 from starlette.applications import Starlette
@@ -124,44 +121,12 @@ async def test_a_debate_of_another_version_is_shown_but_not_reported(client: Tes
     assert (refused.status_code, refused.json()["kind"]) == (422, "invalid_setting")
 
 
-@pytest.mark.parametrize("body", ["", "[]", "{}", '{"thread_id": 1}', '{"thread_id": "../x"}', "1" * 5000, "[" * 4000])
-def test_only_a_thread_is_kept(client: TestClient, body: str) -> None:
-    assert client.post("/moot/api/debates", content=body).status_code == 422
+@pytest.mark.parametrize("body", ["", "[]", "{}", "1" * 5000, "[" * 4000])
+def test_only_a_document_is_taken_in(client: TestClient, body: str) -> None:
     assert client.post("/moot/api/debates/import", content=body).status_code == 422
 
 
-HALF = new_turn(2, "rag") | {"query": "half a turn"}
-
-
-class Threads:
-    """In place of the server's threads."""
-
-    def __init__(self, status: str, values: Any) -> None:
-        self.status, self.values, self.threads = status, values, self
-
-    async def get(self, thread: str) -> dict[str, Any]:
-        return {"status": self.status}
-
-    async def get_state(self, thread: str, subgraphs: bool) -> dict[str, Any]:
-        inner = {"values": {"turns": [HALF], "claim": "of the step"}, "tasks": []}
-        return {
-            "values": self.values,
-            "tasks": [{"state": None}, {"state": {"values": {}, "tasks": [{"state": inner}]}}],
-        }
-
-
-async def test_the_server_reads_the_thread(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    done = await a_debate()
-    stopped = {**done, "status": "interrupted", "answer": None, "raw_verdict": None, "usage": {}}
-    answers = []
-    for status, values in (("idle", done | {"opened": "x"}), ("interrupted", stopped), ("busy", done), ("idle", {})):
-        threads = Threads(status, values)
-        monkeypatch.setattr(pages, "get_client", lambda url, threads=threads: threads)
-        answers.append(client.post("/moot/api/debates", json={"thread_id": THREAD, "document": {"claim": "Forged."}}))
-    assert [answer.status_code for answer in answers] == [200, 200, 422, 422]
-    kept = [debates.load(answer.json()["id"]) for answer in answers[:2]]
-    assert kept[0] == done
-    assert (kept[1]["status"], kept[1]["usage"]) == ("interrupted", done["usage"])  # what was spent until then
-    assert [kept[1]["turns"][-1], kept[1]["claim"]] == [HALF, done["claim"]]
-    assert set(kept[1]) == set(VerdictOutput.__annotations__)
-    assert "still going on" in answers[2].json()["detail"]
+@pytest.mark.parametrize("id", ["x", THREAD, "0" * 32, f"20260101T000000-{'0' * 32}"])
+def test_a_debate_that_is_not_there(client: TestClient, id: str) -> None:
+    for method, path in (("GET", id), ("DELETE", id), ("POST", f"{id}/resume")):
+        assert client.request(method, f"/moot/api/debates/{path}").status_code in (404, 422)

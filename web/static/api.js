@@ -42,9 +42,12 @@ async function reason(response) {
   }
 }
 
-/** A run's way to its events: a new one where `body` is given, else one that is joined after the event `last`. */
-export async function* events(path, { body, last } = {}) {
-  const headers = body ? { "content-type": "application/json" } : last ? { "last-event-id": last } : {};
+/**
+ * A run's way to its events: a new one where `body` is given, else one that is joined after the event `last`. Requests
+ * of the same `key` are one run.
+ */
+export async function* events(path, { body, last, key } = {}) {
+  const headers = body ? { "content-type": "application/json", ...(key && { "idempotency-key": key }) } : last ? { "last-event-id": last } : {};
   const response = await request(path, { method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body) });
   yield { event: "opened", place: response.headers.get("content-location") };
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();

@@ -97,7 +97,12 @@ class Form {
     this.button.disabled = true;
     try {
       announce("The debate begins.");
-      await begin(this.main, this.graph.value, this.#input(), this.#context(), () => this.show());
+      const asked = [this.graph.value, this.#input(), this.#context()];
+      const signature = JSON.stringify(asked);
+      if (signature !== this.signature) this.key = uuid(); // what is sent again, after an error, is the same debate
+      this.signature = signature;
+      await begin(this.main, this.key, ...asked, () => this.show());
+      this.signature = null;
     } catch (error) {
       this.problem.replaceChildren(fault(error.message));
       this.button.disabled = false;
@@ -127,6 +132,14 @@ class Form {
 function labelled(text, input, hint = "") {
   const label = input.id ? h("label", { for: input.id }, text) : h("p", { class: "label" }, text);
   return h("div", { class: "field" }, label, input, hint && h("p", { class: "quiet", id: input.id ? `${input.id}-hint` : null }, hint));
+}
+
+/** A random UUID; `crypto.randomUUID` is missing if the page comes from another machine without TLS. */
+function uuid() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  bytes[6] = (bytes[6] & 0x0f) | 0x40;
+  bytes[8] = (bytes[8] & 0x3f) | 0x80;
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("").replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
 }
 
 function linesOf(text) {

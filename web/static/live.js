@@ -5,18 +5,21 @@ import { branching } from "./branch.js";
 import { announce, fault, h } from "./dom.js";
 import { fold } from "./fold.js";
 import { question } from "./question.js";
-import { keep } from "./past.js";
+import { showKept } from "./past.js";
 import { DebateView } from "./view.js";
 
 const STREAM = { stream_mode: ["updates", "custom"], stream_subgraphs: true, stream_resumable: true, on_disconnect: "continue", multitask_strategy: "reject" };
 const WAITS = [500, 1000, 2000, 4000, 8000];
 const rest = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
-/** Begins a debate on a thread of its own. Errors of the request itself are thrown; later ones are shown. `back` leads to where it was asked for. */
-export async function begin(main, graph, input, context, back) {
-  const { thread_id: thread } = await ask("/threads", { body: {} });
+/**
+ * Begins a debate on a thread of its own. Errors of the request itself are thrown; later ones are shown. The same `key`
+ * (a UUID) and request lead to the same debate, however often they are sent. `back` leads to where it was asked for.
+ */
+export async function begin(main, key, graph, input, context, back) {
+  const { thread_id: thread } = await ask("/threads", { body: { thread_id: key, if_exists: "do_nothing" } });
   const body = { ...STREAM, assistant_id: graph, input, context };
-  const first = events(`/threads/${thread}/runs/stream`, { body });
+  const first = events(`/threads/${thread}/runs/stream`, { body, key });
   const { value } = await first.next(); // a refusal comes before anything is shown
   const live = new Live(main, { thread, run: value.place?.split("/").pop(), graph, context, back });
   live.debate.claim = input.claim;
@@ -26,16 +29,16 @@ export async function begin(main, graph, input, context, back) {
 /** Watches a thread's last run, from its first event on. */
 export async function watch(main, thread) {
   const place = `/threads/${encodeURIComponent(thread)}`;
-  const [{ values }, [last]] = await Promise.all([ask(`${place}/state`), ask(`${place}/runs?limit=1`)]).catch(explained);
-  if (!last) throw new Error("Nothing has run on this thread.");
-  const live = new Live(main, { thread, run: last.run_id, graph: last.assistant_id });
-  fold(live.debate, values ?? {});
-  return live.follow(null);
+  const [state, [last]] = await Promise.all([ask(`${place}/state`), ask(`${place}/runs?limit=1`)]).catch(explained);
+  if (!last && !state.values?.graph) throw new Error("Nothing has run on this thread.");
+  const live = new Live(main, { thread, run: last?.run_id, graph: last?.assistant_id ?? state.values.graph });
+  fold(live.debate, state.values ?? {});
+  return last ? live.follow(null) : live.end(state); // what ran on it ran before the server was started
 }
 
 function explained(error) {
   if (error.status !== 404) throw error;
-  throw new Error("The server does not hold this debate: debates that go on last as long as the server runs. Those that are over are among the past debates.");
+  throw new Error("The server does not hold this debate: it is among the past debates.");
 }
 
 class Live {
@@ -215,7 +218,7 @@ class Live {
     clearInterval(this.ticking);
     try {
       while ((await ask(`/threads/${this.thread}`)).status === "busy") await rest(500); // a run that was stopped still ends
-      await keep(this.view, this.thread);
+      await showKept(this.view, this.thread);
       this.over = true;
       this.view.slot.replaceChildren(this.error ? fault(this.error) : "");
       if (this.view.debate.evidence.length) this.view.bar.append(h("button", { type: "button", onclick: () => this.#branch() }, "Go back, with other evidence"));

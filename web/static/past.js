@@ -1,40 +1,68 @@
 // Past debates: the list, one of them, taking one in, deleting one.
 
 import { ask } from "./api.js";
-import { announce, fault, h } from "./dom.js";
+import { announce, fault, h, sync } from "./dom.js";
 import { DebateView } from "./view.js";
 
 const ROUTE = "/moot/api/debates";
 
-/** One page of the list. */
+const EVERY = 2000;
+const OPEN = ["running", "waiting"];
+
+/** One page of the list. It is looked at again as long as debates of it are under way. */
 export async function pastDebates(main, page) {
-  const [found, going] = await Promise.all([ask(`${ROUTE}?page=${page}`), page === 1 ? underWay() : null]);
   document.title = "Past debates - moot";
-  const problem = h("div", {});
-  const rows = found.debates.map((one) => rowOf(one));
-  const pages = h("nav", { "aria-label": "Pages of the list", class: "bar" }, page > 1 && h("a", { href: `/moot/debates?page=${page - 1}` }, "Newer"), found.pages > 1 && h("span", {}, `Page ${page} of ${found.pages}`), page < found.pages && h("a", { href: `/moot/debates?page=${page + 1}` }, "Older"));
-  const list = rows.length ? h("ul", { class: "list" }, rows) : h("p", {}, "None yet.");
-  main.replaceChildren(h("div", {}, h("h1", {}, `Past debates (${found.total})`), going, list, pages, importer(problem), problem));
+  const [heading, list, none, pages, problem] = [h("h1", {}), h("ul", { class: "list" }), h("p", {}, "None yet."), h("nav", { "aria-label": "Pages of the list", class: "bar" }), h("div", {})];
+  const update = async () => {
+    const found = await ask(`${ROUTE}?page=${page}`);
+    heading.textContent = `Past debates (${found.total})`;
+    none.hidden = found.debates.length > 0;
+    sync(list, found.debates.map((one) => ({ key: one.debate ?? one.id, state: one, make: () => rowOf(one) })));
+    sync(pages, linksOf(page, found.pages));
+    const due = () => (document.hidden ? setTimeout(due, EVERY) : update().catch((error) => problem.replaceChildren(fault(error.message))));
+    if (found.debates.some(({ status }) => OPEN.includes(status))) setTimeout(due, EVERY);
+  };
+  await update();
+  main.replaceChildren(h("div", {}, heading, list, none, pages, importer(problem), problem));
 }
 
-/** Debates that this server holds, and that are not over. */
-async function underWay() {
-  const threads = await Promise.all(["busy", "interrupted"].map((status) => ask("/threads/search", { body: { status, limit: 50 } })));
-  const rows = await Promise.all(threads.flat().filter((one) => one.status === "busy" || Object.keys(one.interrupts ?? {}).length).map(rowUnderWay));
-  if (!rows.length) return null;
-  return h("section", { "aria-labelledby": "going" }, h("h2", { id: "going" }, "Under way"), h("ul", { class: "list" }, rows), h("h2", {}, "Over"));
+function linksOf(page, pages) {
+  const link = (name, to) => ({ key: name, state: to, make: () => h("a", { href: `/moot/debates?page=${to}` }, name) });
+  return [page > 1 && link("Newer", page - 1), pages > 1 && { key: "page", state: [page, pages], make: () => h("span", {}, `Page ${page} of ${pages}`) }, page < pages && link("Older", page + 1)].filter(Boolean);
 }
 
-async function rowUnderWay({ thread_id: id, metadata, status }) {
-  const { values } = await ask(`/threads/${id}/state`); // a thread that is at work has none of its own
-  return h("li", {}, h("a", { href: `/moot?thread=${id}`, dir: "auto" }, values?.claim || "(no claim)"), h("span", { class: "quiet" }, ` ${metadata.graph_id} · ${status === "busy" ? "goes on" : "waits for an answer"}`));
-}
+const WORDS = { running: "under way", waiting: "waits for an answer", interrupted: "interrupted", failed: "failed", cancelled: "cancelled" };
 
 function rowOf(one) {
-  const href = `/moot/debates/${one.id}`;
   if (one.fault) return h("li", {}, h("span", { class: "bad" }, `${one.id}: ${one.fault}`), " ", remover(one.id));
-  const when = new Date(one.started_at);
-  return h("li", {}, h("a", { href, dir: "auto" }, one.claim || "(no claim)"), h("span", { class: "quiet" }, ` ${one.graph} · ${one.status === "done" ? one.answer ?? "no answer" : one.status} · `, h("time", { datetime: one.started_at }, when.toLocaleString())));
+  const documented = one.id !== one.debate; // else nothing is written yet
+  const href = one.thread ? `/moot?thread=${one.thread}` : documented ? `/moot/debates/${one.id}` : null;
+  const claim = one.claim || "(no claim)";
+  const kept = one.can === "resume" && one.calls > 0 && `${one.calls} ${one.calls === 1 ? "call is" : "calls are"} kept`;
+  const facts = [one.graph, one.status === "done" ? (one.answer ?? "no answer") : (WORDS[one.status] ?? one.status), kept, one.note];
+  return h(
+    "li",
+    {},
+    href ? h("a", { href, dir: "auto" }, claim) : h("span", { dir: "auto" }, claim),
+    h("span", { class: "quiet" }, ` ${facts.filter(Boolean).join(" · ")} · `, h("time", { datetime: one.started_at }, new Date(one.started_at).toLocaleString())),
+    one.can === "resume" && [" ", resumer(one.id, claim)],
+    !documented && one.status !== "running" && [" ", remover(one.id)],
+  );
+}
+
+/** Takes up a debate that was interrupted or failed, and leads to where it is watched. */
+function resumer(id, claim) {
+  const resume = async (event) => {
+    event.target.disabled = true;
+    try {
+      const { thread_id: thread } = await ask(`${ROUTE}/${id}/resume`, { method: "POST" });
+      location.assign(`/moot?thread=${thread}`);
+    } catch (error) {
+      event.target.disabled = false;
+      event.target.after(fault(error.message));
+    }
+  };
+  return h("button", { type: "button", class: "plain", "aria-label": `Go on: ${claim}`, onclick: resume }, "Go on");
 }
 
 function importer(problem) {
@@ -67,24 +95,22 @@ function remover(id) {
 
 /** One debate. */
 export async function pastDebate(main, id) {
-  const { document: debate, said } = await ask(`${ROUTE}/${encodeURIComponent(id)}`);
-  showPast(new DebateView(main), id, debate, said);
+  showPast(new DebateView(main), await ask(`${ROUTE}/${encodeURIComponent(id)}`));
 }
 
 /** A debate that is kept, in a view. */
-export function showPast(view, id, debate, said) {
+function showPast(view, { id, document: debate, said, can }) {
   document.title = `${debate.claim || "A debate"} - moot`;
   view.show(debate, said);
   const kinds = { json: "JSON", ...(said.fault ? {} : { md: "Markdown", html: "HTML report" }) };
-  view.bar.replaceChildren(...Object.entries(kinds).map(([kind, name]) => h("a", { href: `${ROUTE}/${id}/${kind}`, download: `moot-${id}.${kind}`, class: "button" }, name)), remover(id));
+  view.bar.replaceChildren(...Object.entries(kinds).map(([kind, name]) => h("a", { href: `${ROUTE}/${id}/${kind}`, download: `moot-${id}.${kind}`, class: "button" }, name)), remover(id), can === "resume" ? resumer(id, debate.claim) : "");
 }
 
-/** Keeps the debate of a thread, and shows what was kept. */
-export async function keep(view, thread) {
-  const { id } = await ask(ROUTE, { body: { thread_id: thread } });
-  const { document: debate, said } = await ask(`${ROUTE}/${id}`);
-  history.replaceState(null, "", `/moot/debates/${id}${location.hash}`);
-  showPast(view, id, debate, said);
+/** Shows the document that the server has written of a thread's last debate. */
+export async function showKept(view, thread) {
+  const kept = await ask(`${ROUTE}/${thread}`);
+  history.replaceState(null, "", `/moot/debates/${kept.id}${location.hash}`);
+  showPast(view, kept);
   if (document.activeElement === document.body) document.getElementById("main").focus({ preventScroll: true }); // "Stop" is gone
-  announce(said.end?.lines[0].text ?? debate.error?.detail ?? "The debate is over.");
+  announce(kept.said.end?.lines[0].text ?? kept.document.error?.detail ?? "The debate is over.");
 }
