@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import json
+import pickle
+import re
 import signal
+import sqlite3
 import time
+import urllib.error
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import ormsgpack
 import pytest
 
 from tests.conftest import CLAIM, StubEndpoint, free_port, running_stub, says
-from tests.serving import Server, running
+from tests.serving import Planted, Server, running
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
 
 LEXICAL = [{"name": name, "retriever": "bm25:demo-news"} for name in ("rag", "search")]
 SETTINGS = {"model": "openai:stub", "embedder": "openai:stub-embedding", "debaters": LEXICAL, "max_rounds": 2}
@@ -105,6 +113,44 @@ def test_a_server_that_is_killed(tmp_path: Path, stub: StubEndpoint, how: signal
     assert len(documents(server)) == 1
 
 
+def test_who_waits_for_an_answer_still_does_after_a_kill(tmp_path: Path, stub: StubEndpoint) -> None:
+    with serving(tmp_path, stub) as server:
+        thread = server.json("/threads", {})["thread_id"]
+        server.json(f"/threads/{thread}/runs/wait", run_of(CLAIM, max_rounds=1, ask_person=["verdict"]))
+        [row] = listed(server, "waiting")
+        assert (row["thread"], row["can"]) == (thread, "answer")
+        server.process.kill()
+        server.process.wait(30)
+    assert (tmp_path / "home" / "threads.sqlite").stat().st_mode & 0o077 == 0
+    calls = len(stub.calls())
+    with serving(tmp_path, stub) as server:
+        assert listed(server, "waiting") == [row]
+        wait = server.json(f"/threads/{thread}/state")["tasks"][0]["interrupts"][0]["id"]
+        reply = {"assistant_id": "tool_mad", "command": {"resume": {wait: {}}}}
+        ended = server.json(f"/threads/{thread}/runs/wait", reply)
+        assert (ended["status"], ended["id"]) == ("done", row["debate"])
+        assert len(stub.calls()) == calls  # nothing was asked again
+        [row] = listed(server)
+        assert (row["status"], row["answer"]) == ("done", ended["answer"])
+        assert [one["status"] for one in documents(server)] == ["done"]  # in place of the unfinished one
+
+
+def test_no_thread_of_the_file_is_unpickled(tmp_path: Path, stub: StubEndpoint) -> None:
+    with serving(tmp_path, stub) as server:
+        thread = server.json("/threads", {})["thread_id"]
+        server.json(f"/threads/{thread}/runs/wait", run_of(CLAIM, max_rounds=1))
+    mark = tmp_path / "unpickled"
+    called = ormsgpack.packb(("builtins", "eval", f"open({str(mark)!r}, 'w').close()"))
+    planted = {"pickle": pickle.dumps(Planted(mark)), "msgpack": ormsgpack.packb(ormsgpack.Ext(0, called))}
+    for type, content in planted.items():
+        with sqlite3.connect(tmp_path / "home" / "threads.sqlite") as file:
+            file.execute("UPDATE checkpoints SET type = ?, checkpoint = ?", (type, content))
+        file.close()
+        with serving(tmp_path, stub) as server, pytest.raises(urllib.error.HTTPError):
+            server.send(f"/threads/{thread}/state")
+        assert not mark.exists()
+
+
 def test_equal_requests_with_one_key_are_one_debate(tmp_path: Path, stub: StubEndpoint) -> None:
     key = {"idempotency-key": "of-one-debate"}
 
@@ -128,3 +174,23 @@ def test_equal_requests_with_one_key_are_one_debate(tmp_path: Path, stub: StubEn
         assert server.refused("/runs/wait", run_of("Another claim."), key)[0] == 422
         server.send(f"{ROUTE}/{row['id']}", method="DELETE")
         assert json.loads(ask(server))["id"] != found[0]["id"]  # a key lives as long as its debate
+
+
+async def test_a_click_takes_up_what_a_kill_interrupted(page: Page, tmp_path: Path, stub: StubEndpoint) -> None:
+    with serving(tmp_path / "first", stub) as server:
+        begun(server, stub, CLAIM)
+        server.process.kill()
+        server.process.wait(30)
+    with serving(tmp_path / "first", stub) as server:
+        for name, width, height in (("wide", 1440, 900), ("narrow", 390, 844)):
+            await page.set_viewport_size({"width": width, "height": height})
+            await page.goto(f"{server.url}/moot/debates")
+            await page.get_by_text(re.compile("tool_mad · interrupted")).wait_for()
+            await page.screenshot(path=tmp_path / f"{name}.png")
+            assert await page.evaluate("document.documentElement.scrollWidth") <= width
+        await page.get_by_role("button", name="Go on").focus()
+        await page.keyboard.press("Enter")
+        await page.get_by_role("heading", name="Verdict: SUPPORTS").wait_for()
+        await page.get_by_role("link", name="Past debates").click()
+        await page.get_by_text(re.compile("tool_mad · SUPPORTS")).wait_for()
+        assert len(documents(server)) == 1
