@@ -67,13 +67,15 @@ class Run:
             limits_of(settings),
             prompts=settings.edited(),
             session=self.session,
+            sample=("", sample),
         )
 
     async def speaker_of(self, debater: Mapping[str, Any]) -> Speaker:
         """The speaker whose turn it is, by what the list that declares it says."""
         model, sample = debater.get("model"), debater.get("sample", 1)
         speaker = await self.speaker(debater["name"], model, debater.get("seed"), sample=sample)
-        return replace(speaker, tokens_left=debater.get("tokens_left"), told=debater.get("told", ""))
+        own = {"tokens_left": debater.get("tokens_left"), "told": debater.get("told", "")}
+        return replace(speaker, **own, sample=(debater["name"], sample))
 
     async def retriever(self, name: str) -> Retriever:
         """A source by name."""
