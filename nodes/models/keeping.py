@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import os
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar, get_args
 
 from langchain_core.messages import BaseMessage
-from moot.core.errors import UserError
-from moot.core.ledger import CallLedger, Kept, Key, open_ledger
+from moot.core.errors import MootError, UserError, error_of
+from moot.core.ledger import CallLedger, Kept, Key, key_of, open_ledger
 from moot.nodes.models.kept import key_messages
+from moot.retrievers import Evidence, Retriever
 
 T = TypeVar("T")
 
 Mode = Literal["record", "reuse", "replay", "off"]
 MODES: tuple[Mode, ...] = get_args(Mode)
+
+
+FAILED = "failed"
+"""What says, of an entry, that its call gave nothing that could be used."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +98,7 @@ class Keeping:
     id: str
     _flights: dict[str, Flight[Any]] = field(default_factory=dict)
     _asked: dict[str, dict[Any, int]] = field(default_factory=dict)
+    _embedded: set[tuple[str, str]] = field(default_factory=set)
 
     def ordinal(self, hash: str, place: Any) -> int:
         """How many earlier places of the debate have asked the same.
@@ -102,22 +109,27 @@ class Keeping:
         return places.setdefault(place, len(places))
 
     async def find(self, key: Key, what: str) -> Kept | None:
-        """What the ledger has for a key; None if it is to be asked.
+        """What the ledger has for a key; None if it is to be asked. That a call failed is for replays alone.
 
         Raises:
             UserError: nothing is kept, and nothing may be asked.
         """
-        if self.mode == "record":
-            return self.ledger.kept(self.id, key)
-        found = await self.ledger.find(key, self.id)
-        if found is None and self.mode == "replay":
-            raise await self.ledger.miss(key, what, self.id or None)
-        return found
+        record = self.mode == "record"
+        found = self.ledger.kept(self.id, key) if record else await self.ledger.find(key, self.id)
+        if self.mode == "replay":
+            if found is None:
+                raise await self.ledger.miss(key, what, self.id or None)
+            return found
+        return None if found is None or found.about.get(FAILED) else found
 
     async def keep(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
         """Keeps what a call gave, unless nothing is written."""
         if self.mode != "replay":
             await self.ledger.keep(self.id, key, value, about)
+
+    async def keep_failure(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
+        """Keeps that a call failed, so that a replay fails there, too; nothing else uses it."""
+        await self.keep(key, value, {**about, FAILED: 1})
 
     async def once(self, hash: str, start: Callable[[], Coroutine[Any, Any, T]]) -> tuple[T, bool]:
         """What a call gives that is made once for all who ask for it, and whether somebody else has it already.
@@ -144,9 +156,74 @@ class Keeping:
         shared, flight.taken = flight.taken, True
         return result, shared
 
+    async def embedded(
+        self,
+        parts: Mapping[str, Any],
+        texts: Sequence[str],
+        known: Mapping[str, list[float]],
+        make: Callable[[list[str]], Awaitable[list[list[float]]]],
+    ) -> dict[str, list[float]]:
+        """As `Embeddings.embedded`."""
+        found, of = dict(known), str(parts)
+        fresh = [text for text in dict.fromkeys(texts) if text not in found or (of, text) not in self._embedded]
+        keys = {text: key_of("embedding", {**parts, "text": text}) for text in fresh}
+        for text in fresh:
+            if text not in found and (kept := await self.find(keys[text], "an embedding")) is not None:
+                found[text] = kept.value
+                self._embedded.add((of, text))
+        if missing := [text for text in fresh if text not in found]:
+            found |= zip(missing, await make(missing), strict=True)
+        fresh = [text for text in fresh if (of, text) not in self._embedded]
+        self._embedded |= {(of, text) for text in fresh}
+        await asyncio.gather(*(self.keep(keys[text], found[text], {"model": parts["model"]}) for text in fresh))
+        return found
+
     def forget(self, hash: str) -> None:
         """A call that failed may be made again."""
         self._flights.pop(hash, None)
+
+
+@dataclass(frozen=True)
+class KeptSource:
+    """A source whose findings are kept: one that is asked the same again in a debate gives the same.
+
+    Args:
+        source: the source.
+        keeping: the debate's ledger.
+        parts: what its findings depend on beside the query.
+    """
+
+    source: Retriever
+    keeping: Keeping
+    parts: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The source's."""
+        return self.source.name
+
+    async def search(self, query: str, k: int) -> list[Evidence]:
+        """As the source's."""
+        key = key_of("search", {**self.parts, "source": self.name, "query": query, "k": k})
+
+        async def find() -> list[Evidence]:
+            kept = await self.keeping.find(key, f"the search of {self.name} for {query[:200]!r}")
+            if kept is not None and kept.about.get(FAILED):
+                raise error_of(kept.value)
+            if kept is not None:
+                found: list[Evidence] = kept.value
+                return found
+            about = {"source": self.name, "query": query[:200]}
+            try:
+                found = await self.source.search(query, k)
+            except MootError as error:
+                await self.keeping.keep_failure(key, error.record(""), about)
+                raise
+            await self.keeping.keep(key, found, about)
+            return found
+
+        found, _ = await self.keeping.once(key.hash, find)
+        return copy.deepcopy(found)
 
 
 async def begin_keeping(use: LedgerUse, graph: str, given: Mapping[str, Any], settings: Any, id: str) -> Keeping | None:

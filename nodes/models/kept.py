@@ -82,9 +82,16 @@ def _written(arguments: Any) -> str | None:
     return arguments if isinstance(arguments, str | None) else json.dumps(arguments)
 
 
-def value_of(message: AIMessage) -> dict[str, Any]:
-    """A message as JSON values; what is empty is left out."""
+def value_of(message: AIMessage, *, whole: bool = True) -> dict[str, Any]:
+    """A message as JSON values; what is empty is left out.
+
+    Args:
+        message: the message.
+        whole: whether it is kept; else only how it ended.
+    """
     fields = {field: value for field in FIELDS if (value := getattr(message, field))}
+    if not whole:
+        fields = {"response_metadata": {"finish_reason": message.response_metadata.get("finish_reason")}}
     value: dict[str, Any] = to_jsonable_python(fields, fallback=str)
     return value
 

@@ -15,7 +15,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables.config import var_child_runnable_config
 from moot.core.endpoint import DEFAULT_LIMITS, Endpoint, Limits, explain, limiter, with_retries, without_user
-from moot.core.errors import MootError, Outcome, ReplyError, UserError, copied
+from moot.core.errors import MootError, Outcome, ReplyError, UserError, copied, error_of
 from moot.core.ledger import Key, key_of
 from moot.nodes.models.chat_models import ChatModel, StructuredOutput
 from moot.nodes.models.kept import KeptChatModel, key_messages, message_of, value_of
@@ -276,25 +276,36 @@ class Speaker:
         kept = await keeping.find(key, f"a call of {self.role} ({self.ledger.place()})")
         if kept is not None:
             value = kept.value
-            chat = KeptChatModel(message=message_of(value["message"]), first=self.model.chat)
-            with speaking(self.role, self.model.name, self.ledger):
-                message = await send(chat)
+            message: BaseMessage = message_of(value["message"])
+            if not value["error"]:
+                with speaking(self.role, self.model.name, self.ledger):
+                    message = await send(KeptChatModel(message=message, first=self.model.chat))
             calls = [{**call, "from_ledger": True} for call in value["calls"]]
-            return Said(cast(AIMessage, message), calls, [(kind, of) for kind, of in value["warnings"]], value["depth"])
+            warnings = [(kind, detail) for kind, detail in value["warnings"]]
+            error = error_of(value["error"]) if value["error"] else None
+            return Said(cast(AIMessage, message), calls, warnings, value["depth"], error)
         left = None if self.tokens_left is None else self.tokens_left - tokens_of(self.ledger.calls)
         part, before = self.ledger.part(), _chain.get()
+        said = Said(AIMessage(""), part.calls, [], 0)
         try:
-            message = await asked(replace(self, ledger=part, tokens_left=left))
+            said.message = await asked(replace(self, ledger=part, tokens_left=left))
         except MootError as error:
-            return Said(AIMessage(""), part.calls, _told(part), _chain.get() - before, error)
-        said = Said(message, part.calls, _told(part), _chain.get() - before)
-        if usable(message):
-            value = {"message": value_of(message), "calls": said.calls, "warnings": said.warnings, "depth": said.depth}
-            about = {"role": self.role, "node": self.ledger.place(), "model": self.model.name}
-            try:
-                await keeping.keep(key, value, about)
-            except MootError as error:  # the reply is paid for
-                said.warnings.append(("not_kept", error.detail))
+            said.error = error
+        said.depth = _chain.get() - before
+        said.warnings = [(warned["kind"], warned["detail"]) for warned in part.warnings]
+        good = said.error is None and usable(said.message)
+        value = {
+            "message": value_of(said.message, whole=good),
+            "calls": said.calls,
+            "warnings": said.warnings,
+            "depth": said.depth,
+            "error": said.error and said.error.record(""),
+        }
+        about = {"role": self.role, "node": self.ledger.place(), "model": self.model.name}
+        try:
+            await (keeping.keep if good else keeping.keep_failure)(key, value, about)
+        except MootError as error:  # the reply is paid for
+            said.warnings.append(("not_kept", error.detail))
         return said
 
     async def _call(self, send: Sending) -> tuple[AIMessage, Call]:
@@ -356,10 +367,6 @@ class Said:
     warnings: list[tuple[str, str]]
     depth: int
     error: MootError | None = None
-
-
-def _told(ledger: Ledger) -> list[tuple[str, str]]:
-    return [(warned["kind"], warned["detail"]) for warned in ledger.warnings]
 
 
 def conversation_fault(message: AIMessage) -> tuple[str, str]:
