@@ -17,12 +17,13 @@ import queue
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from moot.core.errors import MootError, UserError, copied
@@ -31,7 +32,18 @@ from moot.core.ledger_file import LedgerFile, as_json
 from moot.core.ledger_records import Begun, Debate, Entry, Key, Pruned, Request, Status, fingerprint_of, key_of
 from moot.core.redaction import Keys, anonymised, held_keys, redact
 
-__all__ = ["Begun", "CallLedger", "Debate", "Kept", "Key", "Pruned", "key_of", "ledger_path", "open_ledger"]
+__all__ = [
+    "Begun",
+    "CallLedger",
+    "Debate",
+    "Kept",
+    "Key",
+    "Pruned",
+    "embeddings",
+    "key_of",
+    "ledger_path",
+    "open_ledger",
+]
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +78,31 @@ class Near:
     about: Mapping[str, Any]
     debate: str
     differs: tuple[str, ...]
+
+
+class Embeddings(Protocol):
+    """What keeps the embeddings of a debate; it is found in `embeddings`."""
+
+    async def embedded(
+        self,
+        parts: Mapping[str, Any],
+        texts: Sequence[str],
+        known: Mapping[str, list[float]],
+        make: Callable[[list[str]], Awaitable[list[list[float]]]],
+    ) -> dict[str, list[float]]:
+        """The vector of each text: a known one, else that which is kept, else a new one.
+
+        Args:
+            parts: the parts of the keys, but for the text.
+            texts: what is embedded.
+            known: vectors that are at hand.
+            make: embeds texts.
+        """
+        ...
+
+
+embeddings: ContextVar[Embeddings | None] = ContextVar("embeddings", default=None)
+"""What keeps the embeddings of the debate whose node runs; None if nothing does."""
 
 
 def ledger_path() -> Path:

@@ -34,6 +34,11 @@ class Key:
     hash: str
     parts: Mapping[str, str]
 
+    def joined(self, **parts: Any) -> Key:
+        """The key with further parts."""
+        hashes = {**self.parts, **_hashed(parts)}
+        return Key(self.kind, hash_of(self.kind, hashes), hashes)
+
 
 def key_of(kind: Kind, parts: Mapping[str, Any]) -> Key:
     """The key of a call.
@@ -46,8 +51,12 @@ def key_of(kind: Kind, parts: Mapping[str, Any]) -> Key:
     Raises:
         ValueError, TypeError: a part is no JSON value; NaN and infinity are none.
     """
-    hashes = {name: hashlib.sha256(canonical(part)).hexdigest()[:PART] for name, part in parts.items()}
+    hashes = _hashed(parts)
     return Key(kind, hash_of(kind, hashes), hashes)
+
+
+def _hashed(parts: Mapping[str, Any]) -> dict[str, str]:
+    return {name: hashlib.sha256(canonical(part)).hexdigest()[:PART] for name, part in parts.items()}
 
 
 def hash_of(kind: Kind, parts: Mapping[str, str]) -> str:

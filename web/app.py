@@ -21,6 +21,7 @@ from starlette.middleware import Middleware
 @asynccontextmanager
 async def lifespan(_: Starlette) -> AsyncIterator[None]:
     """As long as the server runs; it may hold many debates."""
+    os.environ.setdefault("MOOT_LEDGER", "record")  # a server keeps what its debates paid for
     if os.environ.get("LANGGRAPH_CHECKPOINTER"):  # as `moot serve` starts it
         from moot.web.threads import restore
 

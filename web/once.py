@@ -20,12 +20,13 @@ from moot.core.errors import MootError, UserError
 from moot.core.ledger import Debate, open_ledger
 from moot.core.ledger_records import fingerprint_of
 from moot.graphs import DESCRIPTIONS, load_graph
+from moot.nodes.models.keeping import asked_with
 from moot.nodes.runtime.opening import INPUT
 from moot.nodes.runtime.settings import checked_settings
 from moot.web import debates
 from moot.web.checks import assistant, replay
 from moot.web.guard import is_own
-from moot.web.table import OVER, TABLE, Claim, asked, found, server_client
+from moot.web.table import OVER, TABLE, Claim, found, server_client
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -140,7 +141,7 @@ async def meant(body: Mapping[str, Any]) -> str:
     kind = load_graph(graph).settings
     known = {name: value for name, value in context.items() if name in kind.model_fields}
     settings = checked_settings(kind, {**own, **known})
-    return fingerprint_of(graph, asked({k: body["input"].get(k) for k in INPUT}), settings.recorded())
+    return fingerprint_of(graph, asked_with({k: body["input"].get(k) for k in INPUT}), settings.recorded())
 
 
 async def stored(row: Debate, how: str) -> Response:

@@ -10,24 +10,25 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
+from langchain_core.runnables import RunnableConfig
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError, ConflictError, NotFoundError
-from moot.core.errors import MootError, UserError
-from moot.core.ledger import Begun, CallLedger, Debate, open_ledger
+from moot.core.errors import UserError
+from moot.core.ledger import Debate, open_ledger
 from moot.core.redaction import anonymised
 from moot.graphs import DESCRIPTIONS
+from moot.nodes.models.keeping import LedgerUse, current_use
 from moot.nodes.models.session import Session
 from moot.nodes.runtime.document import unfinished
 from moot.nodes.runtime.state import place_of, written_values
 from moot.web import debates
-from pydantic_core import to_jsonable_python
 from starlette.concurrency import run_in_threadpool
 
 log = logging.getLogger(__name__)
@@ -55,7 +56,8 @@ class Table:
 
     def __init__(self) -> None:
         self.claims: dict[str, Claim] = {}
-        self._ending: set[asyncio.Task[None]] = set()
+        self.latest: dict[str, str] = {}
+        """By thread, the id of its last document; of debates that no ledger knows, this alone does."""
 
     def claim(self, claim: Claim) -> dict[str, str]:
         """Metadata for a run whose debate shall find the claim. It serves once: threads hand metadata on."""
@@ -63,74 +65,29 @@ class Table:
         self.claims[name] = claim
         return {CLAIMED: name}
 
-    async def begin(self, session: Session, graph: str, given: Mapping[str, Any], settings: Any) -> str:
-        """A debate begins, before its first call.
+    def use(self, run: RunnableConfig) -> LedgerUse:
+        """How a run uses the ledger: as ``MOOT_LEDGER`` says, for the debate that its request claimed."""
+        claim = self.claims.pop((run.get("metadata") or {}).get(CLAIMED) or "", Claim())
+        return replace(current_use(), id=claim.debate, idempotency_key=claim.key)
 
-        Raises:
-            UserError, WorldError: the table cannot be written, or the debate runs elsewhere.
-        """
-        claim = self.claims.pop((session.run.get("metadata") or {}).get(CLAIMED) or "", Claim())
-        input, recorded = asked(given), settings.recorded()
-        ledger = open_ledger()
-        begun = await ledger.begin(graph, input, recorded, id=claim.debate, idempotency_key=claim.key)
-        if not begun.owned:
-            raise UserError(f"The debate of this idempotency key is {begun.id}, elsewhere.", kind="debate_running")
-        return await self._placed(ledger, begun, session)
-
-    async def resume(self, session: Session) -> None:
-        """A debate goes on that waited, or was stopped, on its thread.
-
-        Raises:
-            UserError, WorldError: as for `begin`.
-        """
-        state, ledger = session.before, open_ledger()
-        if state.get("graph") in DESCRIPTIONS:
-            begun = await ledger.begin(
-                state["graph"], {"claim": state.get("claim")}, state.get("settings"), id=session.id
-            )
-            await self._placed(ledger, begun, session)
-
-    async def _placed(self, ledger: CallLedger, begun: Begun, session: Session) -> str:
+    async def begun(self, session: Session) -> None:
+        """A debate has its row: on which thread and as which run it goes on."""
         place = session.run.get("configurable") or {}
         if "thread_id" in place:
-            await ledger.place(begun.id, str(place["thread_id"]), str(place.get("run_id", "")))
-        return begun.id
+            await open_ledger().place(session.id, str(place["thread_id"]), str(place.get("run_id", "")))
 
-    async def end(self, session: Session, error: BaseException | None) -> None:
-        """A run of a debate is over: its document is written, and its row says how it ended."""
-        ending = asyncio.create_task(self._end(session, error))
-        self._ending.add(ending)
-        ending.add_done_callback(self._ending.discard)
-        await asyncio.shield(ending)  # whoever stops the run does not stop this
-
-    async def _end(self, session: Session, error: BaseException | None) -> None:
-        status, note, path = status_of(session, error), None, None
-        if error is not None and status == "failed":
-            note = anonymised(f"{type(error).__name__}: {error}"[:500])
+    async def ended(self, session: Session, error: BaseException | None) -> tuple[str | None, str | None]:
+        """Writes the document of a debate whose run is over: its path, and what else is to be said."""
+        note = anonymised(f"{type(error).__name__}: {error}"[:500]) if isinstance(error, Exception) else None
         try:
             path = await asyncio.to_thread(keep, session)
         except Exception as fault:  # the debate itself is not to fail for it; the log and the row say so
             log.exception("The document of the debate %s cannot be kept.", session.id)
-            note = f"Its document cannot be kept: {getattr(fault, 'detail', fault)}"
-        try:
-            await open_ledger().end(session.id, status, path, note)
-        except MootError:
-            log.exception("The table of debates cannot be written.")
-
-
-def asked(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A debate's input as JSON, without what was not given."""
-    plain: dict[str, Any] = to_jsonable_python(dict(given), inf_nan_mode="null")
-    return {key: value for key, value in plain.items() if value is not None and (key, value) != ("messages", [])}
-
-
-def status_of(session: Session, error: BaseException | None) -> Any:
-    """How a debate stands after a run of it."""
-    if session.document is not None:
-        return session.document["status"]
-    if error is None:
-        return "waiting"
-    return "failed" if isinstance(error, Exception) else "interrupted"
+            return None, f"Its document cannot be kept: {getattr(fault, 'detail', fault)}"
+        thread = (session.run.get("configurable") or {}).get("thread_id")
+        if path and thread:
+            self.latest[str(thread)] = Path(path).stem
+        return path, note
 
 
 def keep(session: Session) -> str | None:
@@ -232,7 +189,7 @@ async def found(id: str) -> tuple[str | None, Debate | None]:
     """
     ledger = open_ledger()
     if len(id) == 36:
-        id = next(iter(await ledger.places(id)), id)
+        id = next(iter(await ledger.places(id)), TABLE.latest.get(id, id))
     row = await ledger.debate(id[-32:]) if debates.ID.fullmatch(id) or debates.HEX.fullmatch(id) else None
     if debates.ID.fullmatch(id):
         stem: str | None = id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -9,6 +10,8 @@ from uuid import uuid4
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
+from moot.core.ledger_records import Status
+from moot.nodes.models.keeping import Keeping, LedgerUse, begin_keeping
 
 SESSION = "__moot_session"
 """Its key in LangGraph's ``configurable``; keys that begin like this are in no trace and no checkpoint."""
@@ -20,10 +23,14 @@ class Session:
 
     Args:
         before: the state of the debate as an earlier run left it; empty for a new debate.
+        use: how its calls use the ledger; by default not at all.
     """
 
     before: Mapping[str, Any] = field(default_factory=dict)
     id: str = ""
+    use: LedgerUse = field(default_factory=LedgerUse)
+    keeping: Keeping | None = None
+    """The ledger as this debate's calls use it, once it has begun."""
     document: dict[str, Any] | None = None
     """The result document, once the debate is closed."""
     run: RunnableConfig = field(default_factory=RunnableConfig)
@@ -44,24 +51,53 @@ class Session:
             given: the input, as the debate was asked for.
             settings: the debate's.
         """
-        if not self.id and (recorder := recording()):
-            self.id = await recorder.begin(self, graph, given, settings)
-        self.id = self.id or uuid4().hex
+        if self.keeping is None:
+            self.keeping = await begin_keeping(self.use, graph, given, settings.recorded(), self.id)
+        self.id = self.keeping.id if self.keeping and self.is_written else self.id or uuid4().hex
+        await self._begun()
         return self.id
 
-    async def resume(self) -> None:
-        """Goes on with the debate of an earlier run, before any of its nodes run."""
-        if self.id and (recorder := recording()):
-            await recorder.resume(self)
+    async def go_on(self) -> None:
+        """The debate goes on from where its state was left."""
+        if self.id and self.keeping is None:
+            given = {"claim": self.before.get("opened"), "task": self.before.get("task")}
+            graph, settings = self.before.get("graph") or "", self.before.get("settings")
+            self.keeping = await begin_keeping(self.use, graph, given, settings, self.id)
+            await self._begun()
+
+    async def _begun(self) -> None:
+        if self.is_written and (recorder := recording()):
+            await recorder.begun(self)
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the ledger has a row for this debate."""
+        return self.keeping is not None and self.keeping.mode != "replay"
 
     async def end(self, error: BaseException | None = None) -> None:
         """The run is over: the debate is closed, or waits for a person, or was interrupted.
 
         Args:
-            error: what ended the run before its time.
+            error: what ended the run before its end.
         """
+        ending = asyncio.create_task(self._end(error))
+        _ending.add(ending)
+        ending.add_done_callback(_ending.discard)
+        await asyncio.shield(ending)  # who stops the run does not stop this
+
+    async def _end(self, error: BaseException | None) -> None:
+        path = note = None
         if self.id and (recorder := recording()):
-            await recorder.end(self, error)
+            path, note = await recorder.ended(self, error)
+        if self.keeping is None or not self.is_written:
+            return
+        if self.document is not None:
+            status: Status = "done" if self.document["status"] == "done" else "failed"
+        elif error is None:
+            status = "waiting"
+        else:
+            status = "failed" if isinstance(error, Exception) else "interrupted"
+        await self.keeping.ledger.end(self.id, status, path, note)
 
     def wrote(self, update: Mapping[str, Any]) -> None:
         """Notes what a node wrote; until the superstep is over, it is in no state of the debate."""
@@ -70,28 +106,29 @@ class Session:
 
 
 class Recorder(Protocol):
-    """What a process notes of every debate that runs in it, such as the server's table; see `record_in`."""
+    """What a process does with every debate that runs in it beside the ledger, such as the server; see `record_in`."""
 
-    async def begin(self, session: Session, graph: str, given: Mapping[str, Any], settings: Any) -> str:
-        """A debate begins, before its first call; its id."""
+    def use(self, run: RunnableConfig) -> LedgerUse:
+        """How a run uses the ledger."""
 
-    async def resume(self, session: Session) -> None:
-        """A debate goes on that an earlier run began."""
+    async def begun(self, session: Session) -> None:
+        """A debate has a row in the ledger, and its first call comes."""
 
-    async def end(self, session: Session, error: BaseException | None) -> None:
-        """A run of a debate is over."""
+    async def ended(self, session: Session, error: BaseException | None) -> tuple[str | None, str | None]:
+        """A run of a debate is over: the path of its document, and what else its row is to say."""
 
 
 _recorder: list[Recorder] = []
+_ending: set[asyncio.Task[None]] = set()
 
 
 def record_in(recorder: Recorder) -> None:
-    """Has every debate that runs in this process from now on noted."""
+    """Has every debate that runs in this process from now on handed to a recorder, too."""
     _recorder[:] = [recorder]
 
 
 def recording() -> Recorder | None:
-    """What debates of this process are noted in, if they are."""
+    """The recorder of this process, if it has one."""
     return _recorder[0] if _recorder else None
 
 

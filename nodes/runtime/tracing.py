@@ -28,6 +28,7 @@ from langgraph.types import Command
 from langsmith import RunTree, run_trees
 from langsmith.utils import LangSmithError, LangSmithWarning, get_env_var, tracing_is_enabled
 from moot.core.redaction import anonymised, held_keys
+from moot.nodes.models.keeping import current_use
 from moot.nodes.models.prices import Price, costs_of, price_of, read_prices
 from moot.nodes.models.session import Session, recording, session_in, with_session
 from moot.nodes.runtime.trace import graph_run, note
@@ -129,15 +130,18 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
     async def _in_session(self, input: Any, config: Any, options: dict[str, Any]) -> AsyncIterator[Any]:
         goes_on = input is None or isinstance(input, Command)
         before = (await self.aget_state(config)).values if goes_on else {}
-        session = Session(before, run=config or {}, state=before)
-        await session.resume()
-        added = with_values(options) if recording() else False
+        recorder = recording()
+        use = recorder.use(config or {}) if recorder else current_use()
+        session = Session(before, use=use, run=config or {}, state=before)
+        if goes_on:
+            await session.go_on()
+        added = with_values(options) if recorder else False
         run: Any = super().astream(input, with_session(config, session), **options)
         ended: BaseException | None = None
         try:
             async with aclosing(run) as chunks:
                 async for chunk in chunks:
-                    if recording() and (values := values_in(chunk)) is not None:
+                    if recorder and (values := values_in(chunk)) is not None:
                         session.state = values
                         if added:
                             continue

@@ -90,6 +90,7 @@ def test_nobody_watches(tmp_path: Path, stub: StubEndpoint) -> None:
 def test_a_server_that_is_killed(tmp_path: Path, stub: StubEndpoint, how: signal.Signals) -> None:
     with serving(tmp_path, stub) as server:
         undisturbed = server.json("/runs/wait", run_of(CLAIM))
+        before = len(stub.calls())
         run = begun(server, stub, "Another claim.")
         server.process.send_signal(how)
         server.process.wait(30)
@@ -103,6 +104,8 @@ def test_a_server_that_is_killed(tmp_path: Path, stub: StubEndpoint, how: signal
         assert place["thread_id"] == run["thread_id"]
         assert server.refused(f"{ROUTE}/{row['id']}/resume", {})[0] == 422  # it goes on already
         server.json(f"/threads/{place['thread_id']}/runs/{place['run_id']}/join")
+        paid = len(stub.calls()) - before
+        assert undisturbed["usage"]["calls"] <= paid <= undisturbed["usage"]["calls"] + 2  # two debaters were in flight
         assert listed(server, "interrupted") == []
         found = server.json(f"{ROUTE}/{place['thread_id']}")
         assert found["document"]["answer"] == undisturbed["answer"]
@@ -126,7 +129,7 @@ def test_who_waits_for_an_answer_still_does_after_a_kill(tmp_path: Path, stub: S
     with serving(tmp_path, stub) as server:
         assert listed(server, "waiting") == [row]
         wait = server.json(f"/threads/{thread}/state")["tasks"][0]["interrupts"][0]["id"]
-        reply = {"assistant_id": "tool_mad", "command": {"resume": {wait: {}}}}
+        reply = {"assistant_id": "tool_mad", "command": {"resume": {wait: {"accept": True}}}}
         ended = server.json(f"/threads/{thread}/runs/wait", reply)
         assert (ended["status"], ended["id"]) == ("done", row["debate"])
         assert len(stub.calls()) == calls  # nothing was asked again
