@@ -1,7 +1,8 @@
 """Threads that outlive their server, in ``$MOOT_HOME/threads.sqlite``.
 
 ``moot serve`` names `checkpointer` to it. The server's own list of threads lasts as long as it runs: `restore` makes
-those of the table's debates known to it again. Nothing in the file is unpickled, and of types that a checkpoint may
+those of the table's debates known to it again. A thread's metadata (and, with an
+`Auth` object, its owner) is not kept. Nothing in the file is unpickled, and of types that a checkpoint may
 name only those are made that LangGraph itself calls safe.
 """
 
