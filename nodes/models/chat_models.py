@@ -12,9 +12,10 @@ from typing import Any, Literal, get_args
 
 from langchain_core.callbacks import AsyncCallbackManager
 from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage
 from langchain_core.runnables.config import ensure_config
 from langchain_core.utils.uuid import uuid7
-from moot.core.endpoint import Endpoint, find_endpoint, http_client, is_loopback, made_in_thread, make_client
+from moot.core.endpoint import Endpoint, find_endpoint, http_client, is_loopback, made_in_thread, made_once, make_client
 from moot.core.errors import UserError
 from moot.core.lazy import imported
 from moot.core.transport import Line, open_line
@@ -85,10 +86,13 @@ async def open_chat_model(
         max_tokens = max_tokens or 512
     else:
         endpoint = find_endpoint(provider)
-    line = await made_in_thread(("line", name, endpoint, timeout), lambda: open_line(endpoint, name, timeout))
-    http = await http_client(timeout, endpoint.base_url, name)
 
-    def make() -> ChatModel:
+    async def make() -> ChatModel:
+        line = await made_in_thread(("line", name, endpoint, timeout), lambda: open_line(endpoint, name, timeout))
+        http = await http_client(timeout, endpoint.base_url, name)
+        return await asyncio.to_thread(model_on, line, http)
+
+    def model_on(line: Line, http: Any) -> ChatModel:
         limits: dict[str, Any] = {"max_tokens": max_tokens} if max_tokens else {}
         limits |= {} if seed is None else {"seed": seed}
         kind = chat_class()
@@ -110,7 +114,7 @@ async def open_chat_model(
             chat._line = line
         return ChatModel(name, chat, endpoint, tight)
 
-    return await made_in_thread(("chat", name, endpoint, temperature, max_tokens, timeout, seed), make)
+    return await made_once(("chat", name, endpoint, temperature, max_tokens, timeout, seed), make)
 
 
 @lru_cache(maxsize=64)
@@ -167,7 +171,8 @@ def chat_class() -> Any:
         async def ainvoke(self, input: Any, config: Any = None, *, stop: Any = None, **options: Any) -> Any:
             config = ensure_config(config)
             manager = AsyncCallbackManager.configure(config.get("callbacks"), self.callbacks, self.verbose)
-            messages = self._convert_input(input).to_messages()
+            given = isinstance(input, list) and all(isinstance(message, BaseMessage) for message in input)
+            messages = input if given else self._convert_input(input).to_messages()
             if manager.handlers or not all(isinstance(message.content, str) for message in messages):
                 return await super().ainvoke(input, config, stop=stop, **options)
             # Nobody follows runs, and the rest of langchain-core's work would be for those who do.

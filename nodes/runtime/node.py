@@ -72,8 +72,8 @@ class Run:
         speaker = await self.speaker(debater["name"], model, debater.get("seed"), sample=sample)
         return replace(speaker, tokens_left=debater.get("tokens_left"), told=debater.get("told", ""))
 
-    async def retriever(self, name: str) -> Retriever:
-        """A source by name."""
+    async def retriever(self, name: str, *, recent: bool = True) -> Retriever:
+        """A source by name; a corpus may be as it was a moment ago unless ``recent`` is false."""
         settings: Settings = self.settings
         return await open_retriever(
             name,
@@ -83,6 +83,7 @@ class Run:
             published_before=before.isoformat() if (before := getattr(settings, "published_before", None)) else None,
             reranker=getattr(settings, "reranker", None),
             keyless_web=settings.keyless_web,
+            recent=recent,
         )
 
     async def encoder(self) -> Encoder:
@@ -120,7 +121,7 @@ def kept(settings: Any, state: Mapping[str, Any], prompts: Sequence[str] = ()) -
     if not begun or not isinstance(settings, Settings):
         return settings
     default, recorded = default_of(type(settings))
-    if settings != default or begun == recorded:
+    if vars(settings) != vars(default) or begun == recorded:
         return settings
     kind = type(settings) if settings.prompts else _with_prompts(type(settings), tuple(prompts))
     known = {key: value for key, value in begun.items() if key in kind.model_fields or not key.endswith(PROMPT)}
@@ -153,7 +154,12 @@ def choose_model(settings: Settings, role: str, own: str | ModelChoice | dict[st
     choice = settings.models.get(role, own) or settings.model
     if isinstance(choice, dict):
         return ModelChoice.model_validate(choice)
-    return ModelChoice(model=choice) if isinstance(choice, str) else choice
+    return _choice_of(choice) if isinstance(choice, str) else choice
+
+
+@lru_cache(maxsize=256)
+def _choice_of(model: str) -> ModelChoice:
+    return ModelChoice(model=model)
 
 
 @dataclass(frozen=True)
