@@ -1,6 +1,6 @@
 """Requests to OpenAI-compatible endpoints: one pool of connections for each event loop, bounded answers, our errors.
 
-Retries and limits are `moot.core.endpoint`'s; nothing here asks twice, or follows a redirect.
+Retries and limits are `moot.core.limiter`'s; nothing here asks twice, or follows a redirect.
 """
 
 from __future__ import annotations
@@ -19,19 +19,16 @@ from urllib.parse import unquote, urlsplit
 
 from moot.core.endpoint import (
     Endpoint,
-    explain_status,
     forget_loops,
     is_loopback,
     made_once,
     no_client,
     tls,
-    too_slow,
-    unreachable,
-    unreadable,
     without_user,
 )
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.lazy import imported
+from moot.core.refusals import explain_status, too_slow, unreachable, unreadable
 
 LONGEST_REPLY = 16 * 2**20
 """Bytes of a reply at most, decompressed."""
