@@ -117,6 +117,19 @@ def explain_status(status: int, headers: Any, body: Any, endpoint: Endpoint, mod
     )
 
 
+def explain_error(said: Any, headers: Any, endpoint: Endpoint, model: str) -> MootError:
+    """An error in an answer whose HTTP status is one of success, as gateways send them: by its code, if that is one."""
+    code = str(said.get("code")) if isinstance(said, dict) else ""
+    if len(code) == 3 and code[0] in "45" and code.isdecimal():
+        return explain_status(int(code), headers, said, endpoint, model)
+    return WorldError(
+        f"{endpoint.shown} answered for {model} with an error in place of a reply{said_by(said).rstrip('.')}. Try again later; "
+        "if it stays so, check the model's name and the endpoint.",
+        kind="bad_response",
+        retryable=True,
+    )
+
+
 def said_by(body: Any) -> str:
     """The endpoint's own words, cut to what fits a sentence."""
     message = body.get("message") if isinstance(body, dict) else body
