@@ -122,8 +122,9 @@ def explain_error(said: Any, headers: Any, endpoint: Endpoint, model: str) -> Mo
     code = str(said.get("code")) if isinstance(said, dict) else ""
     if len(code) == 3 and code[0] in "45" and code.isdecimal():
         return explain_status(int(code), headers, said, endpoint, model)
+    words = said_by(said).rstrip(".")
     return WorldError(
-        f"{endpoint.shown} answered for {model} with an error in place of a reply{said_by(said).rstrip('.')}. Try again later; "
+        f"{endpoint.shown} answered for {model} with an error in place of a reply{words}. Try again later; "
         "if it stays so, check the model's name and the endpoint.",
         kind="bad_response",
         retryable=True,

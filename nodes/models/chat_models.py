@@ -283,9 +283,8 @@ def usage_of(usage: Any) -> dict[str, Any] | None:
 
 def count_of(value: Any) -> int | None:
     """A number of tokens, also if it is written as a text or with nothing behind its point; None for anything else."""
-    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 16:
-        value = int(value)
-    elif isinstance(value, float) and value.is_integer():
+    written = isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 16
+    if written or (isinstance(value, float) and value.is_integer()):
         value = int(value)
     return value if type(value) is int and 0 <= value < MOST_TOKENS else None
 
