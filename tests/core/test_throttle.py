@@ -7,6 +7,7 @@ import itertools
 import random
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from moot.core.endpoint import Limits
 from moot.core.errors import MootError, WorldError
 from moot.core.limiter import LONGEST_WAIT, Limiter, with_retries
+from moot.core.throttle import Throttle
 
 CALLS = 31
 """Of a debate, up to four of them at once."""
@@ -119,6 +121,7 @@ def test_debates_share_a_bucket(asked: float | None, count: int) -> None:
         Model(rate=1e9, size=1e9, at_once=1, asked=None),
         Model(rate=1e9, size=1e9, at_once=4, asked=None),
         Model(rate=1e9, size=1e9, at_once=16, seconds=2),
+        Model(rate=1e9, size=1e9, at_once=4, seconds=30),
     ],
     ids=lambda model: f"{model.rate} a second, {model.size}, {model.at_once} at once, {model.seconds} s",
 )
@@ -195,6 +198,50 @@ def test_more_patience_than_we_have_ends_the_call_and_those_that_follow() -> Non
         assert model.sent[-1] == pytest.approx(100) == pytest.approx(loop.time(), abs=1)
 
     run(calls())
+
+
+def test_calls_at_once_and_their_pace_shrink_at_a_refusal_and_grow_back_with_successes() -> None:
+    throttle, now = Throttle(), 0.0
+    assert not throttle.active
+
+    def refused() -> None:
+        throttle.start(now)
+        throttle.refuse(now, now + 0.01, running=20, asked=1.0)
+
+    def succeed(times: int) -> tuple[float, float]:
+        nonlocal now
+        for _ in range(times):
+            now = max(now, throttle.due(now))
+            throttle.start(now)
+            throttle.accept(now, now + 0.01)
+        return throttle.room, throttle.pace
+
+    refused()
+    succeed(30)
+    refused()
+    grown = [succeed(times) for times in (1, 24, 25, 25)]
+    assert grown == sorted(grown)
+    assert 14 < grown[0][0] < 14.5
+    assert grown[-1][0] > 20
+    succeed(1000)
+    assert not throttle.active
+
+
+def test_who_was_refused_is_the_first_again() -> None:
+    begun, busy = list[int](), [1]
+
+    async def call(i: int) -> None:
+        if busy and busy.pop():
+            raise WorldError("Busy.", kind="rate_limited", retryable=True)
+        begun.append(i)
+        await asyncio.sleep(1)
+
+    async def calls() -> None:
+        gate, limits = Limiter(), Limits(max_concurrency=1)
+        await asyncio.gather(*(with_retries(partial(call, i), limits, gate) for i in range(5)))
+
+    run(calls())
+    assert begun == [0, 1, 2, 3, 4]
 
 
 def test_refusals_are_requests_and_no_attempts() -> None:
