@@ -20,6 +20,7 @@ from moot.core.refusals import explain
 from moot.nodes.models.chat_models import ChatModel, StructuredOutput
 from moot.nodes.models.ledger import Ledger, tokens_of
 from moot.nodes.models.reply_parsing import fault_of, read_reply, text_of
+from moot.nodes.models.session import Session
 from moot.nodes.runtime.state import Call
 from moot.nodes.runtime.trace import speaking
 from moot.nodes.texts.replies import Reply, reply_schema, tight_schema
@@ -50,6 +51,7 @@ class Speaker:
         tokens_left: where calls have used up so many tokens, nothing is asked again; None for no such bound.
         told: what each prompt's data begins with: what a person said.
         prompts: by name, texts that take the place of shipped prompts.
+        session: the debate's.
     """
 
     role: str
@@ -60,6 +62,7 @@ class Speaker:
     tokens_left: int | None = None
     told: str = ""
     prompts: Mapping[str, str] = field(default_factory=dict)
+    session: Session = field(default_factory=Session)
 
     def filled(self, prompt: str, values: Mapping[str, str]) -> tuple[str, str]:
         """A prompt's instructions and data, as this speaker has its text.
