@@ -13,8 +13,10 @@ from typing import Any, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
-from moot.core.endpoint import DEFAULT_LIMITS, Endpoint, Limits, explain, limiter, with_retries
+from moot.core.endpoint import DEFAULT_LIMITS, Endpoint, Limits
 from moot.core.errors import MootError, Outcome, ReplyError, UserError
+from moot.core.limiter import limiter, with_retries
+from moot.core.refusals import explain
 from moot.nodes.models.chat_models import ChatModel, StructuredOutput
 from moot.nodes.models.ledger import Ledger, tokens_of
 from moot.nodes.models.reply_parsing import fault_of, read_reply, text_of
@@ -170,18 +172,17 @@ class Speaker:
         self.ledger.depth = max(self.ledger.depth, depth)
 
         async def attempt() -> AIMessage:
-            async with gate.slot(self.limits):
-                try:
-                    with speaking(self.role, self.model.name, self.ledger):
-                        message = await send(self.model.chat)
-                except MootError:
-                    raise
-                except Exception as error:
-                    raise explain(error, self.model.endpoint, self.model.name) from error
+            try:
+                with speaking(self.role, self.model.name, self.ledger):
+                    message = await send(self.model.chat)
+            except MootError:
+                raise
+            except Exception as error:
+                raise explain(error, self.model.endpoint, self.model.name) from error
             return message if isinstance(message, AIMessage) else AIMessage(message.content)
 
         try:
-            message, attempts = await with_retries(attempt, self.limits.attempts)
+            message, attempts = await with_retries(attempt, self.limits, gate, self.model.name)
         except MootError as error:
             error.where = error.where or self.ledger.place()
             self.ledger.calls.append(

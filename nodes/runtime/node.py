@@ -149,7 +149,8 @@ def seed_of(settings: Settings, role: str) -> int | None:
 
 def limits_of(settings: Settings) -> Limits:
     """How endpoints may be called in a debate."""
-    return Limits(settings.attempts, settings.timeout, settings.max_concurrency, settings.requests_per_minute)
+    s = settings
+    return Limits(s.attempts, s.timeout, s.max_concurrency, s.requests_per_minute, s.max_wait)
 
 
 def choose_model(settings: Settings, role: str, own: str | ModelChoice | dict[str, Any] | None = None) -> ModelChoice:
