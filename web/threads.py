@@ -1,9 +1,8 @@
 """Threads that outlive their server, in ``$MOOT_HOME/threads.sqlite``.
 
 ``moot serve`` names `checkpointer` to it. The server's own list of threads lasts as long as it runs: `restore` makes
-those of the table's debates known to it again. A thread's metadata (and, with an
-`Auth` object, its owner) is not kept. Nothing in the file is unpickled, and of types that a checkpoint may
-name only those are made that LangGraph itself calls safe.
+those of the table's debates known to it again, without what else was in the list (metadata, runs). Nothing in the file
+is unpickled, and of types that a checkpoint may name only those are made that LangGraph itself calls safe.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def made() -> Path:
 
 
 @asynccontextmanager
-async def checkpointer() -> AsyncIterator[AsyncSqliteSaver]:
+async def checkpointer() -> AsyncIterator[Saver]:
     """What the server keeps its threads with."""
     path = await asyncio.to_thread(made)
     async with aiosqlite.connect(path) as connection:

@@ -22,6 +22,7 @@ from typing import Any
 from uuid import UUID
 
 import langsmith
+from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command
@@ -131,8 +132,9 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         goes_on = input is None or isinstance(input, Command)
         before = (await self.aget_state(config)).values if goes_on else {}
         recorder = recording()
-        use = recorder.use(config or {}) if recorder else current_use()
-        session = Session(before, use=use, run=config or {}, state=before)
+        run_config: RunnableConfig = config or RunnableConfig()
+        use = recorder.use(run_config) if recorder else current_use()
+        session = Session(before, use=use, run=run_config, state=before)
         if goes_on:
             await session.go_on()
         added = with_values(options) if recorder else False

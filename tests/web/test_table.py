@@ -182,11 +182,11 @@ def test_equal_requests_with_one_key_are_one_debate(tmp_path: Path, stub: StubEn
 
 
 async def test_a_click_takes_up_what_a_kill_interrupted(page: Page, tmp_path: Path, stub: StubEndpoint) -> None:
-    with serving(tmp_path / "first", stub) as server:
+    with serving(tmp_path, stub) as server:
         begun(server, stub, CLAIM)
         server.process.kill()
         server.process.wait(30)
-    with serving(tmp_path / "first", stub) as server:
+    with serving(tmp_path, stub) as server:
         for name, width, height in (("wide", 1440, 900), ("narrow", 390, 844)):
             await page.set_viewport_size({"width": width, "height": height})
             await page.goto(f"{server.url}/moot/debates")
