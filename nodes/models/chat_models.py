@@ -188,7 +188,7 @@ def chat_class() -> Any:
             if line is None:
                 return await super()._agenerate(messages, stop, run_manager, **options)
             reply = await line.post("/chat/completions", request_of(payload))
-            result = self._create_chat_result(as_the_sdk_gives(reply, types.ChatCompletion))
+            result = self._create_chat_result(as_the_sdk_gives(as_it_may_be(reply), types.ChatCompletion))
             if result.generations:
                 refusal = reply["choices"][0]["message"].get("refusal")
                 result.generations[0].message.additional_kwargs["refusal"] = refusal
@@ -214,7 +214,7 @@ def chat_class() -> Any:
                 return
             kind: Any = imported("langchain_core.messages").AIMessageChunk
             async for event in line.stream("/chat/completions", request_of(payload)):
-                whole = as_the_sdk_gives(event, types.ChatCompletionChunk)
+                whole = as_the_sdk_gives(as_it_may_be(event), types.ChatCompletionChunk)
                 chunk = self._convert_chunk_to_generation_chunk(whole, kind, {})
                 if chunk is None:
                     continue
@@ -254,6 +254,44 @@ def request_of(payload: Mapping[str, Any]) -> dict[str, Any]:
     body = {**payload, **(payload.get("extra_body") or {})}
     body.pop("extra_body", None)
     return body
+
+
+MOST_TOKENS = 2**53
+"""A number of tokens is less than this."""
+
+
+def as_it_may_be(reply: Any) -> Any:
+    """A reply without what no reply can hold beside its text: counts that are none, names that are no texts."""
+    if isinstance(reply, dict):
+        for name in ("id", "model"):
+            if not isinstance(reply.get(name, ""), str):
+                reply[name] = None
+        if reply.get("usage") is not None:
+            reply["usage"] = usage_of(reply["usage"])
+    return reply
+
+
+def usage_of(usage: Any) -> dict[str, Any] | None:
+    """What an endpoint counted: texts of whole numbers are numbers. None if it did not count both prompt and reply."""
+    if not isinstance(usage, dict):
+        return None
+    prompt, completion, total = (count_of(usage.get(f"{part}_tokens")) for part in ("prompt", "completion", "total"))
+    if prompt is None or completion is None:
+        return None
+    counts = {"prompt_tokens": prompt, "completion_tokens": completion}
+    counts["total_tokens"] = prompt + completion if total is None else total
+    for name in ("prompt_tokens_details", "completion_tokens_details"):
+        if (parts := usage.get(name)) is not None:
+            counts[name] = {k: count_of(v) for k, v in parts.items()} if isinstance(parts, dict) else None
+    return {**usage, **counts}
+
+
+def count_of(value: Any) -> int | None:
+    """A number of tokens, also if it is written as a text or with nothing behind its point; None for anything else."""
+    written = isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 16
+    if written or (isinstance(value, float) and value.is_integer()):
+        value = int(value)
+    return value if type(value) is int and 0 <= value < MOST_TOKENS else None
 
 
 def as_the_sdk_gives(value: Any, kind: Any) -> Any:
