@@ -20,6 +20,7 @@ from typing import Any
 
 from moot.core.endpoint import Endpoint, check_address, make_client
 from moot.core.errors import MootError, UserError, WorldError
+from moot.core.files import home_folder, write_whole
 from moot.core.lazy import imported
 from pydantic import TypeAdapter
 
@@ -40,12 +41,7 @@ class Manifest:
 
 def corpora_folder() -> Path:
     """Where corpora (and the locks of all who write any) live: ``$MOOT_HOME/corpora``, else the user's data folder."""
-    home = os.environ.get("MOOT_HOME")
-    if home:
-        return Path(home) / "corpora"
-    from platformdirs import user_data_path
-
-    return user_data_path("moot") / "corpora"
+    return home_folder() / "corpora"
 
 
 def open_store() -> FolderStore | ServerStore:
@@ -96,9 +92,7 @@ class FolderStore:
         path = self._manifest(manifest.name)
         path.parent.mkdir(parents=True, exist_ok=True)
         sums = _checksums(path.parent / "chroma") if manifest.complete else None
-        fresh = path.with_suffix(".tmp")
-        fresh.write_text(json.dumps(asdict(manifest) | {"files": sums}, indent=2), encoding="utf-8")
-        fresh.replace(path)
+        write_whole(path, json.dumps(asdict(manifest) | {"files": sums}, indent=2))
 
     def state(self, name: str) -> str:
         """A text that changes when the corpus is indexed again."""
