@@ -66,7 +66,7 @@ except OSError as error:
 
 
 @given(old=st.binary(max_size=50), new=st.one_of(st.binary(max_size=5000), st.text(max_size=5000)))
-def test_what_is_written_is_what_is_read(tmp_path_factory: pytest.TempPathFactory, old: bytes, new: str | bytes) -> None:
+def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, old: bytes, new: str | bytes) -> None:
     file = tmp_path_factory.mktemp("whole") / "file"
     for content in (old, new):
         write_whole(file, content)
