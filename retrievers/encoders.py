@@ -31,6 +31,7 @@ from moot.core.errors import UserError, WorldError
 from moot.core.lazy import imported
 from moot.core.transport import Line, open_line
 from moot.retrievers.evidence import Evidence, encoded_text
+from moot.retrievers.listed import check_model
 
 logger = logging.getLogger(__name__)
 
@@ -103,11 +104,12 @@ async def open_encoder(name: str = DEFAULT_ENCODER, limits: Limits = DEFAULT_LIM
         limits: how an endpoint may be called.
 
     Raises:
-        UserError: no such encoder, or its package or key is missing.
+        UserError: no such encoder, its package or key is missing, or a server that does not list it.
     """
     provider, colon, model = name.partition(":")
     if colon and provider in ("openai", "ollama", "vllm"):
         return await _open_endpoint_encoder(provider, model, limits)
+    check_model(name, "embedder")
     return await made_in_thread(("encoder", name), lambda: load_sentence_encoder(name))
 
 
@@ -386,8 +388,10 @@ async def open_cross_encoder(name: str) -> CrossScorer:
     """The CrossEncoder of that name (or in that folder), loaded once per process.
 
     Raises:
-        UserError: it cannot be loaded.
+        UserError: it cannot be loaded, or a server does not list it.
     """
+
+    check_model(name, "reranker or cross_encoder")
 
     def load() -> CrossScorer:
         with loading:

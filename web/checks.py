@@ -15,6 +15,7 @@ from langgraph_sdk.errors import APIError
 from moot.core.errors import UserError
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.nodes.runtime.settings import checked_settings
+from moot.retrievers.listed import ENDPOINTS, check_model, check_source
 from moot.web.guard import is_own
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -28,20 +29,27 @@ EMPTY: dict[str, Any] = {"values": {}, "next": [], "tasks": []}
 """The state of a thread that nothing has been asked on."""
 ON_THREAD = re.compile(r"^/threads/([^/]+)/(?:runs|commands)\b")
 """Where runs go on with what a thread holds."""
-ASKING = re.compile(r"^/assistants|^(/threads/[^/]+)?/(runs|commands)\b")
+ASKING = re.compile(r"^/(assistants|mcp|a2a)\b|^(/threads/[^/]+)?/(runs|commands)\b")
 """Where graphs are asked, and assistants made."""
+LOADED = ("embedder", "reranker", "cross_encoder", "source_summaries")
+"""Settings that may name a model of this machine."""
+READ = ("sources", "fallback", "retriever")
+"""Settings that may name an object of a module."""
 
 
 async def check(body: Any, path: str) -> None:
-    """Checks what a request's body asks for: one run or several, a schedule, an assistant.
+    """Checks what a request's body asks for: one run or several, a schedule, an assistant, a tool.
 
     Raises:
-        UserError: an unknown setting, a value out of its range, an input that is no object, nothing to go on with.
+        UserError: an unknown setting, a value out of its range, a model or module of this machine that it does not
+            list, an input that is no object, nothing to go on with.
     """
     for one in body if isinstance(body, list) else [body]:
         asked = one.get("params", one) if isinstance(one, dict) else None
         if isinstance(asked, dict):
             check_input(asked, path)
+            for values, _ in settings_in(asked):
+                check_listed(values)
             await check_settings(asked, path)
             await check_thread(asked, path)
 
@@ -112,6 +120,32 @@ async def check_settings(asked: Mapping[str, Any], path: str) -> None:
     for values, ours in given:
         known = values if ours else {key: value for key, value in values.items() if key in kind.model_fields}
         checked_settings(kind, {**own, **known})
+
+
+def check_listed(values: Any) -> None:
+    """Refuses settings that have this machine load what it does not list.
+
+    Raises:
+        UserError: they do.
+    """
+    if isinstance(values, list):
+        for value in values:
+            check_listed(value)
+    elif isinstance(values, Mapping):
+        for key, value in values.items():
+            if key in LOADED and isinstance(value, str) and not loads_nothing(key, value):
+                check_model(value, key)
+            for name in (value if isinstance(value, list) else [value]) if key in READ else ():
+                if isinstance(name, str) and name.startswith("langchain:"):
+                    check_source(name.removeprefix("langchain:"))
+            check_listed(value)
+
+
+def loads_nothing(setting: str, value: str) -> bool:
+    """Whether a setting that may name a model of this machine names none."""
+    if setting == "embedder":
+        return value.startswith(ENDPOINTS)
+    return setting == "source_summaries" and value in ("model", "none")
 
 
 def settings_in(asked: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], bool]]:
