@@ -10,12 +10,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from langgraph_sdk import get_client
+from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError
 from moot.core.errors import UserError
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.nodes.runtime.settings import checked_settings
 from moot.retrievers.listed import ENDPOINTS, check_model, check_source
+from moot.web.caller import caller_client
 from moot.web.guard import is_own
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -37,8 +38,13 @@ READ = ("sources", "fallback", "retriever")
 """Settings that may name an object of a module."""
 
 
-async def check(body: Any, path: str) -> None:
+async def check(body: Any, path: str, client: LangGraphClient) -> None:
     """Checks what a request's body asks for: one run or several, a schedule, an assistant, a tool.
+
+    Args:
+        body: what was sent.
+        path: where it was sent to.
+        client: asks the server as whoever sent it.
 
     Raises:
         UserError: an unknown setting, a value out of its range, a model or module of this machine that it does not
@@ -50,8 +56,8 @@ async def check(body: Any, path: str) -> None:
             check_input(asked, path)
             for values, _ in settings_in(asked):
                 check_listed(values)
-            await check_settings(asked, path)
-            await check_thread(asked, path)
+            await check_settings(asked, path, client)
+            await check_thread(asked, path, client)
 
 
 def check_input(asked: Mapping[str, Any], path: str) -> None:
@@ -66,7 +72,7 @@ def check_input(asked: Mapping[str, Any], path: str) -> None:
         raise UserError('The input is an object: {"claim": "The claim to check."}', kind="invalid_claim")
 
 
-async def check_thread(asked: Mapping[str, Any], path: str) -> None:
+async def check_thread(asked: Mapping[str, Any], path: str, client: LangGraphClient) -> None:
     """Refuses a run without input that has nothing to go on with: an empty thread, a reply that nobody waits for.
 
     Raises:
@@ -78,7 +84,7 @@ async def check_thread(asked: Mapping[str, Any], path: str) -> None:
     past = asked.get("checkpoint") or asked.get("checkpoint_id")
     if not goes_on or past or not (found or path in WITHOUT_THREAD):
         return
-    state = await state_of(found[1], asked) if found else EMPTY
+    state = await state_of(found[1], asked, client) if found else EMPTY
     if state is None:
         return
     waits = [wait["id"] for task in state["tasks"] for wait in task["interrupts"]]
@@ -92,17 +98,16 @@ async def check_thread(asked: Mapping[str, Any], path: str) -> None:
         raise UserError(detail, kind="invalid_reply")
 
 
-async def state_of(thread: str, asked: Mapping[str, Any]) -> Mapping[str, Any] | None:
+async def state_of(thread: str, asked: Mapping[str, Any], client: LangGraphClient) -> Mapping[str, Any] | None:
     """What a run goes on with; None where that is not known yet, or where the server will say that there is nothing."""
-    threads = get_client(url=None, api_key=None).threads
     try:
-        busy = (await threads.get(thread))["status"] == "busy"
-        return None if busy else dict(await threads.get_state(thread))
+        busy = (await client.threads.get(thread))["status"] == "busy"
+        return None if busy else dict(await client.threads.get_state(thread))
     except APIError:
         return EMPTY if asked.get("if_not_exists") == "create" else None
 
 
-async def check_settings(asked: Mapping[str, Any], path: str) -> None:
+async def check_settings(asked: Mapping[str, Any], path: str, client: LangGraphClient) -> None:
     """Checks the settings of a run, a schedule or an assistant, over those of the assistant that is asked.
 
     Raises:
@@ -113,7 +118,7 @@ async def check_settings(asked: Mapping[str, Any], path: str) -> None:
     given = list(settings_in(asked))
     if not given or not isinstance(named, str):
         return
-    graph, own = await assistant(named)
+    graph, own = await assistant(named, client)
     if graph not in DESCRIPTIONS:
         return  # the server says so itself
     kind = load_graph(graph).settings
@@ -160,12 +165,12 @@ def settings_in(asked: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], b
             yield values, ours
 
 
-async def assistant(named: str) -> tuple[str, dict[str, Any]]:
+async def assistant(named: str, client: LangGraphClient) -> tuple[str, dict[str, Any]]:
     """An assistant's graph and its own settings, by its id; a graph's name stands for the graph with none."""
     if named in DESCRIPTIONS:
         return named, {}
     try:
-        found: dict[str, Any] = dict(await get_client(url=None, api_key=None).assistants.get(named))
+        found: dict[str, Any] = dict(await client.assistants.get(named))
     except APIError:
         return "", {}
     return found["graph_id"], found.get("context") or {}
@@ -185,7 +190,7 @@ class Checks:
             return await self.app(scope, receive, send)
         content = await Request(scope, receive).body()
         try:
-            await check(json.loads(content), scope["path"])
+            await check(json.loads(content), scope["path"], caller_client(scope))
         except UserError as error:
             return await JSONResponse({"detail": error.detail, "kind": error.kind}, 422)(scope, receive, send)
         except (ValueError, RecursionError):
