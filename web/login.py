@@ -166,15 +166,15 @@ class Login:
     async def log_in_or_out(self, request: Request, path: str, method: str) -> Response:
         """The log-in's page, and what its forms lead to."""
         id = request.cookies.get(COOKIE, "")
-        if path == LOG_OUT and method == "POST":
+        if method not in (("POST",) if path == LOG_OUT else ("GET", "HEAD", "POST")):
+            return JSONResponse({"detail": "Method Not Allowed"}, 405)
+        if path == LOG_OUT:
             self.sessions.end(id)
             answer: Response = RedirectResponse(LOG_IN, 303)
             answer.delete_cookie(COOKIE)
             return answer
-        if method in ("GET", "HEAD"):
+        if method != "POST":
             return page(is_in=self.sessions.knows(id), then=request.query_params.get("next", ""))
-        if method != "POST" or path == LOG_OUT:
-            return JSONResponse({"detail": "Send a form with POST."}, 405)
         fields = parse_qs((await body_of(request)).decode("utf-8", "surrogateescape"))
         then = fields.get("next", [""])[0]
         status, fault = self.tried(request, fields.get("token", [""])[0].strip())
@@ -188,7 +188,7 @@ class Login:
 
 def is_preflight(asked: HTTPConnection, method: str | None) -> bool:
     """Whether a browser asks what a website may send, which it does without any token; no route answers it."""
-    return method == "OPTIONS" and {"origin", "access-control-request-method"} <= asked.headers.keys()
+    return method == "OPTIONS" and {"origin", "access-control-request-method"} <= set(asked.headers)
 
 
 def refused(asked: HTTPConnection, path: str, method: str, status: int, fault: str) -> Response:
