@@ -13,6 +13,7 @@ from string import Template
 from typing import Any
 
 from langgraph_sdk import get_client
+from moot.core.lazy import imported
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 PLACE = "/moot/docs"
@@ -37,6 +38,10 @@ class Docs:
 async def docs_page() -> str:
     """The page, from what the server says of itself."""
     spec: Any = await get_client(url=None, api_key=None).http.get("/openapi.json")
+    # A server that has an app beside its API loses there what it says of its own routes.
+    own = imported("langgraph_api.validation").openapi["paths"]
+    for path, known in spec["paths"].items():
+        known |= {method: about or own.get(path, {}).get(method, {}) for method, about in known.items()}
     return PAGE.substitute(main="\n".join(listing(spec)))
 
 
@@ -60,9 +65,9 @@ def listing(spec: Mapping[str, Any]) -> Iterator[str]:
 def route(path: str, method: str, known: Mapping[str, Any]) -> str:
     """One route: what it does, what it takes, what it answers."""
     about = f"<p>{escape(known.get('description') or '')}</p>"
-    parts = {name: known.get(name) for name in ("parameters", "requestBody", "responses")}
+    parts = {name: known[name] for name in ("parameters", "requestBody", "responses") if known.get(name)}
     title = f"<code>{method.upper()} {escape(path)}</code> {escape(known.get('summary') or '')}"
-    return folded(title, about + code({name: part for name, part in parts.items() if part}))
+    return folded(title, about + (code(parts) if parts else ""))
 
 
 def folded(title: str, content: str) -> str:
