@@ -9,6 +9,7 @@ import stat
 from pathlib import Path
 
 from moot.core.errors import MootError, UserError, WorldError
+from moot.core.home import moot_home
 
 FAULTS_OF_THE_WORLD = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 """Why a file cannot be written although it is named rightly and its rights are right."""
@@ -80,16 +81,6 @@ def not_written(file: Path | str, error: OSError) -> MootError:
 # --- the home ---------------------------------------------------------------------------------------------------------
 
 
-def home_folder() -> Path:
-    """The folder of all that moot keeps: ``$MOOT_HOME``, else the user's data folder."""
-    home = os.environ.get("MOOT_HOME")
-    if home:
-        return Path(home)
-    from platformdirs import user_data_path
-
-    return user_data_path("moot")
-
-
 def check_home(what: str, part: str = "") -> None:
     """Sees before the work that the home can be written; it is made if it is missing. Blocking.
 
@@ -101,7 +92,7 @@ def check_home(what: str, part: str = "") -> None:
         UserError: it cannot.
         WorldError: its disk is full.
     """
-    folder = home_folder() / part
+    folder = moot_home() / part
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _try_folder(folder, folder / "home")

@@ -20,7 +20,8 @@ from typing import Any
 
 from moot.core.endpoint import Endpoint, check_address, make_client
 from moot.core.errors import MootError, UserError, WorldError
-from moot.core.files import home_folder, write_whole
+from moot.core.files import write_whole
+from moot.core.home import moot_home
 from moot.core.lazy import imported
 from pydantic import TypeAdapter
 
@@ -41,7 +42,7 @@ class Manifest:
 
 def corpora_folder() -> Path:
     """Where corpora (and the locks of all who write any) live: ``$MOOT_HOME/corpora``, else the user's data folder."""
-    return home_folder() / "corpora"
+    return moot_home() / "corpora"
 
 
 def open_store() -> FolderStore | ServerStore:

@@ -25,10 +25,11 @@ MOOT_VERSION = version("moot")
 """The installed version, which is read from a file."""
 
 
-def blank_document(graph: str, settings: Settings) -> dict[str, Any]:
+def blank_document(graph: str, settings: Settings, id: str = "") -> dict[str, Any]:
     """The result document before anything has happened."""
     return {
         "schema_version": SCHEMA_VERSION,
+        "id": id,
         "status": "interrupted",  # until the debate is closed
         "error": None,
         "graph": graph,
@@ -102,7 +103,10 @@ def rounds_held(turns: Sequence[Turn]) -> int:
 
 
 def usage(calls: Sequence[Call]) -> dict[str, Any]:
-    """Calls and tokens, in all and by role; ``uncounted`` calls are those whose tokens the endpoint did not give."""
+    """Calls and tokens, in all and by role; ``uncounted`` calls are those whose tokens the endpoint did not give.
+
+    What an earlier run paid for is in these totals, and in ``from_ledger`` by itself, if there is any.
+    """
 
     def total(of: Sequence[Call]) -> dict[str, int]:
         return {
@@ -113,7 +117,9 @@ def usage(calls: Sequence[Call]) -> dict[str, Any]:
         }
 
     roles = sorted({c["role"] for c in calls})
-    return total(calls) | {"by_role": {role: total([c for c in calls if c["role"] == role]) for role in roles}}
+    earlier = [call for call in calls if call.get("from_ledger")]
+    by_role = {role: total([call for call in calls if call["role"] == role]) for role in roles}
+    return total(calls) | {"by_role": by_role} | ({"from_ledger": total(earlier)} if earlier else {})
 
 
 def models_used(calls: Sequence[Call]) -> dict[str, Any]:
@@ -152,7 +158,7 @@ def unfinished(state: Any, within: Iterable[Mapping[str, Any]] = ()) -> dict[str
     return document_of({**closed(state, closing(state)), "status": "interrupted"})
 
 
-SINCE: dict[str, dict[str, Any]] = {"1.0": {"messages": [], "round_log": []}}
+SINCE: dict[str, dict[str, Any]] = {"1.0": {"messages": [], "round_log": [], "id": ""}, "1.1": {"id": ""}}
 """By the version of a document's form, the keys that it may lack, with what they hold then."""
 
 

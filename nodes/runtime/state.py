@@ -20,7 +20,7 @@ from moot.retrievers.evidence import Evidence, merge_evidence
 from pydantic import Field
 from typing_extensions import TypedDict
 
-SCHEMA_VERSION = "1.1"
+SCHEMA_VERSION = "1.2"
 LONGEST_SPEAKER = 200
 """Characters."""
 OPENING = "open"
@@ -57,6 +57,8 @@ class Call(TypedDict):
 
     Tokens are null where the endpoint does not count them; ``seconds`` includes waiting and retries; ``attempts`` is
     the number of requests; ``model`` is the setting and ``reported_model`` the name that the endpoint gave.
+    ``from_ledger``: an earlier run made it and paid for it. ``shared``: another call asked the same at the same time,
+    was sent, and has the tokens.
     """
 
     node: str
@@ -73,6 +75,8 @@ class Call(TypedDict):
     outcome: str
     detail: NotRequired[str]
     number: NotRequired[int]
+    from_ledger: NotRequired[bool]
+    shared: NotRequired[bool]
 
 
 class Warned(TypedDict):
@@ -434,6 +438,7 @@ class Head(TypedDict):
     """How a document begins."""
 
     schema_version: Annotated[str, Field(description="The version of this document's form.")]
+    id: Annotated[str, Field(description="The debate's id; empty in documents before 1.2.")]
     status: Annotated[Status, Field(description="How the debate ended; a failed one says why in `error`.")]
     graph: Annotated[str, Field(description="The debate system.")]
 
