@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
@@ -12,15 +13,25 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from moot.core.endpoint import DEFAULT_LIMITS, Endpoint, Limits, explain, limiter, with_retries
 from moot.core.errors import MootError, Outcome, ReplyError, UserError
 from moot.nodes.models.chat_models import ChatModel, StructuredOutput
+from moot.nodes.models.contexts import (
+    MARGIN,
+    bytes_of,
+    bytes_per_token,
+    context_of,
+    count_prompt,
+    learn_refusal,
+    reply_room,
+)
 from moot.nodes.models.ledger import Ledger, tokens_of
 from moot.nodes.models.reply_parsing import fault_of, read_reply, text_of
-from moot.nodes.runtime.state import Call
+from moot.nodes.runtime.state import Call, LeftOut
 from moot.nodes.runtime.trace import speaking
 from moot.nodes.texts.replies import Reply, reply_schema, tight_schema
+from moot.nodes.texts.shorten import shorten
 from moot.prompts import as_data, fill, load
 
 R = TypeVar("R", bound=Reply)
@@ -31,6 +42,11 @@ ECHO = 2000
 
 Sending = Callable[[BaseChatModel], Awaitable[BaseMessage]]
 """Sends something to a chat model."""
+SendingMessages = Callable[[BaseChatModel, Sequence[BaseMessage]], Awaitable[BaseMessage]]
+"""Sends messages to a chat model."""
+
+REFUSALS = 4
+"""How often a prompt is shortened that an endpoint finds too long."""
 
 _chain: ContextVar[int] = ContextVar("chain", default=0)
 
@@ -48,6 +64,8 @@ class Speaker:
         tokens_left: where calls have used up so many tokens, nothing is asked again; None for no such bound.
         told: what each prompt's data begins with: what a person said.
         prompts: by name, texts that take the place of shipped prompts.
+        context_tokens: the most tokens that the model takes, the reply included; None for what moot knows of it.
+        not_shown: ids of evidence that the last prompt left out, as it would have been too long.
     """
 
     role: str
@@ -58,6 +76,8 @@ class Speaker:
     tokens_left: int | None = None
     told: str = ""
     prompts: Mapping[str, str] = field(default_factory=dict)
+    context_tokens: int | None = None
+    not_shown: frozenset[str] = frozenset()
 
     def filled(self, prompt: str, values: Mapping[str, str]) -> tuple[str, str]:
         """A prompt's instructions and data, as this speaker has its text.
@@ -81,6 +101,8 @@ class Speaker:
     ) -> R:
         """Asks for a structured reply. A reply that cannot be used is asked for again once, with the reason said.
 
+        A prompt that is too long for the model leaves out evidence, then the oldest rounds (`shorten`).
+
         Args:
             prompt: the prompt's name.
             values: what fills its placeholders.
@@ -89,7 +111,7 @@ class Speaker:
             check: what is wrong with a reply's quotes, nothing where they will do; one with faults is ``unquoted``.
 
         Raises:
-            UserError, WorldError: the call failed for good.
+            UserError, WorldError: the call failed for good, or even the least prompt is too long.
             ReplyError: neither reply could be used.
         """
         instructions, data = self.filled(prompt, values)
@@ -101,11 +123,13 @@ class Speaker:
             )
         messages: list[BaseMessage] = [SystemMessage(instructions), HumanMessage(data)]
 
-        def send(chat: BaseChatModel) -> Awaitable[BaseMessage]:
-            return chat.ainvoke(messages, **request)
+        ranks = {id: rank for value in values.values() for id, rank in getattr(value, "ranks", {}).items()}
+
+        def send(chat: BaseChatModel, fitted: Sequence[BaseMessage]) -> Awaitable[BaseMessage]:
+            return chat.ainvoke(list(fitted), **request)
 
         for last in (False, True):
-            message, call = await self._call(send)
+            message, call = await self._fitting_call(messages, send, ranks)
             found, outcome, problem = read_reply(message, reply)
             if found is not None and check is not None and (fault := check(found)):
                 found, outcome, problem = None, "unquoted", fault
@@ -137,19 +161,23 @@ class Speaker:
         # In extra_body the client leaves the reply to us; as an argument of its own it would raise on a cut reply.
         return {"extra_body": {"response_format": wanted}}
 
-    async def converse(self, send: Sending) -> AIMessage | None:
+    async def converse(self, send: Sending | SendingMessages, messages: Sequence[BaseMessage] = ()) -> AIMessage | None:
         """One reply in a conversation that somebody else keeps, an agent's say; it may call tools.
 
         Args:
             send: sends the conversation to the chat model that it is given; called anew where a call is tried again.
+            messages: the conversation. If it is given, ``send`` is also given as much of it as the model can take.
 
         Returns:
             The reply. None where it was refused, cut, or empty without a tool call, which is warned of.
 
         Raises:
-            UserError, WorldError: the call failed for good.
+            UserError, WorldError: the call failed for good, or even the least conversation is too long.
         """
-        message, call = await self._call(send)
+        if messages:
+            message, call = await self._fitting_call(messages, send)  # type: ignore[arg-type]
+        else:
+            message, call = await self._call(send)  # type: ignore[arg-type]
         self.ledger.calls.append(call)
         outcome, problem = fault_of(message)
         if not outcome or (outcome == "empty" and (message.tool_calls or message.invalid_tool_calls)):
@@ -157,6 +185,78 @@ class Speaker:
         call |= {"outcome": outcome, "detail": problem}
         self.ledger.warn(outcome, f"{self.role} ({self.model.name}): {problem}")
         return None
+
+    async def _fitting_call(
+        self, messages: Sequence[BaseMessage], send: SendingMessages, ranks: Mapping[str, int] | None = None
+    ) -> tuple[AIMessage, Call]:
+        """A call with as much of its messages as the model takes; one that it finds too long all the same is shortened.
+
+        Raises:
+            UserError: even the least that can be sent is too long.
+        """
+        name, address = self.model.name, self.model.endpoint.base_url
+        sent = 0
+        for refusals in range(REFUSALS + 1):
+            fitted, size, left = self._fitted(messages, ranks)
+            try:
+                message, call = await self._call(lambda chat: send(chat, fitted))  # noqa: B023
+            except UserError as error:
+                if error.kind != "too_long" or refusals == REFUSALS or size == sent:
+                    raise
+                learn_refusal(name, address, error.detail, size, self._max_tokens)
+                sent = size
+                continue
+            count_prompt(name, size, call["prompt_tokens"])
+            self.not_shown = frozenset(left["ids"] if left else ())
+            return message, call | {"left_out": left} if left else call
+        raise AssertionError("unreachable")
+
+    @property
+    def _max_tokens(self) -> int | None:
+        return getattr(self.model.chat, "max_tokens", None)
+
+    def _fitted(
+        self, messages: Sequence[BaseMessage], ranks: Mapping[str, int] | None
+    ) -> tuple[Sequence[BaseMessage], int, LeftOut | None]:
+        """As much of the messages as the model takes, its bytes, and what is left out; of the data alone."""
+        name = self.model.name
+        size = sum(bytes_of(str(message.content)) for message in messages)
+        context = context_of(name, self.model.endpoint.base_url, self.context_tokens)
+        if context is None:
+            return messages, size, None
+        reply = reply_room(context, self._max_tokens)
+        most = int(MARGIN * (context - reply) * bytes_per_token(name))
+        if size <= most:
+            return messages, size, None
+        places = [at for at, message in enumerate(messages) if isinstance(message, HumanMessage | ToolMessage)]
+        data = [str(messages[at].content) for at in places]
+        fixed = size - sum(map(bytes_of, data))
+        made = shorten(data, most - fixed, ranks)
+        if fixed + made.size > most:
+            least = math.ceil((fixed + made.size) / bytes_per_token(name))
+            raise UserError(
+                f"The prompt for {name} as {self.role} does not fit: the model takes {context:,} tokens, of which "
+                f"{reply:,} are kept for the reply, and with all evidence and all rounds but the last left out the "
+                f"prompt still has about {least:,}. Use a model that takes more, fewer agents, a shorter claim, or, if "
+                "the model takes more than that, set `context_tokens`.",
+                kind="too_long",
+            )
+        texts = dict(zip(places, made.texts, strict=True))
+        fitted = [
+            message.model_copy(update={"content": texts[at]}) if at in texts else message
+            for at, message in enumerate(messages)
+        ]
+        left: LeftOut = {
+            "context": context,
+            "evidence": made.evidence,
+            "in_part": made.in_part,
+            "of_evidence": made.of_evidence,
+            "ids": made.ids,
+            "rounds": made.rounds,
+            "of_rounds": made.of_rounds,
+            "said": made.said,
+        }
+        return fitted, fixed + made.size, left
 
     async def _call(self, send: Sending) -> tuple[AIMessage, Call]:
         """One call with its retries."""
