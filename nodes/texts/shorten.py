@@ -32,7 +32,9 @@ LEAST_SAID = 160
 """Bytes of reasons and arguments that are shown in any case."""
 TAIL = 1200
 """Characters at the end of a part among which the end of a sentence is looked for."""
-TRIES = 8
+TRIES = 10
+STEP = 100
+"""By so many more bytes less is shown at each try, as parts end with a sentence."""
 
 EVIDENCE, ROUNDS, LINES = (
     ("evidence", "item"),
@@ -114,11 +116,11 @@ def shorten(texts: Sequence[str], most: int, ranks: Mapping[str, int] | None = N
         old += [unit for unit in group if unit.kind == "round" and unit.place < newest[unit.series]]
     pieces.sort(key=lambda unit: (unit.id not in cited, (ranks or {}).get(unit.id, unit.place)))
     aim = most
-    for _ in range(TRIES):
+    for attempt in range(TRIES):
         made = _within(texts, lists, pieces, old, aim, size)
-        if made.size <= most or aim <= 0:
+        if made.size <= most:
             break
-        aim -= made.size - most
+        aim -= made.size - most + attempt * STEP
     return made
 
 
