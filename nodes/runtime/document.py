@@ -108,13 +108,13 @@ def _shortened(role: str, model: str, calls: Sequence[Call]) -> Warned:
     parts = (
         [f"{most['evidence']} of {most['of_evidence']} pieces of evidence were left out"] if most["evidence"] else []
     )
-    parts += [f"{in_part} pieces were shown in part"] if in_part else []
+    parts += [f"{in_part} piece{'s were' if in_part > 1 else ' was'} shown in part"] if in_part else []
     parts += [f"{len(rounds['rounds'])} of {rounds['of_rounds']} rounds were left out"] if rounds["rounds"] else []
     parts += [f"{said} reasons or arguments were shown in part"] if said else []
     first, last = (pick(call["round"] for call in calls) for pick in (min, max))
-    when = f"round {first}" if first == last else f"rounds {first} to {last}"
+    when = f" (rounds {first} to {last})" if first < last else f" (round {last})" if last else ""
     detail = (
-        f"{len(calls)} prompt{'s' if len(calls) > 1 else ''} ({when}) would not have fit into the context of {model}, "
+        f"{len(calls)} prompt{'s' if len(calls) > 1 else ''}{when} would not have fit into the context of {model}, "
         f"{min(call['left_out']['context'] for call in calls):,} tokens. At most {'; '.join(parts)}. "
         "`left_out` of each call says what."
     )

@@ -143,6 +143,8 @@ def _within(
         left = list(same)
         rounds -= sum(_size(unit) for unit in left)
         gone.update(left)
+    if gone and rounds < room:
+        allotted = _allotted(pieces, room - rounds)  # what is free once whole rounds have gone
     over, said = sum(allotted.values()) + rounds - room, 0
     written = _written(texts, lists, allotted, gone)
     if over > 0:
@@ -217,7 +219,7 @@ def _remaining(group: Sequence[Unit], allotted: Mapping[Unit, int], gone: set[Un
 
 def _note(what: str) -> str:
     """The one sentence that tells a model that something is missing."""
-    return f"(Left out here, as the prompt would be too long with it: {what}.)"
+    return f"(Left out here, as the prompt would otherwise be too long: {what}.)"
 
 
 def _pieces(count: int, more: bool) -> str:

@@ -78,14 +78,14 @@ def test_evidence_of_the_lowest_rank_goes_first() -> None:
     assert rounds(made.texts[0]) == list(range(1, 11))
     assert made.rounds == []
     note = "1 more piece of evidence and the rest of each text that ends in [...]"
-    assert f"\n(Left out here, as the prompt would be too long with it: {note}.)\n\nThe debate" in made.texts[0]
+    assert f"\n(Left out here, as the prompt would otherwise be too long: {note}.)\n\nThe debate" in made.texts[0]
     ranks = {"p1": 3, "p2": 2, "p3": 1, "p4": 3, "p5": 2, "p6": 1}
     assert shown(shorten([WHOLE], bytes_of(WHOLE) - 5500, ranks)) == ["p2", "p3", "p5", "p6"]
 
 
 def test_ranks_are_those_at_which_pieces_were_found() -> None:
     found = [piece(1, "One.", 3), piece(2, "Two.", 1), piece(3, "Three.")]
-    assert show_evidence(found).ranks == {"p1": 3, "p2": 1, "p3": 3}
+    assert vars(show_evidence(found))["ranks"] == {"p1": 3, "p2": 1, "p3": 3}
 
 
 def test_what_is_cited_goes_last() -> None:
@@ -132,7 +132,7 @@ def test_both_debates_of_a_record_lose_their_oldest_rounds() -> None:
 
     scored = {"logic": 1, "evidence": 1, "rebuttal": 1, "reason": text_of(1, 100)}
     phases, sides = ("primary", "switched"), ("plaintiff", "defense")
-    critics = [
+    critics: list[Any] = [
         {"phase": p, "round": r, "step": "critique", "plaintiff": scored, "defense": scored}
         for p in phases
         for r in range(1, 6)
