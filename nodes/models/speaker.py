@@ -28,6 +28,7 @@ from moot.nodes.models.contexts import (
 )
 from moot.nodes.models.ledger import Ledger, tokens_of
 from moot.nodes.models.reply_parsing import fault_of, read_reply, text_of
+from moot.nodes.models.session import Session
 from moot.nodes.runtime.state import Call, LeftOut
 from moot.nodes.runtime.trace import speaking
 from moot.nodes.texts.replies import Reply, reply_schema, tight_schema
@@ -66,6 +67,7 @@ class Speaker:
         prompts: by name, texts that take the place of shipped prompts.
         context_tokens: the most tokens that the model takes, the reply included; None for what moot knows of it.
         not_shown: ids of evidence that the last prompt left out, as it would have been too long.
+        session: the debate's.
     """
 
     role: str
@@ -78,6 +80,7 @@ class Speaker:
     prompts: Mapping[str, str] = field(default_factory=dict)
     context_tokens: int | None = None
     not_shown: frozenset[str] = frozenset()
+    session: Session = field(default_factory=Session)
 
     def filled(self, prompt: str, values: Mapping[str, str]) -> tuple[str, str]:
         """A prompt's instructions and data, as this speaker has its text.

@@ -25,10 +25,11 @@ MOOT_VERSION = version("moot")
 """The installed version, which is read from a file."""
 
 
-def blank_document(graph: str, settings: Settings) -> dict[str, Any]:
+def blank_document(graph: str, settings: Settings, id: str = "") -> dict[str, Any]:
     """The result document before anything has happened."""
     return {
         "schema_version": SCHEMA_VERSION,
+        "id": id,
         "status": "interrupted",  # until the debate is closed
         "error": None,
         "graph": graph,
@@ -182,7 +183,7 @@ def unfinished(state: Any, within: Iterable[Mapping[str, Any]] = ()) -> dict[str
     return document_of({**closed(state, closing(state)), "status": "interrupted"})
 
 
-SINCE: dict[str, dict[str, Any]] = {"1.0": {"messages": [], "round_log": []}}
+SINCE: dict[str, dict[str, Any]] = {"1.0": {"messages": [], "round_log": [], "id": ""}, "1.1": {"id": ""}}
 """By the version of a document's form, the keys that it may lack, with what they hold then."""
 
 

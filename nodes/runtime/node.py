@@ -6,7 +6,7 @@ import json
 import time
 import zlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ from moot.core.endpoint import Limits
 from moot.core.errors import MootError, UserError, error_of
 from moot.nodes.models.chat_models import ModelChoice, open_chat_model
 from moot.nodes.models.ledger import Ledger
+from moot.nodes.models.session import Session, current_session
 from moot.nodes.models.speaker import Speaker, start_chain
 from moot.nodes.runtime.budget import uncounted
 from moot.nodes.runtime.node_errors import Keys, no_setting, no_settings
@@ -27,10 +28,11 @@ from moot.retrievers import Encoder, Retriever, open_encoder, open_retriever
 
 @dataclass
 class Run:
-    """One run of one node: its settings, its ledger, and the ways to a model, a source and an encoder."""
+    """One run of one node: its settings, ledger and session, and the ways to a model, a source and an encoder."""
 
     settings: Any
     ledger: Ledger
+    session: Session = field(default_factory=current_session)
 
     async def speaker(
         self,
@@ -65,6 +67,7 @@ class Run:
             limits_of(settings),
             prompts=settings.edited(),
             context_tokens=choice.context_tokens or settings.context_tokens,
+            session=self.session,
         )
 
     async def speaker_of(self, debater: Mapping[str, Any]) -> Speaker:

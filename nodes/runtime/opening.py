@@ -11,10 +11,10 @@ from typing import Any
 from moot.core.errors import MootError, WorldError
 from moot.nodes.models.chat_models import ModelChoice
 from moot.nodes.runtime.budget import open_budget
-from moot.nodes.runtime.document import blank_document, closed, closing
+from moot.nodes.runtime.document import blank_document, closed, closing, document_of
 from moot.nodes.runtime.node import Node, Run, choose_model
 from moot.nodes.runtime.settings import Settings
-from moot.nodes.runtime.state import OPENING, DebateState, Task, anew
+from moot.nodes.runtime.state import OPENING, ClaimInput, DebateState, Task, anew
 from moot.nodes.runtime.tracing import conclude, describe
 from moot.nodes.steps.compare import IN_WORDS
 from moot.nodes.steps.person import check_resumable
@@ -38,6 +38,8 @@ class Needs:
 
 MERGED = ("turns", "evidence", "debates", "round_log", "calls", "corpora", "warnings", "depth")
 """What nodes add to; it is written anew, so that the debate before it on the same thread is left behind."""
+INPUT = tuple(ClaimInput.__annotations__)
+"""What a debate may be asked with."""
 OTHER_SOURCE = "bm25:demo-news"
 """A source that needs neither a key nor the network."""
 ASKED = ("labels", "options", "given", "claim_date", "speaker")
@@ -61,7 +63,8 @@ def open_node(
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
-        document = blank_document(graph, run.settings) | {"messages": anew([])} | dict.fromkeys(ASKED)
+        id = await run.session.begin(graph, {key: state.get(key) for key in INPUT}, run.settings)
+        document = blank_document(graph, run.settings, id) | {"messages": anew([])} | dict.fromkeys(ASKED)
         document |= {key: anew(document[key]) for key in MERGED}
         named, asked, texts = state.get("task"), state.get("claim"), state.get("given")
         try:
@@ -176,6 +179,7 @@ def close_node() -> Node:
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
         update = closing(state)
         document = closed(state, update)
+        run.session.document = document_of(document)
         conclude(document)
         return update | {"messages": answered(state.get("messages"), in_words(document))}
 

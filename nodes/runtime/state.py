@@ -20,7 +20,7 @@ from moot.retrievers.evidence import Evidence, merge_evidence
 from pydantic import Field
 from typing_extensions import TypedDict
 
-SCHEMA_VERSION = "1.1"
+SCHEMA_VERSION = "1.2"
 LONGEST_SPEAKER = 200
 """Characters."""
 OPENING = "open"
@@ -454,6 +454,7 @@ class Head(TypedDict):
     """How a document begins."""
 
     schema_version: Annotated[str, Field(description="The version of this document's form.")]
+    id: Annotated[str, Field(description="The debate's id; empty in documents before 1.2.")]
     status: Annotated[Status, Field(description="How the debate ended; a failed one says why in `error`.")]
     graph: Annotated[str, Field(description="The debate system.")]
 

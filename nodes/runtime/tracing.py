@@ -15,17 +15,21 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import aclosing
 from importlib.metadata import version
 from typing import Any
 from uuid import UUID
 
 import langsmith
+from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Command
 from langsmith import RunTree, run_trees
 from langsmith.utils import LangSmithError, LangSmithWarning, get_env_var, tracing_is_enabled
 from moot.core.redaction import anonymised, held_keys
 from moot.nodes.models.prices import Price, costs_of, price_of, read_prices
+from moot.nodes.models.session import Session, session_in, with_session
 from moot.nodes.runtime.trace import graph_run, note
 
 log = logging.getLogger(__name__)
@@ -100,18 +104,38 @@ def guard_traces() -> None:
         langsmith.configure(client=Client())
 
 
+NODE = "__pregel_task_id"
+"""LangGraph's ``configurable`` has this key in a graph that runs as a node."""
+
+
 class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
-    """A compiled graph that is guarded before its first run begins."""
+    """A compiled graph whose traces are guarded, and whose runs have a session."""
 
     def stream(self, *given: Any, **options: Any) -> Iterator[Any]:
         """As LangGraph's."""
         guard_traces()
         return super().stream(*given, **options)
 
-    def astream(self, *given: Any, **options: Any) -> Any:
-        """As LangGraph's."""
+    def astream(self, input: Any, config: Any = None, **options: Any) -> Any:
+        """As LangGraph's; a graph that is not part of a debate already is one run of a debate, with its `Session`."""
         guard_traces()
-        return super().astream(*given, **options)
+        if NODE in ((config or {}).get("configurable") or {}):
+            # ``astream_events`` has a graph that is a node streamed, and would have the whole of its state written.
+            options.setdefault("output_keys", self.output_channels)
+        if session_in(config) or session_in(var_child_runnable_config.get()):
+            return super().astream(input, config, **options)
+        return self._in_session(input, config, options)
+
+    async def _in_session(self, input: Any, config: Any, options: dict[str, Any]) -> AsyncIterator[Any]:
+        goes_on = input is None or isinstance(input, Command)
+        session = Session((await self.aget_state(config)).values if goes_on else {})
+        run: Any = super().astream(input, with_session(config, session), **options)
+        try:
+            async with aclosing(run) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        finally:
+            await session.end()
 
 
 def traced(graph: CompiledStateGraph[Any, Any, Any, Any], tag: str) -> TracedGraph:

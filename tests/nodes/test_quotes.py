@@ -201,6 +201,7 @@ def test_a_slice_with_a_strange_word_is_not_found(given_: tuple[str, list[str]],
     at = data.draw(st.integers(0, len(words) - 1))
     place = data.draw(st.integers(0, len(words[at])))
     words[at] = words[at][:place] + data.draw(st.sampled_from("zZ7д")) + words[at][place:]
+    assume(words[at] not in text)
     assert find_quote(" ".join(words), text) is None
 
 

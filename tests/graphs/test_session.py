@@ -1,0 +1,84 @@
+"""What one run of a debate shares among its nodes, and that LangGraph's ways to run a graph all begin one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import Command
+from moot.graphs import load_graph
+from moot.nodes import graph_node
+from moot.nodes.models.session import Session, current_session
+from moot.nodes.runtime.node import Run
+from moot.nodes.runtime.state import ClaimInput, VerdictOutput
+
+CLAIM = {"claim": "The platypus is a mammal that lays eggs."}
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[Session]:
+    """The session of each node that ran."""
+    sessions: list[Session] = []
+
+    def noted() -> Session:
+        sessions.append(current_session())
+        return sessions[-1]
+
+    original = Run.__init__
+
+    def begun(run: Run, settings: Any, ledger: Any) -> None:
+        original(run, settings, ledger, noted())
+
+    monkeypatch.setattr(Run, "__init__", begun)
+    return sessions
+
+
+@pytest.mark.parametrize("name", ["tool_mad", "proclaim", "madke"])
+async def test_all_nodes_of_a_debate_share_one_session(name: str, seen: list[Session]) -> None:
+    system = load_graph(name)
+    settings = system.settings.model_validate({"model": "fake:1", "corpus": "demo-news"})
+    documents = [await system.graph.ainvoke(CLAIM, context=settings) for _ in range(2)]
+    ids = [document["id"] for document in documents]
+    assert len({*ids}) == 2
+    assert {*map(len, ids)} == {32}
+    assert len(seen) > 10
+    assert len({*map(id, seen)}) == 2
+
+
+async def test_a_debate_that_waited_goes_on_under_its_id(seen: list[Session]) -> None:
+    system = load_graph("tool_mad")
+    graph = system.graph.builder.compile(checkpointer=InMemorySaver())
+    settings = system.settings.model_validate({"model": "fake:1", "corpus": "demo-news", "ask_person": ["verdict"]})
+    config: Any = {"configurable": {"thread_id": "1"}}
+    first = await graph.ainvoke(CLAIM, config, context=settings)
+    begun = seen[-1]
+    last = await graph.ainvoke(Command(resume=True), config, context=settings)
+    assert begun.document is None
+    assert first["status"] == "interrupted"
+    assert seen[-1] is not begun
+    assert seen[-1].id == begun.id == last["id"]
+    assert seen[-1].document == last
+    assert seen[-1].before["calls"] == first["calls"]
+
+
+async def test_each_debate_of_a_graph_of_ones_own_has_its_session() -> None:
+    inner = load_graph("standard_mad")
+    builder = StateGraph(VerdictOutput, input_schema=ClaimInput)
+    builder.add_node("debate", graph_node(inner.graph).having(inner.settings(model="fake:1")))
+    builder.add_edge(START, "debate")
+    builder.add_edge("debate", END)
+    graph: Any = builder.compile()
+    documents = [await graph.ainvoke(CLAIM) for _ in range(2)]
+    assert len({document["id"] for document in documents}) == 2
+
+
+@pytest.mark.parametrize("name", ["tool_mad", "proclaim"])
+async def test_events_can_be_followed(name: str) -> None:
+    system = load_graph(name)
+    settings = system.settings.model_validate({"model": "fake:1", "corpus": "demo-news"})
+    events = [event async for event in system.graph.astream_events(CLAIM, version="v2", context=settings)]
+    assert events[-1]["data"]["output"]["status"] == "done"
+    assert Counter(event["event"] for event in events)["on_chat_model_end"] > 5
