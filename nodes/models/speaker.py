@@ -119,7 +119,6 @@ class Speaker:
         """
         instructions, data = self.filled(prompt, values)
         data = "\n\n".join(filter(None, (self.told, data)))
-        request = self._request(reply, evidence_ids)
         if self.structured_output != "json_schema":
             data = (
                 f"{data}\n\nReply with one JSON object and nothing else. Its schema:\n{json.dumps(reply_schema(reply))}"
@@ -129,7 +128,8 @@ class Speaker:
         ranks = {id: rank for value in values.values() for id, rank in getattr(value, "ranks", {}).items()}
 
         def send(chat: BaseChatModel, fitted: Sequence[BaseMessage]) -> Awaitable[BaseMessage]:
-            return chat.ainvoke(list(fitted), **request)
+            citable = [id for id in evidence_ids if id not in self.not_shown] if self.not_shown else evidence_ids
+            return chat.ainvoke(list(fitted), **self._request(reply, citable))
 
         for last in (False, True):
             message, call = await self._fitting_call(messages, send, ranks)
@@ -201,6 +201,7 @@ class Speaker:
         sent = 0
         for refusals in range(REFUSALS + 1):
             fitted, size, left = self._fitted(messages, ranks)
+            self.not_shown = frozenset(left["ids"] if left else ())
             try:
                 message, call = await self._call(lambda chat: send(chat, fitted))  # noqa: B023
             except UserError as error:
@@ -210,7 +211,6 @@ class Speaker:
                 sent = size
                 continue
             count_prompt(name, size, call["prompt_tokens"])
-            self.not_shown = frozenset(left["ids"] if left else ())
             return message, call | {"left_out": left} if left else call
         raise AssertionError("unreachable")
 

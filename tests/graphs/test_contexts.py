@@ -7,8 +7,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from moot.core.endpoint import Endpoint
+from moot.core.errors import ReplyError
 from moot.graphs import load_graph
+from moot.nodes.models.chat_models import ChatModel
 from moot.nodes.models.contexts import forget_contexts
+from moot.nodes.models.fake import FakeChatModel
+from moot.nodes.models.speaker import Speaker
+from moot.nodes.steps.respond import respond
+from moot.nodes.texts.given import check_given
+from moot.nodes.texts.task import make_task
 
 from tests.conftest import StartStub, StubEndpoint
 
@@ -159,3 +167,16 @@ async def test_the_least_prompt_does_not_fit(start_stub: StartStub) -> None:
     assert document["error"]["kind"] == "too_long"
     assert "takes 256 tokens, of which 64 are kept for the reply" in document["error"]["detail"]
     assert statuses(stub) == []
+
+
+async def test_what_was_left_out_is_not_offered_to_be_cited(start_stub: StartStub, monkeypatch: Any) -> None:
+    stub = start_stub(RULES)
+    speaker = Speaker("agent", ChatModel("openai:stub", FakeChatModel(), Endpoint(stub.url, ""), tight=True))
+    speaker.context_tokens = CONTEXT
+    asked: list[list[str]] = []
+    monkeypatch.setattr(Speaker, "_request", lambda self, reply, ids: asked.append(list(ids)) or {})
+    pieces = check_given(GIVEN)
+    with pytest.raises(ReplyError):
+        await respond(CLAIM, make_task(), pieces, speaker)
+    assert speaker.not_shown
+    assert {id for ids in asked for id in ids} == {piece["id"] for piece in pieces} - speaker.not_shown
