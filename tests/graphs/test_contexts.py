@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -173,8 +173,13 @@ async def test_what_was_left_out_is_not_offered_to_be_cited(start_stub: StartStu
     stub = start_stub(RULES)
     speaker = Speaker("agent", ChatModel("openai:stub", FakeChatModel(), Endpoint(stub.url, ""), tight=True))
     speaker.context_tokens = CONTEXT
-    asked: list[list[str]] = []
-    monkeypatch.setattr(Speaker, "_request", lambda self, reply, ids: asked.append(list(ids)) or {})
+    asked: list[Sequence[str]] = []
+
+    def request(self: Speaker, reply: Any, ids: Sequence[str]) -> dict[str, Any]:
+        asked.append(ids)
+        return {}
+
+    monkeypatch.setattr(Speaker, "_request", request)
     pieces = check_given(GIVEN)
     with pytest.raises(ReplyError):
         await respond(CLAIM, make_task(), pieces, speaker)
