@@ -12,7 +12,7 @@ import sqlite3
 import stat
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -243,12 +243,29 @@ class LedgerFile:
         rows.close()
         return found
 
-    def _debate(self, row: Sequence[Any], living: dict[str, bool]) -> Debate:
-        id, fingerprint, version, graph, input, settings, status, owner, *rest, entries, size = row
+    def _debate(self, row: Any, living: dict[str, bool]) -> Debate:
+        id, fingerprint, version, graph, input, settings, status, owner = row[:8]
+        pid, started, updated, document, named, note, entries, size = row[8:]
         with explained(self.path):
             shown = self._status(status, owner, living)
             asked, chosen = json.loads(input), json.loads(settings)
-        return Debate(id, fingerprint, version, graph, asked, chosen, shown, *rest, entries, int(size))
+        return Debate(
+            id,
+            fingerprint,
+            version,
+            graph,
+            asked,
+            chosen,
+            shown,
+            pid,
+            started,
+            updated,
+            document,
+            named,
+            note,
+            entries,
+            int(size),
+        )
 
     def add(self, row: tuple[Any, ...]) -> None:
         """Adds a debate from elsewhere: id, fingerprint, version, graph, input, settings, status, times, note."""
