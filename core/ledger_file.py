@@ -11,7 +11,6 @@ import re
 import sqlite3
 import stat
 import time
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 from moot.core.errors import MootError, UserError, WorldError
-from moot.core.ledger_records import Begun, Debate, Entry, Key, Pruned, Request, Status, moot_version
+from moot.core.ledger_records import Begun, Debate, Entry, Key, Pruned, Request, Status, is_id, moot_version, new_id
 
 SCHEMA_VERSION = 1
 APPLICATION = 0x6D6F6F74
@@ -434,16 +433,6 @@ class LedgerFile:
 
 _owned: set[str] = set()
 """As whom this process owns debates; it does not ask for its own locks."""
-
-
-def new_id() -> str:
-    """An id that nobody can guess: 32 hexadecimal digits."""
-    return uuid.uuid4().hex
-
-
-def is_id(text: str) -> bool:
-    """Whether a text is such an id."""
-    return len(text) == 32 and not set(text) - set("0123456789abcdef")
 
 
 def as_json(value: Any) -> str:
