@@ -316,7 +316,7 @@ class Speaker:
             if not value["error"]:
                 with speaking(self.role, self.model.name, self.ledger):
                     message = cast(AIMessage, await send(kept_model(message, self.model.chat)))
-            calls: list[Call] = [{**call, "from_ledger": True} for call in value["calls"]]
+            calls = [cast(Call, {**call, "from_ledger": True}) for call in value["calls"]]
             warnings = [(kind, detail) for kind, detail in value["warnings"]]
             error = error_of(value["error"]) if value["error"] else None
             return Said(message, calls, warnings, value["depth"], error)
