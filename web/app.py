@@ -8,9 +8,12 @@ from contextlib import asynccontextmanager
 
 from moot.core.garbage import collected_seldom
 from moot.nodes.models.session import record_in
+from moot.web.caller import check_auth
 from moot.web.cancelling import listen_on
 from moot.web.checks import Checks
+from moot.web.docs import Docs
 from moot.web.guard import Guard
+from moot.web.login import Login
 from moot.web.once import Once
 from moot.web.pages import ROUTES
 from moot.web.table import TABLE
@@ -21,6 +24,7 @@ from starlette.middleware import Middleware
 @asynccontextmanager
 async def lifespan(_: Starlette) -> AsyncIterator[None]:
     """As long as the server runs; it may hold many debates."""
+    check_auth()
     os.environ.setdefault("MOOT_LEDGER", "record")  # a server keeps what its debates paid for
     if os.environ.get("LANGGRAPH_CHECKPOINTER"):  # as `moot serve` starts it
         from moot.web.threads import restore
@@ -30,6 +34,7 @@ async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
 
 
-app = Starlette(routes=ROUTES, middleware=[Middleware(one) for one in (Guard, Checks, Once)], lifespan=lifespan)
+BEFORE = (Guard, Login, Checks, Once, Docs)
+app = Starlette(routes=ROUTES, middleware=[Middleware(one) for one in BEFORE], lifespan=lifespan)
 listen_on()
 record_in(TABLE)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import secrets
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -15,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from moot.core.errors import UserError
+from moot.core.files import not_kept, write_whole
 from moot.nodes.runtime.document import upgraded
 from moot.nodes.runtime.state import VerdictOutput
 from moot.nodes.texts.quotes import find_quote
@@ -122,6 +121,7 @@ def save(document: Document) -> str:
 
     Raises:
         UserError: the folder cannot be written.
+        WorldError: its disk is full.
     """
     with keeping() as folder:
         text = _written_out(document)
@@ -165,16 +165,11 @@ def keeping() -> Iterator[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         yield folder
     except OSError as error:
-        detail = (
-            f"Debates cannot be kept in {folder} ({error.strerror}). Set MOOT_HOME to a folder that can be written."
-        )
-        raise UserError(detail, kind="invalid_environment") from error
+        raise not_kept("Debates", folder, error) from error
 
 
 def _put(folder: Path, id: str, text: str) -> str:
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=folder, suffix=".part", delete=False) as file:
-        file.write(text)
-    os.replace(file.name, folder / f"{id}.json")
+    write_whole(folder / f"{id}.json", text, private=True)
     return id
 
 

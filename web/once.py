@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
+from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError
 from moot.core.errors import MootError, UserError
 from moot.core.ledger import Debate, open_ledger
@@ -24,9 +25,10 @@ from moot.nodes.models.keeping import asked_with
 from moot.nodes.runtime.opening import INPUT
 from moot.nodes.runtime.settings import checked_settings
 from moot.web import debates
+from moot.web.caller import caller_client
 from moot.web.checks import assistant, replay
 from moot.web.guard import is_own
-from moot.web.table import OVER, TABLE, Claim, found, server_client
+from moot.web.table import OVER, TABLE, Claim, found
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -73,7 +75,8 @@ class Once:
 
     async def _answer(self, key: str, place: re.Match[str], scope: Scope, receive: Receive, send: Send) -> None:
         body = read(key, await Request(scope, receive).body())
-        fingerprint = await meant(body)
+        client = caller_client(scope)
+        fingerprint = await meant(body, client)
         how = place["how"] or ""
         async with self.deciding:
             row = await open_ledger().of_key(key)
@@ -93,7 +96,7 @@ class Once:
                 first = self.first[key] = First(fingerprint, thread)
         if first is None:
             assert row is not None
-            return await (await stored(row, how))(scope, receive, send)
+            return await (await stored(row, how, client))(scope, receive, send)
         if not begins:
             joined(scope, f"/threads/{first.thread}/runs/{await asyncio.shield(first.run)}{JOINED[how]}", body)
             return await self.app(scope, replay(b"", receive), send)
@@ -127,14 +130,14 @@ def read(key: str, content: bytes) -> dict[str, Any]:
     return body
 
 
-async def meant(body: Mapping[str, Any]) -> str:
+async def meant(body: Mapping[str, Any], client: LangGraphClient) -> str:
     """The fingerprint of the debate that a request asks for, as the table has it.
 
     Raises:
         UserError: there is no such graph, or it does not take these settings.
     """
     named = body.get("assistant_id")
-    graph, own = await assistant(named) if isinstance(named, str) else ("", {})
+    graph, own = await assistant(named, client) if isinstance(named, str) else ("", {})
     if graph not in DESCRIPTIONS:
         raise UserError("`assistant_id` names a graph of moot's or an assistant.", kind="unknown_graph")
     context = body.get("context") or (body.get("config") or {}).get("configurable") or {}
@@ -144,7 +147,7 @@ async def meant(body: Mapping[str, Any]) -> str:
     return fingerprint_of(graph, asked_with({k: body["input"].get(k) for k in INPUT}), settings.recorded())
 
 
-async def stored(row: Debate, how: str) -> Response:
+async def stored(row: Debate, how: str, client: LangGraphClient) -> Response:
     """What there is of a debate that is over or waits, in the form in which it is asked for.
 
     Raises:
@@ -156,7 +159,7 @@ async def stored(row: Debate, how: str) -> Response:
     headers = {"Content-Location": f"/threads/{thread}/runs/{run}"}
     if not how:
         try:
-            return JSONResponse(await server_client().runs.get(thread, run), headers=headers)
+            return JSONResponse(await client.runs.get(thread, run), headers=headers)
         except APIError:  # from before the server was started
             known = {"run_id": run, "thread_id": thread, "status": "success", "metadata": {"debate": row.id}}
             return JSONResponse(known, headers=headers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from functools import cache
@@ -24,6 +25,9 @@ from moot.retrievers.search import ABOUT
 from moot.transcript import ending, lines
 from moot.transcript.end import other_warnings
 from moot.web import debates, table
+from moot.web.caller import caller_client
+from moot.web.docs import PLACE, docs_page
+from moot.web.login import LOG_IN, TOKEN
 from moot.web.report import fitting, marks_of, report
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -43,6 +47,8 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-cache",
 }
+THREAD = 36
+"""Characters of a thread's id."""
 KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "json": "application/json"}
 DOWNLOADS = {"md": "text/markdown", "html": "text/html"}
 STATIC = {
@@ -76,7 +82,14 @@ def answering(handler: Callable[[Request], Awaitable[Any]]) -> Handler:
 
 async def page(request: Request) -> Response:
     """The page; what it shows follows from its address."""
-    return _file("index.html")
+    content, kind = STATIC["index.html"]
+    way_out = f' <a href="{LOG_IN}">Log out</a>'.encode() if os.environ.get(TOKEN) else b""
+    return Response(content.replace(b"</nav>", way_out + b"</nav>"), media_type=kind)
+
+
+async def api(request: Request) -> Response:
+    """The server's routes, for whoever writes programs."""
+    return Response(await docs_page(), media_type="text/html")
 
 
 async def static(request: Request) -> Response:
@@ -133,13 +146,13 @@ async def listed(request: Request) -> Any:
     number = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 7 else 0
     if number < 1:
         raise UserError("`page` is a number, from 1.", kind="bad_request")
-    entries, total = await table.listed(number)
+    entries, total = await table.listed(number, caller_client(request.scope))
     return {"debates": entries, "page": number, "pages": -(-total // debates.A_PAGE), "total": total}
 
 
 async def resumed(request: Request) -> Any:
     """Takes up a debate that was interrupted or failed: the thread and the run on which it goes on."""
-    return await table.go_on(request.path_params["id"])
+    return await table.go_on(request.path_params["id"], caller_client(request.scope))
 
 
 async def imported(request: Request) -> Any:
@@ -196,10 +209,13 @@ async def _body(request: Request, most: int) -> bytes:
 
 async def opened(request: Request) -> Any:
     """A debate's document, and what is said of it; by its id, or by that of its thread."""
-    stem, row = await table.found(request.path_params["id"])
+    id, client = request.path_params["id"], caller_client(request.scope)
+    if len(id) == THREAD and not await table.lives(id, client):  # whose it is the server knows
+        raise UserError("There is no such thread.", kind="missing_file")
+    stem, row = await table.found(id)
     if stem is None:
         raise UserError("This debate has no document: it was stopped before it had begun.", kind="missing_file")
-    more = await table.standing(row, (await open_ledger().places()).get(row.id)) if row else {}
+    more = await table.standing(row, (await open_ledger().places()).get(row.id), client) if row else {}
     return {"id": stem, **more, **await run_in_threadpool(_opened, stem)}
 
 
@@ -252,7 +268,7 @@ def _said(content: bytes) -> dict[str, Any]:
 
 async def deleted(request: Request) -> Any:
     """Deletes a debate with all that is kept of it."""
-    await table.delete(request.path_params["id"])
+    await table.delete(request.path_params["id"], caller_client(request.scope))
     return {}
 
 
@@ -279,6 +295,7 @@ def route(path: str, handler: Callable[[Request], Awaitable[Any]], method: str =
 ROUTES: list[Route] = [
     route("/moot", page),
     route("/moot/", to_page),
+    route(PLACE, api),
     route("/moot/debates", page),
     route("/moot/debates/{id}", page),
     route("/moot/static/{name}", static),

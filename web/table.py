@@ -17,7 +17,6 @@ from typing import Any
 from uuid import UUID, uuid4, uuid5
 
 from langchain_core.runnables import RunnableConfig
-from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError, ConflictError, NotFoundError
 from moot.core.errors import UserError
@@ -115,15 +114,10 @@ def is_news(update: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
 TABLE = Table()
 
 
-def server_client() -> LangGraphClient:
-    """A client of this server, in this process."""
-    return get_client(url=None, api_key=None)
-
-
 # --- what the page asks ----------------------------------------------------------------------------------------------
 
 
-async def listed(page: int) -> tuple[list[dict[str, Any]], int]:
+async def listed(page: int, client: LangGraphClient) -> tuple[list[dict[str, Any]], int]:
     """One page of all debates, newest first, and how many there are: those under way, and those that have a document.
 
     Each has ``id``, ``status`` and what its document says (`debates.LISTED`); those of the table also ``calls``, how
@@ -140,7 +134,7 @@ async def listed(page: int) -> tuple[list[dict[str, Any]], int]:
     entries = []
     for id, stem in ids[first : first + debates.A_PAGE]:
         entry = await run_in_threadpool(debates.entry, stem) if id in known else described(shown[id])
-        entries.append(entry | (await standing(shown[id], places.get(id)) if id in shown else {}))
+        entries.append(entry | (await standing(shown[id], places.get(id), client) if id in shown else {}))
     return entries, len(ids)
 
 
@@ -155,10 +149,10 @@ def described(row: Debate) -> dict[str, Any]:
     }
 
 
-async def standing(row: Debate, place: tuple[str, str] | None = None) -> dict[str, Any]:
+async def standing(row: Debate, place: tuple[str, str] | None, client: LangGraphClient) -> dict[str, Any]:
     """How a debate of the table stands, and what can be done: it can be watched, answered, or go on."""
     more: dict[str, Any] = {"status": row.status, "debate": row.id, "calls": row.entries, "note": row.note}
-    if row.status in ("running", "waiting") and place and await lives(place[0]):
+    if row.status in ("running", "waiting") and place and await lives(place[0], client):
         return more | {"thread": place[0], "can": "watch" if row.status == "running" else "answer"}
     return more | ({"can": "resume"} if row.status in (*OVER, "waiting") and row.graph in DESCRIPTIONS else {})
 
@@ -172,10 +166,10 @@ def claim_in(input: Any) -> str:
     return claim[:500] if isinstance(claim, str) else ""
 
 
-async def lives(thread: str) -> bool:
-    """Whether the server holds a thread."""
+async def lives(thread: str, client: LangGraphClient) -> bool:
+    """Whether the server holds a thread, for whoever asks."""
     try:
-        await server_client().threads.get(thread)
+        await client.threads.get(thread)
     except APIError:
         return False
     return True
@@ -207,7 +201,7 @@ def newest(row: Debate) -> str | None:
     return next((path.stem for path in here if path.is_file()), None)
 
 
-async def go_on(id: str) -> dict[str, str]:
+async def go_on(id: str, client: LangGraphClient) -> dict[str, str]:
     """Takes up a debate that was interrupted or failed: with the same input and settings, and with its kept calls.
 
     Returns:
@@ -222,7 +216,6 @@ async def go_on(id: str) -> dict[str, str]:
     if row.status not in (*OVER, "waiting"):
         said = {"running": "is still going on", "done": "is over"}[row.status]
         raise UserError(f"This debate {said}; one that was interrupted or failed can go on.", kind="bad_request")
-    client = server_client()
     places = await open_ledger().places()
     thread = places[row.id][0] if row.id in places else str(uuid5(THREADS, row.id))
     try:
@@ -245,7 +238,7 @@ async def go_on(id: str) -> dict[str, str]:
     return {"thread_id": thread, "run_id": run["run_id"]}
 
 
-async def delete(id: str) -> None:
+async def delete(id: str, client: LangGraphClient) -> None:
     """Deletes a debate for good: its document, row, kept calls, and thread.
 
     Raises:
@@ -258,7 +251,7 @@ async def delete(id: str) -> None:
         place = (await open_ledger().places()).get(row.id)
         if place:
             with suppress(NotFoundError):  # it lasted as long as its server
-                await server_client().threads.delete(place[0])
+                await client.threads.delete(place[0])
         await open_ledger().delete(row.id)
         for path in await run_in_threadpool(debates.files_of, row.id):
             await run_in_threadpool(path.unlink, missing_ok=True)
