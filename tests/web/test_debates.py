@@ -47,12 +47,9 @@ async def test_pages_and_a_damaged_file(own_home: Path) -> None:
     for second in range(debates.A_PAGE + 1):
         last = debates.save(dated(document, second))
     (own_home / "debates" / f"{last}.json").write_text('{"claim": 1')
-    first, total = await table.listed(1, get_client(url="http://none.test"))
-    second, third = (
-        (await table.listed(2, get_client(url="http://none.test")))[0],
-        (await table.listed(3, get_client(url="http://none.test")))[0],
-    )
-    assert (len(first), total, len(second), third) == (debates.A_PAGE, 21, 1, [])
+    client = get_client(url="http://none.test")
+    (first, total), *more = [await table.listed(page, client) for page in (1, 2, 3)]
+    assert (len(first), total, [len(entries) for entries, _ in more]) == (debates.A_PAGE, 21, [1, 0])
     assert first[0] == {"id": last, "fault": "Its file is damaged."}
     with pytest.raises(UserError, match="no valid JSON"):
         debates.load(last)
