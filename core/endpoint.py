@@ -247,10 +247,17 @@ def explain_status(status: int, headers: Any, body: Any, endpoint: Endpoint, mod
     )
 
 
+OF_LLAMA_CPP = ("n_prompt_tokens", "n_ctx")
+"""Figures beside the message, where llama.cpp refuses a prompt for its length."""
+
+
 def said_by(body: Any) -> str:
     """The endpoint's own words, cut to what fits a sentence."""
     message = body.get("message") if isinstance(body, dict) else body
-    return f": {redact(str(message))[:200]}" if message else ""
+    counted = (
+        [f"{key} {body[key]}" for key in OF_LLAMA_CPP if type(body.get(key)) is int] if isinstance(body, dict) else []
+    )
+    return f": {'; '.join([redact(str(message))[:200], *counted])}" if message else ""
 
 
 # --- one retry loop -------------------------------------------------------------------------------------------------
