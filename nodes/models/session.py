@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
+from moot.nodes.models.ceilings import Ceilings, open_ceilings
 
 SESSION = "__moot_session"
 """Its key in LangGraph's ``configurable``; keys that begin like this are in no trace and no checkpoint."""
@@ -26,9 +27,13 @@ class Session:
     id: str = ""
     document: dict[str, Any] | None = None
     """The result document, once the debate is closed."""
+    ceilings: Ceilings = field(default_factory=open_ceilings)
+    """What the debate may spend."""
 
     def __post_init__(self) -> None:
         self.id = self.id or self.before.get("id") or ""
+        if budget := self.before.get("budget"):
+            self.ceilings.take_up(budget, self.before.get("calls") or [])
 
     async def begin(self, graph: str, given: Mapping[str, Any], settings: Any) -> str:
         """Begins a debate, before any model is called; its id. A debate within a debate is part of it.
@@ -43,6 +48,7 @@ class Session:
 
     async def end(self) -> None:
         """The run is over: the debate is closed, or waits for a person, or was interrupted."""
+        self.ceilings.end()
 
 
 def current_session() -> Session:

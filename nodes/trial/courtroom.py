@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from langgraph.types import Send
 from moot.core.errors import ReplyError
-from moot.nodes.runtime.budget import BudgetSettings, is_spent, share
+from moot.nodes.runtime.budget import is_spent, share
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.opening import Needs
 from moot.nodes.runtime.settings import SOURCES, Moment, Source, SourcesSettings, ask_person
@@ -55,7 +55,7 @@ def _over_defaults(given: Any) -> Any:
     return {**TEMPERATURES, **given}
 
 
-class TrialSettings(BudgetSettings, SourcesSettings):
+class TrialSettings(SourcesSettings):
     """Settings of a trial. The defaults are PROClaim's (S2, Table 8)."""
 
     judges: Annotated[tuple[Agent, ...], numbered("judge"), AfterValidator(_odd)] = Field(
