@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from moot.core.errors import BudgetExhausted
-from moot.nodes.models.contexts import BYTES_PER_TOKEN, MARGIN, bytes_per_token, count_prompt
+from moot.nodes.models.contexts import BYTES_PER_TOKEN, MARGIN, bytes_per_token
 from moot.nodes.models.ledger import tokens_of
 from moot.nodes.models.prices import Price, cost_of, costs_of, is_counted, price_of
 from moot.nodes.runtime.state import Call
@@ -224,12 +224,9 @@ class Ceilings:
             level._longest = max(level._longest, seconds)
             level._wake()
 
-    def came_to(self, held: Held, asked: Asked, call: Call) -> Spend:
+    def came_to(self, held: Held, call: Call) -> Spend:
         """What a call took; if the endpoint does not count, what was reserved."""
-        if not is_counted(call):
-            return held.spend
-        count_prompt(asked.model, asked.bytes, call["prompt_tokens"])
-        return spent_by([call], self.prices)
+        return spent_by([call], self.prices) if is_counted(call) else held.spend
 
     async def _room_for(self, need: Spend, own: Spend, until: float) -> None:
         while short := next((level for level in self._levels() if not need.fits(level._room().plus(own))), None):
@@ -299,23 +296,19 @@ class Ceilings:
         )
         return max(0, math.floor(min(shares, default=0)))
 
-    def prompt_bytes(self, asked: Asked) -> int:
-        """The most bytes of a deciding prompt: of what is left, an even share for each who has yet to decide."""
-        own, price = asked.spend(self.prices), price_of(asked.model, self.prices)
-        kept = self._kept.get((asked.role, asked.prompt))
-        own = kept.spend(self.prices) if kept else NOTHING
-        tokens = math.inf
-        for level in self._levels():
-            room, among = level._room(), max(1, len(self._kept))
-            tokens = min(tokens, own.tokens + max(0, room.tokens) / among - asked.reply)
-            if price and room.usd < math.inf:
-                reply, input = costs_of(0, asked.reply, price)[1], costs_of(1, 0, price)[0]
-                left = own.usd + max(0, room.usd) / among - reply
-                tokens = min(tokens, left / input if input else math.inf)
+    def prompt_bytes(self, asked: Asked) -> int | None:
+        """The most bytes of a deciding prompt: what is kept for it, and of what is left its share; None for no bound."""
+        kept, price = self._kept.get((asked.role, asked.prompt)), price_of(asked.model, self.prices)
+        among, tokens = max(1, len(self._kept)), math.inf
+        for room in (level._room() for level in self._levels()):
+            tokens = min(tokens, max(0, room.tokens) / among)
+            if price and price["input"]:
+                tokens = min(tokens, max(0, room.usd) / among / costs_of(1, 0, price)[0])
         if tokens == math.inf:
-            return 2**62
+            return None
         ratio = bytes_per_token(asked.model)
-        return max(0, math.floor(tokens * ratio * (UNSURE if ratio == BYTES_PER_TOKEN else MARGIN)))
+        sure = UNSURE if ratio == BYTES_PER_TOKEN else MARGIN
+        return (kept.bytes if kept else 0) + math.floor(tokens * ratio * sure)
 
 
 def spent_by(calls: Sequence[Call], prices: Mapping[str, Price]) -> Spend:

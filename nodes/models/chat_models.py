@@ -33,6 +33,9 @@ class ModelChoice(BaseModel):
     model: str = Field(pattern=r"^[a-z]+:.+$", description="provider:name, e.g. openai:gpt-4o-mini.")
     temperature: float | None = Field(None, ge=0, le=2, description="Sampling temperature.")
     max_tokens: int | None = Field(None, ge=1, le=1_000_000, description="Most tokens of a reply.")
+    context_tokens: int | None = Field(
+        None, ge=256, le=100_000_000, description="Most tokens that the model takes, the reply included."
+    )
     structured_output: StructuredOutput | None = Field(None, description="How the model is asked for structure.")
     seed: int | None = Field(None, ge=0, lt=2**31, description="Sampling seed, where the endpoint takes one.")
 

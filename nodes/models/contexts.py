@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from functools import lru_cache
 from importlib import resources
 
 from moot.nodes.models.prices import DATED
@@ -102,6 +103,7 @@ def context_of(model: str, address: str = "", setting: int | None = None) -> int
     return min(known, refused) if known and refused else known or refused
 
 
+@lru_cache(maxsize=256)
 def listed_context(model: str) -> int | None:
     """A model's context by the tables, a dated snapshot's by default that of its model; None if they do not know it."""
     provider, _, _ = model.partition(":")

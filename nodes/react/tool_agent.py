@@ -23,12 +23,15 @@ from langchain.agents.middleware import (
 from langchain.agents.middleware.types import OmitFromOutput
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command, Send
+from moot.core.errors import BudgetExhausted
 from moot.nodes.models.fake import FakeChatModel
 from moot.nodes.models.reply_parsing import find_objects, read_reply, text_of
+from moot.nodes.models.speaker import Speaker
 from moot.nodes.react.tool_calls import ACT, as_tool, calls_tools, counted, malformed_call, number_of, offered, plan
 from moot.nodes.runtime.budget import is_spent
 from moot.nodes.runtime.node import Node, Run
@@ -36,7 +39,7 @@ from moot.nodes.runtime.settings import SourcesSettings
 from moot.nodes.runtime.state import DebateState, StepUpdate, StopReason, Task, Turn
 from moot.nodes.speakers.hand_over import hand_over, new_turn
 from moot.nodes.speakers.single import AGENT
-from moot.nodes.steps.respond import quote_check, with_answer
+from moot.nodes.steps.respond import quote_check, with_answer, without_ids
 from moot.nodes.steps.retrieve import retrieve_node
 from moot.nodes.texts.replies import answer_reply, reply_schema
 from moot.nodes.texts.show import show_claim, show_evidence, show_given, shown_ids
@@ -45,6 +48,8 @@ from moot.prompts import as_data
 from pydantic import ValidationError
 
 PROMPT = "react/agent"
+NOTHING: Any = {"ids": ()}
+"""Of a call whose prompt left nothing out."""
 AGENT_PROMPTS = {PROMPT: ["model"], **{prompt: ["tools"] for prompt in retrieve_node().prompts}}
 """The prompts that `tool_agent` uses, each with its nodes."""
 
@@ -148,14 +153,23 @@ class Searching(AgentMiddleware[ToolAgentState, Any, Any]):
             speaker = await run.speaker(AGENT)
             described = [as_tool(*named, run.settings.keyless_web) for named in tools.items()]
             wanted = _wanted(request, speaker.filled(self.prompt, _values(state, most)), described, most)
-            message = await speaker.converse(lambda chat: _send(chat, wanted, handler))
+            conversation = [SystemMessage(f"{wanted.system_prompt}"), *wanted.messages]
+            tools_sent = sum(len(json.dumps(convert_to_openai_tool(tool))) for tool in described)
+            try:
+                message = await speaker.converse(
+                    lambda chat, fitted: _send(chat, wanted.override(messages=fitted[1:]), handler),
+                    conversation,
+                    tools_sent,
+                )
+            except BudgetExhausted:
+                return {"stop_reason": "budget_exhausted"}
             if message is not None and calls_tools(message):
                 return plan(message, tools, made, most, run.ledger)
             if not made:
                 run.ledger.warn("no_search", "The agent called none of its tools, so nothing was searched for.")
             if message is None:
                 return {}
-            return {"turns": [_last_turn(message, state, run)]}
+            return {"turns": [_last_turn(message, state, speaker, run)]}
 
         node = Node(step, "model", self.defaults, keeps_errors=True)
         update = await node({**state, "turns": [new_turn(1, AGENT, ACT)]}, request.runtime)
@@ -209,13 +223,14 @@ async def _send(
         return message
 
 
-def _last_turn(message: AIMessage, state: ToolAgentState, run: Run) -> Turn:
+def _last_turn(message: AIMessage, state: ToolAgentState, speaker: Speaker, run: Run) -> Turn:
     """The answer of a message that calls no tool, or its text as a thought."""
     evidence = state["evidence"]
-    turn = new_turn(1, AGENT) | {"evidence_ids": [piece["id"] for piece in evidence]}
+    never = speaker.not_shown.intersection(*(call.get("left_out", NOTHING)["ids"] for call in state["calls"]))
+    turn = without_ids(new_turn(1, AGENT) | {"evidence_ids": [piece["id"] for piece in evidence]}, never)
     reply, outcome, problem = read_reply(message, answer_reply(state["task"], may_abstain=bool(evidence)))
-    shown, text = shown_ids(evidence), text_of(message).strip()
-    if reply and run.settings.verified_quotes and evidence and (fault := quote_check(evidence, shown)(reply)):
+    shown, text = shown_ids(evidence) - never, text_of(message).strip()
+    if reply and run.settings.verified_quotes and evidence and (fault := quote_check(evidence, shown, speaker)(reply)):
         reply, outcome, problem = None, "unquoted", fault
     if reply is not None:
         return with_answer(turn, reply, evidence, shown, run.ledger)

@@ -29,11 +29,13 @@ class Decision:
         prompt: the prompt's name.
         reply: the reply, by the task.
         values: what fills further placeholders, from a state in which nothing was said, and the settings.
+        around: bytes of headings, scores and notes that may remain of a prompt whose history is left out.
     """
 
     prompt: str
     reply: Callable[[Task], type[Reply]]
     values: Callable[[Any, Any], Mapping[str, str]] | None = None
+    around: int = 400
 
 
 async def open_budget(
@@ -104,6 +106,11 @@ def is_spent(state: Mapping[str, Any]) -> bool:
     return current_session().ceilings.is_spent()
 
 
+def calls_left() -> int:
+    """How many calls like the last one there is room for in the running debate's ceilings."""
+    return current_session().ceilings.affords()
+
+
 def no_round_left(state: Mapping[str, Any], settings: Any) -> bool:
     """Whether no further round begins: the rounds are used up, or the budget is. Reads: rounds.
 
@@ -145,8 +152,12 @@ def spent_against(budget: Mapping[str, Any] | None, calls: Sequence[Call], secon
     return {SETTINGS[name]: {"ceiling": most, "spent": spent[name]} for name, most in bounds.items() if most is not None}
 
 
-def exhausted(ceilings: Ceilings) -> str:
-    """Whose calls were left out, in words."""
-    who = (f"{role} ({count})" if count > 1 else role for role, count in ceilings.left_out.items())
+def exhausted(left_out: Mapping[str, int]) -> str:
+    """Whose calls were left out, in words.
+
+    Args:
+        left_out: how often, by role.
+    """
+    who = (f"{role} ({count})" if count > 1 else role for role, count in left_out.items())
     return f"The budget did not allow for every call. Not asked: {', '.join(who)}."
 

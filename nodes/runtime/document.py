@@ -9,8 +9,9 @@ from typing import Any
 
 from moot.core.errors import UserError
 from moot.nodes.models.chat_models import EMBEDDED
+from moot.nodes.runtime.budget import spent_against
 from moot.nodes.runtime.settings import Settings
-from moot.nodes.runtime.state import SCHEMA_VERSION, Call, DebateState, TrialUpdate, Turn, VerdictOutput
+from moot.nodes.runtime.state import SCHEMA_VERSION, Call, DebateState, TrialUpdate, Turn, VerdictOutput, Warned
 from moot.nodes.texts.answers import abstains
 from moot.nodes.texts.quotes import count_citations
 from moot.nodes.texts.verdict import count_verdict_citations, verdict_warnings
@@ -65,19 +66,21 @@ def closing(state: DebateState) -> dict[str, Any]:
     """What completes a result document.
 
     A debate without an error is done; one that ends on an abstention has no answer, and ``abstained`` in its metrics.
-    Warnings are added: those of the verdict itself (`verdict_warnings`), and that the demonstration model took part.
+    Warnings are added: those of the verdict itself (`verdict_warnings`), whose prompts did not fit into a model's
+    context, and that the demonstration model took part.
     ``metrics`` count the citations of the whole debate and those of the verdict.
     """
     failed, metrics = state["error"] is not None, state["metrics"]
     if untold := not failed and abstains(state["task"], state["answer"]):
         metrics = {**metrics, "abstained": True}
-    started = datetime.fromisoformat(state["started_at"])
+    seconds = round((datetime.now(UTC) - datetime.fromisoformat(state["started_at"])).total_seconds(), 3)
+    ceilings = spent_against(state.get("budget"), state["calls"], seconds)
     update: dict[str, Any] = {
         "status": "failed" if failed else "done",
-        "usage": usage(state["calls"]),
+        "usage": usage(state["calls"]) | ({"ceilings": ceilings} if ceilings else {}),
         "models": models_used(state["calls"]),
         "metrics": {**metrics, "citations": count_citations(state["turns"])},
-        "seconds": round((datetime.now(UTC) - started).total_seconds(), 3),
+        "seconds": seconds,
         "rounds": state["rounds"] or rounds_held(state["turns"]),
     }
     if failed:
@@ -86,10 +89,40 @@ def closing(state: DebateState) -> dict[str, Any]:
         update["answer"] = None
     completed: Any = {**state, **update}
     update["metrics"]["verdict_citations"] = count_verdict_citations(completed)
-    warned = verdict_warnings(completed)
+    warned = verdict_warnings(completed) + shortened_prompts(state["calls"])
     if any(call["model"] == EMBEDDED for call in state["calls"]):
         warned.append({"kind": "demo_model", "where": "model", "detail": DEMO_MODEL_LINE})
     return {**update, "warnings": warned} if warned else update
+
+
+def shortened_prompts(calls: Sequence[Call]) -> list[Warned]:
+    """A warning for each role and model whose prompts left something out, as they would have been too long."""
+    found: dict[tuple[str, str], list[Call]] = {}
+    for call in calls:
+        if "left_out" in call:
+            found.setdefault((call["role"], call["model"]), []).append(call)
+    return [_shortened(role, model, of) for (role, model), of in found.items()]
+
+
+def _shortened(role: str, model: str, calls: Sequence[Call]) -> Warned:
+    most = max(calls, key=lambda call: (call["left_out"]["evidence"], len(call["left_out"]["rounds"])))["left_out"]
+    rounds = max((call["left_out"] for call in calls), key=lambda left: len(left["rounds"]))
+    in_part, said = (max(call["left_out"][key] for call in calls) for key in ("in_part", "said"))
+    parts = (
+        [f"{most['evidence']} of {most['of_evidence']} pieces of evidence were left out"] if most["evidence"] else []
+    )
+    parts += [f"{in_part} pieces were shown in part"] if in_part else []
+    parts += [f"{len(rounds['rounds'])} of {rounds['of_rounds']} rounds were left out"] if rounds["rounds"] else []
+    parts += [f"{said} reasons or arguments were shown in part"] if said else []
+    first, last = (pick(call["round"] for call in calls) for pick in (min, max))
+    when = f"round {first}" if first == last else f"rounds {first} to {last}"
+    detail = (
+        f"{len(calls)} prompt{'s' if len(calls) > 1 else ''} ({when}) would not have fit into "
+        f"{min(call['left_out']['context'] for call in calls):,} tokens: the context of {model}, or what a ceiling left "
+        f"to the decision. At most {'; '.join(parts)}. "
+        "`left_out` of each call says what."
+    )
+    return {"kind": "prompt_shortened", "where": role, "detail": detail}
 
 
 def closed(state: DebateState, update: Mapping[str, Any]) -> dict[str, Any]:

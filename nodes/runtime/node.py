@@ -69,7 +69,7 @@ class Run:
             limits_of(settings),
             prompts=settings.edited(),
             session=self.session,
-            max_tokens=most or REPLY,
+            context_tokens=choice.context_tokens or settings.context_tokens,
         )
 
     async def speaker_of(self, debater: Mapping[str, Any]) -> Speaker:

@@ -119,14 +119,14 @@ def models_of(needs: Needs, task: Task, settings: Settings) -> set[str]:
 def least(role: str, decision: Decision, needs: Needs, state: Mapping[str, Any], settings: Settings) -> Asked:
     """The call of somebody who decides, with the claim alone: nothing was found, and nobody has said anything."""
     task, choice = state["task"], choose_model(settings, role, needs.roles.get(role))
-    turn = new_turn(0, role)
+    turn = {"round": 0, "phase": "primary", "agent": role, "step": "respond"}
     known = {"claim": state["claim"], "task": task, "debater": {"name": role}, "turns": [turn]}
     known |= {"opponents": [], "evidence": [], "steps": []}
     text = settings.edited().get(decision.prompt) or load(decision.prompt)
     values = {**dict.fromkeys(placeholders(text), ""), **wording(task), "claim": show_claim(state["claim"], task)}
     values |= decision.values(known, settings) if decision.values else {}
     schema = json.dumps(own_response_format(decision.reply(task)))
-    size = sum(map(bytes_of, (*fill(text, values), schema)))
+    size = decision.around + sum(map(bytes_of, (*fill(text, values), schema)))
     return Asked(role, decision.prompt, choice.model, size, choice.max_tokens or settings.max_tokens or REPLY)
 
 
@@ -201,10 +201,13 @@ def close_node() -> Node:
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
-        if (ceilings := run.session.ceilings).left_out:
-            run.ledger.warn("budget_exhausted", exhausted(ceilings))
+        cut = run.session.ceilings.left_out
+        if cut:
             state = {**state, "stop_reason": "budget_exhausted"}
-        update = closing(state)
+        update = {"stop_reason": state["stop_reason"]} | closing(state)
+        if cut:
+            warned = {"kind": "budget_exhausted", "where": "close", "detail": exhausted(cut)}
+            update["warnings"] = [*update.get("warnings", []), warned]
         document = closed(state, update)
         run.session.document = document_of(document)
         conclude(document)
