@@ -246,9 +246,7 @@ def eval_run(
     wanted = plan_of(
         plan, graph or [], task or [], parse_pairs(settings or []), **several, judge=judge, controls=controls
     )
-    limits = Limits(
-        at_once, time_limit, retry_on_error, fail_on_error, budget, max_cost, max_calls, max_seconds
-    )
+    limits = Limits(at_once, time_limit, retry_on_error, fail_on_error, budget, max_cost, max_calls, max_seconds)
     raise SystemExit(evaluate(wanted, logs, limits, as_json=as_json))
 
 

@@ -116,7 +116,7 @@ class ReplyError(WorldError):
         super().__init__(detail, kind=outcome, retryable=True)
 
 
-class BudgetExhausted(ReplyError):
+class BudgetExhausted(ReplyError):  # noqa: N818 - what has happened to the budget
     """A call that was not made, as a ceiling (`budget`, `max_cost`, `max_calls`, `max_seconds`) leaves too little."""
 
     def __init__(self, detail: str) -> None:

@@ -30,9 +30,9 @@ class SelfConsistencySettings(SingleAgentSettings):
         5,
         ge=1,
         le=1000,
-        description="How often the agent answers (n), if there is no `budget` or `max_cost`. With one it answers as often "
-        "as that buys, for comparisons with a debate at equal cost; answers in words are then compared by their texts "
-        "alone.",
+        description="How often the agent answers (n), if there is no `budget` or `max_cost`. With one it answers as "
+        "often as that buys, for comparisons with a debate at equal cost; answers in words are then compared by their "
+        "texts alone.",
     )
 
     @property

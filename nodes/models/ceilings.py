@@ -297,7 +297,7 @@ class Ceilings:
         return max(0, math.floor(min(shares, default=0)))
 
     def prompt_bytes(self, asked: Asked) -> int | None:
-        """The most bytes of a deciding prompt: what is kept for it, and of what is left its share; None for no bound."""
+        """The most bytes of a deciding prompt: what is kept for it and its share of what is left; None for no bound."""
         kept, price = self._kept.get((asked.role, asked.prompt)), price_of(asked.model, self.prices)
         among, tokens = max(1, len(self._kept)), math.inf
         for room in (level._room() for level in self._levels()):

@@ -30,7 +30,6 @@ from moot.nodes.models.contexts import (
 from moot.nodes.models.ledger import Ledger, tokens_of
 from moot.nodes.models.reply_parsing import fault_of, read_reply, text_of
 from moot.nodes.models.session import Session
-from moot.nodes.runtime.state import Call
 from moot.nodes.runtime.state import Call, LeftOut
 from moot.nodes.runtime.trace import speaking
 from moot.nodes.texts.replies import Reply, reply_schema, tight_schema
@@ -135,11 +134,12 @@ class Speaker:
             return chat.ainvoke(list(fitted), **request)
 
         schema = self._schema_bytes(request)
+        unusable: ReplyError | None = None
         for last in (False, True):
             try:
                 message, call = await self._fitting_call(messages, send, ranks, prompt, schema)
             except BudgetExhausted:
-                if last:
+                if unusable:
                     raise unusable from None
                 raise
             found, outcome, problem = read_reply(message, reply)

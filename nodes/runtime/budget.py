@@ -68,8 +68,8 @@ async def open_budget(
         if (most := bounds[name]) is not None and (least := sum(getattr(one, name) for one in need)) > most:
             who = " and ".join(asked.role for asked in kept)
             raise UserError(
-                f"`{SETTINGS[name]}` allows {said(name, most)}, and the least decision ({who} with the claim alone) may "
-                f"take {said(name, least)}. Raise `{SETTINGS[name]}`.",
+                f"`{SETTINGS[name]}` allows {said(name, most)}, and the least decision ({who} with the claim alone) "
+                f"may take {said(name, least)}. Raise `{SETTINGS[name]}`.",
                 kind="invalid_setting",
             )
     await ceilings.begin(budget)
@@ -149,7 +149,9 @@ def spent_against(budget: Mapping[str, Any] | None, calls: Sequence[Call], secon
         return {}
     spent = {**spent_by(calls, budget.get("prices") or {})._asdict(), "seconds": seconds}
     bounds = {name: budget.get(name) for name in SETTINGS}
-    return {SETTINGS[name]: {"ceiling": most, "spent": spent[name]} for name, most in bounds.items() if most is not None}
+    return {
+        SETTINGS[name]: {"ceiling": most, "spent": spent[name]} for name, most in bounds.items() if most is not None
+    }
 
 
 def exhausted(left_out: Mapping[str, int]) -> str:
@@ -160,4 +162,3 @@ def exhausted(left_out: Mapping[str, int]) -> str:
     """
     who = (f"{role} ({count})" if count > 1 else role for role, count in left_out.items())
     return f"The budget did not allow for every call. Not asked: {', '.join(who)}."
-

@@ -118,8 +118,8 @@ def _shortened(role: str, model: str, calls: Sequence[Call]) -> Warned:
     when = f"round {first}" if first == last else f"rounds {first} to {last}"
     detail = (
         f"{len(calls)} prompt{'s' if len(calls) > 1 else ''} ({when}) would not have fit into "
-        f"{min(call['left_out']['context'] for call in calls):,} tokens: the context of {model}, or what a ceiling left "
-        f"to the decision. At most {'; '.join(parts)}. "
+        f"{min(call['left_out']['context'] for call in calls):,} tokens: the context of {model}, or what a ceiling "
+        f"left to the decision. At most {'; '.join(parts)}. "
         "`left_out` of each call says what."
     )
     return {"kind": "prompt_shortened", "where": role, "detail": detail}

@@ -77,9 +77,9 @@ class Debate(DebateGraph):
         judges = {role: decision for of in found for role, decision in of.items() if role}
         if judges or not needs.roles:
             return judges
-        first = next(iter(needs.roles))
         answers = (of(settings).get(None) for of in self._decisions.values())
-        return {first: decision for decision in answers if decision}
+        decision = next(filter(None, answers), None)
+        return {next(iter(needs.roles)): decision} if decision else {}
 
     def begin(self, route: Router, to: Sequence[str], *, after: str = "open", reviewed: str = "") -> None:
         """Says how a debate begins: its first round, before which nobody is asked for a remark.

@@ -39,7 +39,7 @@ def answers_of(turns: Sequence[Turn], round: int | None = None) -> list[Turn]:
 
 
 def last_answers(turns: Sequence[Turn]) -> list[Turn]:
-    """As `answers_of`; whoever was not asked in the last round, as a ceiling left too little, stands by its last answer.
+    """As `answers_of`; those whom a ceiling left too little to ask in the last round stand by their last answers.
 
     Args:
         turns: of the debate.

@@ -118,4 +118,6 @@ def judge_node(prompt: str = PROMPT) -> Node:
             "stop_reason": rounds_or_budget(state, run.settings),
         }
 
-    return Node(step, prompts=(prompt,), decides=lambda settings: {"judge": Decision(prompt, answer_reply, around=1200)})
+    return Node(
+        step, prompts=(prompt,), decides=lambda settings: {"judge": Decision(prompt, answer_reply, around=1200)}
+    )

@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.ceilings [SYSTEM ...]
 
-The endpoint is scripted. Its tokens have 4 bytes, or 2.5, while moot reserves bytes / 3 until it has seen usage, so that
-estimates are off both ways.
+The endpoint is scripted. Its tokens have 4 bytes, or 2.5, while moot reserves bytes / 3 until it has seen usage, so
+that estimates are off both ways.
 """
 
 from __future__ import annotations
@@ -83,7 +83,9 @@ async def main(names: list[str]) -> None:
                     document = await spend(name, given, **settings, **ceiling)
                     ((setting, most),) = ceiling.items()
                     used = document["usage"]
-                    spent = used["calls"] if setting == "max_calls" else used["prompt_tokens"] + used["completion_tokens"]
+                    spent = (
+                        used["calls"] if setting == "max_calls" else used["prompt_tokens"] + used["completion_tokens"]
+                    )
                     worst = max(worst, spent / most)
                     reason = document["stop_reason"] or document["error"]["detail"][:60]
                     print(

@@ -11,19 +11,14 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from moot.core.errors import UserError
-from moot.graphs import DESCRIPTIONS, load_graph
+from moot.graphs import load_graph
 from moot.graphs.society_of_minds import SocietySettings, builder
 from moot.nodes.models.ledger import tokens_of
-from moot.nodes.models.prices import Price, cost_of
-from moot.nodes.runtime.budget import is_spent, share
+from moot.nodes.models.prices import Price
 from moot.nodes.runtime.settings import checked_settings
 
 from tests.conftest import StartStub, StubEndpoint
-from tests.graphs.scripted_agents import CLAIM, Rule, answers, debate, outline, rule
-from tests.graphs.scripted_trial import course, otherwise, outcome, trial
-from tests.graphs.test_react import ANSWER, acts, search
-from tests.graphs.test_react import calls as calling
-from tests.graphs.test_react import debate as searching
+from tests.graphs.scripted_agents import CLAIM, answers, debate
 
 PLAIN: dict[str, Any] = {"debaters": [{"name": "rag"}, {"name": "search"}]}
 GRAPHS: dict[str, dict[str, Any]] = {

@@ -102,9 +102,7 @@ async def test_calls_are_counted_exactly(plain: StubEndpoint) -> None:
     assert len(document["calls"]) == 20
 
 
-async def test_a_cost_is_a_ceiling_too(
-    stub: StubEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_cost_is_a_ceiling_too(stub: StubEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "prices.jsonl").write_text('{"model": "openai:stub", "input": 1, "output": 4}')
     monkeypatch.setenv("MOOT_PRICES", str(tmp_path / "prices.jsonl"))
     for name in ("tool_mad", "society_of_minds", "self_consistency"):
