@@ -22,13 +22,14 @@ from moot.core.endpoint import (
     DEFAULT_LIMITS,
     Limits,
     find_endpoint,
-    limiter,
     made_in_thread,
-    unreadable,
-    with_retries,
+    without_user,
 )
 from moot.core.errors import UserError, WorldError
 from moot.core.lazy import imported
+from moot.core.ledger import embeddings
+from moot.core.limiter import limiter, with_retries
+from moot.core.refusals import unreadable
 from moot.core.transport import Line, open_line
 from moot.retrievers.evidence import Evidence, encoded_text
 
@@ -428,6 +429,9 @@ class EndpointEncoder(Remembering):
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
         """One unit vector for each text, in order. Only what is not remembered is asked for."""
         known = self.remembered(texts)
+        if (kept := embeddings.get()) is not None:
+            parts = {"endpoint": without_user(self._endpoint.base_url), "model": self.name}
+            known = await kept.embedded(parts, texts, known, self._asked)
         missing = [text for text in texts if text not in known]
         vectors = await self._asked(missing) if missing else []
         if len({len(v) for v in (*known.values(), *vectors)}) > 1:
@@ -440,9 +444,10 @@ class EndpointEncoder(Remembering):
 
     async def _asked(self, texts: list[str]) -> list[Vector]:
         vectors: list[Vector] = []
+        gate = limiter(self._endpoint.base_url)
         for start in range(0, len(texts), AT_ONCE):
             some = texts[start : start + AT_ONCE]
-            made, _ = await with_retries(partial(self._request, some), self._limits.attempts)
+            made, _ = await with_retries(partial(self._request, some), self._limits, gate, self.name)
             vectors += made
         if len(vectors) != len(texts):
             raise WorldError(
@@ -453,8 +458,7 @@ class EndpointEncoder(Remembering):
 
     async def _request(self, texts: list[str]) -> list[Vector]:
         body = {"input": texts, "model": self._model, "encoding_format": "base64"}
-        async with limiter(self._endpoint.base_url).slot(self._limits):
-            reply = await self._line.post("/embeddings", body, LONGEST_VECTORS)
+        reply = await self._line.post("/embeddings", body, LONGEST_VECTORS)
         try:
             vectors = [decoded(piece["embedding"]) for piece in reply["data"]]
             if not vectors:
@@ -483,7 +487,7 @@ def decoded(vector: Any) -> Any:
 
 
 def units(vectors: Sequence[Any]) -> list[Vector]:
-    """The vectors at length 1.
+    """The vectors at length 1, as 32-bit floats hold them: so the ledger gives back what was computed with.
 
     Raises:
         WorldError: one holds no numbers, is all zeros or not finite, so that it has no direction.
@@ -497,4 +501,4 @@ def units(vectors: Sequence[Any]) -> list[Vector]:
         raise WorldError(problem, kind="bad_response") from error
     if not all(math.isfinite(norm) and norm for norm in norms):
         raise WorldError(problem, kind="bad_response")
-    return [(row / norm).tolist() for row, norm in zip(rows, norms, strict=True)]
+    return [(row / norm).astype("<f4").tolist() for row, norm in zip(rows, norms, strict=True)]

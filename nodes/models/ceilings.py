@@ -224,6 +224,22 @@ class Ceilings:
             level._longest = max(level._longest, seconds)
             level._wake()
 
+    def paid(self, role: str, calls: Sequence[Call], *, left_out: bool) -> None:
+        """Calls that an earlier run of the debate paid, and the ledger had: they count, and are not made.
+
+        Args:
+            role: who spoke.
+            calls: as the ledger has them.
+            left_out: whether a call was not made then either.
+        """
+        if not self.bounded:
+            return
+        self.left_out += Counter([role] * left_out)
+        if calls:
+            self._kept = {key: one for key, one in self._kept.items() if one.role != role}
+        for level in self._levels():
+            level.spent = level.spent.plus(spent_by(calls, self.prices))
+
     def came_to(self, held: Held, call: Call) -> Spend:
         """What a call took; if the endpoint does not count, what was reserved."""
         return spent_by([call], self.prices) if is_counted(call) else held.spend

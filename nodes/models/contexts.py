@@ -185,7 +185,8 @@ def learn_refusal(model: str, address: str, said: str, sent: int, max_tokens: in
     tokens = tokens or (context + over if context and over else None)
     estimate = math.ceil(sent / bytes_per_token(model))
     if context is None:
-        room = estimate - over if over and over < estimate else estimate // 2
+        less = 3 * over // 2 if over else estimate // 2  # tokens may have more bytes than we estimate
+        room = estimate - less if 4 * less < 3 * estimate else estimate // 2
         context = room + (max_tokens or min(RESERVE, room // 3))
     context = max(1, min(context, known) if known else context)
     _refused[address, model] = context

@@ -4,36 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
-from moot.core.endpoint import DEFAULT_LIMITS, Endpoint, Limits, explain, limiter, with_retries
-from moot.core.errors import BudgetExhausted, MootError, Outcome, ReplyError, UserError
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.runnables.config import var_child_runnable_config
+from moot.core.endpoint import DEFAULT_LIMITS, Endpoint, Limits, without_user
+from moot.core.errors import BudgetExhausted, MootError, Outcome, ReplyError, UserError, copied, error_of
+from moot.core.ledger import Key, key_of
+from moot.core.limiter import limiter, with_retries
+from moot.core.refusals import explain
 from moot.nodes.models.ceilings import REPLY, Asked, Spend
 from moot.nodes.models.chat_models import ChatModel, StructuredOutput
-from moot.nodes.models.contexts import (
-    MARGIN,
-    bytes_of,
-    bytes_per_token,
-    context_of,
-    count_prompt,
-    learn_refusal,
-    reply_room,
-)
-from moot.nodes.models.ledger import Ledger, tokens_of
+from moot.nodes.models.contexts import count_prompt, learn_refusal
+from moot.nodes.models.fitting import fitted, most_tokens
+from moot.nodes.models.kept import KeptChatModel, key_messages, message_of, value_of
+from moot.nodes.models.ledger import Ledger, branch, tokens_of
 from moot.nodes.models.reply_parsing import fault_of, read_reply, text_of
 from moot.nodes.models.session import Session
 from moot.nodes.runtime.state import Call, LeftOut
 from moot.nodes.runtime.trace import speaking
 from moot.nodes.texts.replies import Reply, reply_schema, tight_schema
-from moot.nodes.texts.shorten import bared, shorten
 from moot.prompts import as_data, fill, load
 
 R = TypeVar("R", bound=Reply)
@@ -49,6 +45,9 @@ SendingMessages = Callable[[BaseChatModel, Sequence[BaseMessage]], Awaitable[Bas
 
 REFUSALS = 4
 """How often a prompt is shortened that an endpoint finds too long."""
+
+PARAMETERS = ("temperature", "max_tokens", "seed")
+"""What of a chat model its replies depend on, beside its name and its endpoint."""
 
 _chain: ContextVar[int] = ContextVar("chain", default=0)
 
@@ -66,9 +65,10 @@ class Speaker:
         tokens_left: where calls have used up so many tokens, nothing is asked again; None for no such bound.
         told: what each prompt's data begins with: what a person said.
         prompts: by name, texts that take the place of shipped prompts.
-        session: the debate's.
         context_tokens: the most tokens that the model takes, the reply included; None for what moot knows of it.
         not_shown: ids of evidence that the last prompt left out, as it would have been too long.
+        session: the debate's.
+        sample: the agent who speaks, if it is one, and which of its samples this is: these are never the same call.
     """
 
     role: str
@@ -79,9 +79,10 @@ class Speaker:
     tokens_left: int | None = None
     told: str = ""
     prompts: Mapping[str, str] = field(default_factory=dict)
-    session: Session = field(default_factory=Session)
     context_tokens: int | None = None
-    not_shown: frozenset[str] = frozenset()
+    not_shown: set[str] = field(default_factory=set)
+    session: Session = field(default_factory=Session)
+    sample: tuple[str, int] = ("", 1)
 
     def filled(self, prompt: str, values: Mapping[str, str]) -> tuple[str, str]:
         """A prompt's instructions and data, as this speaker has its text.
@@ -115,7 +116,7 @@ class Speaker:
             check: what is wrong with a reply's quotes, nothing where they will do; one with faults is ``unquoted``.
 
         Raises:
-            UserError, WorldError: the call failed for good, or even the least prompt is too long.
+            UserError, WorldError: the call failed for good.
             ReplyError: neither reply could be used.
             BudgetExhausted: a ceiling leaves too little for the call.
         """
@@ -128,35 +129,73 @@ class Speaker:
             )
         messages: list[BaseMessage] = [SystemMessage(instructions), HumanMessage(data)]
 
+        def send(chat: BaseChatModel) -> Awaitable[BaseMessage]:
+            return chat.ainvoke(messages, **request)
+
         ranks = {id: rank for value in values.values() for id, rank in getattr(value, "ranks", {}).items()}
 
-        def send(chat: BaseChatModel, fitted: Sequence[BaseMessage]) -> Awaitable[BaseMessage]:
-            return chat.ainvoke(list(fitted), **request)
+        def citable() -> dict[str, Any]:
+            return self._request(reply, [id for id in evidence_ids if id not in self.not_shown])
 
-        schema = self._schema_bytes(request)
+        last: tuple[AIMessage, tuple[R | None, str, str]] | None = None
+
+        def read(message: AIMessage) -> tuple[R | None, str, str]:
+            nonlocal last
+            if last is None or last[0] is not message:
+                found, outcome, problem = read_reply(message, reply)
+                if found is not None and check is not None and (fault := check(found)):
+                    found, outcome, problem = None, "unquoted", fault
+                last = message, (found, outcome, problem)
+            return last[1]
+
+        async def asked(speaker: Speaker) -> AIMessage:
+            return await speaker._until_usable(messages, citable, read, ranks, prompt)
+
+        parts = {"schema": request, "structured_output": self.structured_output}
+        message = await self._kept(messages, parts, asked, send, lambda message: read(message)[0] is not None)
+        found = read(message)[0]
+        if found is None:
+            raise UserError(
+                f"The ledger has a reply of {self.role} that cannot be used any more. Say `--ledger record`.",
+                kind="damaged_ledger",
+            )
+        return found
+
+    async def _until_usable(
+        self,
+        messages: Sequence[BaseMessage],
+        request: Callable[[], Mapping[str, Any]],
+        read: Callable[[AIMessage], tuple[Any, str, str]],
+        ranks: Mapping[str, int],
+        prompt: str,
+    ) -> AIMessage:
+        """The first message, or the second after what is wrong with the first was said, that can be used."""
+        sent = list(messages)
+
+        def send(chat: BaseChatModel, fitting: Sequence[BaseMessage]) -> Awaitable[BaseMessage]:
+            return chat.ainvoke(list(fitting), **request())
+
         unusable: ReplyError | None = None
         for last in (False, True):
             try:
-                message, call = await self._fitting_call(messages, send, ranks, prompt, schema)
+                message, call = await self._fitting_call(sent, send, ranks, prompt, request())
             except BudgetExhausted:
                 if unusable:
                     raise unusable from None
                 raise
-            found, outcome, problem = read_reply(message, reply)
-            if found is not None and check is not None and (fault := check(found)):
-                found, outcome, problem = None, "unquoted", fault
+            found, outcome, problem = read(message)
             call["outcome"] = outcome
             if problem:
                 call["detail"] = problem
-            self.ledger.calls.append(call)
+            self.ledger.note(call)
             if found is not None:
-                return found
+                return message
             kind: Outcome = outcome  # type: ignore[assignment]
             self.ledger.warn(kind, f"{self.role} ({self.model.name}): {problem}")
             unusable = ReplyError(f"{self.model.name} gave no usable reply as {self.role}: {problem}.", kind)
             if last or self._used_up():
                 raise unusable
-            messages += [AIMessage(text_of(message)[:ECHO] or "(nothing)"), HumanMessage(again(problem))]
+            sent += [AIMessage(text_of(message)[:ECHO] or "(nothing)"), HumanMessage(again(problem))]
         raise AssertionError("unreachable")
 
     def _used_up(self) -> bool:
@@ -174,37 +213,147 @@ class Speaker:
         # In extra_body the client leaves the reply to us; as an argument of its own it would raise on a cut reply.
         return {"extra_body": {"response_format": wanted}}
 
-    def _schema_bytes(self, request: Mapping[str, Any]) -> int:
-        return len(json.dumps(request["extra_body"])) if self.session.ceilings.bounded and request else 0
-
     async def converse(
-        self, send: Sending | SendingMessages, messages: Sequence[BaseMessage] = (), more: int = 0
+        self,
+        send: Sending | SendingMessages,
+        messages: Sequence[BaseMessage] = (),
+        tools: Sequence[Mapping[str, Any]] = (),
     ) -> AIMessage | None:
         """One reply in a conversation that somebody else keeps, an agent's say; it may call tools.
 
         Args:
             send: sends the conversation to the chat model that it is given; called anew where a call is tried again.
-            messages: the conversation. If it is given, ``send`` is also given as much of it as the model can take.
-            more: bytes that are sent beside them, such as tools; ceilings reserve them, too.
+            messages: the conversation; ``send`` is then given as much of it as the model takes, too. Without it the
+                ledger is not used.
+            tools: the tools that are offered, as JSON values.
 
         Returns:
             The reply. None where it was refused, cut, or empty without a tool call, which is warned of.
 
         Raises:
-            UserError, WorldError: the call failed for good, or even the least conversation is too long.
+            UserError, WorldError: the call failed for good.
             BudgetExhausted: a ceiling leaves too little for the call.
         """
-        if messages:
-            message, call = await self._fitting_call(messages, send, more=more)  # type: ignore[arg-type]
-        else:
-            message, call = await self._bounded(send, self._asked("", more))  # type: ignore[arg-type]
-        self.ledger.calls.append(call)
-        outcome, problem = fault_of(message)
-        if not outcome or (outcome == "empty" and (message.tool_calls or message.invalid_tool_calls)):
+
+        async def asked(speaker: Speaker) -> AIMessage:
+            if messages:
+                message, call = await speaker._fitting_call(messages, cast(SendingMessages, send), more=tools)
+            else:
+                message, call = await speaker._bounded(cast(Sending, send), speaker._asked("", 0))
+            outcome, problem = conversation_fault(message)
+            speaker.ledger.note(call)
+            if outcome:
+                call |= {"outcome": outcome, "detail": problem}
+                speaker.ledger.warn(outcome, f"{speaker.role} ({speaker.model.name}): {problem}")
             return message
-        call |= {"outcome": outcome, "detail": problem}
-        self.ledger.warn(outcome, f"{self.role} ({self.model.name}): {problem}")
-        return None
+
+        def usable(message: AIMessage) -> bool:
+            return not conversation_fault(message)[0]
+
+        if messages:
+            message = await self._kept(
+                messages,
+                {"tools": list(tools)},
+                asked,
+                lambda chat: cast(SendingMessages, send)(chat, messages),
+                usable,
+            )
+        else:
+            message = await asked(self)
+        return message if usable(message) else None
+
+    async def _kept(
+        self,
+        messages: Sequence[BaseMessage],
+        parts: Mapping[str, Any],
+        asked: Callable[[Speaker], Awaitable[AIMessage]],
+        send: Sending,
+        usable: Callable[[AIMessage], bool],
+    ) -> AIMessage:
+        """The message that the ledger has, or that is asked for and kept; without a ledger, what is asked for.
+
+        Args:
+            messages: what is sent.
+            parts: further parts of the key.
+            asked: asks as the speaker that it is given.
+            send: sends the messages to a chat model.
+            usable: whether a message is kept.
+        """
+        keeping = self.session.keeping
+        if keeping is None:
+            return await asked(self)
+        of, chat, at = self.model, self.model.chat, self.ledger
+        named = {name: getattr(chat, name, None) for name in PARAMETERS}
+        about = {"provider": of.name.partition(":")[0], "model": of.name.partition(":")[2]}
+        about |= {"endpoint": without_user(of.endpoint.base_url), "parameters": named}
+        about |= {"messages": key_messages(messages), "sample": self.sample, **parts}
+        key = key_of("chat", about)
+        asker = (key.hash, branch.get()[1::2])
+        repeated, at.asked[asker] = at.asked[asker], at.asked[asker] + 1
+        step = ((var_child_runnable_config.get() or {}).get("metadata") or {}).get("langgraph_step")
+        ordinal = keeping.ordinal(key.hash, (at.node, at.phase, at.round, at.number, step, repeated))
+        key = key.joined(ordinal=ordinal)
+        said, shared = await keeping.once(key.hash, lambda: self._said(key, asked, send, usable))
+        _chain.set(_chain.get() + said.depth)
+        at.depth = max(at.depth, _chain.get())
+        own = {"node": at.node, "role": self.role, "agent": at.agent, "phase": at.phase, "round": at.round}
+        own |= {"number": at.number} if at.number else {}
+        unpaid = {"shared": True, "prompt_tokens": 0, "completion_tokens": 0} if shared else {}
+        self._leave_out(said.calls[-1].get("left_out") if said.calls else None)
+        for call in said.calls:
+            at.note({**call, **own, **unpaid})  # type: ignore[typeddict-item]
+        for kind, detail in said.warnings:
+            at.warn(kind, detail)
+        if said.error is not None:
+            keeping.forget(key.hash)
+            raise copied(said.error) if shared else said.error
+        return said.message
+
+    async def _said(
+        self,
+        key: Key,
+        asked: Callable[[Speaker], Awaitable[AIMessage]],
+        send: Sending,
+        usable: Callable[[AIMessage], bool],
+    ) -> Said:
+        """What the ledger has for a key, else what is asked for, once it is kept."""
+        keeping = self.session.keeping
+        assert keeping is not None
+        kept = await keeping.find(key, f"a call of {self.role} ({self.ledger.place()})")
+        if kept is not None:
+            value = kept.value
+            message: BaseMessage = message_of(value["message"])
+            if not value["error"]:
+                with speaking(self.role, self.model.name, self.ledger):
+                    message = await send(KeptChatModel(message=message, first=self.model.chat))
+            calls = [{**call, "from_ledger": True} for call in value["calls"]]
+            warnings = [(kind, detail) for kind, detail in value["warnings"]]
+            error = error_of(value["error"]) if value["error"] else None
+            self.session.ceilings.paid(self.role, value["calls"], left_out=isinstance(error, BudgetExhausted))
+            return Said(cast(AIMessage, message), calls, warnings, value["depth"], error)
+        left = None if self.tokens_left is None else self.tokens_left - tokens_of(self.ledger.calls)
+        part, before = self.ledger.part(), _chain.get()
+        said = Said(AIMessage(""), part.calls, [], 0)
+        try:
+            said.message = await asked(replace(self, ledger=part, tokens_left=left))
+        except MootError as error:
+            said.error = error
+        said.depth = _chain.get() - before
+        said.warnings = [(warned["kind"], warned["detail"]) for warned in part.warnings]
+        good = said.error is None and usable(said.message)
+        value = {
+            "message": value_of(said.message, whole=good),
+            "calls": said.calls,
+            "warnings": said.warnings,
+            "depth": said.depth,
+            "error": said.error and said.error.record(""),
+        }
+        about = {"role": self.role, "node": self.ledger.place(), "model": self.model.name}
+        try:
+            await (keeping.keep if good else keeping.keep_failure)(key, value, about)
+        except MootError as error:  # the reply is paid for
+            said.warnings.append(("not_kept", error.detail))
+        return said
 
     async def _fitting_call(
         self,
@@ -212,46 +361,49 @@ class Speaker:
         send: SendingMessages,
         ranks: Mapping[str, int] | None = None,
         prompt: str = "",
-        more: int = 0,
+        more: Any = None,
     ) -> tuple[AIMessage, Call]:
         """A call with as much of its messages as the model takes; one that it finds too long all the same is shortened.
 
-        That of whoever decides is brought within the debate's ceilings, too.
+        The prompt of whoever decides is brought within the debate's ceilings, too; ``more`` is sent beside it.
 
         Raises:
             UserError: even the least that can be sent is too long.
             BudgetExhausted: a ceiling leaves too little for it.
         """
-        name, address = self.model.name, self.model.endpoint.base_url
-        sent = 0
+        beside = len(json.dumps(more)) if more and self.session.ceilings.bounded else 0
+        name, address, before = self.model.name, self.model.endpoint.base_url, 0
         for refusals in range(REFUSALS + 1):
-            fitted, size, left = self._fitted(messages, ranks, self._room(prompt, more))
+            room = self._room(prompt, beside)
+            fit = fitted(messages, self.model, self.role, self.context_tokens, ranks, room)
+            self._leave_out(fit.left_out)
+            asked = self._asked(prompt, fit.size + beside)
             try:
-                asked = self._asked(prompt, size + more)
-                message, call = await self._bounded(lambda chat: send(chat, fitted), asked)  # noqa: B023
+                message, call = await self._bounded(lambda chat, some=fit.messages: send(chat, some), asked)  # type: ignore[misc]
             except UserError as error:
-                if error.kind != "too_long" or refusals == REFUSALS or size == sent:
+                if error.kind != "too_long" or refusals == REFUSALS or fit.size == before:
                     raise
-                learn_refusal(name, address, error.detail, size, self._max_tokens)
-                sent = size
+                learn_refusal(name, address, error.detail, fit.size, most_tokens(self.model))
+                before = fit.size
                 continue
-            count_prompt(name, size, call["prompt_tokens"])
-            self.not_shown = frozenset(left["ids"] if left else ())
-            return message, call | {"left_out": left} if left else call
+            count_prompt(name, fit.size, call["prompt_tokens"])
+            if fit.left_out:
+                call["left_out"] = fit.left_out
+            return message, call
         raise AssertionError("unreachable")
 
-    @property
-    def _max_tokens(self) -> int | None:
-        return getattr(self.model.chat, "max_tokens", None)
+    def _leave_out(self, left: LeftOut | None) -> None:
+        self.not_shown.clear()
+        self.not_shown.update(left["ids"] if left else ())
 
     def _asked(self, prompt: str, size: int) -> Asked:
-        return Asked(self.role, prompt, self.model.name, size, self._max_tokens or REPLY)
+        return Asked(self.role, prompt, self.model.name, size, most_tokens(self.model) or REPLY)
 
-    def _room(self, prompt: str, more: int) -> int | None:
+    def _room(self, prompt: str, beside: int) -> int | None:
         """The bytes that the ceilings leave to the prompt of somebody who decides; None for anybody else."""
         ceilings = self.session.ceilings
         most = ceilings.prompt_bytes(self._asked(prompt, 0)) if ceilings.decides(self.role, prompt) else None
-        return None if most is None else most - more
+        return None if most is None else most - beside
 
     async def _bounded(self, send: Sending, asked: Asked) -> tuple[AIMessage, Call]:
         """One call within the debate's ceilings: reserved before it is made, settled after it.
@@ -273,59 +425,12 @@ class Speaker:
             raise
         except TimeoutError as error:
             detail = "It took longer than `max_seconds` leaves time for."
-            self.ledger.calls.append({**self._record(None, started, 1), "outcome": "failed", "detail": detail})
+            self.ledger.note({**self._record(None, started, 1), "outcome": "failed", "detail": detail})
             ceilings.left_out[self.role] += 1
             raise BudgetExhausted(f"{self.role} ({self.model.name}): {detail}") from error
         finally:
             ceilings.settle(held, spent, time.perf_counter() - started)
         return message, call
-
-    def _fitted(
-        self, messages: Sequence[BaseMessage], ranks: Mapping[str, int] | None, room: int | None
-    ) -> tuple[Sequence[BaseMessage], int, LeftOut | None]:
-        """As much of the messages as the model takes, its bytes, and what is left out; of the data alone."""
-        name = self.model.name
-        size = sum(bytes_of(str(message.content)) for message in messages)
-        context = context_of(name, self.model.endpoint.base_url, self.context_tokens)
-        if context is None and (room is None or size <= room):
-            return messages, size, None
-        reply = reply_room(context, self._max_tokens) if context else self._max_tokens or REPLY
-        most = int(MARGIN * (context - reply) * bytes_per_token(name)) if context else size
-        if room is not None and room < min(size, most):
-            most, context = room, reply + max(0, math.ceil(room / bytes_per_token(name)))
-        elif size <= most:
-            return messages, size, None
-        places = [at for at, message in enumerate(messages) if isinstance(message, HumanMessage | ToolMessage)]
-        data = [str(messages[at].content) for at in places]
-        fixed = size - sum(map(bytes_of, data))
-        made = shorten(data, most - fixed, ranks)
-        if most == room and fixed + made.size > most:
-            made = bared(made, most - fixed)
-        if fixed + made.size > most and most != room:
-            least = math.ceil((fixed + made.size) / bytes_per_token(name))
-            raise UserError(
-                f"The prompt for {name} as {self.role} does not fit: the model takes {context:,} tokens, of which "
-                f"{reply:,} are kept for the reply, and with all evidence and all rounds but the last left out the "
-                f"prompt still has about {least:,}. Use a model that takes more, fewer agents, a shorter claim, or, if "
-                "the model takes more than that, set `context_tokens`.",
-                kind="too_long",
-            )
-        texts = dict(zip(places, made.texts, strict=True))
-        fitted = [
-            message.model_copy(update={"content": texts[at]}) if at in texts else message
-            for at, message in enumerate(messages)
-        ]
-        left: LeftOut = {
-            "context": context,
-            "evidence": made.evidence,
-            "in_part": made.in_part,
-            "of_evidence": made.of_evidence,
-            "ids": made.ids,
-            "rounds": made.rounds,
-            "of_rounds": made.of_rounds,
-            "said": made.said,
-        }
-        return fitted, fixed + made.size, left
 
     async def _call(self, send: Sending) -> tuple[AIMessage, Call]:
         """One call with its retries."""
@@ -336,21 +441,20 @@ class Speaker:
         self.ledger.depth = max(self.ledger.depth, depth)
 
         async def attempt() -> AIMessage:
-            async with gate.slot(self.limits):
-                try:
-                    with speaking(self.role, self.model.name, self.ledger):
-                        message = await send(self.model.chat)
-                except MootError:
-                    raise
-                except Exception as error:
-                    raise explain(error, self.model.endpoint, self.model.name) from error
+            try:
+                with speaking(self.role, self.model.name, self.ledger):
+                    message = await send(self.model.chat)
+            except MootError:
+                raise
+            except Exception as error:
+                raise explain(error, self.model.endpoint, self.model.name) from error
             return message if isinstance(message, AIMessage) else AIMessage(message.content)
 
         try:
-            message, attempts = await with_retries(attempt, self.limits.attempts)
+            message, attempts = await with_retries(attempt, self.limits, gate, self.model.name)
         except MootError as error:
             error.where = error.where or self.ledger.place()
-            self.ledger.calls.append(
+            self.ledger.note(
                 {**self._record(None, started, error.attempts), "outcome": "failed", "detail": error.detail}
             )
             raise
@@ -375,6 +479,24 @@ class Speaker:
         if self.ledger.number:
             record["number"] = self.ledger.number
         return record
+
+
+@dataclass
+class Said:
+    """What came of asking: a message with its calls and warnings (kind, detail), or an error with those before it."""
+
+    message: AIMessage
+    calls: list[Call]
+    warnings: list[tuple[str, str]]
+    depth: int
+    error: MootError | None = None
+
+
+def conversation_fault(message: AIMessage) -> tuple[str, str]:
+    """As `fault_of`; a message that calls tools need say nothing."""
+    outcome, problem = fault_of(message)
+    calls = message.tool_calls or message.invalid_tool_calls
+    return ("", "") if outcome == "empty" and calls else (outcome, problem)
 
 
 def response_format(reply: type[Reply], schema: dict[str, Any]) -> dict[str, Any]:
@@ -412,10 +534,14 @@ async def all_at_once(calls: Iterable[Awaitable[T]]) -> list[T]:
         UserError, WorldError: what the first of them that fails raises.
     """
 
-    async def one(call: Awaitable[T]) -> tuple[T, int]:
+    here = branch.get()
+
+    async def one(number: int, call: Awaitable[T]) -> tuple[T, int]:
+        branch.set((*here, number, 0))
         return await call, _chain.get()
 
-    done = await asyncio.gather(*(one(call) for call in calls))
+    done = await asyncio.gather(*(one(number, call) for number, call in enumerate(calls)))
+    branch.set((*here[:-1], here[-1] + 1))
     _chain.set(max((depth for _, depth in done), default=_chain.get()))
     return [result for result, _ in done]
 
@@ -423,6 +549,7 @@ async def all_at_once(calls: Iterable[Awaitable[T]]) -> list[T]:
 def start_chain() -> None:
     """Begins a new chain of dependent calls; a node does so when it starts."""
     _chain.set(0)
+    branch.set((0,))
 
 
 def again(problem: str) -> str:

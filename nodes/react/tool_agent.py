@@ -8,7 +8,7 @@ and recorded like any other; the tools are the sources of the settings, and what
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, NotRequired, cast
 
 from langchain.agents import create_agent
@@ -153,14 +153,14 @@ class Searching(AgentMiddleware[ToolAgentState, Any, Any]):
             speaker = await run.speaker(AGENT)
             described = [as_tool(*named, run.settings.keyless_web) for named in tools.items()]
             wanted = _wanted(request, speaker.filled(self.prompt, _values(state, most)), described, most)
-            conversation = [SystemMessage(f"{wanted.system_prompt}"), *wanted.messages]
-            tools_sent = sum(len(json.dumps(convert_to_openai_tool(tool))) for tool in described)
+            sent = [cast(BaseMessage, wanted.system_message), *wanted.messages]
+            offers = [convert_to_openai_tool(tool) for tool in described]
+
+            def send(chat: BaseChatModel, fitting: Sequence[BaseMessage]) -> Awaitable[BaseMessage]:
+                return _send(chat, wanted.override(messages=cast(list[Any], fitting[1:])), handler)
+
             try:
-                message = await speaker.converse(
-                    lambda chat, fitted: _send(chat, wanted.override(messages=fitted[1:]), handler),
-                    conversation,
-                    tools_sent,
-                )
+                message = await speaker.converse(send, sent, offers)
             except BudgetExhausted:
                 return {"stop_reason": "budget_exhausted"}
             if message is not None and calls_tools(message):

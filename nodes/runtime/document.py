@@ -111,13 +111,13 @@ def _shortened(role: str, model: str, calls: Sequence[Call]) -> Warned:
     parts = (
         [f"{most['evidence']} of {most['of_evidence']} pieces of evidence were left out"] if most["evidence"] else []
     )
-    parts += [f"{in_part} pieces were shown in part"] if in_part else []
+    parts += [f"{in_part} piece{'s were' if in_part > 1 else ' was'} shown in part"] if in_part else []
     parts += [f"{len(rounds['rounds'])} of {rounds['of_rounds']} rounds were left out"] if rounds["rounds"] else []
     parts += [f"{said} reasons or arguments were shown in part"] if said else []
     first, last = (pick(call["round"] for call in calls) for pick in (min, max))
-    when = f"round {first}" if first == last else f"rounds {first} to {last}"
+    when = f" (rounds {first} to {last})" if first < last else f" (round {last})" if last else ""
     detail = (
-        f"{len(calls)} prompt{'s' if len(calls) > 1 else ''} ({when}) would not have fit into "
+        f"{len(calls)} prompt{'s' if len(calls) > 1 else ''}{when} would not have fit into "
         f"{min(call['left_out']['context'] for call in calls):,} tokens: the context of {model}, or what a ceiling "
         f"left to the decision. At most {'; '.join(parts)}. "
         "`left_out` of each call says what."
@@ -136,7 +136,10 @@ def rounds_held(turns: Sequence[Turn]) -> int:
 
 
 def usage(calls: Sequence[Call]) -> dict[str, Any]:
-    """Calls and tokens, in all and by role; ``uncounted`` calls are those whose tokens the endpoint did not give."""
+    """Calls and tokens, in all and by role; ``uncounted`` calls are those whose tokens the endpoint did not give.
+
+    What an earlier run paid for is in these totals, and in ``from_ledger`` by itself, if there is any.
+    """
 
     def total(of: Sequence[Call]) -> dict[str, int]:
         return {
@@ -147,7 +150,9 @@ def usage(calls: Sequence[Call]) -> dict[str, Any]:
         }
 
     roles = sorted({c["role"] for c in calls})
-    return total(calls) | {"by_role": {role: total([c for c in calls if c["role"] == role]) for role in roles}}
+    earlier = [call for call in calls if call.get("from_ledger")]
+    by_role = {role: total([call for call in calls if call["role"] == role]) for role in roles}
+    return total(calls) | {"by_role": by_role} | ({"from_ledger": total(earlier)} if earlier else {})
 
 
 def models_used(calls: Sequence[Call]) -> dict[str, Any]:

@@ -13,8 +13,10 @@ from typing import Any, TypeVar
 from langgraph.runtime import Runtime
 from moot.core.endpoint import Limits
 from moot.core.errors import MootError, UserError, error_of
+from moot.core.ledger import embeddings
 from moot.nodes.models.ceilings import REPLY
 from moot.nodes.models.chat_models import ModelChoice, open_chat_model
+from moot.nodes.models.keeping import KeptSource
 from moot.nodes.models.ledger import Ledger
 from moot.nodes.models.session import Session, current_session
 from moot.nodes.models.speaker import Speaker, start_chain
@@ -25,6 +27,10 @@ from moot.nodes.runtime.prompt_settings import PROMPT, with_prompts
 from moot.nodes.runtime.settings import Settings, checked_settings
 from moot.nodes.runtime.trace import is_turn, mark
 from moot.retrievers import Encoder, Retriever, open_encoder, open_retriever
+from moot.retrievers.search import ONLINE
+
+ELSEWHERE = (*ONLINE, "langchain")
+"""Kinds of sources whose findings are kept; those of a corpus follow from its files."""
 
 
 @dataclass
@@ -68,28 +74,35 @@ class Run:
             choice.structured_output or settings.structured_output,
             limits_of(settings),
             prompts=settings.edited(),
-            session=self.session,
             context_tokens=choice.context_tokens or settings.context_tokens,
+            session=self.session,
+            sample=("", sample),
         )
 
     async def speaker_of(self, debater: Mapping[str, Any]) -> Speaker:
         """The speaker whose turn it is, by what the list that declares it says."""
         model, sample = debater.get("model"), debater.get("sample", 1)
         speaker = await self.speaker(debater["name"], model, debater.get("seed"), sample=sample)
-        return replace(speaker, tokens_left=debater.get("tokens_left"), told=debater.get("told", ""))
+        own = {"tokens_left": debater.get("tokens_left"), "told": debater.get("told", "")}
+        return replace(speaker, **own, sample=(debater["name"], sample))
 
-    async def retriever(self, name: str) -> Retriever:
-        """A source by name."""
+    async def retriever(self, name: str, *, recent: bool = True) -> Retriever:
+        """A source by name; a corpus may be as it was a moment ago unless ``recent`` is false."""
         settings: Settings = self.settings
-        return await open_retriever(
+        before = day.isoformat() if (day := getattr(settings, "published_before", None)) else None
+        source = await open_retriever(
             name,
             corpus=settings.corpus,
             encoder=settings.embedder,
             limits=limits_of(settings),
-            published_before=before.isoformat() if (before := getattr(settings, "published_before", None)) else None,
+            published_before=before,
             reranker=getattr(settings, "reranker", None),
             keyless_web=settings.keyless_web,
+            recent=recent,
         )
+        if self.session.keeping is None or source.name.partition(":")[0] not in ELSEWHERE:
+            return source
+        return KeptSource(source, self.session.keeping, {"published_before": before})
 
     async def encoder(self) -> Encoder:
         """The debate's text encoder."""
@@ -126,7 +139,7 @@ def kept(settings: Any, state: Mapping[str, Any], prompts: Sequence[str] = ()) -
     if not begun or not isinstance(settings, Settings):
         return settings
     default, recorded = default_of(type(settings))
-    if settings != default or begun == recorded:
+    if vars(settings) != vars(default) or begun == recorded:
         return settings
     kind = type(settings) if settings.prompts else _with_prompts(type(settings), tuple(prompts))
     known = {key: value for key, value in begun.items() if key in kind.model_fields or not key.endswith(PROMPT)}
@@ -151,7 +164,8 @@ def seed_of(settings: Settings, role: str) -> int | None:
 
 def limits_of(settings: Settings) -> Limits:
     """How endpoints may be called in a debate."""
-    return Limits(settings.attempts, settings.timeout, settings.max_concurrency, settings.requests_per_minute)
+    s = settings
+    return Limits(s.attempts, s.timeout, s.max_concurrency, s.requests_per_minute, s.max_wait)
 
 
 def choose_model(settings: Settings, role: str, own: str | ModelChoice | dict[str, Any] | None = None) -> ModelChoice:
@@ -159,7 +173,12 @@ def choose_model(settings: Settings, role: str, own: str | ModelChoice | dict[st
     choice = settings.models.get(role, own) or settings.model
     if isinstance(choice, dict):
         return ModelChoice.model_validate(choice)
-    return ModelChoice(model=choice) if isinstance(choice, str) else choice
+    return _choice_of(choice) if isinstance(choice, str) else choice
+
+
+@lru_cache(maxsize=256)
+def _choice_of(model: str) -> ModelChoice:
+    return ModelChoice(model=model)
 
 
 @dataclass(frozen=True)
@@ -223,8 +242,9 @@ class Node:
         started = time.perf_counter()
         start_chain()
         mark(ledger)
+        run = Run(settings, ledger)
+        embeddings.set(run.session.keeping)
         try:
-            run = Run(settings, ledger)
             update = await self._taken(state, run)
             fault: MootError | None = uncounted(ledger.calls, run.session.ceilings)
         except MootError as error:

@@ -76,6 +76,8 @@ class Call(TypedDict):
 
     Tokens are null where the endpoint does not count them; ``seconds`` includes waiting and retries; ``attempts`` is
     the number of requests; ``model`` is the setting and ``reported_model`` the name that the endpoint gave.
+    ``from_ledger``: an earlier run made it and paid for it. ``shared``: another call asked the same at the same time,
+    was sent, and has the tokens.
     """
 
     node: str
@@ -93,6 +95,8 @@ class Call(TypedDict):
     detail: NotRequired[str]
     number: NotRequired[int]
     left_out: NotRequired[LeftOut]
+    from_ledger: NotRequired[bool]
+    shared: NotRequired[bool]
 
 
 class Warned(TypedDict):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from typing import Any
 
@@ -191,7 +191,7 @@ def why_nothing(state: DebaterState) -> str:
     return NOTHING
 
 
-def without_ids(turn: Turn, not_shown: frozenset[str]) -> Turn:
+def without_ids(turn: Turn, not_shown: Set[str]) -> Turn:
     """The turn without the evidence that its prompt left out."""
     return {**turn, "evidence_ids": [id for id in turn["evidence_ids"] if id not in not_shown]} if not_shown else turn
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,7 +86,7 @@ async def select_evidence(
     return Selection(numbers, dropped, reply.reason, len(set(reply.selected)))
 
 
-def _is_left_out(number: int, pool: Sequence[Evidence], not_shown: frozenset[str]) -> bool:
+def _is_left_out(number: int, pool: Sequence[Evidence], not_shown: Set[str]) -> bool:
     return 1 <= number <= len(pool) and pool[number - 1]["id"] in not_shown
 
 

@@ -32,7 +32,9 @@ LEAST_SAID = 160
 """Bytes of reasons and arguments that are shown in any case."""
 TAIL = 1200
 """Characters at the end of a part among which the end of a sentence is looked for."""
-TRIES = 8
+TRIES = 10
+STEP = 100
+"""By so many more bytes less is shown at each try, as parts end with a sentence."""
 
 EVIDENCE, ROUNDS, LINES = (
     ("evidence", "item"),
@@ -114,11 +116,11 @@ def shorten(texts: Sequence[str], most: int, ranks: Mapping[str, int] | None = N
         old += [unit for unit in group if unit.kind == "round" and unit.place < newest[unit.series]]
     pieces.sort(key=lambda unit: (unit.id not in cited, (ranks or {}).get(unit.id, unit.place)))
     aim = most
-    for _ in range(TRIES):
+    for attempt in range(TRIES):
         made = _within(texts, lists, pieces, old, aim, size)
-        if made.size <= most or aim <= 0:
+        if made.size <= most:
             break
-        aim -= made.size - most
+        aim -= made.size - most + attempt * STEP
     return made
 
 
@@ -173,6 +175,8 @@ def _within(
         left = list(same)
         rounds -= sum(_size(unit) for unit in left)
         gone.update(left)
+    if gone and rounds < room:
+        allotted = _allotted(pieces, room - rounds)  # what is free once whole rounds have gone
     over, said = sum(allotted.values()) + rounds - room, 0
     written = _written(texts, lists, allotted, gone)
     if over > 0:
@@ -247,7 +251,7 @@ def _remaining(group: Sequence[Unit], allotted: Mapping[Unit, int], gone: set[Un
 
 def _note(what: str) -> str:
     """The one sentence that tells a model that something is missing."""
-    return f"(Left out here, as the prompt would be too long with it: {what}.)"
+    return f"(Left out here, as the prompt would otherwise be too long: {what}.)"
 
 
 def _pieces(count: int, more: bool) -> str:
