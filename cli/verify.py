@@ -10,9 +10,10 @@ from typing import Any
 
 from langgraph.types import Command
 from moot.cli.ask import Asked
-from moot.cli.output import check_writable, give
+from moot.cli.output import give
 from moot.cli.screen import Screen
 from moot.core.errors import USER_KINDS
+from moot.core.files import check_writable
 from moot.graphs import DebateSystem
 from moot.nodes.runtime.running import Running, Update
 from moot.nodes.runtime.settings import Settings

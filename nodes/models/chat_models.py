@@ -281,7 +281,7 @@ def usage_of(usage: Any) -> dict[str, Any] | None:
     prompt, completion, total = (count_of(usage.get(f"{part}_tokens")) for part in ("prompt", "completion", "total"))
     if prompt is None or completion is None:
         return None
-    counts = {"prompt_tokens": prompt, "completion_tokens": completion}
+    counts: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": completion}
     counts["total_tokens"] = prompt + completion if total is None else total
     for name in ("prompt_tokens_details", "completion_tokens_details"):
         if (parts := usage.get(name)) is not None:

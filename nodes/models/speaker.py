@@ -23,7 +23,7 @@ from moot.nodes.models.ceilings import REPLY, Asked, Spend
 from moot.nodes.models.chat_models import ChatModel, StructuredOutput
 from moot.nodes.models.contexts import count_prompt, learn_refusal
 from moot.nodes.models.fitting import fitted, most_tokens
-from moot.nodes.models.kept import KeptChatModel, key_messages, message_of, value_of
+from moot.nodes.models.kept import kept_model, key_messages, message_of, value_of
 from moot.nodes.models.ledger import Ledger, branch, tokens_of
 from moot.nodes.models.reply_parsing import fault_of, read_reply, text_of
 from moot.nodes.models.session import Session
@@ -134,9 +134,6 @@ class Speaker:
 
         ranks = {id: rank for value in values.values() for id, rank in getattr(value, "ranks", {}).items()}
 
-        def citable() -> dict[str, Any]:
-            return self._request(reply, [id for id in evidence_ids if id not in self.not_shown])
-
         last: tuple[AIMessage, tuple[R | None, str, str]] | None = None
 
         def read(message: AIMessage) -> tuple[R | None, str, str]:
@@ -149,6 +146,10 @@ class Speaker:
             return last[1]
 
         async def asked(speaker: Speaker) -> AIMessage:
+            def citable() -> dict[str, Any]:
+                hidden = speaker.not_shown
+                return self._request(reply, [id for id in evidence_ids if id not in hidden]) if hidden else request
+
             return await speaker._until_usable(messages, citable, read, ranks, prompt)
 
         parts = {"schema": request, "structured_output": self.structured_output}
@@ -284,7 +285,7 @@ class Speaker:
             return await asked(self)
         of, chat, at = self.model, self.model.chat, self.ledger
         named = {name: getattr(chat, name, None) for name in PARAMETERS}
-        about = {"provider": of.name.partition(":")[0], "model": of.name.partition(":")[2]}
+        about: dict[str, Any] = {"provider": of.name.partition(":")[0], "model": of.name.partition(":")[2]}
         about |= {"endpoint": without_user(of.endpoint.base_url), "parameters": named}
         about |= {"messages": key_messages(messages), "sample": self.sample, **parts}
         key = key_of("chat", about)
@@ -322,15 +323,15 @@ class Speaker:
         kept = await keeping.find(key, f"a call of {self.role} ({self.ledger.place()})")
         if kept is not None:
             value = kept.value
-            message: BaseMessage = message_of(value["message"])
+            message = message_of(value["message"])
             if not value["error"]:
                 with speaking(self.role, self.model.name, self.ledger):
-                    message = await send(KeptChatModel(message=message, first=self.model.chat))
-            calls = [{**call, "from_ledger": True} for call in value["calls"]]
+                    message = cast(AIMessage, await send(kept_model(message, self.model.chat)))
+            calls = [cast(Call, {**call, "from_ledger": True}) for call in value["calls"]]
             warnings = [(kind, detail) for kind, detail in value["warnings"]]
             error = error_of(value["error"]) if value["error"] else None
             self.session.ceilings.paid(self.role, value["calls"], left_out=isinstance(error, BudgetExhausted))
-            return Said(cast(AIMessage, message), calls, warnings, value["depth"], error)
+            return Said(message, calls, warnings, value["depth"], error)
         left = None if self.tokens_left is None else self.tokens_left - tokens_of(self.ledger.calls)
         part, before = self.ledger.part(), _chain.get()
         said = Said(AIMessage(""), part.calls, [], 0)
