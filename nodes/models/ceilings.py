@@ -295,8 +295,8 @@ class Ceilings:
 
     def is_spent(self) -> bool:
         """Whether nobody but those who decide can be asked: somebody was not, or the least call so far would not be."""
-        if not self.bounded:
-            return False
+        if not self.bounded or not (self.spent.calls or self.left_out):
+            return False  # a debate begins in any case
         least = self._least or Spend(1, 0, 1)
         late = time.monotonic() >= min(level._deadline(False) for level in self._levels())
         return late or bool(self.left_out) or not all(least.fits(level._room()) for level in self._levels())

@@ -117,10 +117,10 @@ async def test_time_is_a_ceiling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     with running_stub(tmp_path / "slow", latency_ms=300) as slow:
         monkeypatch.setenv("OPENAI_BASE_URL", slow.url)
-        document = await spend("society_of_minds", [], max_rounds=20, max_seconds=2.5)
+        document = await spend("society_of_minds", [], max_rounds=20, max_seconds=4)
     assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
     assert 0 < document["rounds"] < 20
-    assert document["usage"]["ceilings"]["max_seconds"]["spent"] < 2 * 2.5  # the machine may be busy
+    assert document["usage"]["ceilings"]["max_seconds"]["spent"] < 2 * 4  # the machine may be busy
 
 
 async def test_many_debates_share_a_ceiling(stub: StubEndpoint) -> None:
@@ -147,9 +147,9 @@ async def test_a_resumed_debate_has_what_was_paid_before(plain: StubEndpoint) ->
     thread: Any = {"configurable": {"thread_id": "1"}}
     document = await graph.ainvoke({"claim": CLAIM}, thread, context=settings)
     waits = 0
-    while "__interrupt__" in document:
+    while "__interrupt__" in document and waits < 20:
         waits += 1
-        document = await graph.ainvoke(Command(resume={}), thread, context=settings)
+        document = await graph.ainvoke(Command(resume={"remark": "Go on."}), thread, context=settings)
     assert waits > 1
     assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
     assert spent(document) <= 9_000
