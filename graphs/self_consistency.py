@@ -50,8 +50,10 @@ def samples(state: DebateState, settings: SelfConsistencySettings) -> Next:
     """All samples at once; with a budget the first, then as many at once as there is room for, until there is none."""
     taken = len(answers_of(state["turns"]))
     last = taken + (calls_left() if taken else 1) if settings.buys else settings.samples
-    agents = [{"name": AGENT, "sample": i + 1} for i in range(taken, last)]
-    return [hand_over("answer", state, a, new_turn(1, AGENT, number=a["sample"])) for a in agents] or "conclude"
+    return [
+        hand_over("answer", state, {"name": AGENT, "sample": i}, new_turn(1, AGENT, number=i))
+        for i in range(taken + 1, last + 1)
+    ] or "conclude"
 
 
 builder = Debate("self_consistency", SelfConsistencySettings, single_needs)

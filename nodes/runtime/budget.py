@@ -76,6 +76,11 @@ async def open_budget(
     return budget
 
 
+def is_bounded(settings: Any) -> bool:
+    """Whether the settings name a ceiling."""
+    return any(getattr(settings, setting, None) is not None for setting in SETTINGS.values())
+
+
 def _prices_of(models: Iterable[str]) -> dict[str, Price]:
     table = read_prices()
     found = {model: price_of(model, table) for model in models}
