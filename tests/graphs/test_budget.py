@@ -148,7 +148,7 @@ async def test_the_next_debate_on_a_thread_has_its_own_budget(start_stub: StartS
     graph = builder.compile(checkpointer=InMemorySaver())
     thread: Any = {"configurable": {"thread_id": "1"}}
     reasons = []
-    for settings in ({"budget": 2_300}, {}, {"budget": NEVER}):
+    for settings in ({"budget": 1_900}, {}, {"budget": NEVER}):
         context = SocietySettings.model_validate({"model": "openai:stub", **settings})
         document = await graph.ainvoke({"claim": CLAIM}, thread, context=context)
         reasons.append((document["stop_reason"], document["rounds"]))
