@@ -233,6 +233,10 @@ def eval_run(
     fail_on_error: Annotated[
         float | None, typer.Option(min=0, help="Failed samples, or their share, with which a run is given up.")
     ] = None,
+    budget: Annotated[int | None, typer.Option(min=1, help="Most tokens of all debates together.")] = None,
+    max_cost: Annotated[float | None, typer.Option(min=0, help="Most USD of all debates together.")] = None,
+    max_calls: Annotated[int | None, typer.Option(min=1, help="Most calls to models of all debates together.")] = None,
+    max_seconds: Annotated[float | None, typer.Option(min=0, help="Most seconds of the whole evaluation.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")] = False,
 ) -> None:
     """Measure debate systems on benchmarks. Interrupted or killed, the same command goes on where it was."""
@@ -244,7 +248,7 @@ def eval_run(
     wanted = plan_of(
         plan, graph or [], task or [], parse_pairs(settings or []), **several, judge=judge, controls=controls
     )
-    limits = Limits(at_once, time_limit, retry_on_error, fail_on_error)
+    limits = Limits(at_once, time_limit, retry_on_error, fail_on_error, budget, max_cost, max_calls, max_seconds)
     raise SystemExit(evaluate(wanted, logs, limits, as_json=as_json))
 
 

@@ -11,6 +11,7 @@ from uuid import uuid4
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from moot.core.ledger_records import Status
+from moot.nodes.models.ceilings import Ceilings, open_ceilings
 from moot.nodes.models.keeping import Keeping, LedgerUse, begin_keeping
 
 SESSION = "__moot_session"
@@ -39,9 +40,13 @@ class Session:
     """The debate's state after its last superstep, if there is a `Recorder`."""
     written: list[Mapping[str, Any]] = field(default_factory=list)
     """What nodes of the run wrote, those of graphs within it too, if there is a `Recorder`."""
+    ceilings: Ceilings = field(default_factory=open_ceilings)
+    """What the debate may spend."""
 
     def __post_init__(self) -> None:
         self.id = self.id or self.before.get("id") or ""
+        if budget := self.before.get("budget"):
+            self.ceilings.take_up(budget, self.before.get("calls") or [])
 
     async def begin(self, graph: str, given: Mapping[str, Any], settings: Any) -> str:
         """Begins a debate, before any model is called; its id. A debate within a debate is part of it.
@@ -80,6 +85,7 @@ class Session:
         Args:
             error: what ended the run before its end.
         """
+        self.ceilings.end()
         ending = asyncio.create_task(self._end(error))
         _ending.add(ending)
         ending.add_done_callback(_ending.discard)
