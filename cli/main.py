@@ -25,12 +25,13 @@ app.add_typer(evaluations, name="eval")
 
 def run() -> None:
     """The entry point: errors of ours become one sentence and an exit code, 2 for the user's and 3 for the world's."""
+    from moot.cli.signals import said_if_stopped
     from moot.core.errors import MootError
     from moot.core.garbage import collected_seldom
 
     logging.getLogger("langsmith").setLevel(logging.ERROR)  # what it says of each failure we say once, at the end
     try:
-        with collected_seldom():
+        with said_if_stopped(), collected_seldom():
             app()
     except MootError as error:
         fail(error)
@@ -94,20 +95,23 @@ def verify(
     out: Annotated[Path | None, typer.Option(help="Write the result document to this file.")] = None,
 ) -> None:
     """Debate a claim and say the verdict, with what it rests on."""
-    from moot.cli.options import parse_labels, parse_settings, read_given
-    from moot.cli.verify import debate
-    from moot.graphs import load_graph
-    from moot.graphs.presets import load_preset
+    from moot.cli.signals import Stop
 
-    bundle = load_preset(preset)
-    system = load_graph(graph or bundle.graph)
-    moments = None if ask is None else [moment.strip() for moment in ask.split(",")]
-    named = {k: v for k, v in {"model": model, "corpus": corpus, "ask_person": moments}.items() if v is not None}
-    chosen = parse_settings(system.settings, settings or [], {**bundle.settings, **named})
-    asked = {"claim": claim, "task": task or bundle.task, "labels": parse_labels(labels), "options": option}
-    asked |= {"claim_date": claim_date, "speaker": speaker}
-    texts = [text for path in given or [] for text in read_given(path)]
-    raise SystemExit(debate(system, {**asked, "given": texts}, chosen, as_json=as_json, out=out))
+    with Stop() as stop:  # from here on: what follows is imported for a second
+        from moot.cli.options import parse_labels, parse_settings, read_given
+        from moot.cli.verify import debate
+        from moot.graphs import load_graph
+        from moot.graphs.presets import load_preset
+
+        bundle = load_preset(preset)
+        system = load_graph(graph or bundle.graph)
+        moments = None if ask is None else [moment.strip() for moment in ask.split(",")]
+        named = {k: v for k, v in {"model": model, "corpus": corpus, "ask_person": moments}.items() if v is not None}
+        chosen = parse_settings(system.settings, settings or [], {**bundle.settings, **named})
+        asked = {"claim": claim, "task": task or bundle.task, "labels": parse_labels(labels), "options": option}
+        asked |= {"claim_date": claim_date, "speaker": speaker}
+        asked["given"] = [text for path in given or [] for text in read_given(path)]
+        raise SystemExit(debate(system, asked, chosen, stop, as_json=as_json, out=out))
 
 
 @app.command()

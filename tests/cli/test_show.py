@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from moot.cli.screen import Screen
+from moot.cli.signals import Stop
 from moot.cli.verify import debate
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.graphs.cortex_debate import CortexSettings
@@ -42,7 +43,7 @@ def run(name: str, capsys: pytest.CaptureFixture[str], **more: Any) -> tuple[lis
     system = load_graph(name)
     given = {"model": "fake:3", "embedder": "openai:stub-embedding", **OFFLINE.get(name, {}), **more}
     chosen = system.settings.model_validate(given)
-    assert debate(system, {"claim": CLAIM}, chosen, as_json=False, out=None) == 0
+    assert debate(system, {"claim": CLAIM}, chosen, Stop(), as_json=False, out=None) == 0
     lines = capsys.readouterr().out.splitlines()
     return lines, [found.groups() for line in lines if (found := re.match(r"  (\S+) +(.{10}) ", line))]  # type: ignore[misc]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from moot.cli.options import parse_settings
+from moot.cli.signals import Stop
 from moot.cli.tables import settings_table
 from moot.cli.verify import debate
 from moot.core.errors import UserError
@@ -203,7 +204,7 @@ def test_any_replies_are_shown(start_stub: StartStub, capsys: pytest.CaptureFixt
     settings = load_graph("proclaim").settings.model_validate(
         {"model": "fake:3", "embedder": "openai:stub-embedding", "sources": ["bm25"], "max_rounds": 3}
     )
-    assert debate(load_graph("proclaim"), {"claim": CLAIM}, settings, as_json=False, out=None) == 0
+    assert debate(load_graph("proclaim"), {"claim": CLAIM}, settings, Stop(), as_json=False, out=None) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"Claim: {CLAIM}"
     headings = [line for line in lines if re.match(r"Primary|Switched|Negotiation|Panel", line)]
