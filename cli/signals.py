@@ -19,7 +19,7 @@ STOPPED_BY_KEY = 128 + signal.SIGINT
 
 
 class Stop:
-    """Within it SIGTERM and Ctrl-C stop the debate that runs, now or as soon as it begins, so that its document is written.
+    """Within it SIGTERM and Ctrl-C stop the debate that runs, or that begins, so that its document is written.
 
     A second Ctrl-C ends the process at once. What is ignored by this process stays ignored.
     """

@@ -84,7 +84,7 @@ def going_on(document: Mapping[str, Any], out: Path | None) -> str:
 
 
 def exit_code(document: Mapping[str, Any], stop: Stop) -> int:
-    """0 for a verdict, 2 for the user's mistakes, 3 for the world's; 130 for an interrupted debate, after SIGTERM 143."""
+    """0 for a verdict, 2 for the user's mistakes, 3 for the world's; 130 if it was interrupted, 143 by SIGTERM."""
     if document["status"] == "done":
         return 0
     if document["status"] == "interrupted":

@@ -1,4 +1,4 @@
-"""Sources that do not answer: one holds up a thread, the other the event loop. Each says on stderr that it was asked."""
+"""Sources that do not answer: one blocks a thread, the other the event loop. Each says on stderr that it was asked."""
 
 from __future__ import annotations
 
