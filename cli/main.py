@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+from moot.cli.ledger import ledger
 
 if TYPE_CHECKING:
     from moot.core.errors import MootError
@@ -21,6 +22,7 @@ app = typer.Typer(
 )
 evaluations = typer.Typer(help="Measure what moot is made of.", no_args_is_help=True)
 app.add_typer(evaluations, name="eval")
+app.add_typer(ledger, name="ledger")
 
 
 def run() -> None:

@@ -26,9 +26,11 @@ from moot.core.endpoint import (
     made_in_thread,
     unreadable,
     with_retries,
+    without_user,
 )
 from moot.core.errors import UserError, WorldError
 from moot.core.lazy import imported
+from moot.core.ledger import embeddings
 from moot.core.transport import Line, open_line
 from moot.retrievers.evidence import Evidence, encoded_text
 
@@ -428,6 +430,9 @@ class EndpointEncoder(Remembering):
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
         """One unit vector for each text, in order. Only what is not remembered is asked for."""
         known = self.remembered(texts)
+        if (kept := embeddings.get()) is not None:
+            parts = {"endpoint": without_user(self._endpoint.base_url), "model": self.name}
+            known = await kept.embedded(parts, texts, known, self._asked)
         missing = [text for text in texts if text not in known]
         vectors = await self._asked(missing) if missing else []
         if len({len(v) for v in (*known.values(), *vectors)}) > 1:
@@ -483,7 +488,7 @@ def decoded(vector: Any) -> Any:
 
 
 def units(vectors: Sequence[Any]) -> list[Vector]:
-    """The vectors at length 1.
+    """The vectors at length 1, as 32-bit floats hold them: so the ledger gives back what was computed with.
 
     Raises:
         WorldError: one holds no numbers, is all zeros or not finite, so that it has no direction.
@@ -497,4 +502,4 @@ def units(vectors: Sequence[Any]) -> list[Vector]:
         raise WorldError(problem, kind="bad_response") from error
     if not all(math.isfinite(norm) and norm for norm in norms):
         raise WorldError(problem, kind="bad_response")
-    return [(row / norm).tolist() for row, norm in zip(rows, norms, strict=True)]
+    return [(row / norm).astype("<f4").tolist() for row, norm in zip(rows, norms, strict=True)]

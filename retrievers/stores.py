@@ -20,6 +20,7 @@ from typing import Any
 
 from moot.core.endpoint import Endpoint, check_address, make_client
 from moot.core.errors import MootError, UserError, WorldError
+from moot.core.home import moot_home
 from moot.core.lazy import imported
 from pydantic import TypeAdapter
 
@@ -40,12 +41,7 @@ class Manifest:
 
 def corpora_folder() -> Path:
     """Where corpora (and the locks of all who write any) live: ``$MOOT_HOME/corpora``, else the user's data folder."""
-    home = os.environ.get("MOOT_HOME")
-    if home:
-        return Path(home) / "corpora"
-    from platformdirs import user_data_path
-
-    return user_data_path("moot") / "corpora"
+    return moot_home() / "corpora"
 
 
 def open_store() -> FolderStore | ServerStore:

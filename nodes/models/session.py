@@ -9,6 +9,8 @@ from uuid import uuid4
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
+from moot.core.ledger_records import Status
+from moot.nodes.models.keeping import Keeping, LedgerUse, begin_keeping
 
 SESSION = "__moot_session"
 """Its key in LangGraph's ``configurable``; keys that begin like this are in no trace and no checkpoint."""
@@ -20,10 +22,14 @@ class Session:
 
     Args:
         before: the state of the debate as an earlier run left it; empty for a new debate.
+        use: how its calls use the ledger; by default not at all.
     """
 
     before: Mapping[str, Any] = field(default_factory=dict)
     id: str = ""
+    use: LedgerUse = field(default_factory=LedgerUse)
+    keeping: Keeping | None = None
+    """The ledger as this debate's calls use it, once it has begun."""
     document: dict[str, Any] | None = None
     """The result document, once the debate is closed."""
 
@@ -38,11 +44,32 @@ class Session:
             given: the input, as the debate was asked for.
             settings: the debate's.
         """
-        self.id = self.id or uuid4().hex
+        if self.keeping is None:
+            self.keeping = await begin_keeping(self.use, graph, given, settings.recorded(), self.id)
+        written = self.keeping is not None and self.keeping.mode != "replay"
+        self.id = self.keeping.id if self.keeping and written else self.id or uuid4().hex
         return self.id
 
-    async def end(self) -> None:
-        """The run is over: the debate is closed, or waits for a person, or was interrupted."""
+    async def go_on(self) -> None:
+        """The debate goes on from where its state was left."""
+        if self.id and self.keeping is None:
+            given = {"claim": self.before.get("opened"), "task": self.before.get("task")}
+            graph, settings = self.before.get("graph") or "", self.before.get("settings")
+            self.keeping = await begin_keeping(self.use, graph, given, settings, self.id)
+
+    async def end(self, *, whole: bool = True) -> None:
+        """The run is over: the debate is closed, or waits for a person, or was interrupted.
+
+        Args:
+            whole: whether the run came to its end: then a debate that is not closed waits for a person.
+        """
+        if self.keeping is None or self.keeping.mode == "replay":
+            return
+        if self.document is None:
+            status: Status = "waiting" if whole else "interrupted"
+        else:
+            status = "done" if self.document["status"] == "done" else "failed"
+        await self.keeping.ledger.end(self.id, status)
 
 
 def current_session() -> Session:

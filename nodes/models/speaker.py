@@ -7,16 +7,19 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
-from moot.core.endpoint import DEFAULT_LIMITS, Endpoint, Limits, explain, limiter, with_retries
-from moot.core.errors import MootError, Outcome, ReplyError, UserError
+from langchain_core.runnables.config import var_child_runnable_config
+from moot.core.endpoint import DEFAULT_LIMITS, Endpoint, Limits, explain, limiter, with_retries, without_user
+from moot.core.errors import MootError, Outcome, ReplyError, UserError, copied, error_of
+from moot.core.ledger import Key, key_of
 from moot.nodes.models.chat_models import ChatModel, StructuredOutput
-from moot.nodes.models.ledger import Ledger, tokens_of
+from moot.nodes.models.kept import KeptChatModel, key_messages, message_of, value_of
+from moot.nodes.models.ledger import Ledger, branch, tokens_of
 from moot.nodes.models.reply_parsing import fault_of, read_reply, text_of
 from moot.nodes.models.session import Session
 from moot.nodes.runtime.state import Call
@@ -32,6 +35,9 @@ ECHO = 2000
 
 Sending = Callable[[BaseChatModel], Awaitable[BaseMessage]]
 """Sends something to a chat model."""
+
+PARAMETERS = ("temperature", "max_tokens", "seed")
+"""What of a chat model its replies depend on, beside its name and its endpoint."""
 
 _chain: ContextVar[int] = ContextVar("chain", default=0)
 
@@ -50,6 +56,7 @@ class Speaker:
         told: what each prompt's data begins with: what a person said.
         prompts: by name, texts that take the place of shipped prompts.
         session: the debate's.
+        sample: the agent who speaks, if it is one, and which of its samples this is: these are never the same call.
     """
 
     role: str
@@ -61,6 +68,7 @@ class Speaker:
     told: str = ""
     prompts: Mapping[str, str] = field(default_factory=dict)
     session: Session = field(default_factory=Session)
+    sample: tuple[str, int] = ("", 1)
 
     def filled(self, prompt: str, values: Mapping[str, str]) -> tuple[str, str]:
         """A prompt's instructions and data, as this speaker has its text.
@@ -107,22 +115,56 @@ class Speaker:
         def send(chat: BaseChatModel) -> Awaitable[BaseMessage]:
             return chat.ainvoke(messages, **request)
 
+        last: tuple[AIMessage, tuple[R | None, str, str]] | None = None
+
+        def read(message: AIMessage) -> tuple[R | None, str, str]:
+            nonlocal last
+            if last is None or last[0] is not message:
+                found, outcome, problem = read_reply(message, reply)
+                if found is not None and check is not None and (fault := check(found)):
+                    found, outcome, problem = None, "unquoted", fault
+                last = message, (found, outcome, problem)
+            return last[1]
+
+        async def asked(speaker: Speaker) -> AIMessage:
+            return await speaker._until_usable(messages, request, read)
+
+        parts = {"schema": request, "structured_output": self.structured_output}
+        message = await self._kept(messages, parts, asked, send, lambda message: read(message)[0] is not None)
+        found = read(message)[0]
+        if found is None:
+            raise UserError(
+                f"The ledger has a reply of {self.role} that cannot be used any more. Say `--ledger record`.",
+                kind="damaged_ledger",
+            )
+        return found
+
+    async def _until_usable(
+        self,
+        messages: Sequence[BaseMessage],
+        request: Mapping[str, Any],
+        read: Callable[[AIMessage], tuple[Any, str, str]],
+    ) -> AIMessage:
+        """The first message, or the second after what is wrong with the first was said, that can be used."""
+        sent = list(messages)
+
+        def send(chat: BaseChatModel) -> Awaitable[BaseMessage]:
+            return chat.ainvoke(sent, **request)
+
         for last in (False, True):
             message, call = await self._call(send)
-            found, outcome, problem = read_reply(message, reply)
-            if found is not None and check is not None and (fault := check(found)):
-                found, outcome, problem = None, "unquoted", fault
+            found, outcome, problem = read(message)
             call["outcome"] = outcome
             if problem:
                 call["detail"] = problem
-            self.ledger.calls.append(call)
+            self.ledger.note(call)
             if found is not None:
-                return found
+                return message
             kind: Outcome = outcome  # type: ignore[assignment]
             self.ledger.warn(kind, f"{self.role} ({self.model.name}): {problem}")
             if last or self._used_up():
                 raise ReplyError(f"{self.model.name} gave no usable reply as {self.role}: {problem}.", kind)
-            messages += [AIMessage(text_of(message)[:ECHO] or "(nothing)"), HumanMessage(again(problem))]
+            sent += [AIMessage(text_of(message)[:ECHO] or "(nothing)"), HumanMessage(again(problem))]
         raise AssertionError("unreachable")
 
     def _used_up(self) -> bool:
@@ -140,11 +182,15 @@ class Speaker:
         # In extra_body the client leaves the reply to us; as an argument of its own it would raise on a cut reply.
         return {"extra_body": {"response_format": wanted}}
 
-    async def converse(self, send: Sending) -> AIMessage | None:
+    async def converse(
+        self, send: Sending, messages: Sequence[BaseMessage] = (), tools: Sequence[Mapping[str, Any]] = ()
+    ) -> AIMessage | None:
         """One reply in a conversation that somebody else keeps, an agent's say; it may call tools.
 
         Args:
             send: sends the conversation to the chat model that it is given; called anew where a call is tried again.
+            messages: the conversation; without it the ledger is not used.
+            tools: the tools that are offered, as JSON values.
 
         Returns:
             The reply. None where it was refused, cut, or empty without a tool call, which is warned of.
@@ -152,14 +198,115 @@ class Speaker:
         Raises:
             UserError, WorldError: the call failed for good.
         """
-        message, call = await self._call(send)
-        self.ledger.calls.append(call)
-        outcome, problem = fault_of(message)
-        if not outcome or (outcome == "empty" and (message.tool_calls or message.invalid_tool_calls)):
+
+        async def asked(speaker: Speaker) -> AIMessage:
+            message, call = await speaker._call(send)
+            outcome, problem = conversation_fault(message)
+            speaker.ledger.note(call)
+            if outcome:
+                call |= {"outcome": outcome, "detail": problem}
+                speaker.ledger.warn(outcome, f"{speaker.role} ({speaker.model.name}): {problem}")
             return message
-        call |= {"outcome": outcome, "detail": problem}
-        self.ledger.warn(outcome, f"{self.role} ({self.model.name}): {problem}")
-        return None
+
+        def usable(message: AIMessage) -> bool:
+            return not conversation_fault(message)[0]
+
+        if messages:
+            message = await self._kept(messages, {"tools": list(tools)}, asked, send, usable)
+        else:
+            message = await asked(self)
+        return message if usable(message) else None
+
+    async def _kept(
+        self,
+        messages: Sequence[BaseMessage],
+        parts: Mapping[str, Any],
+        asked: Callable[[Speaker], Awaitable[AIMessage]],
+        send: Sending,
+        usable: Callable[[AIMessage], bool],
+    ) -> AIMessage:
+        """The message that the ledger has, or that is asked for and kept; without a ledger, what is asked for.
+
+        Args:
+            messages: what is sent.
+            parts: further parts of the key.
+            asked: asks as the speaker that it is given.
+            send: sends the messages to a chat model.
+            usable: whether a message is kept.
+        """
+        keeping = self.session.keeping
+        if keeping is None:
+            return await asked(self)
+        of, chat, at = self.model, self.model.chat, self.ledger
+        named = {name: getattr(chat, name, None) for name in PARAMETERS}
+        about = {"provider": of.name.partition(":")[0], "model": of.name.partition(":")[2]}
+        about |= {"endpoint": without_user(of.endpoint.base_url), "parameters": named}
+        about |= {"messages": key_messages(messages), "sample": self.sample, **parts}
+        key = key_of("chat", about)
+        asker = (key.hash, branch.get()[1::2])
+        repeated, at.asked[asker] = at.asked[asker], at.asked[asker] + 1
+        step = ((var_child_runnable_config.get() or {}).get("metadata") or {}).get("langgraph_step")
+        ordinal = keeping.ordinal(key.hash, (at.node, at.phase, at.round, at.number, step, repeated))
+        key = key.joined(ordinal=ordinal)
+        said, shared = await keeping.once(key.hash, lambda: self._said(key, asked, send, usable))
+        _chain.set(_chain.get() + said.depth)
+        at.depth = max(at.depth, _chain.get())
+        own = {"node": at.node, "role": self.role, "agent": at.agent, "phase": at.phase, "round": at.round}
+        own |= {"number": at.number} if at.number else {}
+        unpaid = {"shared": True, "prompt_tokens": 0, "completion_tokens": 0} if shared else {}
+        for call in said.calls:
+            at.note({**call, **own, **unpaid})  # type: ignore[typeddict-item]
+        for kind, detail in said.warnings:
+            at.warn(kind, detail)
+        if said.error is not None:
+            keeping.forget(key.hash)
+            raise copied(said.error) if shared else said.error
+        return said.message
+
+    async def _said(
+        self,
+        key: Key,
+        asked: Callable[[Speaker], Awaitable[AIMessage]],
+        send: Sending,
+        usable: Callable[[AIMessage], bool],
+    ) -> Said:
+        """What the ledger has for a key, else what is asked for, once it is kept."""
+        keeping = self.session.keeping
+        assert keeping is not None
+        kept = await keeping.find(key, f"a call of {self.role} ({self.ledger.place()})")
+        if kept is not None:
+            value = kept.value
+            message: BaseMessage = message_of(value["message"])
+            if not value["error"]:
+                with speaking(self.role, self.model.name, self.ledger):
+                    message = await send(KeptChatModel(message=message, first=self.model.chat))
+            calls = [{**call, "from_ledger": True} for call in value["calls"]]
+            warnings = [(kind, detail) for kind, detail in value["warnings"]]
+            error = error_of(value["error"]) if value["error"] else None
+            return Said(cast(AIMessage, message), calls, warnings, value["depth"], error)
+        left = None if self.tokens_left is None else self.tokens_left - tokens_of(self.ledger.calls)
+        part, before = self.ledger.part(), _chain.get()
+        said = Said(AIMessage(""), part.calls, [], 0)
+        try:
+            said.message = await asked(replace(self, ledger=part, tokens_left=left))
+        except MootError as error:
+            said.error = error
+        said.depth = _chain.get() - before
+        said.warnings = [(warned["kind"], warned["detail"]) for warned in part.warnings]
+        good = said.error is None and usable(said.message)
+        value = {
+            "message": value_of(said.message, whole=good),
+            "calls": said.calls,
+            "warnings": said.warnings,
+            "depth": said.depth,
+            "error": said.error and said.error.record(""),
+        }
+        about = {"role": self.role, "node": self.ledger.place(), "model": self.model.name}
+        try:
+            await (keeping.keep if good else keeping.keep_failure)(key, value, about)
+        except MootError as error:  # the reply is paid for
+            said.warnings.append(("not_kept", error.detail))
+        return said
 
     async def _call(self, send: Sending) -> tuple[AIMessage, Call]:
         """One call with its retries."""
@@ -184,7 +331,7 @@ class Speaker:
             message, attempts = await with_retries(attempt, self.limits.attempts)
         except MootError as error:
             error.where = error.where or self.ledger.place()
-            self.ledger.calls.append(
+            self.ledger.note(
                 {**self._record(None, started, error.attempts), "outcome": "failed", "detail": error.detail}
             )
             raise
@@ -209,6 +356,24 @@ class Speaker:
         if self.ledger.number:
             record["number"] = self.ledger.number
         return record
+
+
+@dataclass
+class Said:
+    """What came of asking: a message with its calls and warnings (kind, detail), or an error with those before it."""
+
+    message: AIMessage
+    calls: list[Call]
+    warnings: list[tuple[str, str]]
+    depth: int
+    error: MootError | None = None
+
+
+def conversation_fault(message: AIMessage) -> tuple[str, str]:
+    """As `fault_of`; a message that calls tools need say nothing."""
+    outcome, problem = fault_of(message)
+    calls = message.tool_calls or message.invalid_tool_calls
+    return ("", "") if outcome == "empty" and calls else (outcome, problem)
 
 
 def response_format(reply: type[Reply], schema: dict[str, Any]) -> dict[str, Any]:
@@ -246,10 +411,14 @@ async def all_at_once(calls: Iterable[Awaitable[T]]) -> list[T]:
         UserError, WorldError: what the first of them that fails raises.
     """
 
-    async def one(call: Awaitable[T]) -> tuple[T, int]:
+    here = branch.get()
+
+    async def one(number: int, call: Awaitable[T]) -> tuple[T, int]:
+        branch.set((*here, number, 0))
         return await call, _chain.get()
 
-    done = await asyncio.gather(*(one(call) for call in calls))
+    done = await asyncio.gather(*(one(number, call) for number, call in enumerate(calls)))
+    branch.set((*here[:-1], here[-1] + 1))
     _chain.set(max((depth for _, depth in done), default=_chain.get()))
     return [result for result, _ in done]
 
@@ -257,6 +426,7 @@ async def all_at_once(calls: Iterable[Awaitable[T]]) -> list[T]:
 def start_chain() -> None:
     """Begins a new chain of dependent calls; a node does so when it starts."""
     _chain.set(0)
+    branch.set((0,))
 
 
 def again(problem: str) -> str:

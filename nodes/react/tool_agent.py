@@ -23,6 +23,7 @@ from langchain.agents.middleware import (
 from langchain.agents.middleware.types import OmitFromOutput
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
@@ -148,7 +149,9 @@ class Searching(AgentMiddleware[ToolAgentState, Any, Any]):
             speaker = await run.speaker(AGENT)
             described = [as_tool(*named, run.settings.keyless_web) for named in tools.items()]
             wanted = _wanted(request, speaker.filled(self.prompt, _values(state, most)), described, most)
-            message = await speaker.converse(lambda chat: _send(chat, wanted, handler))
+            sent = [cast(BaseMessage, wanted.system_message), *wanted.messages]
+            offers = [convert_to_openai_tool(tool) for tool in described]
+            message = await speaker.converse(lambda chat: _send(chat, wanted, handler), sent, offers)
             if message is not None and calls_tools(message):
                 return plan(message, tools, made, most, run.ledger)
             if not made:

@@ -103,7 +103,10 @@ def rounds_held(turns: Sequence[Turn]) -> int:
 
 
 def usage(calls: Sequence[Call]) -> dict[str, Any]:
-    """Calls and tokens, in all and by role; ``uncounted`` calls are those whose tokens the endpoint did not give."""
+    """Calls and tokens, in all and by role; ``uncounted`` calls are those whose tokens the endpoint did not give.
+
+    What an earlier run paid for is in these totals, and in ``from_ledger`` by itself, if there is any.
+    """
 
     def total(of: Sequence[Call]) -> dict[str, int]:
         return {
@@ -114,7 +117,9 @@ def usage(calls: Sequence[Call]) -> dict[str, Any]:
         }
 
     roles = sorted({c["role"] for c in calls})
-    return total(calls) | {"by_role": {role: total([c for c in calls if c["role"] == role]) for role in roles}}
+    earlier = [call for call in calls if call.get("from_ledger")]
+    by_role = {role: total([call for call in calls if call["role"] == role]) for role in roles}
+    return total(calls) | {"by_role": by_role} | ({"from_ledger": total(earlier)} if earlier else {})
 
 
 def models_used(calls: Sequence[Call]) -> dict[str, Any]:

@@ -13,7 +13,9 @@ from typing import Any, TypeVar
 from langgraph.runtime import Runtime
 from moot.core.endpoint import Limits
 from moot.core.errors import MootError, UserError, error_of
+from moot.core.ledger import embeddings
 from moot.nodes.models.chat_models import ModelChoice, open_chat_model
+from moot.nodes.models.keeping import KeptSource
 from moot.nodes.models.ledger import Ledger
 from moot.nodes.models.session import Session, current_session
 from moot.nodes.models.speaker import Speaker, start_chain
@@ -24,6 +26,10 @@ from moot.nodes.runtime.prompt_settings import PROMPT, with_prompts
 from moot.nodes.runtime.settings import Settings, checked_settings
 from moot.nodes.runtime.trace import is_turn, mark
 from moot.retrievers import Encoder, Retriever, open_encoder, open_retriever
+from moot.retrievers.search import ONLINE
+
+ELSEWHERE = (*ONLINE, "langchain")
+"""Kinds of sources whose findings are kept; those of a corpus follow from its files."""
 
 
 @dataclass
@@ -67,26 +73,32 @@ class Run:
             limits_of(settings),
             prompts=settings.edited(),
             session=self.session,
+            sample=("", sample),
         )
 
     async def speaker_of(self, debater: Mapping[str, Any]) -> Speaker:
         """The speaker whose turn it is, by what the list that declares it says."""
         model, sample = debater.get("model"), debater.get("sample", 1)
         speaker = await self.speaker(debater["name"], model, debater.get("seed"), sample=sample)
-        return replace(speaker, tokens_left=debater.get("tokens_left"), told=debater.get("told", ""))
+        own = {"tokens_left": debater.get("tokens_left"), "told": debater.get("told", "")}
+        return replace(speaker, **own, sample=(debater["name"], sample))
 
     async def retriever(self, name: str) -> Retriever:
         """A source by name."""
         settings: Settings = self.settings
-        return await open_retriever(
+        before = day.isoformat() if (day := getattr(settings, "published_before", None)) else None
+        source = await open_retriever(
             name,
             corpus=settings.corpus,
             encoder=settings.embedder,
             limits=limits_of(settings),
-            published_before=before.isoformat() if (before := getattr(settings, "published_before", None)) else None,
+            published_before=before,
             reranker=getattr(settings, "reranker", None),
             keyless_web=settings.keyless_web,
         )
+        if self.session.keeping is None or source.name.partition(":")[0] not in ELSEWHERE:
+            return source
+        return KeptSource(source, self.session.keeping, {"published_before": before})
 
     async def encoder(self) -> Encoder:
         """The debate's text encoder."""
@@ -217,8 +229,10 @@ class Node:
         started = time.perf_counter()
         start_chain()
         mark(ledger)
+        run = Run(settings, ledger)
+        embeddings.set(run.session.keeping)
         try:
-            update = await self._taken(state, Run(settings, ledger))
+            update = await self._taken(state, run)
             fault: MootError | None = uncounted(ledger.calls, settings)
         except MootError as error:
             update, fault = {}, error

@@ -57,6 +57,8 @@ class Call(TypedDict):
 
     Tokens are null where the endpoint does not count them; ``seconds`` includes waiting and retries; ``attempts`` is
     the number of requests; ``model`` is the setting and ``reported_model`` the name that the endpoint gave.
+    ``from_ledger``: an earlier run made it and paid for it. ``shared``: another call asked the same at the same time,
+    was sent, and has the tokens.
     """
 
     node: str
@@ -73,6 +75,8 @@ class Call(TypedDict):
     outcome: str
     detail: NotRequired[str]
     number: NotRequired[int]
+    from_ledger: NotRequired[bool]
+    shared: NotRequired[bool]
 
 
 class Warned(TypedDict):

@@ -28,6 +28,7 @@ from langgraph.types import Command
 from langsmith import RunTree, run_trees
 from langsmith.utils import LangSmithError, LangSmithWarning, get_env_var, tracing_is_enabled
 from moot.core.redaction import anonymised, held_keys
+from moot.nodes.models.keeping import current_use
 from moot.nodes.models.prices import Price, costs_of, price_of, read_prices
 from moot.nodes.models.session import Session, session_in, with_session
 from moot.nodes.runtime.trace import graph_run, note
@@ -128,14 +129,18 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
     async def _in_session(self, input: Any, config: Any, options: dict[str, Any]) -> AsyncIterator[Any]:
         goes_on = input is None or isinstance(input, Command)
-        session = Session((await self.aget_state(config)).values if goes_on else {})
+        session = Session((await self.aget_state(config)).values if goes_on else {}, use=current_use())
+        if goes_on:
+            await session.go_on()
         run: Any = super().astream(input, with_session(config, session), **options)
+        whole = False
         try:
             async with aclosing(run) as chunks:
                 async for chunk in chunks:
                     yield chunk
+            whole = True
         finally:
-            await session.end()
+            await session.end(whole=whole)
 
 
 def traced(graph: CompiledStateGraph[Any, Any, Any, Any], tag: str) -> TracedGraph:

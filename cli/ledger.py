@@ -1,0 +1,192 @@
+"""``moot ledger``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from moot.core.ledger_file import LedgerFile
+    from moot.core.ledger_records import Debate, Entry
+
+ledger = typer.Typer(help="Show, move and remove what debates have kept of their calls.")
+
+Id = Annotated[str, typer.Argument(help="The debate's id, or how it begins.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")]
+SHOWN = 8
+"""Characters of an id that tables show."""
+
+
+@ledger.callback(invoke_without_command=True)
+def list_command(
+    context: typer.Context,
+    status: Annotated[
+        str | None, typer.Option(help="Only debates that are running, interrupted, waiting, failed or done.")
+    ] = None,
+    graph: Annotated[str | None, typer.Option(help="Only debates of this system.")] = None,
+    text: Annotated[str | None, typer.Option(help="Only debates whose input holds this text.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many debates at most.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List the debates of the ledger, newest first, with what is kept of each."""
+    if context.invoked_subcommand is not None:
+        return
+    from moot.core.errors import UserError
+    from moot.core.ledger_records import STATUSES
+
+    if status is not None and status not in STATUSES:
+        raise UserError(f"No debate is {status!r}. A status is one of {', '.join(STATUSES)}.", kind="invalid_setting")
+    with _opened() as file:
+        debates = file.debates(status, graph, text, limit) if file else []
+    if as_json:
+        _print([_facts(debate) for debate in debates])
+        return
+    from moot.cli.tables import show
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("id", "begun", "system", "status", "entries", "size", "input", box=None, padding=(0, 2, 0, 0))
+    for debate in debates:
+        facts = (debate.graph, debate.status, str(debate.entries), _size(debate.size), _claim(debate))
+        table.add_row(debate.id[:SHOWN], _moment(debate.started), *map(Text, facts))
+    show(table)
+
+
+@ledger.command("show")
+def show_command(id: Id, as_json: AsJson = False) -> None:
+    """Explain a debate: its input, and its calls in the order in which they were kept."""
+    with _opened() as file:
+        debate = _find(file, id)
+        entries = [entry for _, entry in file.entries(debate.id)] if file else []
+    if as_json:
+        _print({**_facts(debate), "entries": [_entry_facts(entry) for entry in entries]})
+        return
+    from moot.cli.tables import show
+    from rich.table import Table
+    from rich.text import Text
+
+    about = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    facts = {name: value for name, value in _facts(debate).items() if name not in ("settings", "input", "size")}
+    facts |= {"started": _moment(debate.started), "updated": _moment(debate.updated), "input": _claim(debate, 1000)}
+    for name, value in facts.items():
+        if value is not None:
+            about.add_row(name.replace("_", " "), Text(_clean(str(value))))
+    show(about)
+    if debate.entries:
+        table = Table("", "kind", "kept", "size", "call", "key", box=None, padding=(0, 2, 0, 0))
+        for number, entry in enumerate(entries, 1):
+            said = ", ".join(f"{name} {value}" for name, value in entry.about.items() if value is not None)
+            row = (entry.key.kind, _moment(entry.created), _size(entry.size), _clean(said), entry.key.hash[:SHOWN])
+            table.add_row(str(number), *map(Text, row))
+        show(table)
+
+
+@ledger.command("export")
+def export_command(id: Id, file: Annotated[Path, typer.Argument(help="The file to write, of JSON lines.")]) -> None:
+    """Write a debate and what is kept of its calls to a file."""
+    from moot.core.ledger_transfer import export_debate
+
+    with _opened() as ledger_file:
+        debate = _find(ledger_file, id)
+        count = export_debate(ledger_file, debate.id, file) if ledger_file else 0
+    print(f"{count} entries of the debate {debate.id} are in {file}.")  # noqa: T201
+
+
+@ledger.command("import")
+def import_command(file: Annotated[Path, typer.Argument(help="A file of `moot ledger export`.")]) -> None:
+    """Add a debate from a file. What it holds may answer for calls, so import only files that you trust."""
+    from moot.core.ledger import ledger_path
+    from moot.core.ledger_file import LedgerFile
+    from moot.core.ledger_transfer import import_debate
+
+    with closing(LedgerFile(ledger_path())) as ledger_file:
+        id, count = import_debate(ledger_file, file)
+    print(f"The debate {id} was added with {count} entries.")  # noqa: T201
+
+
+@ledger.command("prune")
+def prune_command(
+    everything: Annotated[bool, typer.Option("--all", help="Remove every debate that is not running.")] = False,
+    older: Annotated[float | None, typer.Option(min=0, metavar="DAYS", help="Remove debates older than this.")] = None,
+) -> None:
+    """Remove debates older than 30 days, and what is beyond 1 GB. moot does so by itself."""
+    from moot.core.ledger_file import DAYS
+
+    days = 0.0 if everything else DAYS if older is None else older
+    with _opened() as file:
+        pruned = file.prune(days) if file else None
+    debates, size = (pruned.debates, pruned.size) if pruned else (0, 0)
+    print(f"What was kept of {debates} debates was removed; the file is {_size(size)} smaller.")  # noqa: T201
+
+
+@contextmanager
+def _opened() -> Iterator[LedgerFile | None]:
+    """The ledger; None if nothing was ever kept."""
+    from moot.core.ledger import ledger_path
+    from moot.core.ledger_file import LedgerFile
+
+    if not ledger_path().exists():
+        yield None
+        return
+    with closing(LedgerFile(ledger_path())) as file:
+        yield file
+
+
+def _find(file: LedgerFile | None, id: str) -> Debate:
+    """The debate whose id begins so.
+
+    Raises:
+        UserError: there is none, or there are several.
+    """
+    from moot.core.errors import UserError
+
+    found = file.debates(id=id, limit=2) if file and id else []
+    if not found:
+        raise UserError(f"There is no debate {id} in the ledger; see `moot ledger`.", kind="unknown_debate")
+    if len(found) > 1:
+        raise UserError(f"Several debates begin with {id}; give more of the id.", kind="unknown_debate")
+    return found[0]
+
+
+def _facts(debate: Debate) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {name: value for name, value in asdict(debate).items() if name != "fingerprint"}
+
+
+def _entry_facts(entry: Entry) -> dict[str, Any]:
+    key = {"kind": entry.key.kind, "key": entry.key.hash, "parts": dict(entry.key.parts)}
+    return {**key, "about": dict(entry.about), "created": entry.created, "size": entry.size}
+
+
+def _print(document: Any) -> None:
+    import json
+
+    print(json.dumps(document, ensure_ascii=False, indent=2))  # noqa: T201
+
+
+def _claim(debate: Debate, most: int = 80) -> str:
+    """What was asked, on one line."""
+    said = debate.input.get("claim") if isinstance(debate.input, dict) else debate.input
+    text = _clean(str(said))
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _clean(text: str) -> str:
+    from moot.retrievers.evidence import clean
+
+    return " ".join(clean(text).split())
+
+
+def _moment(seconds: float) -> str:
+    from datetime import datetime
+
+    return f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M}"
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.1f} kB"

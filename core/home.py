@@ -1,0 +1,16 @@
+"""The folder of this machine that holds what moot keeps: corpora, debates, the ledger of calls."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def moot_home() -> Path:
+    """``$MOOT_HOME``, else the user's data folder. It need not exist."""
+    home = os.environ.get("MOOT_HOME")
+    if home:
+        return Path(home)
+    from platformdirs import user_data_path
+
+    return user_data_path("moot")

@@ -1,0 +1,487 @@
+"""The ledger's file: debates and what their calls gave, in one SQLite database. Everything here blocks.
+
+`moot.core.ledger` is what debates use; it runs this in a thread of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sqlite3
+import stat
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+from moot.core.errors import MootError, UserError, WorldError
+from moot.core.ledger_records import Begun, Debate, Entry, Key, Pruned, Request, Status, moot_version
+
+SCHEMA_VERSION = 1
+APPLICATION = 0x6D6F6F74
+"""What SQLite's header says of who wrote the file: "moot"."""
+BUSY = 30.0
+"""Seconds that another process's transaction is waited for."""
+DAYS = 30.0
+"""Days that entries are kept."""
+MOST_BYTES = 10**9
+"""Bytes of the file that are let stand."""
+
+HALF = re.compile("[\ud800-\udfff]")
+
+SCHEMA = """
+CREATE TABLE debates (
+    id TEXT PRIMARY KEY, fingerprint TEXT NOT NULL, version TEXT NOT NULL, graph TEXT NOT NULL,
+    input TEXT NOT NULL, settings TEXT NOT NULL, status TEXT NOT NULL, owner TEXT, pid INTEGER,
+    started REAL NOT NULL, updated REAL NOT NULL, document TEXT, idempotency_key TEXT UNIQUE, note TEXT
+) STRICT;
+CREATE INDEX debates_fingerprint ON debates (fingerprint, started);
+CREATE INDEX debates_started ON debates (started);
+CREATE INDEX debates_updated ON debates (updated);
+CREATE TABLE entries (
+    seq INTEGER PRIMARY KEY, debate TEXT NOT NULL REFERENCES debates (id) ON DELETE CASCADE, key TEXT NOT NULL,
+    kind TEXT NOT NULL, parts TEXT NOT NULL, about TEXT NOT NULL, created REAL NOT NULL, size INTEGER NOT NULL,
+    value BLOB NOT NULL, UNIQUE (debate, key)
+) STRICT;
+CREATE INDEX entries_key ON entries (key);
+"""
+OLD = (
+    "SELECT id FROM debates WHERE updated <= ? "
+    "AND (document IS NULL OR EXISTS (SELECT 1 FROM entries WHERE debate = id))"
+)
+"""Debates of which something can be removed for their age."""
+
+
+class LedgerFile:
+    """An open ledger. One thread at a time may use it.
+
+    Args:
+        path: the file; made with its folder if it is not there.
+
+    Raises:
+        UserError: the folder cannot be written, or the file is damaged, no ledger, or a later version's.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock: FileLock | None = None
+        self.owner = ""
+        with explained(path):
+            _create(path)
+            self._inode = path.stat().st_ino
+            self._connection = sqlite3.connect(path, timeout=BUSY, isolation_level=None, check_same_thread=False)
+            try:
+                self._prepare()
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def _prepare(self) -> None:
+        run = self._connection.execute
+        run("PRAGMA foreign_keys = ON")
+        run("PRAGMA synchronous = NORMAL")
+        if not _value(run("PRAGMA user_version")):
+            with FileLock(self.path.with_name(f"{self.path.name}.lock"), mode=0o600):  # others may begin at once, too
+                if not _value(run("PRAGMA user_version")) and not _value(run("SELECT count(*) FROM sqlite_schema")):
+                    run("PRAGMA auto_vacuum = INCREMENTAL")
+                    run("PRAGMA journal_mode = WAL")
+                    run(f"PRAGMA application_id = {APPLICATION}")
+                    about = f"PRAGMA user_version = {SCHEMA_VERSION};"
+                    self._connection.executescript(f"BEGIN IMMEDIATE; {SCHEMA} {about} COMMIT;")
+        if _value(run("PRAGMA application_id")) != APPLICATION:
+            raise sqlite3.DatabaseError("it is no ledger of moot")
+        found = _value(run("PRAGMA user_version"))
+        if found > SCHEMA_VERSION:
+            raise UserError(
+                f"The ledger {self.path} was written by a later version of moot (its schema is {found}, this version "
+                f"knows {SCHEMA_VERSION}). Use that version, set MOOT_HOME to another folder, or say `--ledger off`.",
+                kind="damaged_ledger",
+            )
+        with self.transaction():  # a folder that cannot be written says so now
+            run("UPDATE debates SET id = id WHERE 0")
+
+    def is_there(self) -> bool:
+        """Whether the file is still the one that was opened."""
+        try:
+            return self.path.stat().st_ino == self._inode
+        except FileNotFoundError:
+            return False
+
+    def close(self) -> None:
+        """Closes the file; debates that this process has not ended are interrupted."""
+        self._connection.close()
+        if self._lock is not None:
+            self._lock.release()
+            _owned.discard(self.owner)
+            Path(self._lock.lock_file).unlink(missing_ok=True)
+            self._lock = None
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """What is written within is stored together, or not at all."""
+        with explained(self.path):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    # --- debates ------------------------------------------------------------------------------------------------------
+
+    def begin(self, request: Request) -> Begun:
+        """Takes over a debate, or writes a new one, within a transaction."""
+        self._become_owner()
+        known = self._named_before(request)
+        if known is not None:
+            status = self._status(known["status"], known["owner"])
+            if known["id"] != request.id and status in ("running", "waiting", "done"):
+                return Begun(known["id"], resumed=False, owned=False)
+            if status == "running":
+                raise UserError(
+                    f"The debate {known['id']} is running in process {known['pid']}. Wait until it has ended.",
+                    kind="debate_running",
+                )
+            return self._take_over(known["id"], resumed=status != "done")
+        if request.adopt and request.id is None and request.idempotency_key is None:
+            unfinished = self._rows(
+                "SELECT id, status, owner FROM debates WHERE fingerprint = ? "
+                "AND status IN ('interrupted', 'failed', 'running') ORDER BY started DESC",
+                request.fingerprint,
+            )
+            for row in unfinished:
+                if self._status(row["status"], row["owner"]) != "running":
+                    return self._take_over(row["id"], resumed=True)
+        now, id = time.time(), request.id or new_id()
+        texts = (request.fingerprint, moot_version(), request.graph, request.input, request.settings)
+        self._connection.execute(
+            "INSERT INTO debates VALUES (?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, NULL, ?, NULL)",
+            (id, *texts, self.owner, os.getpid(), now, now, request.idempotency_key),
+        )
+        return Begun(id, resumed=False)
+
+    def _named_before(self, request: Request) -> Mapping[str, Any] | None:
+        """The debate that a request names by its id, else by its idempotency key."""
+        for row in self._rows("SELECT * FROM debates WHERE id = ?", request.id):
+            return row
+        for row in self._rows("SELECT * FROM debates WHERE idempotency_key = ?", request.idempotency_key):
+            if row["fingerprint"] != request.fingerprint:
+                raise UserError(
+                    "This idempotency key was used for a debate with another input or other settings. Use a new one "
+                    "for each debate.",
+                    kind="bad_request",
+                )
+            return row
+        return None
+
+    def _take_over(self, id: str, *, resumed: bool) -> Begun:
+        self._connection.execute(
+            "UPDATE debates SET status = 'running', owner = ?, pid = ?, updated = ? WHERE id = ?",
+            (self.owner, os.getpid(), time.time(), id),
+        )
+        return Begun(id, resumed)
+
+    def end(self, id: str, status: Status, document: str | None, note: str | None) -> None:
+        """Says how a debate of this process ended; a document that is known stays."""
+        self._connection.execute(
+            "UPDATE debates SET status = ?, owner = NULL, updated = ?, document = coalesce(?, document), "
+            "note = coalesce(?, note) WHERE id = ?",
+            (status, time.time(), document, note, id),
+        )
+
+    def debates(
+        self,
+        status: Status | None = None,
+        graph: str | None = None,
+        text: str | None = None,
+        limit: int | None = None,
+        id: str | None = None,
+    ) -> list[Debate]:
+        """Debates, newest first.
+
+        Args:
+            status: only those of this status.
+            graph: only those of this system.
+            text: only those whose input holds this text, in whatever case (of ASCII letters).
+            limit: how many at most.
+            id: only those whose id begins so.
+        """
+        where: list[str] = ["1"]
+        values: list[Any] = []
+        if status is not None:
+            where.append("status IN (?, 'running')" if status == "interrupted" else "status = ?")
+            values.append(status)
+        if graph is not None:
+            where.append("graph = ?")
+            values.append(graph)
+        if id is not None:
+            where.append("substr(id, 1, ?) = ?")
+            values += [len(id), id]
+        if text:
+            where.append("instr(lower(input), lower(?))")
+            values.append(as_json(text)[1:-1])
+        counted = (
+            "(SELECT count(*) FROM entries WHERE debate = id), (SELECT total(size) FROM entries WHERE debate = id)"
+        )
+        rows = self._connection.execute(
+            f"SELECT *, {counted} FROM debates WHERE {' AND '.join(where)} ORDER BY started DESC, id", values
+        )
+        found: list[Debate] = []
+        living: dict[str, bool] = {}
+        for row in rows:
+            debate = self._debate(row, living)
+            if status in (None, debate.status):
+                found.append(debate)
+                if len(found) == limit:
+                    break
+        rows.close()
+        return found
+
+    def _debate(self, row: tuple[Any, ...], living: dict[str, bool]) -> Debate:
+        id, fingerprint, version, graph, input, settings, status, owner, *rest, entries, size = row
+        with explained(self.path):
+            shown = self._status(status, owner, living)
+            said = json.loads(input), json.loads(settings)
+        return Debate(id, fingerprint, version, graph, *said, shown, *rest, entries, int(size))
+
+    def add(self, row: tuple[Any, ...]) -> None:
+        """Adds a debate from elsewhere: id, fingerprint, version, graph, input, settings, status, times, note."""
+        self._connection.execute(
+            "INSERT INTO debates VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL, ?, ?, NULL, NULL, ?)", row
+        )
+
+    def delete(self, id: str) -> None:
+        """Removes a debate with its entries."""
+        self._connection.execute("DELETE FROM debates WHERE id = ?", (id,))
+
+    # --- who owns a debate --------------------------------------------------------------------------------------------
+
+    def _become_owner(self) -> None:
+        """Holds a lock as long as this process lives: what it owns and has not ended is then interrupted."""
+        if self._lock is None:
+            owner = new_id()
+            lock = self._lock_of(owner)
+            lock.parent.mkdir(exist_ok=True, mode=0o700)
+            self._lock = FileLock(lock, mode=0o600, thread_local=False)
+            self._lock.acquire()
+            self.owner = owner
+            _owned.add(owner)
+
+    def _lock_of(self, owner: str) -> Path:
+        return self.path.with_name("running") / f"{owner}.lock"
+
+    def _status(self, status: Status, owner: str | None, living: dict[str, bool] | None = None) -> Status:
+        if status != "running":
+            return status
+        known = {} if living is None else living
+        owner = owner or ""
+        if owner not in known:
+            known[owner] = self._lives(owner)
+        return "running" if known[owner] else "interrupted"
+
+    def _lives(self, owner: str) -> bool:
+        if owner in _owned:
+            return True
+        path = self._lock_of(owner)
+        if not is_id(owner) or not path.exists():
+            return False
+        try:
+            with FileLock(path, timeout=0, mode=0o600):
+                path.unlink(missing_ok=True)
+        except Timeout:
+            return True
+        return False
+
+    # --- entries ------------------------------------------------------------------------------------------------------
+
+    def keep(self, entry: Entry) -> None:
+        """Stores what a call gave, in place of what the debate had for its key."""
+        key = entry.key
+        self._connection.execute(
+            "INSERT OR REPLACE INTO entries (debate, key, kind, parts, about, created, size, value) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                entry.debate,
+                key.hash,
+                key.kind,
+                as_json(dict(key.parts)),
+                as_json(dict(entry.about)),
+                entry.created,
+                entry.size,
+                entry.value,
+            ),
+        )
+
+    def entries(self, debate: str, after: int = 0, limit: int = -1) -> list[tuple[int, Entry]]:
+        """A debate's entries in the order in which they were stored, each with its place.
+
+        Args:
+            debate: its id.
+            after: only those after this place.
+            limit: how many at most; -1 for all.
+        """
+        return self._entries("debate = ? AND seq > ? ORDER BY seq LIMIT ?", debate, after, limit)
+
+    def find(self, hash: str, prefer: str | None) -> Entry | None:
+        """The newest entry of a key, of whatever debate; that of a named debate before all others'."""
+        found = self._entries("key = ? ORDER BY debate IS ? DESC, seq DESC LIMIT 1", hash, prefer)
+        return found[0][1] if found else None
+
+    def alike(self, key: Key, debate: str | None, limit: int = 2000) -> Entry | None:
+        """The entry of the same kind that shares most parts with a key, the newest of several; of that debate if one is
+        named, else among the newest ``limit``."""
+        where = "kind = ? AND debate = ?" if debate else "kind = ?"
+        values = (key.kind, debate) if debate else (key.kind,)
+        best, most = None, -1
+        for seq, parts in self._connection.execute(
+            f"SELECT seq, parts FROM entries WHERE {where} ORDER BY seq DESC LIMIT {limit}", values
+        ):
+            shared = len(key.parts.items() & json.loads(parts).items())
+            if shared > most:
+                best, most = seq, shared
+        return None if best is None else self._entries("seq = ?", best)[0][1]
+
+    def _entries(self, where: str, *values: Any) -> list[tuple[int, Entry]]:
+        columns = "seq, debate, key, kind, parts, about, created, size, value"
+        return [
+            (seq, Entry(debate, Key(kind, hash, json.loads(parts)), json.loads(about), created, size, value))
+            for seq, debate, hash, kind, parts, about, created, size, value in self._connection.execute(
+                f"SELECT {columns} FROM entries WHERE {where}", values
+            )
+        ]
+
+    def _rows(self, query: str, *values: Any) -> list[dict[str, Any]]:
+        cursor = self._connection.execute(query, values)
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor]
+
+    # --- pruning ------------------------------------------------------------------------------------------------------
+
+    def prune(self, days: float = DAYS, most: int = MOST_BYTES) -> Pruned:
+        """Removes what is too old, then entries of the debates that ended first, until the file is small enough.
+
+        Debates older than ``days`` go, but for the row of one that has a document, and those that run now. Of younger
+        ones only finished debates lose entries for their size, failed ones last; interrupted ones and those that wait
+        for a person keep theirs. Each debate is a transaction of its own, so that nobody waits long.
+        """
+        before, pruned = self._pages("page_count"), 0
+        limit = time.time() - days * 86400
+        for row in self._rows(OLD, limit):
+            pruned += self._forget(row["id"], limit)
+        while self._used() > most:
+            first = self._rows(
+                "SELECT id FROM debates WHERE status IN ('done', 'failed') "
+                "AND EXISTS (SELECT 1 FROM entries WHERE debate = id) ORDER BY status, updated LIMIT 1"
+            )
+            if not first:
+                break
+            with self.transaction():
+                self._connection.execute("DELETE FROM entries WHERE debate = ?", (first[0]["id"],))
+            pruned += 1
+        if pruned:
+            with explained(self.path):
+                # Each step gives one page back, and `execute` takes one step of what has no columns.
+                self._connection.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);")
+        return Pruned(pruned, before - self._pages("page_count"))
+
+    def is_overfull(self, days: float = DAYS, most: int = MOST_BYTES) -> bool:
+        """Whether there may be something to prune."""
+        old = _value(self._connection.execute(f"SELECT EXISTS ({OLD})", (time.time() - days * 86400,)))
+        return bool(old) or self._used() > most
+
+    def _used(self) -> int:
+        return self._pages("page_count") - self._pages("freelist_count")
+
+    def _forget(self, id: str, limit: float) -> bool:
+        """Removes a debate that nobody runs and that has not changed since a moment; whether it did."""
+        with self.transaction():
+            for row in self._rows("SELECT * FROM debates WHERE id = ? AND updated <= ?", id, limit):
+                if self._status(row["status"], row["owner"]) != "running":
+                    table, column = ("debates", "id") if row["document"] is None else ("entries", "debate")
+                    self._connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (id,))
+                    return True
+        return False
+
+    def _pages(self, which: str) -> int:
+        """Bytes of the file's pages."""
+        count: int = _value(self._connection.execute(f"PRAGMA {which}"))
+        size: int = _value(self._connection.execute("PRAGMA page_size"))
+        return count * size
+
+
+_owned: set[str] = set()
+"""As whom this process owns debates; it does not ask for its own locks."""
+
+
+def new_id() -> str:
+    """An id that nobody can guess: 32 hexadecimal digits."""
+    return uuid.uuid4().hex
+
+
+def is_id(text: str) -> bool:
+    """Whether a text is such an id."""
+    return len(text) == 32 and not set(text) - set("0123456789abcdef")
+
+
+def as_json(value: Any) -> str:
+    """A JSON value as a text that SQLite takes; half a character (a lone surrogate) is escaped."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return json.dumps(value, allow_nan=False) if HALF.search(text) else text
+
+
+def _value(rows: sqlite3.Cursor) -> Any:
+    return rows.fetchone()[0]
+
+
+def _create(path: Path) -> None:
+    """Makes the file so that only its user can read it; SQLite gives those beside it the same mode."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:  # not opened: closing it would give up the locks of this process's other connections
+        if stat.S_IMODE(path.stat().st_mode) & 0o077:
+            path.chmod(0o600)
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Errors of the file and its folder, in our words.
+
+    Raises:
+        UserError: it cannot be read or written, or is damaged.
+        WorldError: the disk is full or fails, or another process holds the file for too long.
+    """
+    try:
+        yield
+    except MootError:
+        raise
+    except OSError as error:
+        raise _unwritable(path, error.strerror or str(error)) from error
+    except (sqlite3.Error, json.JSONDecodeError) as error:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+        if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
+            raise _unwritable(path, str(error)) from error
+        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or isinstance(error, json.JSONDecodeError):
+            raise UserError(
+                f"The ledger {path} is damaged ({error}). Move it elsewhere or delete it, or say `--ledger off`.",
+                kind="damaged_ledger",
+            ) from error
+        if isinstance(error, sqlite3.OperationalError):
+            raise WorldError(
+                f"The ledger {path} cannot be written ({error}).", kind="ledger", retryable=True
+            ) from error
+        raise
+
+
+def _unwritable(path: Path, why: str) -> UserError:
+    return UserError(
+        f"The ledger of calls cannot be kept in {path.parent} ({why}). Set MOOT_HOME to a folder that can be written, "
+        "or say `--ledger off`: then nothing is kept, and a debate that is interrupted is lost.",
+        kind="invalid_environment",
+    )

@@ -1,0 +1,178 @@
+"""What the ledger holds: debates, what their calls gave, and the keys by which that is found again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import version
+from typing import Any, Literal, get_args
+
+Kind = Literal["chat", "embedding", "search"]
+Status = Literal["running", "interrupted", "waiting", "failed", "done"]
+STATUSES: tuple[Status, ...] = get_args(Status)
+
+KEY_VERSION = 1
+"""Goes up when what a part holds changes its meaning, so that older entries no longer serve."""
+PART = 24
+"""Hexadecimal digits of the hash of one part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What a call asks.
+
+    Args:
+        kind: what is called.
+        hash: the SHA-256 of the kind and all parts, in hexadecimal digits.
+        parts: by name, a shorter hash of each part.
+    """
+
+    kind: Kind
+    hash: str
+    parts: Mapping[str, str]
+
+    def joined(self, **parts: Any) -> Key:
+        """The key with further parts."""
+        hashes = {**self.parts, **_hashed(parts)}
+        return Key(self.kind, hash_of(self.kind, hashes), hashes)
+
+
+def key_of(kind: Kind, parts: Mapping[str, Any]) -> Key:
+    """The key of a call.
+
+    Args:
+        kind: what is called.
+        parts: by name, all that the result depends on, as plain JSON values. Of a chat call: provider, endpoint
+            (without user and password), model, messages, schema, parameters, sample.
+
+    Raises:
+        ValueError, TypeError: a part is no JSON value; NaN and infinity are none.
+    """
+    hashes = _hashed(parts)
+    return Key(kind, hash_of(kind, hashes), hashes)
+
+
+def _hashed(parts: Mapping[str, Any]) -> dict[str, str]:
+    return {name: hashlib.sha256(canonical(part)).hexdigest()[:PART] for name, part in parts.items()}
+
+
+def hash_of(kind: Kind, parts: Mapping[str, str]) -> str:
+    """A key's hash, from the hashes of its parts."""
+    return hashlib.sha256(canonical([KEY_VERSION, kind, parts])).hexdigest()
+
+
+def fingerprint_of(graph: str, input: Any, settings: Any, by: str | None = None) -> str:
+    """The hash of what a debate is about: graph, input, settings and moot's version, by default this one."""
+    return hashlib.sha256(canonical([KEY_VERSION, by or moot_version(), graph, input, settings])).hexdigest()
+
+
+def canonical(value: Any) -> bytes:
+    """A JSON value as bytes: names in order, no white space, ASCII alone. Tuples are lists; 1 and 1.0 differ.
+
+    Raises:
+        ValueError, TypeError: it is no JSON value.
+    """
+    return _encoder.encode(value).encode()
+
+
+_encoder = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+@lru_cache(maxsize=1)
+def moot_version() -> str:
+    """The version of moot that runs."""
+    return version("moot")
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Debate:
+    """A debate's row.
+
+    Args:
+        id: 32 hexadecimal digits.
+        fingerprint: see `fingerprint_of`.
+        version: the version of moot that began it.
+        graph: the system's name.
+        input: as the graph was given it.
+        settings: without keys.
+        status: of a debate whose process ended without a word, ``interrupted``.
+        pid: the process that runs it, or ran it last; None for an imported one.
+        started: when it was first begun, in seconds since 1970.
+        updated: when its status last changed.
+        document: the path of its result document.
+        idempotency_key: what its caller named it.
+        note: what else is to be said of it.
+        entries: how many are kept.
+        size: bytes of their values.
+    """
+
+    id: str
+    fingerprint: str
+    version: str
+    graph: str
+    input: Any
+    settings: Any
+    status: Status
+    pid: int | None
+    started: float
+    updated: float
+    document: str | None
+    idempotency_key: str | None
+    note: str | None
+    entries: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What one call gave. ``about`` says what the call was (role, model); ``value`` is as it is stored."""
+
+    debate: str
+    key: Key
+    about: Mapping[str, Any]
+    created: float
+    size: int
+    value: bytes
+
+
+@dataclass(frozen=True)
+class Request:
+    """A debate that is to begin; see `moot.core.ledger.CallLedger.begin`."""
+
+    id: str | None
+    fingerprint: str
+    graph: str
+    input: str
+    settings: str
+    adopt: bool
+    idempotency_key: str | None
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A debate that has begun.
+
+    Args:
+        id: its id.
+        resumed: whether it was begun before, and now goes on.
+        owned: false if the request with this idempotency key was made before, and its debate runs, waits or is done:
+            then nothing is to be run.
+    """
+
+    id: str
+    resumed: bool
+    owned: bool = True
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """What pruning removed: entries of how many debates, and bytes of the file."""
+
+    debates: int
+    size: int

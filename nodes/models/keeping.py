@@ -1,0 +1,264 @@
+"""How the calls of one debate use the ledger: which are looked up, kept, and sent once for several who ask the same."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import os
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeVar, get_args
+
+from langchain_core.messages import BaseMessage
+from moot.core.errors import MootError, UserError, error_of
+from moot.core.ledger import CallLedger, Kept, Key, key_of, open_ledger
+from moot.nodes.models.kept import key_messages
+from moot.retrievers import Evidence, Retriever
+
+T = TypeVar("T")
+
+Mode = Literal["record", "reuse", "replay", "off"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+
+
+FAILED = "failed"
+"""What says, of an entry, that its call gave nothing that could be used."""
+
+
+@dataclass(frozen=True)
+class LedgerUse:
+    """How the debates that are begun within `ledger_use` use the ledger.
+
+    Args:
+        mode: ``record`` keeps what calls give, and uses it only to finish a debate that was interrupted or failed;
+            ``reuse`` uses what any debate has kept, too; ``replay`` makes no call; ``off`` keeps nothing.
+        adopt: whether a debate of the same input and settings that did not end is gone on with.
+        id: the debate's id in the ledger: one that goes on, or that of a new one; in ``replay``, the debate whose
+            entries are taken first.
+        idempotency_key: what makes two equal requests one debate.
+    """
+
+    mode: Mode = "off"
+    adopt: bool = True
+    id: str | None = None
+    idempotency_key: str | None = None
+
+
+_use: ContextVar[LedgerUse | None] = ContextVar("ledger use", default=None)
+
+
+@contextmanager
+def ledger_use(use: LedgerUse) -> Iterator[None]:
+    """Debates that begin within use the ledger so."""
+    token = _use.set(use)
+    try:
+        yield
+    finally:
+        _use.reset(token)
+
+
+def current_use() -> LedgerUse:
+    """How a debate that begins now uses the ledger: as `ledger_use` says, else by ``MOOT_LEDGER``, else not at all.
+
+    Raises:
+        UserError: ``MOOT_LEDGER`` is no mode.
+    """
+    if (use := _use.get()) is not None:
+        return use
+    mode = os.environ.get("MOOT_LEDGER") or "off"
+    for known in MODES:
+        if mode == known:
+            return LedgerUse(known)
+    raise UserError(f"MOOT_LEDGER is {mode!r}; it may be {', '.join(MODES)}.", kind="invalid_environment")
+
+
+@dataclass
+class Flight(Generic[T]):
+    """A call that several may wait for. ``taken`` is whether somebody has its result on their books."""
+
+    task: asyncio.Task[T]
+    waiting: int = 0
+    taken: bool = False
+
+
+@dataclass
+class Keeping:
+    """The ledger as the calls of one debate use it.
+
+    Args:
+        mode: see `LedgerUse`.
+        ledger: the ledger.
+        id: the debate whose entries are written, or in ``replay`` read first.
+    """
+
+    mode: Mode
+    ledger: CallLedger
+    id: str
+    _flights: dict[str, Flight[Any]] = field(default_factory=dict)
+    _asked: dict[str, dict[Any, int]] = field(default_factory=dict)
+    _embedded: set[tuple[str, str]] = field(default_factory=set)
+
+    def ordinal(self, hash: str, place: Any) -> int:
+        """How many earlier places of the debate have asked the same.
+
+        A place is a step of the debate; those who ask the same at one place share a reply, whoever of them is first.
+        """
+        places = self._asked.setdefault(hash, {})
+        return places.setdefault(place, len(places))
+
+    async def find(self, key: Key, what: str) -> Kept | None:
+        """What the ledger has for a key; None if it is to be asked. That a call failed is for replays alone.
+
+        Raises:
+            UserError: nothing is kept, and nothing may be asked.
+        """
+        record = self.mode == "record"
+        found = self.ledger.kept(self.id, key) if record else await self.ledger.find(key, self.id)
+        if self.mode == "replay":
+            if found is None:
+                raise await self.ledger.miss(key, what, self.id or None)
+            return found
+        return None if found is None or found.about.get(FAILED) else found
+
+    async def keep(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
+        """Keeps what a call gave, unless nothing is written."""
+        if self.mode != "replay":
+            await self.ledger.keep(self.id, key, value, about)
+
+    async def keep_failure(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
+        """Keeps that a call failed, so that a replay fails there, too; nothing else uses it."""
+        await self.keep(key, value, {**about, FAILED: 1})
+
+    async def once(self, hash: str, start: Callable[[], Coroutine[Any, Any, T]]) -> tuple[T, bool]:
+        """What a call gives that is made once for all who ask for it, and whether somebody else has it already.
+
+        Who stops waiting does not stop the call for the others.
+
+        Args:
+            hash: the call's key.
+            start: makes the call; what it raises is not remembered.
+        """
+        flight = self._flights.get(hash)
+        if flight is None:
+            flight = self._flights[hash] = Flight(asyncio.create_task(start()))
+        flight.waiting += 1
+        try:
+            result = await asyncio.shield(flight.task)
+        except BaseException:
+            if flight.waiting == 1 and self._flights.get(hash) is flight:
+                flight.task.cancel()
+                del self._flights[hash]
+            raise
+        finally:
+            flight.waiting -= 1
+        shared, flight.taken = flight.taken, True
+        return result, shared
+
+    async def embedded(
+        self,
+        parts: Mapping[str, Any],
+        texts: Sequence[str],
+        known: Mapping[str, list[float]],
+        make: Callable[[list[str]], Awaitable[list[list[float]]]],
+    ) -> dict[str, list[float]]:
+        """As `Embeddings.embedded`."""
+        found, of = dict(known), str(parts)
+        fresh = [text for text in dict.fromkeys(texts) if text not in found or (of, text) not in self._embedded]
+        keys = {text: key_of("embedding", {**parts, "text": text}) for text in fresh}
+        for text in fresh:
+            if text not in found and (kept := await self.find(keys[text], "an embedding")) is not None:
+                found[text] = kept.value
+                self._embedded.add((of, text))
+        if missing := [text for text in fresh if text not in found]:
+            found |= zip(missing, await make(missing), strict=True)
+        fresh = [text for text in fresh if (of, text) not in self._embedded]
+        self._embedded |= {(of, text) for text in fresh}
+        await asyncio.gather(*(self.keep(keys[text], found[text], {"model": parts["model"]}) for text in fresh))
+        return found
+
+    def forget(self, hash: str) -> None:
+        """A call that failed may be made again."""
+        self._flights.pop(hash, None)
+
+
+@dataclass(frozen=True)
+class KeptSource:
+    """A source whose findings are kept: one that is asked the same again in a debate gives the same.
+
+    Args:
+        source: the source.
+        keeping: the debate's ledger.
+        parts: what its findings depend on beside the query.
+    """
+
+    source: Retriever
+    keeping: Keeping
+    parts: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The source's."""
+        return self.source.name
+
+    async def search(self, query: str, k: int) -> list[Evidence]:
+        """As the source's."""
+        key = key_of("search", {**self.parts, "source": self.name, "query": query, "k": k})
+
+        async def find() -> list[Evidence]:
+            kept = await self.keeping.find(key, f"the search of {self.name} for {query[:200]!r}")
+            if kept is not None and kept.about.get(FAILED):
+                raise error_of(kept.value)
+            if kept is not None:
+                found: list[Evidence] = kept.value
+                return found
+            about = {"source": self.name, "query": query[:200]}
+            try:
+                found = await self.source.search(query, k)
+            except MootError as error:
+                await self.keeping.keep_failure(key, error.record(""), about)
+                raise
+            await self.keeping.keep(key, found, about)
+            return found
+
+        found, _ = await self.keeping.once(key.hash, find)
+        return copy.deepcopy(found)
+
+
+async def begin_keeping(use: LedgerUse, graph: str, given: Mapping[str, Any], settings: Any, id: str) -> Keeping | None:
+    """The ledger for a debate that begins, or goes on; None if it is not used.
+
+    Args:
+        use: how it is used.
+        graph: the system.
+        given: the debate's input; what is None is left out.
+        settings: the debate's, as a document records them.
+        id: the debate's id, if it has one; else it gets one.
+
+    Raises:
+        UserError: the ledger cannot be used, or the debate is somebody else's.
+        WorldError: the disk is full or fails.
+    """
+    if use.mode == "off":
+        return None
+    ledger = open_ledger()
+    if use.mode == "replay":
+        return Keeping(use.mode, ledger, use.id or "")
+    asked = {name: _plain(value) for name, value in given.items() if value is not None}
+    begun = await ledger.begin(
+        graph, asked, settings, adopt=use.adopt, id=id or use.id, idempotency_key=use.idempotency_key
+    )
+    if not begun.owned:
+        raise UserError(
+            f"This request was made before: it is the debate {begun.id}. Use a new idempotency key for another one.",
+            kind="debate_running",
+        )
+    return Keeping(use.mode, ledger, begun.id)
+
+
+def _plain(value: Any) -> Any:
+    """A value of the input as JSON: of messages, what they say."""
+    if isinstance(value, BaseMessage):
+        return key_messages([value])[0]
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,152 @@
+"""``moot ledger``: what is listed, moved and removed, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moot.core.ledger import key_of, open_ledger
+from moot.core.ledger_file import LedgerFile
+
+from tests.commands import moot
+
+CHAT = key_of("chat", {"model": "stub", "messages": ["x"]})
+TEXT = key_of("embedding", {"text": "x"})
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home with a ledger of two debates."""
+    folder = tmp_path / "home"
+    monkeypatch.setenv("MOOT_HOME", str(folder))
+
+    async def fill() -> None:
+        ledger = open_ledger()
+        for number, status in ((1, "interrupted"), (2, "done")):
+            claim = f"Claim {number} \x1b[31m"
+            begun = await ledger.begin("tool_mad", {"claim": claim}, {"model": "m"}, id=f"{number}" * 32)
+            await ledger.keep(begun.id, CHAT, {"content": "“yes”"}, {"role": "judge", "model": "m"})
+            await ledger.keep(begun.id, TEXT, [0.1, 2.0])
+            await ledger.end(begun.id, status, "/doc.json" if number == 2 else None)  # type: ignore[arg-type]
+        await asyncio.to_thread(ledger.close)
+
+    asyncio.run(fill())
+    return folder
+
+
+def test_debates_are_listed_and_explained(home: Path) -> None:
+    listed = moot("ledger")
+    assert listed.returncode == 0, listed.stderr
+    first, second = listed.stdout.splitlines()[1:]
+    assert first.startswith("22222222")
+    for word in ("11111111", "tool_mad", "interrupted", " 2 ", "Claim 1"):
+        assert word in second
+    assert "\x1b" not in listed.stdout
+    assert [d["id"][0] for d in json.loads(moot("ledger", "--status", "done", "--json").stdout)] == ["2"]
+    shown = moot("ledger", "show", "11").stdout
+    for word in ("1" * 32, "chat", "role judge, model m", "embedding", CHAT.hash[:8]):
+        assert word in shown
+    document = json.loads(moot("ledger", "show", "1", "--json").stdout)
+    assert [entry["about"] for entry in document["entries"]] == [{"role": "judge", "model": "m"}, {}]
+
+
+def test_without_a_ledger_there_is_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path / "none"))
+    assert json.loads(moot("ledger", "--json").stdout) == []
+    assert moot("ledger", "prune").returncode == 0
+    missing = moot("ledger", "show", "12")
+    assert (missing.returncode, "no debate 12" in missing.stderr) == (2, True)
+    assert not (tmp_path / "none").exists()
+    assert moot("ledger", "--status", "over").returncode == 2
+
+
+def test_a_debate_is_moved_whole(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "debate.jsonl"
+    assert moot("ledger", "export", "1", file).returncode == 0
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert "“yes”" in file.read_text()
+    assert "already" in moot("ledger", "import", file).stderr
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path / "other"))
+    assert moot("ledger", "import", file).returncode == 0
+
+    async def go_on() -> list[Any]:
+        ledger = open_ledger()
+        begun = await ledger.begin("tool_mad", {"claim": "Claim 1 \x1b[31m"}, {"model": "m"})
+        found = [begun.id, *(kept and kept.value for kept in (ledger.kept(begun.id, key) for key in (CHAT, TEXT)))]
+        await asyncio.to_thread(ledger.close)
+        return found
+
+    id, reply, floats = asyncio.run(go_on())
+    assert (id, reply) == ("1" * 32, {"content": "“yes”"})
+    assert floats == pytest.approx([0.1, 2.0])
+    again = tmp_path / "again.jsonl"
+    assert moot("ledger", "export", "1", again).returncode == 0
+    assert again.read_text().splitlines()[1:] == file.read_text().splitlines()[1:]
+
+
+HEAD = {"moot_ledger": 1, "moot": "0.2.0", "id": "3" * 32, "graph": "g", "input": {"claim": "x"}, "settings": {}}
+HEAD |= {"status": "done", "started": 1.0, "updated": 1.0}
+LINE = {"kind": "chat", "parts": {"model": "0" * 24}, "about": {}, "created": 1.0, "value": {"content": "x"}}
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        ([], "cut off"),
+        ([b"\x80\x04K\x01.\n"], "no JSON"),
+        ([HEAD | {"moot_ledger": 2}], "'moot_ledger'"),
+        ([HEAD | {"id": "../../etc/passwd"}], "'id'"),
+        ([HEAD | {"document": "/etc/passwd"}], "'document'"),
+        ([HEAD | {"status": "owned"}], "'status'"),
+        ([HEAD | {"started": -1.0}], "'started'"),
+        ([HEAD, LINE | {"kind": "pickle"}], "entry 1"),
+        ([HEAD, LINE, LINE | {"parts": {"model": "x"}}], "entry 2"),
+        ([HEAD, LINE | {"parts": {}}], "'parts'"),
+        ([HEAD, LINE | {"about": {"role": ["x"]}}], "'about"),
+        ([HEAD, LINE | {"kind": "embedding", "value": ["x"]}], "no list of numbers"),
+        ([HEAD, LINE | {"kind": "embedding", "value": [1e300]}], "no list of numbers"),
+        ([HEAD, LINE | {"value": float("nan")}], "holds NaN"),
+        ([HEAD, b'{"kind": ' + b"[" * 100_000 + b"\n"], "nested too deeply"),
+        ([HEAD, b'{"kind": ' + b"9" * 5000 + b"}\n"], "entry 1"),
+        ([HEAD, b'{"kind": "chat"'], "cut off"),
+    ],
+)
+def test_hostile_files_are_refused_whole(home: Path, tmp_path: Path, lines: list[Any], why: str) -> None:
+    file = tmp_path / "hostile.jsonl"
+    file.write_bytes(b"".join(x if isinstance(x, bytes) else json.dumps(x).encode() + b"\n" for x in lines))
+    done = moot("ledger", "import", file)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert why in done.stderr
+    assert len(json.loads(moot("ledger", "--json").stdout)) == 2
+
+
+def test_a_line_or_a_file_that_is_too_long_is_refused(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "long.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in (HEAD, LINE, LINE, LINE)))
+    for bound, most, why in (("LONGEST_LINE", 1000, ""), ("MOST_ENTRIES", 2, "entries"), ("LARGEST", 100, "MiB")):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"moot.core.ledger_transfer.{bound}", most)
+            done = moot("ledger", "import", file)
+            assert (done.returncode == 2) == bool(why)
+            assert why in done.stderr
+        moot("ledger", "prune", "--older", "1")
+    with monkeypatch.context() as patch:
+        patch.setattr("moot.core.ledger_transfer.LONGEST_LINE", 100)
+        assert "has more than" in moot("ledger", "import", file).stderr
+
+
+def test_prune_removes_what_is_not_running(home: Path) -> None:
+    assert "of 0 debates" in moot("ledger", "prune", "--older", "1").stdout
+    assert "of 2 debates" in moot("ledger", "prune", "--all").stdout
+    left = json.loads(moot("ledger", "--json").stdout)
+    assert [(debate["id"][0], debate["entries"]) for debate in left] == [("2", 0)]  # it has a document
+    file = LedgerFile(home / "ledger.sqlite")
+    assert file.find(CHAT.hash, None) is None
+    file.close()
