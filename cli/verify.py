@@ -5,26 +5,26 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from langgraph.types import Command
 from moot.cli.ask import Asked
 from moot.cli.output import check_writable, give
+from moot.cli.resuming import Begins, PersonReplies, going_on
 from moot.cli.screen import Screen
 from moot.cli.signals import Stop, end_now
 from moot.core.errors import USER_KINDS
 from moot.graphs import DebateSystem
+from moot.nodes.models.keeping import LedgerUse, ledger_use
 from moot.nodes.runtime.document import blank_document, unfinished
 from moot.nodes.runtime.running import Running, Update
-from moot.nodes.runtime.settings import Settings
 from moot.transcript import Live
 from rich.console import Console
 
 
 def debate(
-    system: DebateSystem, given: Mapping[str, Any], settings: Settings, stop: Stop, *, as_json: bool, out: Path | None
+    system: DebateSystem, given: Mapping[str, Any], begins: Begins, stop: Stop, *, as_json: bool, out: Path | None
 ) -> int:
     """Runs a debate; prints it as it happens, or its document alone; returns the exit code.
 
@@ -35,18 +35,21 @@ def debate(
     """
     if out is not None:
         check_writable(out)
+    if begins.earlier is not None and begins.earlier.entries:
+        print(going_on(begins.earlier), file=sys.stderr, flush=True)  # noqa: T201
     console = Console(stderr=as_json, quiet=as_json, soft_wrap=not Console().is_terminal)
-    live = Live(settings)
+    live = Live(begins.settings)
     screen = Screen(console, live.speakers, Console(stderr=True, soft_wrap=console.soft_wrap))
     runner = asyncio.Runner()
-    document = held_debate(system, given, settings, lambda new: screen.show(live.feed(new)), runner, stop)
+    with ledger_use(begins.use):
+        document = held_debate(system, given, begins, lambda new: screen.show(live.feed(new)), runner, stop)
     give(document, as_json=as_json, out=out)
     if not as_json:
         screen.show(live.end(document))
     elif document["error"]:
         print(f"moot: {document['error']['detail']}", file=sys.stderr)  # noqa: T201
     if document["status"] == "interrupted":
-        print(going_on(document, out), file=sys.stderr)  # noqa: T201
+        print(interrupted(document, begins.use, out), file=sys.stderr)  # noqa: T201
     if stop.signal:
         end_now(exit_code(document, stop))
     runner.close()
@@ -56,31 +59,45 @@ def debate(
 def held_debate(
     system: DebateSystem,
     given: Mapping[str, Any],
-    settings: Settings,
+    begins: Begins,
     update: Update,
     runner: asyncio.Runner,
     stop: Stop,
 ) -> dict[str, Any]:
     """The result document of a debate; if it waits for a person, whoever is at the terminal is asked."""
-    running, person = Running(system.graph, settings, update), Asked()
+    running, person, replies = Running(system.graph, begins.settings, update), Asked(), PersonReplies(begins.use)
+
+    def reply(value: dict[str, Any]) -> Any:
+        debate = document["id"]
+        if (given := stop.run(runner, replies.find(debate, value))) is not None:
+            return given
+        given = stop.ask(lambda: person.reply(value))
+        stop.run(runner, replies.keep(debate, value, given))
+        return given
+
     try:
         document = stop.run(runner, running.run(dict(given)))
         while running.waits:
             waits = sorted(running.waits.items(), key=lambda wait: str(wait[1]["about"]))
-            replies = {id: stop.ask(partial(person.reply, value)) for id, value in waits}
-            document = stop.run(runner, running.run(Command(resume=replies)))
+            resume = {id: reply(value) for id, value in waits}
+            document = stop.run(runner, running.run(Command(resume=resume)))
     except (EOFError, KeyboardInterrupt):
         return document
-    except asyncio.CancelledError:  # before its first step was over
-        return unfinished(blank_document(system.name, settings) | {"claim": given["claim"], "messages": []})
+    except asyncio.CancelledError:  # before its first step was over, or between two
+        if running.state:
+            return document
+        return unfinished(blank_document(system.name, begins.settings) | {"claim": given["claim"], "messages": []})
     return document
 
 
-def going_on(document: Mapping[str, Any], out: Path | None) -> str:
-    """How to go on with a debate that was interrupted."""
-    calls = document["usage"]["calls"]
-    kept = f" What was said until then is in {out}." if out else ""
-    return f"moot: interrupted after {calls} calls.{kept} The same command holds the debate again."
+def interrupted(document: Mapping[str, Any], use: LedgerUse, out: Path | None) -> str:
+    """What is said of a debate that was interrupted: how to go on with it."""
+    said = f"moot: interrupted after {document['usage']['calls']} calls."
+    if out is not None:
+        said += f" What was said until then is in {out}."
+    if use.mode == "off":
+        return f"{said} The same command begins anew."
+    return f"{said} The same command goes on with it by what is in the ledger."
 
 
 def exit_code(document: Mapping[str, Any], stop: Stop) -> int:
