@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-EVERY = 50_000
+EVERY = 200_000
 """Allocations between two looks. With Python's own 700, they take a quarter of the time beside the model calls of many
 debates at once; what debates leave behind is found later, and fits a few megabytes."""
 

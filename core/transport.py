@@ -1,6 +1,6 @@
 """Requests to OpenAI-compatible endpoints: one pool of connections for each event loop, bounded answers, our errors.
 
-Retries and limits are `moot.core.endpoint`'s; nothing here asks twice, or follows a redirect.
+Retries and limits are `moot.core.limiter`'s; nothing here asks twice, or follows a redirect.
 """
 
 from __future__ import annotations
@@ -19,19 +19,16 @@ from urllib.parse import unquote, urlsplit
 
 from moot.core.endpoint import (
     Endpoint,
-    explain_status,
     forget_loops,
     is_loopback,
     made_once,
     no_client,
     tls,
-    too_slow,
-    unreachable,
-    unreadable,
     without_user,
 )
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.lazy import imported
+from moot.core.refusals import explain_error, explain_status, too_slow, unreachable, unreadable
 
 LONGEST_REPLY = 16 * 2**20
 """Bytes of a reply at most, decompressed."""
@@ -79,10 +76,13 @@ class Line:
             except imported("aiohttp").ClientError as error:
                 raise self._unreachable(error) from error
         try:
-            return loads(content)
+            said = loads(content)
         except ValueError as error:
             why = type(error).__name__ if answer.content_type.endswith("json") else "ValueError"
             raise unreadable(self.endpoint, self.model, why) from error
+        if isinstance(said, dict) and said.get("error"):
+            raise explain_error(said["error"], answer.headers, self.endpoint, self.model)
+        return said
 
     async def stream(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[Any]:
         """The JSON of each server-sent event that answers a request, up to ``[DONE]``.
@@ -106,7 +106,7 @@ class Line:
                             if data[0].strip() == b"[DONE]":
                                 await read_on(answer)
                                 return
-                            event = self._event(b"\n".join(data))
+                            event = self._event(b"\n".join(data), answer.headers)
                             finished = finished or has_finished(event)
                             yield event
                             data.clear()
@@ -123,19 +123,22 @@ class Line:
             raise unreadable(self.endpoint, self.model, "it ended early" if streamed else "ValueError")
 
     def _unreachable(self, error: Exception) -> WorldError:
-        if isinstance(error, imported("aiohttp").ClientPayloadError):
+        aiohttp = imported("aiohttp")
+        if isinstance(error, aiohttp.ClientPayloadError):
             error = ConnectionError("its answer ended early")
         elif self.proxy:
             error = ConnectionError(f"through the proxy {without_user(self.proxy)}: {error.__cause__ or error}")
+        elif isinstance(error, aiohttp.ClientResponseError):
+            return unreadable(self.endpoint, self.model, f"it breaks HTTP: {' '.join(error.message.split())[:100]}")
         return unreachable(self.endpoint, error)
 
-    def _event(self, data: bytes) -> Any:
+    def _event(self, data: bytes, headers: Any) -> Any:
         try:
             event = loads(data)
         except ValueError as error:
             raise unreadable(self.endpoint, self.model, type(error).__name__) from error
         if isinstance(event, dict) and event.get("error"):
-            raise unreadable(self.endpoint, self.model, "APIError")
+            raise explain_error(event["error"], headers, self.endpoint, self.model)
         return event
 
     @asynccontextmanager

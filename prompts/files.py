@@ -87,16 +87,22 @@ def fill(prompt: str, values: Mapping[str, str]) -> tuple[str, str]:
     Raises:
         ValueError: the prompt names a placeholder that there is no value for, or has no line of three dashes.
     """
-    unknown = sorted(placeholders(prompt) - set(values))
-    if unknown:
+    if not placeholders(prompt) <= values.keys():
+        unknown = sorted(placeholders(prompt) - values.keys())
         raise ValueError(f"the prompt uses {unknown}, but there are only {sorted(values)}")
+    instructions, data = _parted(prompt)
+    shown = data.format(**values)
+    if "\n\n\n" in shown:
+        shown = EMPTY_LINES.sub("\n\n", shown)
+    return instructions.format(**values), shown.strip()
+
+
+@lru_cache(maxsize=256)
+def _parted(prompt: str) -> tuple[str, str]:
     instructions, dashes, data = prompt.partition("\n---\n")
     if not dashes:
         raise ValueError("a prompt needs a line --- between its instructions and its data")
-    shown = data.strip().format(**values)
-    if "\n\n\n" in shown:
-        shown = EMPTY_LINES.sub("\n\n", shown)
-    return instructions.strip().format(**values), shown.strip()
+    return instructions.strip(), data.strip()
 
 
 def as_data(tag: str, text: str, **attributes: str) -> str:

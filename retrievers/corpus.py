@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,6 +25,10 @@ DEMO_CORPORA = {"demo-encyclopaedia": "encyclopaedia.jsonl", "demo-news": "news.
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{1,61}[a-z0-9]")
 BATCH = 512
 """Passages that are encoded and stored at a time; an interrupted build loses at most three batches."""
+RECENT = 1.0
+"""Seconds for which the state of a corpus may be taken as it was: to look it up takes a thread."""
+_known: dict[tuple[str | None, ...], tuple[float, str]] = {}
+"""By corpus and store: when its state was looked up last, and what it was."""
 PAGE = 5000
 """Passages that are read at a time; Chroma cannot give tens of thousands at once."""
 
@@ -54,7 +60,25 @@ def check_name(name: str) -> None:
 def corpus_state(name: str) -> str:
     """A text that changes when a corpus is indexed again, and differs between stores. Blocking."""
     check_name(name)
-    return open_store().state(name)
+    known = _known  # another one from when something is indexed meanwhile
+    state = open_store().state(name)
+    known[_in_store(name)] = (time.monotonic(), state)
+    return state
+
+
+def recent_state(name: str) -> str | None:
+    """The corpus's state, if it was looked up in this process a moment ago, and nothing has been indexed here since."""
+    at, state = _known.get(_in_store(name), (-RECENT, ""))
+    return state if time.monotonic() - at < RECENT else None
+
+
+def _forget_states() -> None:
+    global _known
+    _known = {}
+
+
+def _in_store(name: str) -> tuple[str | None, ...]:
+    return (name, os.environ.get("MOOT_HOME"), os.environ.get("MOOT_CHROMA_URL"))
 
 
 def check_encoder(manifest: Manifest, encoder: str) -> None:
@@ -130,9 +154,11 @@ async def _build(
         await asyncio.to_thread(_open_whole, store, known)  # what was lost is not to go unseen under what is added
     begun = Manifest(name, tool.name, dimension, known.passages if known else 0, complete=False)
     collection = await asyncio.to_thread(store.create, begun)
+    _forget_states()
     await _fill(name, collection, tool, dimension, chain([batch], batches), progress)
     whole = replace(begun, passages=await asyncio.to_thread(collection.count), complete=True)
     await asyncio.to_thread(store.write, whole)
+    _forget_states()
     return whole
 
 

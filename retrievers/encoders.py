@@ -22,15 +22,14 @@ from moot.core.endpoint import (
     DEFAULT_LIMITS,
     Limits,
     find_endpoint,
-    limiter,
     made_in_thread,
-    unreadable,
-    with_retries,
     without_user,
 )
 from moot.core.errors import UserError, WorldError
 from moot.core.lazy import imported
 from moot.core.ledger import embeddings
+from moot.core.limiter import limiter, with_retries
+from moot.core.refusals import unreadable
 from moot.core.transport import Line, open_line
 from moot.retrievers.evidence import Evidence, encoded_text
 
@@ -445,9 +444,10 @@ class EndpointEncoder(Remembering):
 
     async def _asked(self, texts: list[str]) -> list[Vector]:
         vectors: list[Vector] = []
+        gate = limiter(self._endpoint.base_url)
         for start in range(0, len(texts), AT_ONCE):
             some = texts[start : start + AT_ONCE]
-            made, _ = await with_retries(partial(self._request, some), self._limits.attempts)
+            made, _ = await with_retries(partial(self._request, some), self._limits, gate, self.name)
             vectors += made
         if len(vectors) != len(texts):
             raise WorldError(
@@ -458,8 +458,7 @@ class EndpointEncoder(Remembering):
 
     async def _request(self, texts: list[str]) -> list[Vector]:
         body = {"input": texts, "model": self._model, "encoding_format": "base64"}
-        async with limiter(self._endpoint.base_url).slot(self._limits):
-            reply = await self._line.post("/embeddings", body, LONGEST_VECTORS)
+        reply = await self._line.post("/embeddings", body, LONGEST_VECTORS)
         try:
             vectors = [decoded(piece["embedding"]) for piece in reply["data"]]
             if not vectors:

@@ -18,6 +18,7 @@ from moot.retrievers.corpus import (
     corpus_state,
     damaged,
     open_corpus,
+    recent_state,
 )
 from moot.retrievers.encoders import CrossScorer, Encoder, Vector, open_cross_encoder, open_encoder, units
 from moot.retrievers.evidence import Evidence, clean, encoded_text, make_evidence
@@ -53,21 +54,28 @@ STORED = ["documents", "metadatas", "embeddings"]
 # --- opening ----------------------------------------------------------------------------------------------------------
 
 
-async def open_chroma(corpus: str, encoder: str, limits: Limits = DEFAULT_LIMITS) -> ChromaRetriever:
-    """Dense search in a corpus, opened once per event loop and state of the corpus."""
+async def state_of(corpus: str, *, recent: bool) -> str:
+    """A corpus's state (`corpus_state`); if ``recent``, as it was a moment ago will do."""
+    return (recent_state(corpus) if recent else None) or await asyncio.to_thread(corpus_state, corpus)
+
+
+async def open_chroma(
+    corpus: str, encoder: str, limits: Limits = DEFAULT_LIMITS, *, recent: bool = False
+) -> ChromaRetriever:
+    """Dense search in a corpus, opened once per event loop and state of the corpus; see `state_of`."""
 
     async def make() -> ChromaRetriever:
         tool = await open_encoder(encoder, limits)
         return ChromaRetriever(await open_corpus(corpus, tool.name), tool, corpus)
 
-    state = await asyncio.to_thread(corpus_state, corpus)
+    state = await state_of(corpus, recent=recent)
     key = ("chroma", corpus, encoder, limits)
     return await or_last(key, made_once((*key, state), make))
 
 
-async def open_bm25(corpus: str) -> Bm25Retriever:
-    """Lexical search in a corpus, opened once per event loop and state of the corpus."""
-    state = await asyncio.to_thread(corpus_state, corpus)
+async def open_bm25(corpus: str, *, recent: bool = False) -> Bm25Retriever:
+    """Lexical search in a corpus, opened once per event loop and state of the corpus; see `state_of`."""
+    state = await state_of(corpus, recent=recent)
 
     async def make() -> Bm25Retriever:
         rows = await open_rows(corpus, state)
@@ -86,9 +94,9 @@ async def open_rows(corpus: str, state: str) -> list[Row]:
 
 
 async def open_hybrid(
-    corpus: str, encoder: str, limits: Limits = DEFAULT_LIMITS, reranker: str | None = None
+    corpus: str, encoder: str, limits: Limits = DEFAULT_LIMITS, reranker: str | None = None, *, recent: bool = False
 ) -> HybridRetriever:
-    """Dense and lexical search in a corpus, opened once per event loop and state of the corpus.
+    """Dense and lexical search in a corpus, opened once per event loop and state of the corpus; see `state_of`.
 
     Raises:
         UserError: as `open_corpus`, or the cross-encoder cannot be loaded.
@@ -107,7 +115,7 @@ async def open_hybrid(
         scorer = await open_cross_encoder(reranker) if reranker else None
         return HybridRetriever(dense, rows, lexical, scorer)
 
-    state = await asyncio.to_thread(corpus_state, corpus)
+    state = await state_of(corpus, recent=recent)
     key = ("hybrid", corpus, encoder, limits, reranker)
     return await or_last(key, made_once((*key, state), make))
 

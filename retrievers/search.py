@@ -72,6 +72,7 @@ async def open_retriever(
     published_before: str | None = None,
     reranker: str | None = None,
     keyless_web: str = "bm25",
+    recent: bool = False,
 ) -> Retriever:
     """The source of that name, opened once per process or event loop.
 
@@ -84,6 +85,7 @@ async def open_retriever(
             later.
         reranker: the cross-encoder that hybrid search has its best passages ranked by, by name; None for none.
         keyless_web: the kind of source that ``web`` is without a key, bm25 or wikipedia.
+        recent: whether a corpus may be taken as it was a moment ago (`RECENT`): for those who opened it before.
 
     Raises:
         UserError: an unknown source, a missing corpus or key.
@@ -95,10 +97,10 @@ async def open_retriever(
     if kind == "langchain":
         return await open_langchain(given, limits)
     if kind == "chroma":
-        return await open_chroma(corpus, encoder, limits)
+        return await open_chroma(corpus, encoder, limits, recent=recent)
     if kind == "hybrid":
-        return await open_hybrid(corpus, encoder, limits, reranker)
-    return await open_bm25(corpus)
+        return await open_hybrid(corpus, encoder, limits, reranker, recent=recent)
+    return await open_bm25(corpus, recent=recent)
 
 
 def demo_corpus(name: str, corpus: str | None = None) -> str:

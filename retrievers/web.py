@@ -7,7 +7,7 @@ import logging
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from importlib.metadata import version
 from typing import Any, Literal, TypeVar
@@ -17,15 +17,14 @@ from moot.core.endpoint import (
     DEFAULT_LIMITS,
     Limits,
     check_address,
-    limiter,
     made_in_thread,
     make_client,
-    retry_after_seconds,
-    with_retries,
 )
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.lazy import imported
+from moot.core.limiter import LONGEST_WAIT, limiter, with_retries
 from moot.core.redaction import redact
+from moot.core.refusals import retry_after_seconds
 from moot.retrievers.evidence import Evidence, clean, make_evidence
 from pydantic import ValidationError
 
@@ -180,17 +179,21 @@ async def ask(
 
 
 async def answered(source: Source, limits: Limits, call: Callable[[], Awaitable[T]]) -> T:
-    """The result of a call to a source, within the limits, and with what may go wrong as errors of ours."""
+    """The result of a call to a source, within the limits, and with what may go wrong as errors of ours.
+
+    A source that refuses searches as too many is asked anew for `LONGEST_WAIT` seconds: others may stand in for it.
+    """
     httpx, address = imported("httpx"), source.address()
 
     async def attempt() -> T:
         try:
-            async with limiter(address).slot(limits), asyncio.timeout(limits.timeout):
+            async with asyncio.timeout(limits.timeout):
                 return await call()
         except (TimeoutError, ValueError, httpx.HTTPError, httpx.InvalidURL) as error:
             raise source.explain(error) from error
 
-    result, _ = await with_retries(attempt, limits.attempts)
+    patience = replace(limits, max_wait=min(limits.max_wait, LONGEST_WAIT))
+    result, _ = await with_retries(attempt, patience, limiter(address), source.name)
     return result
 
 

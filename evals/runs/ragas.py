@@ -25,9 +25,11 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from moot.core.endpoint import Endpoint, Limits, explain, http_client, limiter, with_retries
+from moot.core.endpoint import Endpoint, Limits, http_client
 from moot.core.errors import MootError, ReplyError, UserError
 from moot.core.lazy import imported
+from moot.core.limiter import limiter, with_retries
+from moot.core.refusals import explain
 from moot.evals.runs.log_files import UNREADABLE, find_logs, read_headers, without_superseded
 from moot.evals.runs.logs import checked_document, damaged, samples_in
 from moot.evals.stats.outcomes import Document
@@ -364,13 +366,12 @@ async def _opened(name: str, limits: Limits) -> AsyncIterator[InstructorBaseRaga
 
         async def agenerate(self, prompt: str, response_model: Any) -> Any:
             async def attempt() -> Any:
-                async with gate.slot(limits):
-                    try:
-                        return await plain.agenerate(prompt, response_model)
-                    except Exception as error:
-                        raise _explained(error, chosen.endpoint, name) from error
+                try:
+                    return await plain.agenerate(prompt, response_model)
+                except Exception as error:
+                    raise _explained(error, chosen.endpoint, name) from error
 
-            return (await with_retries(attempt, limits.attempts))[0]
+            return (await with_retries(attempt, limits, gate, name))[0]
 
     yield Asking()
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
+from moot.core.lazy import imported
 from moot.nodes.cortex.debating_graph import History, first_history, next_round, pair, peer_means
 from moot.nodes.cortex.measures import collisions, debates
 from moot.nodes.cortex.trust import THRESHOLDS, Evaluation, Graph, Pruning, credibilities
@@ -63,8 +64,9 @@ async def similarities(answers: Sequence[Turn], encoder: Encoder) -> dict[str, f
     """
     given = [turn for turn in answers if turn.get("answer") is not None]
     vectors = await encoder.embed([f"{turn['answer']}\n{turn.get('rationale')}" for turn in given]) if given else []
+    rows = [imported("numpy").asarray(vector, dtype=float) for vector in vectors]  # each is compared with all others
     found = {}
-    for (one, first), (other, second) in combinations(zip(given, vectors, strict=True), 2):
+    for (one, first), (other, second) in combinations(zip(given, rows, strict=True), 2):
         cosine = mean_cosine(first, [second])
         if cosine is not None:
             found[pair(one["agent"], other["agent"])] = cosine

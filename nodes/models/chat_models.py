@@ -12,9 +12,10 @@ from typing import Any, Literal, get_args
 
 from langchain_core.callbacks import AsyncCallbackManager
 from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage
 from langchain_core.runnables.config import ensure_config
 from langchain_core.utils.uuid import uuid7
-from moot.core.endpoint import Endpoint, find_endpoint, http_client, is_loopback, made_in_thread, make_client
+from moot.core.endpoint import Endpoint, find_endpoint, http_client, is_loopback, made_in_thread, made_once, make_client
 from moot.core.errors import UserError
 from moot.core.lazy import imported
 from moot.core.transport import Line, open_line
@@ -85,10 +86,13 @@ async def open_chat_model(
         max_tokens = max_tokens or 512
     else:
         endpoint = find_endpoint(provider)
-    line = await made_in_thread(("line", name, endpoint, timeout), lambda: open_line(endpoint, name, timeout))
-    http = await http_client(timeout, endpoint.base_url, name)
 
-    def make() -> ChatModel:
+    async def make() -> ChatModel:
+        line = await made_in_thread(("line", name, endpoint, timeout), lambda: open_line(endpoint, name, timeout))
+        http = await http_client(timeout, endpoint.base_url, name)
+        return await asyncio.to_thread(model_on, line, http)
+
+    def model_on(line: Line, http: Any) -> ChatModel:
         limits: dict[str, Any] = {"max_tokens": max_tokens} if max_tokens else {}
         limits |= {} if seed is None else {"seed": seed}
         kind = chat_class()
@@ -110,7 +114,7 @@ async def open_chat_model(
             chat._line = line
         return ChatModel(name, chat, endpoint, tight)
 
-    return await made_in_thread(("chat", name, endpoint, temperature, max_tokens, timeout, seed), make)
+    return await made_once(("chat", name, endpoint, temperature, max_tokens, timeout, seed), make)
 
 
 @lru_cache(maxsize=64)
@@ -167,7 +171,8 @@ def chat_class() -> Any:
         async def ainvoke(self, input: Any, config: Any = None, *, stop: Any = None, **options: Any) -> Any:
             config = ensure_config(config)
             manager = AsyncCallbackManager.configure(config.get("callbacks"), self.callbacks, self.verbose)
-            messages = self._convert_input(input).to_messages()
+            given = isinstance(input, list) and all(isinstance(message, BaseMessage) for message in input)
+            messages = input if given else self._convert_input(input).to_messages()
             if manager.handlers or not all(isinstance(message.content, str) for message in messages):
                 return await super().ainvoke(input, config, stop=stop, **options)
             # Nobody follows runs, and the rest of langchain-core's work would be for those who do.
@@ -183,7 +188,7 @@ def chat_class() -> Any:
             if line is None:
                 return await super()._agenerate(messages, stop, run_manager, **options)
             reply = await line.post("/chat/completions", request_of(payload))
-            result = self._create_chat_result(as_the_sdk_gives(reply, types.ChatCompletion))
+            result = self._create_chat_result(as_the_sdk_gives(as_it_may_be(reply), types.ChatCompletion))
             if result.generations:
                 refusal = reply["choices"][0]["message"].get("refusal")
                 result.generations[0].message.additional_kwargs["refusal"] = refusal
@@ -209,7 +214,7 @@ def chat_class() -> Any:
                 return
             kind: Any = imported("langchain_core.messages").AIMessageChunk
             async for event in line.stream("/chat/completions", request_of(payload)):
-                whole = as_the_sdk_gives(event, types.ChatCompletionChunk)
+                whole = as_the_sdk_gives(as_it_may_be(event), types.ChatCompletionChunk)
                 chunk = self._convert_chunk_to_generation_chunk(whole, kind, {})
                 if chunk is None:
                     continue
@@ -249,6 +254,44 @@ def request_of(payload: Mapping[str, Any]) -> dict[str, Any]:
     body = {**payload, **(payload.get("extra_body") or {})}
     body.pop("extra_body", None)
     return body
+
+
+MOST_TOKENS = 2**53
+"""A number of tokens is less than this."""
+
+
+def as_it_may_be(reply: Any) -> Any:
+    """A reply without what no reply can hold beside its text: counts that are none, names that are no texts."""
+    if isinstance(reply, dict):
+        for name in ("id", "model"):
+            if not isinstance(reply.get(name, ""), str):
+                reply[name] = None
+        if reply.get("usage") is not None:
+            reply["usage"] = usage_of(reply["usage"])
+    return reply
+
+
+def usage_of(usage: Any) -> dict[str, Any] | None:
+    """What an endpoint counted: texts of whole numbers are numbers. None if it did not count both prompt and reply."""
+    if not isinstance(usage, dict):
+        return None
+    prompt, completion, total = (count_of(usage.get(f"{part}_tokens")) for part in ("prompt", "completion", "total"))
+    if prompt is None or completion is None:
+        return None
+    counts = {"prompt_tokens": prompt, "completion_tokens": completion}
+    counts["total_tokens"] = prompt + completion if total is None else total
+    for name in ("prompt_tokens_details", "completion_tokens_details"):
+        if (parts := usage.get(name)) is not None:
+            counts[name] = {k: count_of(v) for k, v in parts.items()} if isinstance(parts, dict) else None
+    return {**usage, **counts}
+
+
+def count_of(value: Any) -> int | None:
+    """A number of tokens, also if it is written as a text or with nothing behind its point; None for anything else."""
+    written = isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 16
+    if written or (isinstance(value, float) and value.is_integer()):
+        value = int(value)
+    return value if type(value) is int and 0 <= value < MOST_TOKENS else None
 
 
 def as_the_sdk_gives(value: Any, kind: Any) -> Any:

@@ -18,6 +18,7 @@ R = TypeVar("R", bound=Reply)
 
 OBJECT = re.compile(r"\{\s*\"")
 THOUGHT = re.compile(r"\s*<think>(?:.*?</think>|.*)", re.DOTALL)
+DECODER = json.JSONDecoder()
 HALF = re.compile("[\ud800-\udfff]")
 DEEPEST = 5
 """Levels of lists and objects in the texts of a reply that are looked for; no reply has as many."""
@@ -97,7 +98,6 @@ def find_objects(text: str) -> list[dict[str, Any]]:
     Nothing is repaired: half an object is none, nor is what stands inside it. What a model thinks before it answers
     (between ``<think>`` tags) is not read. One call takes little time, whatever the text.
     """
-    decoder = json.JSONDecoder()
     found: list[dict[str, Any]] = []
     thought = THOUGHT.match(text)
     end = thought.end() if thought else 0
@@ -105,7 +105,7 @@ def find_objects(text: str) -> list[dict[str, Any]]:
         if begin.start() < end:
             continue
         try:
-            value, end = decoder.raw_decode(text, begin.start())
+            value, end = DECODER.raw_decode(text, begin.start())
         except json.JSONDecodeError as error:
             end = error.pos  # up to there it was an object, so what begins before stands inside it
             if error.msg.startswith("Unterminated"):

@@ -14,9 +14,11 @@ from typing import Any, TypeVar, cast
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables.config import var_child_runnable_config
-from moot.core.endpoint import DEFAULT_LIMITS, Endpoint, Limits, explain, limiter, with_retries, without_user
+from moot.core.endpoint import DEFAULT_LIMITS, Endpoint, Limits, without_user
 from moot.core.errors import MootError, Outcome, ReplyError, UserError, copied, error_of
 from moot.core.ledger import Key, key_of
+from moot.core.limiter import limiter, with_retries
+from moot.core.refusals import explain
 from moot.nodes.models.chat_models import ChatModel, StructuredOutput
 from moot.nodes.models.kept import KeptChatModel, key_messages, message_of, value_of
 from moot.nodes.models.ledger import Ledger, branch, tokens_of
@@ -317,18 +319,17 @@ class Speaker:
         self.ledger.depth = max(self.ledger.depth, depth)
 
         async def attempt() -> AIMessage:
-            async with gate.slot(self.limits):
-                try:
-                    with speaking(self.role, self.model.name, self.ledger):
-                        message = await send(self.model.chat)
-                except MootError:
-                    raise
-                except Exception as error:
-                    raise explain(error, self.model.endpoint, self.model.name) from error
+            try:
+                with speaking(self.role, self.model.name, self.ledger):
+                    message = await send(self.model.chat)
+            except MootError:
+                raise
+            except Exception as error:
+                raise explain(error, self.model.endpoint, self.model.name) from error
             return message if isinstance(message, AIMessage) else AIMessage(message.content)
 
         try:
-            message, attempts = await with_retries(attempt, self.limits.attempts)
+            message, attempts = await with_retries(attempt, self.limits, gate, self.model.name)
         except MootError as error:
             error.where = error.where or self.ledger.place()
             self.ledger.note(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextvars import copy_context
 from functools import partial
 from inspect import Parameter, iscoroutinefunction, isroutine, signature
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, cast, get_args, get_origin, get_type_hints
 
 from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -68,6 +70,10 @@ RouterFunction = Callable[[Any, Any], Any]
 """A router as a function of the state and the settings."""
 
 
+OF_A_RUN = ("run_name", "run_id")
+"""Parts of a config that are of one run, not of those within it."""
+
+
 class RouterRunnable(Runnable[Any, Any]):
     """A router that is asked in the event loop: LangGraph asks a plain function in a thread, at every edge anew.
 
@@ -104,6 +110,42 @@ def is_followed(config: RunnableConfig | None) -> bool:
     """Whether anybody is told of runs, such as a tracer."""
     callbacks = (config or {}).get("callbacks")
     return not isinstance(callbacks, BaseCallbackManager) or bool(callbacks.handlers)
+
+
+class QuietNode(Runnable[Any, Any]):
+    """A node with the edges that leave it, as LangGraph runs them, without runs of its own that nobody follows.
+
+    Args:
+        whole: LangGraph's, which runs if somebody is told of runs.
+    """
+
+    def __init__(self, whole: Any) -> None:
+        self._whole = whole
+        self._node, *self._edges = whole.steps
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        """As LangGraph's."""
+        return self._whole.invoke(input, config, **kwargs)
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        """As LangGraph's."""
+        if config is None or is_followed(config):
+            return await self._whole.ainvoke(input, config, **kwargs)
+        config = cast(RunnableConfig, {key: value for key, value in config.items() if key not in OF_A_RUN})
+        context = copy_context()  # what the node sets there is its own
+        context.run(var_child_runnable_config.set, config)
+        written = await asyncio.create_task(self._node.ainvoke(input, config, **kwargs), context=context)
+        for edge in self._edges:
+            written = await edge.ainvoke(written, config)
+        return written
+
+    def stream(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[Any]:
+        """As LangGraph's."""
+        return self._whole.stream(input, config, **kwargs)  # type: ignore[no-any-return]
+
+    def astream(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> AsyncIterator[Any]:
+        """As LangGraph's."""
+        return self._whole.astream(input, config, **kwargs)  # type: ignore[no-any-return]
 
 
 class Successor(NamedTuple):
@@ -257,7 +299,11 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         if not self._past:
             self._lead_past_idle_nodes()
         self.context_schema = with_prompts(type(self._defaults), self._prompts)
-        return traced(super().compile(*arguments, **options), self._opened)
+        graph = super().compile(*arguments, **options)
+        for node in graph.nodes.values():
+            if len(getattr(node.node, "steps", ())) > 1:
+                vars(node)["node"] = QuietNode(node.node)
+        return traced(graph, self._opened)
 
 
 def graph_node(graph: Any) -> Node:

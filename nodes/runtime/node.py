@@ -83,8 +83,8 @@ class Run:
         own = {"tokens_left": debater.get("tokens_left"), "told": debater.get("told", "")}
         return replace(speaker, **own, sample=(debater["name"], sample))
 
-    async def retriever(self, name: str) -> Retriever:
-        """A source by name."""
+    async def retriever(self, name: str, *, recent: bool = True) -> Retriever:
+        """A source by name; a corpus may be as it was a moment ago unless ``recent`` is false."""
         settings: Settings = self.settings
         before = day.isoformat() if (day := getattr(settings, "published_before", None)) else None
         source = await open_retriever(
@@ -95,6 +95,7 @@ class Run:
             published_before=before,
             reranker=getattr(settings, "reranker", None),
             keyless_web=settings.keyless_web,
+            recent=recent,
         )
         if self.session.keeping is None or source.name.partition(":")[0] not in ELSEWHERE:
             return source
@@ -135,7 +136,7 @@ def kept(settings: Any, state: Mapping[str, Any], prompts: Sequence[str] = ()) -
     if not begun or not isinstance(settings, Settings):
         return settings
     default, recorded = default_of(type(settings))
-    if settings != default or begun == recorded:
+    if vars(settings) != vars(default) or begun == recorded:
         return settings
     kind = type(settings) if settings.prompts else _with_prompts(type(settings), tuple(prompts))
     known = {key: value for key, value in begun.items() if key in kind.model_fields or not key.endswith(PROMPT)}
@@ -160,7 +161,8 @@ def seed_of(settings: Settings, role: str) -> int | None:
 
 def limits_of(settings: Settings) -> Limits:
     """How endpoints may be called in a debate."""
-    return Limits(settings.attempts, settings.timeout, settings.max_concurrency, settings.requests_per_minute)
+    s = settings
+    return Limits(s.attempts, s.timeout, s.max_concurrency, s.requests_per_minute, s.max_wait)
 
 
 def choose_model(settings: Settings, role: str, own: str | ModelChoice | dict[str, Any] | None = None) -> ModelChoice:
@@ -168,7 +170,12 @@ def choose_model(settings: Settings, role: str, own: str | ModelChoice | dict[st
     choice = settings.models.get(role, own) or settings.model
     if isinstance(choice, dict):
         return ModelChoice.model_validate(choice)
-    return ModelChoice(model=choice) if isinstance(choice, str) else choice
+    return _choice_of(choice) if isinstance(choice, str) else choice
+
+
+@lru_cache(maxsize=256)
+def _choice_of(model: str) -> ModelChoice:
+    return ModelChoice(model=model)
 
 
 @dataclass(frozen=True)

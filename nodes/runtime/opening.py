@@ -112,7 +112,7 @@ async def open_all(needs: Needs, task: Task, run: Run) -> None:
     Raises:
         UserError, WorldError: something is missing or misconfigured.
     """
-    opening: list[Awaitable[Any]] = [run.retriever(name) for name in dict.fromkeys(needs.sources)]
+    opening: list[Awaitable[Any]] = [run.retriever(name, recent=False) for name in dict.fromkeys(needs.sources)]
     opening += [run.speaker(role, own) for role, own in roles_of(needs, task).items()]
     if needs.encoder:
         opening.append(run.encoder())

@@ -116,6 +116,9 @@ class Settings(BaseModel):
     requests_per_minute: int | None = Field(
         None, ge=1, le=1_000_000, description="Most calls to one endpoint in a minute; null means no limit."
     )
+    max_wait: float = Field(
+        600.0, ge=0, le=86400, description="Seconds that a call may wait while its endpoint refuses it (HTTP 429)."
+    )
 
     def edited(self) -> dict[str, str]:
         """By name, the prompts that are not as they are shipped."""

@@ -89,6 +89,8 @@ def graph_run() -> RunTree | None:
 
 def enclosing(run: RunTree | None) -> Iterator[RunTree]:
     """A run, that in which it runs, and so on."""
+    if run is None:
+        return
     tracers = [handler for handler in inherited("handlers") if isinstance(handler, LangChainTracer)]
     known = tracers[0].run_map if tracers else {}
     while run is not None:

@@ -238,6 +238,7 @@ def read_number(text: str) -> Fraction | None:
     return None if found is None else _value(found)
 
 
+@lru_cache(maxsize=1024)
 def _find_number(text: str) -> re.Match[str] | None:
     """The one number of a text, as `read_number` reads it."""
     body = unwrapped(text)

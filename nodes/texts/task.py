@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 from typing import Any, Literal
 
 from moot.core.errors import UserError
@@ -379,6 +380,23 @@ def wording(task: Task, *, given: bool = False, known: bool = False) -> dict[str
         known: whether those who could have looked for evidence have to answer from what they know: nothing was looked
             for, or given.
     """
+    labels, meanings = tuple(task["labels"]), tuple(task["meanings"].items())
+    return {**_wording(task["name"], task["kind"], task["subject"], labels, meanings, given=given, known=known)}
+
+
+@lru_cache(maxsize=256)
+def _wording(
+    name: str,
+    kind: Any,
+    subject: Any,
+    labels: tuple[str, ...],
+    meanings: tuple[tuple[str, str], ...],
+    *,
+    given: bool,
+    known: bool,
+) -> dict[str, str]:
+    task: Task = {"name": name, "kind": kind, "subject": subject, "labels": [*labels]}  # type: ignore[typeddict-item]
+    task["meanings"] = dict(meanings)
     asked, reasoned = task["subject"] == "question", by_reasoning(task)
     says = "what holds for this claim" if known else "what does the evidence above say about this claim"
     asks = "what is the answer to this question" if asked else says

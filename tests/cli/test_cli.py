@@ -143,7 +143,7 @@ def test_mistakes_end_in_a_sentence(
 )
 def test_a_bad_world_ends_in_a_sentence(start_stub: StartStub, rule: dict[str, Any], code: int, words: str) -> None:
     start_stub([{"model": "stub-judge", **rule}])
-    more = ["--set", "max_rounds=1", "--set", "scoring=all_rounds"]
+    more = ["--set", "max_rounds=1", "--set", "scoring=all_rounds", "--set", "max_wait=0"]
     if "delay_ms" in rule:
         more += ["--set", "timeout=0.5", "--set", "attempts=1"]
     done = moot("verify", CLAIM, *READING, *more)

@@ -8,7 +8,8 @@ from contextlib import suppress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.core.endpoint import Limiter, Limits
+from moot.core.endpoint import Limits
+from moot.core.limiter import Limiter
 
 
 async def settle() -> None:

@@ -43,12 +43,27 @@ async def streamed_of(line: Line) -> list[Any]:
 # --- time -------------------------------------------------------------------------------------------------------------
 
 
+LONG = answer(b"")[:-2].replace(b"Length: 0", b"Length: 999") + b"\r\n"
+DRIPS = {
+    "spaces": (LONG, b" "),
+    "tokens": (STREAM, token("a")),
+    "comments": (STREAM, b": keep-alive\n\n"),
+    "headers": (b"HTTP/1.1 200 OK\r\n", b"X: a\r\n"),
+    "patience": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "refusal": (LONG.replace(b"200", b"500"), b" "),
+}
+"""What comes first, and what then comes again and again."""
+
+
+@pytest.mark.parametrize("name", DRIPS)
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_a_slow_drip_does_not_outlast_the_timeout(streamed: bool) -> None:
+async def test_a_slow_drip_does_not_outlast_the_timeout(streamed: bool, name: str) -> None:
+    first, again = DRIPS[name]
+
     async def drip(writer: asyncio.StreamWriter, raw: Raw) -> None:
-        writer.write(STREAM if streamed else answer(b"")[:-2].replace(b"Length: 0", b"Length: 999") + b"\r\n")
+        writer.write(first)
         while True:
-            writer.write(token("a") if streamed else b" ")
+            writer.write(again)
             await asyncio.sleep(0.02)
 
     async with raw_server(drip) as raw:
@@ -229,17 +244,43 @@ def bomb(coding: str) -> bytes:
     return b"".join(pack.compress(piece) for _ in range(1024)) + pack.flush()
 
 
+async def told_and_megabytes(url: str, streamed: bool) -> tuple[str, int]:
+    """The error in a process of its own, and how much memory that took."""
+    command = [sys.executable, "-c", BOMB, url, str(streamed)]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=120)
+    said, megabytes = done.stdout.splitlines()
+    return said, int(megabytes)
+
+
 @pytest.mark.parametrize(("coding", "streamed"), [("gzip", False), ("deflate", False), ("gzip lines", True)])
 async def test_a_gigabyte_is_not_read(coding: str, streamed: bool) -> None:
     packed = bomb(coding)
     assert len(packed) < 2**23
     async with raw_server(says(answer(packed, Content_Encoding=coding.split()[0]))) as raw:
-        command = [sys.executable, "-c", BOMB, raw.url, str(streamed)]
-        done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=120)
-    said, megabytes = done.stdout.splitlines()
+        said, megabytes = await told_and_megabytes(raw.url, streamed)
     assert said.startswith("bad_response False")
     assert "is longer than" in said
-    assert int(megabytes) < 300
+    assert megabytes < 300
+
+
+@pytest.mark.parametrize("status", ["200 OK", "500 Busy"])
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_nor_are_800_megabytes_that_are_sent_as_they_are(status: str, streamed: bool) -> None:
+    written = 0
+
+    async def say(writer: asyncio.StreamWriter, raw: Raw) -> None:
+        nonlocal written
+        writer.write(answer(status=status, Content_Length=8 * 10**8).replace(b"Content-Length: 0\r\n", b""))
+        while written < 8 * 10**8:
+            writer.write(b" " * 2**20)
+            written += 2**20
+            await writer.drain()
+
+    async with raw_server(say) as raw:
+        said, megabytes = await told_and_megabytes(raw.url, streamed)
+    assert said.startswith("server_error True" if status != "200 OK" else "bad_response False")
+    assert megabytes < 300
+    assert written < 10**8
 
 
 async def test_a_compressed_answer_is_read() -> None:
@@ -278,7 +319,7 @@ async def test_events_are_read_as_they_may_be_written() -> None:
     [
         ((token("a"),), "ended early"),
         ((b'{"choices": []}',), "ended early"),
-        ((token("a"), event(error={"message": "busy"})), "APIError"),
+        ((token("a"), event(error={"message": "busy"})), "in place of a reply: busy. Try"),
         ((token("a"), b"data: {half\n\n"), "JSONDecodeError"),
     ],
     ids=["early", "no events", "error", "no JSON"],

@@ -9,14 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.callbacks import AsyncCallbackHandler
 from moot.core.ledger import CallLedger, open_ledger
 from moot.graphs import load_graph
-from moot.nodes.models.keeping import LedgerUse, ledger_use
+from moot.nodes.models.chat_models import open_chat_model
+from moot.nodes.models.keeping import Keeping, LedgerUse, ledger_use
+from moot.nodes.models.session import Session
+from moot.nodes.models.speaker import Speaker
+from moot.nodes.texts.replies import QueryReply
 
 from tests.conftest import StartStub, StubEndpoint, reading_demo
 
 CLAIM = {"claim": "The platypus is a mammal that lays eggs."}
 SYSTEMS = ("tool_mad", "proclaim", "cortex_debate")
+PROMPTS = {"write": "Write.\n---\nThe data."}
 
 
 @pytest.fixture
@@ -51,7 +57,7 @@ def alike(document: dict[str, Any]) -> dict[str, Any]:
 
     def without(value: Any) -> Any:
         if isinstance(value, dict):
-            hidden = {"id", "seconds", "started_at", "retrieved", "retrieved_at", "from_ledger"}
+            hidden = {"seconds", "started_at", "retrieved", "from_ledger"} | (set() if "text" in value else {"id"})
             return {
                 name: without(of)
                 for name, of in value.items()
@@ -75,3 +81,108 @@ async def test_debates_replay_without_a_miss(stub: StubEndpoint, ledger: CallLed
         assert all(call["from_ledger"] for call in again["calls"])
         assert again["usage"]["from_ledger"]["calls"] == again["usage"]["calls"] == len(first["calls"])
     assert len(stub.calls()) == paid
+
+
+async def test_a_replay_of_something_else_says_what_differs(stub: StubEndpoint, ledger: CallLedger) -> None:
+    first = await debate("society_of_minds", LedgerUse("record"))
+    paid = len(stub.calls())
+    other = await debate("society_of_minds", LedgerUse("replay", id=first["id"]), temperature=0.7)
+    assert other["error"]["kind"] == "replay_miss"
+    assert "differs in: parameters." in other["error"]["detail"]
+    assert len(stub.calls()) == paid
+
+
+async def test_a_debate_that_failed_is_taken_up_where_it_failed(start_stub: StartStub, ledger: CallLedger) -> None:
+    models = {"models": {"judge": "openai:stub-judge"}, "attempts": 1}
+    down = start_stub([{"model": "stub-judge", "status": 500, "times": 1}], latency_ms=1)
+    first = await debate("tool_mad", LedgerUse("record"), **models)
+    assert (first["status"], first["error"]["where"].split()[0]) == ("failed", "judge"), first["error"]
+    [row] = await ledger.debates()
+    assert (row.id, row.status) == (first["id"], "failed")
+    before = len(down.calls())
+    second = await debate("tool_mad", LedgerUse("record"), **models)
+    assert (second["status"], second["id"]) == ("done", first["id"]), second["error"]
+    assert len(down.calls()) == before + 1
+    fresh = [call for call in second["calls"] if "from_ledger" not in call]
+    assert [call["role"] for call in fresh] == ["judge"]
+    assert second["usage"]["from_ledger"]["calls"] == second["usage"]["calls"] - 1
+    third = await debate("tool_mad", LedgerUse("record"), **models)  # it is done, so all is asked again
+    assert third["id"] != first["id"]
+    assert not any(call.get("from_ledger") for call in third["calls"])
+
+
+async def test_reuse_takes_what_any_debate_has_kept(stub: StubEndpoint, ledger: CallLedger) -> None:
+    first = await debate("society_of_minds", LedgerUse("record"))
+    paid = len(stub.calls())
+    second = await debate("society_of_minds", LedgerUse("reuse"))
+    assert second["id"] != first["id"]
+    assert alike(second) == alike(first)
+    assert len(stub.calls()) == paid
+
+
+async def test_without_a_mode_nothing_is_kept(stub: StubEndpoint, ledger: CallLedger) -> None:
+    system = load_graph("standard_prompting")
+    settings = system.settings.model_validate({"model": "openai:stub"})
+    document = await system.graph.ainvoke(CLAIM, context=settings)
+    assert document["status"] == "done"
+    assert await ledger.debates() == []
+
+
+class Ends(AsyncCallbackHandler):
+    """The chat runs that ended: name, tags, metadata, text, tokens."""
+
+    def __init__(self) -> None:
+        self.begun: dict[Any, Any] = {}
+        self.ended: list[Any] = []
+
+    async def on_chat_model_start(self, serialized: Any, messages: Any, **more: Any) -> None:
+        own = {name: of for name, of in more["metadata"].items() if not name.startswith(("langgraph", "checkpoint"))}
+        self.begun[more["run_id"]] = (more["name"], sorted(more["tags"]), own)
+
+    async def on_llm_end(self, response: Any, **more: Any) -> None:
+        message = response.generations[0][0].message
+        self.ended.append((*self.begun[more["run_id"]], message.text, message.usage_metadata))
+
+
+@pytest.mark.parametrize("name", ["society_of_minds", "react"])
+async def test_a_hit_is_a_run_for_callbacks_and_streams(name: str, stub: StubEndpoint, ledger: CallLedger) -> None:
+    system = load_graph(name)
+    settings = system.settings.model_validate({"model": "openai:stub"} | reading_demo(system.settings))
+    seen = []
+    for mode in ("record", "replay"):
+        ends, streamed = Ends(), {}
+        use = LedgerUse(mode, id=None if mode == "record" else (await ledger.debates())[0].id)  # type: ignore[arg-type]
+        with ledger_use(use):
+            config: Any = {"callbacks": [ends]}
+            async for chunk, about in system.graph.astream(CLAIM, config, context=settings, stream_mode="messages"):
+                at = about.get("agent"), about["langgraph_node"], about.get("round")
+                streamed[at] = streamed.get(at, "") + chunk.text
+        seen.append((sorted(ends.ended, key=str), streamed))
+    assert seen[0][0]
+    assert seen[1] == seen[0]
+
+
+async def test_equal_calls_in_flight_are_sent_once(stub: StubEndpoint, ledger: CallLedger) -> None:
+    begun = await ledger.begin("g", {}, {})
+    model = await open_chat_model("openai:stub")
+
+    async def ask(agent: str = "") -> Any:
+        speaker = Speaker("judge", model, session=session, sample=(agent, 1), prompts=PROMPTS)
+        await speaker.ask("write", {}, QueryReply)
+        return speaker.ledger.calls
+
+    for together in (True, False):
+        session = Session(keeping=Keeping("record", ledger, begun.id))
+        before = len(stub.calls())
+        if together:
+            gone = asyncio.create_task(ask())
+            others = [asyncio.create_task(ask()) for _ in range(2)]
+            while not stub.calls():
+                await asyncio.sleep(0)
+            gone.cancel()
+            calls = [call for calls in await asyncio.gather(*others) for call in calls]
+            assert [call.get("shared") for call in calls] == [None, True]
+            assert [bool(call["prompt_tokens"]) for call in calls] == [True, False]
+        else:
+            await asyncio.gather(ask("a"), ask("b"))
+        assert len(stub.calls()) == before + (1 if together else 2)

@@ -145,7 +145,7 @@ async def test_a_judge_that_cannot_be_heard_makes_up_no_verdict(
     start_stub: StartStub, rule: dict[str, Any], kind: str
 ) -> None:
     start_stub([{"model": "stub-judge", **rule}])
-    document = await debate(max_rounds=1, scoring="all_rounds")
+    document = await debate(max_rounds=1, scoring="all_rounds", max_wait=0)
     assert (document["status"], document["answer"], document["stop_reason"]) == ("failed", None, None)
     assert document["error"]["kind"] == kind
     assert len(document["turns"]) == 2  # nothing is lost

@@ -49,10 +49,11 @@ async def ask(
     structured_output: StructuredOutput = "json_schema",
     attempts: int = 3,
     timeout: float = 30,
+    max_wait: float = 600,
 ) -> Asked:
     ledger = Ledger(node="respond", round=2, agent="rag")
     chat = await open_chat_model(model, timeout=timeout)
-    speaker = Speaker("rag", chat, ledger, structured_output, Limits(attempts), prompts=PROMPTS)
+    speaker = Speaker("rag", chat, ledger, structured_output, Limits(attempts, max_wait=max_wait), prompts=PROMPTS)
     try:
         return Asked(await speaker.ask("decide", {}, reply), None, ledger)
     except MootError as error:
@@ -114,7 +115,7 @@ def raw_reply(**message: Any) -> dict[str, Any]:
 # What a model named after the case does, requests it gets with two attempts, the error's class and kind, its words.
 FAILURES: dict[str, tuple[dict[str, Any], int, type[MootError], str, str]] = {
     "fails": ({"status": 500, "retry_after": "0"}, 2, WorldError, "server_error", "Try again later"),
-    "busy": ({"status": 429, "retry_after": "0"}, 2, WorldError, "rate_limited", "max_concurrency"),
+    "busy": ({"status": 429, "retry_after": "0"}, 1, WorldError, "rate_limited", "max_concurrency"),
     "busy-long": ({"status": 429, "retry_after": "3600"}, 1, WorldError, "rate_limited", "3600 s of patience"),
     "no-key": ({"status": 401}, 1, UserError, "authentication", "Check OPENAI_API_KEY"),
     "forbidden": ({"status": 403}, 1, UserError, "authentication", "Check OPENAI_API_KEY"),
@@ -141,7 +142,7 @@ FAILURES: dict[str, tuple[dict[str, Any], int, type[MootError], str, str]] = {
 async def test_failures_say_what_to_do(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", CANARY)
     stub = start_stub([{"model": f"^stub-{name}$", **rule} for name, (rule, *_) in FAILURES.items()])
-    results = await asyncio.gather(*(ask(f"openai:stub-{name}", attempts=2) for name in FAILURES))
+    results = await asyncio.gather(*(ask(f"openai:stub-{name}", attempts=2, max_wait=0) for name in FAILURES))
     sent = [request["model"] for request in stub.requests()]
     for (name, (_, requests, kind_of, kind, words)), asked in zip(FAILURES.items(), results, strict=True):
         assert asked.error is not None, name

@@ -31,7 +31,7 @@ from moot.retrievers.corpus import (
     read_manifest,
 )
 from moot.retrievers.files import LONGEST_PARAGRAPH
-from moot.retrievers.stores import corpora_folder
+from moot.retrievers.stores import FolderStore, corpora_folder
 
 from .conftest import passage, refused
 from .quick import CHILD, found, numbered
@@ -343,3 +343,26 @@ async def test_two_processes_search_one_corpus_at_once(empty_home: Path, quick: 
     children = [await asyncio.create_subprocess_exec(*CHILD, "search", "shared", "50", stdout=-1) for _ in range(2)]
     said = await asyncio.gather(*(child.communicate() for child in children))
     assert [output.strip() for output, _ in said] == [b"50", b"50"]
+
+
+async def test_whoever_opened_a_corpus_a_moment_ago_looks_it_up_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    await index_passages("metals", [passage("1", "Copper conducts.")])
+    asked: list[str] = []
+    state = FolderStore.state
+
+    def counted(self: FolderStore, name: str) -> str:
+        asked.append(name)
+        return state(self, name)
+
+    first = await open_retriever("bm25:metals")
+    monkeypatch.setattr(FolderStore, "state", counted)
+    assert await open_retriever("bm25:metals", recent=True) is first
+    assert asked == []
+    assert await open_retriever("bm25:metals") is first
+    assert asked == ["metals"]
+    await index_passages("metals", [passage("2", "Tin is soft.")])
+    assert len(await (await open_retriever("bm25:metals", recent=True)).search("tin", 3)) == 1
+    monkeypatch.setattr(corpus, "RECENT", 0.0)
+    asked.clear()
+    await open_retriever("bm25:metals", recent=True)
+    assert asked == ["metals"]

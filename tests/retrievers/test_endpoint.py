@@ -12,8 +12,10 @@ import pytest
 from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.core.endpoint import LONGEST_WAIT, Limits, limiter, made_once, retry_after_seconds, with_retries
+from moot.core.endpoint import Limits, made_once
+from moot.core.limiter import LONGEST_WAIT, Limiter, limiter, with_retries
 from moot.core.redaction import redact
+from moot.core.refusals import retry_after_seconds
 from moot.retrievers import MootError, UserError, WorldError, open_encoder
 from moot.retrievers.encoders import units
 
@@ -81,7 +83,7 @@ def test_any_header_is_read_or_ignored(header: str) -> None:
 @pytest.mark.parametrize(
     ("error", "attempts"),
     [
-        (WorldError("busy", kind="rate_limited", retryable=True, retry_after=0), 4),
+        (WorldError("down", kind="server_error", retryable=True, retry_after=0), 4),
         (WorldError("busy", kind="server_error", retryable=True, retry_after=LONGEST_WAIT + 1), 1),
         (WorldError("odd", kind="bad_response"), 1),
         (UserError("no", kind="authentication"), 1),
@@ -96,7 +98,7 @@ async def test_a_call_is_tried_as_often_as_that_can_help(error: MootError, attem
         raise error
 
     with pytest.raises(MootError) as caught:
-        await with_retries(call, 4)
+        await with_retries(call, Limits(attempts=4), Limiter())
     assert (caught.value, caught.value.attempts, calls) == (error, attempts, attempts)
 
 
@@ -108,7 +110,7 @@ async def test_other_exceptions_are_not_tried_again() -> None:
         raise KeyError("a mistake of ours")
 
     with pytest.raises(KeyError):
-        await with_retries(call, 4)
+        await with_retries(call, Limits(attempts=4), Limiter())
     assert len(calls) == 1
 
 
@@ -143,18 +145,27 @@ async def test_vectors_come_at_length_one_and_in_order(endpoint: Serve) -> None:
         (400, "bad_request", "did not accept", 1),
         (401, "authentication", "Check OPENAI_API_KEY", 1),
         (404, "unknown_model", "does not know the model openai:stub-embedding", 1),
-        (429, "rate_limited", "asking for 0 s of patience", 3),
+        (429, "rate_limited", "asking for 0 s of patience", 1),
         (500, "server_error", "Try again later", 3),
     ],
 )
 async def test_errors_say_what_to_do(endpoint: Serve, status: int, kind: str, said: str, attempts: int) -> None:
     body = {"error": {"message": "Not with sk-secret-0123456789", "code": "x"}}
     server = await endpoint(lambda n, _: web.json_response(body, status=status, headers={"Retry-After": "0"}))
-    caught = await fails()
+    caught = await fails(max_wait=0)
     assert (caught.kind, caught.attempts, len(server.bodies)) == (kind, attempts, attempts)
     assert said in caught.detail
     assert "Not with [OPENAI_API_KEY]" in caught.detail
     assert server.url in caught.detail
+
+
+@pytest.mark.parametrize("header", [{}, {"Retry-After": "0"}, {"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}])
+async def test_a_refusal_as_one_too_many_is_no_attempt(endpoint: Serve, header: dict[str, str]) -> None:
+    busy = web.json_response
+    server = await endpoint(lambda n, _: busy({}, status=429, headers=header) if n < 3 else embedding([[1.0, 0.0]]))
+    encoder = await open_encoder("openai:stub-embedding", Limits(attempts=1))
+    assert await encoder.embed(["a"]) == [[1.0, 0.0]]
+    assert len(server.bodies) == 3
 
 
 async def test_a_used_up_quota_is_not_tried_again(endpoint: Serve) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from aiohttp import web
+from moot.core.endpoint import Limits
 from moot.retrievers import MootError, open_retriever
 
 from .conftest import Serve
@@ -71,10 +72,10 @@ async def test_dates(start: StartVendor, date: str, published: str | None) -> No
 async def test_errors_come_as_answers(
     start: StartVendor, monkeypatch: pytest.MonkeyPatch, body: str, kind: str
 ) -> None:
-    monkeypatch.setattr("tenacity.wait_random_exponential.__call__", lambda self, retry_state: 0.0)
+    monkeypatch.setattr("moot.core.limiter.backoff", lambda failures: 0.0)
     await start(PUBMED, lambda n: web.Response(text=body))
     with pytest.raises(MootError) as caught:
-        await (await open_retriever("pubmed")).search("vitamin c", 3)
+        await (await open_retriever("pubmed", limits=Limits(max_wait=0))).search("vitamin c", 3)
     assert (caught.value.kind, KEY in caught.value.detail) == (kind, False)
 
 

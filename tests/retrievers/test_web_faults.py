@@ -72,7 +72,7 @@ async def test_long_queries_are_cut_and_few_results_are_asked_for(vendor: Vendor
         (400, "search_refused", WorldError, 1),
         (401, "authentication", UserError, 1),
         (404, "search_refused", WorldError, 1),
-        (429, "rate_limited", WorldError, 3),
+        (429, "rate_limited", WorldError, 1),
         (500, "server_error", WorldError, 3),
         (503, "server_error", WorldError, 3),
     ],
@@ -82,7 +82,7 @@ async def test_refusals_say_what_to_do(
 ) -> None:
     said = f"{'no ' * 20}{KEY} \x00" + "<p>" * 1000
     server = await start(vendor, lambda n: web.Response(text=said, status=status, headers=NOW))
-    caught = await fails(vendor)
+    caught = await fails(vendor, max_wait=0)
     assert (caught.kind, type(caught), caught.attempts, len(server.paths)) == (kind, error, requests, requests)
     assert f"HTTP {status}" in caught.detail
     assert f"[{vendor.key or OTHER_KEY}]" in caught.detail

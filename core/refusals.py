@@ -1,0 +1,137 @@
+"""How an endpoint's failures read: what went wrong, as an error of ours that says what to do."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from moot.core.endpoint import Endpoint
+from moot.core.errors import MootError, ReplyError, UserError, WorldError
+from moot.core.lazy import imported
+from moot.core.redaction import redact
+
+
+def retry_after_seconds(value: str | None) -> float | None:
+    """Seconds from a Retry-After header (a number, or an HTTP date); None where there is none that can be read."""
+    if not value:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            moment = parsedate_to_datetime(value)
+        except (ValueError, OverflowError):  # the latter: a year or an offset of many digits
+            return None
+        zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)  # "-0000" means UTC of an unknown place
+        seconds = (zoned - datetime.now(UTC)).total_seconds()
+    return max(0.0, seconds) if math.isfinite(seconds) else None
+
+
+def explain(error: Exception, endpoint: Endpoint, model: str) -> MootError:
+    """An exception of the OpenAI client, as an error of ours that says what to do."""
+    openai = imported("openai")
+    if isinstance(error, openai.APITimeoutError):
+        return too_slow(endpoint, model)
+    if isinstance(error, openai.APIConnectionError):
+        return unreachable(endpoint, error)
+    if isinstance(error, openai.APIStatusError):
+        return explain_status(error.status_code, error.response.headers, error.body, endpoint, model)
+    return unreadable(endpoint, model, type(error).__name__)
+
+
+def too_slow(endpoint: Endpoint, model: str) -> WorldError:
+    """The error for a request that took longer than it may."""
+    return WorldError(
+        f"{endpoint.shown} did not answer for {model} in time. Try again, or raise the setting `timeout`.",
+        kind="timeout",
+        retryable=True,
+    )
+
+
+def unreachable(endpoint: Endpoint, error: Exception) -> WorldError:
+    """The error for a request that got no answer, or not the whole of it."""
+    return WorldError(
+        f"{endpoint.shown} could not be reached ({error.__cause__ or error}). "
+        "Check the address and that the server runs.",
+        kind="unreachable",
+        retryable=True,
+    )
+
+
+def unreadable(endpoint: Endpoint, model: str, why: str, retryable: bool = True) -> WorldError:
+    """The error for an answer that is not what an OpenAI-compatible API gives."""
+    return WorldError(
+        f"{endpoint.shown} sent an answer for {model} that cannot be read ({why}). "
+        "Check that the address is an OpenAI-compatible API (it usually ends in /v1).",
+        kind="bad_response",
+        retryable=retryable,
+    )
+
+
+def explain_status(status: int, headers: Any, body: Any, endpoint: Endpoint, model: str) -> MootError:
+    """An HTTP error of an endpoint, as an error of ours that says what to do."""
+    at, said = endpoint.shown, said_by(body)
+    code = str(body.get("code") or "") if isinstance(body, dict) else ""
+    if status in (401, 403):
+        mend = f"Check {endpoint.key_variable}." if endpoint.key_variable else "Check its key."
+        return UserError(f"{at} refused the key for {model} (HTTP {status}{said}). {mend}", kind="authentication")
+    if status == 404:
+        return UserError(
+            f"{at} does not know the model {model} (HTTP 404{said}). Check its name and the address.",
+            kind="unknown_model",
+        )
+    words = f"{code} {said}".casefold()
+    if status in (400, 413, 422) and any(w in words for w in ("context", "too long", "too large", "maximum length")):
+        return UserError(
+            f"{at} finds the prompt for {model} too long (HTTP {status}{said}). Use a model that reads more, a smaller "
+            "`k`, or shorter passages.",
+            kind="too_long",
+        )
+    if status in (400, 422) and "content_filter" in words:
+        return ReplyError(f"{at} refused the prompt for {model} (HTTP {status}{said}).", "refused")
+    if status == 429 and code == "insufficient_quota":
+        return UserError(f"The quota at {at} is used up (HTTP 429{said}). Check the account's billing.", kind="quota")
+    if status == 429:
+        wait = retry_after_seconds(headers.get("retry-after"))
+        asked = "" if wait is None else f", asking for {wait:.0f} s of patience"
+        return WorldError(
+            f"{at} is receiving too many requests for {model} (HTTP 429{asked}{said}). "
+            "Try again later, or lower `max_concurrency` or `requests_per_minute`.",
+            kind="rate_limited",
+            retryable=True,
+            retry_after=wait,
+        )
+    if status in (408, 409) or status >= 500:
+        return WorldError(
+            f"{at} failed while answering for {model} (HTTP {status}{said}). Try again later.",
+            kind="server_error",
+            retryable=True,
+            retry_after=retry_after_seconds(headers.get("retry-after")),
+        )
+    return UserError(
+        f"{at} did not accept the request for {model} (HTTP {status}{said}). The model may not support a setting: "
+        "try another `structured_output`, `temperature` null, or fewer `max_tokens`.",
+        kind="bad_request",
+    )
+
+
+def explain_error(said: Any, headers: Any, endpoint: Endpoint, model: str) -> MootError:
+    """An error in an answer whose HTTP status is one of success, as gateways send them: by its code, if that is one."""
+    code = str(said.get("code")) if isinstance(said, dict) else ""
+    if len(code) == 3 and code[0] in "45" and code.isdecimal():
+        return explain_status(int(code), headers, said, endpoint, model)
+    words = said_by(said).rstrip(".")
+    return WorldError(
+        f"{endpoint.shown} answered for {model} with an error in place of a reply{words}. Try again later; "
+        "if it stays so, check the model's name and the endpoint.",
+        kind="bad_response",
+        retryable=True,
+    )
+
+
+def said_by(body: Any) -> str:
+    """The endpoint's own words, cut to what fits a sentence."""
+    message = body.get("message") if isinstance(body, dict) else body
+    return f": {redact(str(message))[:200]}" if message else ""

@@ -1,0 +1,64 @@
+"""Answers over real sockets that are no replies: cut off, no HTTP, errors whose status is 200."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from typing import Any
+
+import pytest
+
+from .raw import REPLY, STREAM, Raw, answer, event, raw_server, says, token
+from .test_transport import fails, line_to
+
+OK = b"HTTP/1.1 200 OK\r\n"
+
+
+@pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 O", answer(REPLY)[:-9], STREAM + token("a")])
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_connection_that_is_reset(sent: bytes, streamed: bool) -> None:
+    async def say(writer: asyncio.StreamWriter, raw: Raw) -> None:
+        writer.write(sent)
+        await writer.drain()
+        now = struct.pack("ii", 1, 0)  # closed at once, without waiting for what was sent
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, now)
+        writer.transport.abort()
+
+    async with raw_server(say) as raw:
+        error = await fails(line_to(raw.url), streamed)
+    assert (error.kind in ("unreachable", "bad_response"), error.retryable) == (True, True)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"SSH-2.0-OpenSSH\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\na",
+        b"HTTP/1.1 200 OK\r\nX: " + b"a" * 2**18,
+    ],
+)
+async def test_what_is_no_http(sent: bytes) -> None:
+    async with raw_server(says(sent, close=True)) as raw:
+        error = await fails(line_to(raw.url))
+    assert (error.kind, error.retryable, "\n" in error.detail) == ("bad_response", True, False)
+    assert "it breaks HTTP" in error.detail
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(
+    ("said", "kind", "words"),
+    [
+        ({"message": "Busy."}, "bad_response", "in place of a reply: Busy. Try again later"),
+        ("Busy", "bad_response", "in place of a reply: Busy. Try again later"),
+        ({"message": "Busy.", "code": 429}, "rate_limited", "HTTP 429, asking for 7 s of patience: Busy."),
+        ({"message": "Busy.", "code": "502"}, "server_error", "HTTP 502: Busy."),
+        ({"message": "No.", "code": 401}, "authentication", "refused the key"),
+    ],
+)
+async def test_an_error_in_an_answer_of_status_200(said: Any, kind: str, words: str, streamed: bool) -> None:
+    head = STREAM.replace(b"\r\n\r\n", b"\r\nRetry-After: 7\r\n\r\n")
+    whole = (head, event(error=said)) if streamed else (answer({"error": said}, Retry_After=7),)
+    async with raw_server(says(*whole, close=streamed)) as raw:
+        error = await fails(line_to(raw.url), streamed)
+    assert (error.kind, words in error.detail) == (kind, True)

@@ -1,0 +1,283 @@
+"""Rate limits: callers of an endpoint share what it said. On a clock that jumps to the next thing that happens."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from moot.core.endpoint import Limits
+from moot.core.errors import MootError, WorldError
+from moot.core.limiter import LONGEST_WAIT, Limiter, with_retries
+from moot.core.throttle import Throttle
+
+CALLS = 31
+"""Of a debate, up to four of them at once."""
+
+
+class Clock(asyncio.SelectorEventLoop):
+    """An event loop whose time passes at once when it has nothing to do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.passed = 0.0
+        selector: Any = self._selector  # type: ignore[attr-defined]
+        select = selector.select
+
+        def jump(timeout: float | None = None) -> Any:
+            self.passed += timeout or 0.0
+            return select(0)
+
+        selector.select = jump
+
+    def time(self) -> float:
+        return self.passed
+
+
+def run(main: Coroutine[Any, Any, Any]) -> float:
+    """Runs it on such a clock; the seconds that passed there."""
+    random.seed(0)
+    with asyncio.Runner(loop_factory=Clock) as runner:
+        runner.run(main)
+        return runner.get_loop().time()
+
+
+@dataclass
+class Model:
+    """An endpoint that refuses what it does not take.
+
+    Args:
+        rate: tokens a second that fill its bucket.
+        size: tokens that the bucket holds.
+        at_once: calls that it takes at once.
+        asked: its Retry-After; None for no header.
+        seconds: how long an answer takes, on average.
+    """
+
+    rate: float = 8.0
+    size: float = 8.0
+    at_once: float = 1e9
+    asked: float | None = 1.0
+    seconds: float = 0.05
+    gate: Limiter = field(default_factory=Limiter)
+    sent: list[float] = field(default_factory=list)
+    said: list[float] = field(default_factory=list)
+    running: int = 0
+    filled: float = 0.0
+    tokens: float = -1.0
+
+    async def answer(self) -> None:
+        """One request."""
+        now = asyncio.get_running_loop().time()
+        tokens = self.size if self.tokens < 0 else self.tokens
+        self.tokens, self.filled = min(self.size, tokens + self.rate * (now - self.filled)), now
+        self.sent.append(now)
+        if self.tokens < 1 or self.running >= self.at_once:
+            self.said.append(now)
+            raise WorldError("Busy.", kind="rate_limited", retryable=True, retry_after=self.asked)
+        self.tokens -= 1
+        self.running += 1
+        try:
+            await asyncio.sleep(self.seconds * random.uniform(0.5, 1.5))
+        finally:
+            self.running -= 1
+
+    async def debate(self, limits: Limits, calls: int = CALLS) -> None:
+        """So many calls."""
+        while calls:
+            some = min(calls, random.randint(1, 4))
+            calls -= some
+            await asyncio.gather(*(with_retries(self.answer, limits, self.gate) for _ in range(some)))
+
+
+async def debates(model: Model, count: int, calls: int = CALLS, **limits: Any) -> None:
+    await asyncio.gather(*(model.debate(Limits(**limits), calls) for _ in range(count)))
+
+
+@pytest.mark.parametrize("asked", [1.0, 0.0, 0.125, None], ids=lambda asked: f"Retry-After {asked}")
+@pytest.mark.parametrize("count", [16, 32, 64])
+def test_debates_share_a_bucket(asked: float | None, count: int) -> None:
+    model = Model(asked=asked)
+    seconds = run(debates(model, count))
+    assert len(model.sent) - len(model.said) == CALLS * count  # no call is lost
+    assert len(model.sent) <= 1.1 * CALLS * count
+    assert seconds < 1.15 * CALLS * count / model.rate
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Model(size=1),
+        Model(size=1, asked=None),
+        Model(seconds=2),
+        Model(rate=0.5, size=1, asked=None),
+        Model(rate=1e9, size=1e9, at_once=1, asked=None),
+        Model(rate=1e9, size=1e9, at_once=4, asked=None),
+        Model(rate=1e9, size=1e9, at_once=16, seconds=2),
+        Model(rate=1e9, size=1e9, at_once=4, seconds=30),
+    ],
+    ids=lambda model: f"{model.rate} a second, {model.size}, {model.at_once} at once, {model.seconds} s",
+)
+def test_other_limits_are_found(model: Model) -> None:
+    run(debates(model, 32, max_concurrency=32))
+    assert CALLS * 32 <= len(model.sent) <= 1.1 * CALLS * 32
+
+
+@given(st.lists(st.integers(1, 20), min_size=1, max_size=12), st.integers(1, 5), st.sampled_from([None, 0.0, 0.3, 2.0]))
+@settings(max_examples=40, deadline=None)
+def test_callers_of_different_limits_are_all_served(most: list[int], at_once: int, asked: float | None) -> None:
+    model = Model(rate=20, size=3, at_once=at_once, asked=asked)
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*(model.debate(Limits(max_concurrency=one), 5) for one in most))
+
+    run(all_of_them())
+    assert len(model.sent) - len(model.said) == 5 * len(most)
+
+
+def test_nobody_sends_while_the_endpoint_asks_for_patience_and_all_return_spread_out() -> None:
+    """Neither those that wait for their turn, nor those that are made meanwhile."""
+    model = Model(rate=10, size=10, asked=20.0)
+
+    async def come_and_go() -> None:
+        async def late() -> None:
+            await asyncio.sleep(3.0)
+            await with_retries(model.answer, Limits(), model.gate)
+
+        await asyncio.gather(*(with_retries(model.answer, Limits(), model.gate) for _ in range(40)), late())
+
+    run(come_and_go())
+    first = model.said[0]
+    after = [moment for moment in model.sent if moment > first]
+    assert first + 20 <= after[0] <= first + 22
+    assert all(later - earlier > 0.02 for earlier, later in itertools.pairwise(after[:9]))
+
+
+@pytest.mark.parametrize("asked", [0.0, None])
+def test_waits_grow_while_everything_is_refused_and_end(asked: float | None) -> None:
+    """Calls that never had their turn end too, and requests are few."""
+    model, errors = Model(rate=0, size=0, asked=asked), list[MootError]()
+
+    async def call() -> None:
+        with pytest.raises(WorldError) as caught:
+            await with_retries(model.answer, Limits(max_concurrency=4), model.gate)
+        errors.append(caught.value)
+
+    async def calls() -> None:
+        await asyncio.gather(*(call() for _ in range(50)))
+
+    assert 500 < run(calls()) < 1300
+    assert len(errors) == 50
+    assert sum(error.attempts for error in errors) == len(model.sent) < 200
+    assert all(error.kind == "rate_limited" and "`max_wait` has it (600 s)" in error.detail for error in errors)
+
+
+def test_more_patience_than_we_have_ends_the_call_and_those_that_follow() -> None:
+    """Calls of another model of the endpoint are made."""
+    model, other = Model(rate=0, size=0, asked=LONGEST_WAIT + 40), Model()
+
+    async def calls() -> None:
+        loop = asyncio.get_running_loop()
+        for left in (100, 80):
+            with pytest.raises(WorldError) as caught:
+                await with_retries(model.answer, Limits(), model.gate, "a")
+            assert caught.value.retry_after == pytest.approx(left)
+            assert len(model.sent) == 1
+            await asyncio.sleep(20)
+        assert "80 s are left" in caught.value.detail
+        assert (await with_retries(other.answer, Limits(), model.gate, "b"))[1] == 1
+        model.size = model.tokens = 1.0
+        assert (await with_retries(model.answer, Limits(), model.gate, "a"))[1] == 1
+        assert model.sent[-1] == pytest.approx(100) == pytest.approx(loop.time(), abs=1)
+
+    run(calls())
+
+
+def test_calls_at_once_and_their_pace_shrink_at_a_refusal_and_grow_back_with_successes() -> None:
+    throttle, now = Throttle(), 0.0
+    assert not throttle.active
+
+    def refused() -> None:
+        throttle.start(now)
+        throttle.refuse(now, now + 0.01, running=20, asked=1.0)
+
+    def succeed(times: int) -> tuple[float, float]:
+        nonlocal now
+        for _ in range(times):
+            now = max(now, throttle.due(now))
+            throttle.start(now)
+            throttle.accept(now, now + 0.01)
+        return throttle.room, throttle.pace
+
+    refused()
+    succeed(30)
+    refused()
+    grown = [succeed(times) for times in (1, 24, 25, 25)]
+    assert grown == sorted(grown)
+    assert 14 < grown[0][0] < 14.5
+    assert grown[-1][0] > 20
+    succeed(1000)
+    assert not throttle.active
+
+
+def test_who_was_refused_is_the_first_again() -> None:
+    begun, busy = list[int](), [1]
+
+    async def call(i: int) -> None:
+        if busy and busy.pop():
+            raise WorldError("Busy.", kind="rate_limited", retryable=True)
+        begun.append(i)
+        await asyncio.sleep(1)
+
+    async def calls() -> None:
+        gate, limits = Limiter(), Limits(max_concurrency=1)
+        await asyncio.gather(*(with_retries(partial(call, i), limits, gate) for i in range(5)))
+
+    run(calls())
+    assert begun == [0, 1, 2, 3, 4]
+
+
+def test_refusals_are_requests_and_no_attempts() -> None:
+    gate, left = Limiter(), [429, 429, 500, 429, 500, 429]
+
+    async def call() -> None:
+        if left:
+            kind = "rate_limited" if left.pop() == 429 else "server_error"
+            raise WorldError("Busy.", kind=kind, retryable=True)
+
+    async def calls() -> None:
+        assert await with_retries(call, Limits(attempts=3), gate) == (None, 7)
+
+    run(calls())
+
+
+def test_a_server_that_is_down_for_a_while_is_asked_by_nobody_meanwhile() -> None:
+    sent: list[float] = []
+
+    async def call() -> None:
+        sent.append(asyncio.get_running_loop().time())
+        if len(sent) == 1:
+            raise WorldError("Down.", kind="server_error", retryable=True, retry_after=5.0)
+
+    async def calls() -> None:
+        gate = Limiter()
+        await asyncio.gather(*(with_retries(call, Limits(max_concurrency=1), gate) for _ in range(5)))
+        assert not gate.throttle.active
+
+    run(calls())
+    assert sent[0] == 0
+    assert min(sent[1:]) >= 5
+
+
+def test_calls_of_a_minute_are_spaced_evenly() -> None:
+    model = Model(rate=1e9, size=1e9)
+    run(debates(model, 5, 4, requests_per_minute=120))
+    assert all(later - earlier >= 0.5 for earlier, later in itertools.pairwise(model.sent))
+    assert model.sent[-1] < 0.5 * 20

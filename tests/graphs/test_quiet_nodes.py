@@ -1,0 +1,98 @@
+"""Nodes whose runs nobody follows run without LangGraph's work for those who would, and otherwise as LangGraph's."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+from langchain_core.callbacks import AsyncCallbackHandler, AsyncCallbackManager
+from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables.config import var_child_runnable_config
+from langgraph.graph import END, START
+from moot.nodes import DebateGraph, Node, Settings
+from moot.nodes.runtime.state import StepUpdate, TrialState
+
+SEEN: ContextVar[str] = ContextVar("seen", default="")
+GIVEN: Any = {"turns": [], "phase": "primary"}
+
+
+class Heard(AsyncCallbackHandler):
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    async def on_chain_start(self, serialized: Any, inputs: Any, **more: Any) -> None:
+        self.names.append(more.get("name", ""))
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of runs that were begun, whether somebody follows them or not."""
+    names: list[str] = []
+    start = AsyncCallbackManager.on_chain_start
+
+    async def counted(self: Any, *given: Any, **more: Any) -> Any:
+        names.append(more.get("name", ""))
+        return await start(self, *given, **more)
+
+    monkeypatch.setattr(AsyncCallbackManager, "on_chain_start", counted)
+    return names
+
+
+def two_steps(first: Any, second: Any) -> Any:
+    graph = DebateGraph(Settings, TrialState, output_schema=StepUpdate)
+    graph.add_node("first", Node(first))
+    graph.add_node("second", Node(second))
+    graph.add_edge(START, "first")
+    graph.add_conditional_edges("first", lambda state: "second" if state["depth"] else END, ["second", END])
+    graph.add_edge("second", END)
+    return graph.compile(name="two steps")
+
+
+async def deepens(state: Any, run: Any) -> dict[str, Any]:
+    return {"depth": 1}
+
+
+async def test_only_those_who_follow_runs_have_nodes_begin_runs(started: list[str]) -> None:
+    graph = two_steps(deepens, deepens)
+    await graph.ainvoke(GIVEN, context=Settings())
+    assert started == ["two steps"]
+    started.clear()
+    heard = Heard()
+    await graph.ainvoke(GIVEN, {"callbacks": [heard]}, context=Settings())
+    assert started == heard.names
+    assert [name for name in heard.names if name != "<lambda>"] == ["two steps", "first", "second"]
+
+
+async def test_what_a_node_sets_is_its_own_and_its_config_is_there() -> None:
+    nodes: list[Any] = []
+
+    async def sets(state: Any, run: Any) -> dict[str, Any]:
+        config = var_child_runnable_config.get() or {}
+        nodes.append((SEEN.get(), config["metadata"]["langgraph_node"], {"run_name", "run_id"} & config.keys()))
+        SEEN.set("by a node")
+        return {"depth": 1}
+
+    await two_steps(sets, sets).ainvoke(GIVEN, context=Settings())
+    assert nodes == [("", "first", set()), ("", "second", set())]
+    assert SEEN.get() == ""
+
+
+async def test_a_callback_within_a_node_is_heard() -> None:
+    heard = Heard()
+
+    async def calls(state: Any, run: Any) -> dict[str, Any]:
+        await RunnableLambda(lambda value: value, name="within").ainvoke(1, {"callbacks": [heard]})
+        return {"depth": 1}
+
+    await two_steps(deepens, calls).ainvoke(GIVEN, context=Settings())
+    assert heard.names == ["within"]
+
+
+async def test_an_error_leaves_a_quiet_node_as_it_is() -> None:
+    async def fails(state: Any, run: Any) -> dict[str, Any]:
+        raise LookupError("nothing there")
+
+    with pytest.raises(LookupError, match="nothing there") as raised:
+        await two_steps(deepens, fails).ainvoke(GIVEN, context=Settings())
+    assert any("'second'" in note for note in raised.value.__notes__)

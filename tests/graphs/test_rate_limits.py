@@ -1,0 +1,31 @@
+"""Debates on an endpoint that takes so many calls a second, and that refuses the others (HTTP 429)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from moot.graphs import load_graph
+
+from tests.benchmarks.latency import RULES, SETTINGS
+from tests.conftest import StartStub
+
+DEBATES = 8
+
+
+@pytest.mark.parametrize("retry_after", ["1", "none"])
+async def test_no_debate_is_lost_and_few_calls_are_refused(start_stub: StartStub, retry_after: str) -> None:
+    stub = start_stub(RULES, latency_ms=20, bucket=80, bucket_size=40, retry_after=retry_after)
+    system = load_graph("tool_mad")
+    context = system.settings.model_validate({**SETTINGS, "embedder": "openai:stub-embedding"})
+    documents: list[Any] = await asyncio.gather(
+        *(system.graph.ainvoke({"claim": f"Resolution {i} says so."}, context=context) for i in range(DEBATES))
+    )
+    assert [document["status"] for document in documents] == ["done"] * DEBATES
+    sent = [call["status"] for call in stub.calls()]
+    assert set(sent) == {200, 429}
+    assert len(sent) <= 1.15 * sent.count(200)  # the first refusals weigh more in so few calls
+    requests = [call["attempts"] for document in documents for call in document["calls"]]
+    assert len(requests) == 31 * DEBATES
+    assert sum(requests) == len(stub.requests())

@@ -1,0 +1,216 @@
+"""Replies that no OpenAI-compatible API should give: read as what they can only mean, or an error of ours."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from langchain_core.messages import BaseMessage, HumanMessage
+from moot.core.endpoint import Endpoint, Limits
+from moot.core.errors import MootError
+from moot.graphs import load_graph
+from moot.nodes.models.chat_models import ChatModel, open_chat_model
+from moot.nodes.models.speaker import Speaker
+from moot.nodes.runtime.state import Call
+from moot.retrievers.encoders import open_encoder
+
+from tests.core.raw import REPLY, STREAM, Say, answer, event, raw_server, says
+
+ANSWER = json.dumps({"rationale": "It is.", "citations": [], "answer": "SUPPORTS", "confidence": 0.9})
+USAGE = {"prompt_tokens": 12, "completion_tokens": 2, "total_tokens": 14}
+CHOICE = {"index": 0, "message": {"role": "assistant", "content": ANSWER}, "finish_reason": "stop"}
+
+
+def reply(choice: Any = None, **more: Any) -> dict[str, Any]:
+    return REPLY | {"choices": [CHOICE | (choice or {})], "usage": USAGE} | more
+
+
+def message(**more: Any) -> dict[str, Any]:
+    return reply({"message": {"role": "assistant", "content": ANSWER} | more})
+
+
+def counted(**more: Any) -> dict[str, Any]:
+    return reply(usage=USAGE | more)
+
+
+READ: dict[str, tuple[dict[str, Any], tuple[int | None, int | None]]] = {
+    "texts": (counted(prompt_tokens="12", completion_tokens="2", total_tokens="14"), (12, 2)),
+    "points": (counted(prompt_tokens=12.0, completion_tokens=2.0), (12, 2)),
+    "no total": (counted(total_tokens=None), (12, 2)),
+    "odd details": (
+        counted(prompt_tokens_details=[1], completion_tokens_details={"reasoning_tokens": "many"}),
+        (12, 2),
+    ),
+    "odd names": (reply(id={}, model=["m"]), (12, 2)),
+    "fraction": (counted(prompt_tokens="12.5"), (None, None)),
+    "word": (counted(prompt_tokens="many"), (None, None)),
+    "null": (counted(completion_tokens=None), (None, None)),
+    "negative": (counted(prompt_tokens=-3), (None, None)),
+    "huge": (counted(prompt_tokens=10**30), (None, None)),
+    "true": (counted(prompt_tokens=True), (None, None)),
+    "list": (reply(usage=[1]), (None, None)),
+    "no usage": (reply(usage=None), (None, None)),
+    "no finish": (reply({"finish_reason": None}), (12, 2)),
+    "no error": (reply(error=None), (12, 2)),
+}
+"""Replies that are used, and the tokens that are known of them."""
+
+FAILS: dict[str, tuple[bytes | dict[str, Any], str]] = {
+    "choices null": ({"choices": None}, "bad_response"),
+    "no choices": ({"choices": []}, "bad_response"),
+    "odd choices": ({"choices": [None]}, "bad_response"),
+    "message null": (reply({"message": None}), "bad_response"),
+    "nothing": (message(content=None, tool_calls=None), "empty"),
+    "number as content": (message(content=5), "bad_response"),
+    "odd tools": (message(content=None, tool_calls=[None]), "bad_response"),
+    "array": (b"[1]", "bad_response"),
+    "number": (b"5", "bad_response"),
+    "half a character": (b'{"choices": "\xff"}', "bad_response"),
+    "html": (b"<html>Sign in</html>", "bad_response"),
+    "error": ({"error": {"message": "Busy."}}, "bad_response"),
+    "error by code": ({"error": {"message": "Busy.", "code": 503}}, "server_error"),
+    "busy": ({"error": {"message": "Busy.", "code": 429}}, "rate_limited"),
+}
+"""Answers that are errors, and their kinds."""
+
+
+def streamed(body: dict[str, Any]) -> Say:
+    """The same reply in events."""
+    usage = {name: body.pop(name) for name in ("usage",) if name in body}
+    choices = [{**choice, "delta": choice["message"]} for choice in body["choices"]]
+    end = [event(**body | {"choices": []}, **usage)] if usage else []
+    return says(STREAM, event(**body | {"choices": choices}), *end, b"data: [DONE]\n\n", close=True)
+
+
+async def told(say: Say, monkeypatch: pytest.MonkeyPatch, as_stream: bool = False) -> Call | MootError:
+    """What is written down of a call, or its error."""
+    async with raw_server(say) as raw:
+        monkeypatch.setenv("OPENAI_BASE_URL", raw.url)
+        chat = (await open_chat_model("openai:m", timeout=20)).chat
+        model = ChatModel("openai:m", chat, Endpoint(raw.url, "sk-x"))
+        speaker = Speaker("rag", model, limits=Limits(attempts=1, max_wait=0))
+
+        async def send(chat: Any) -> BaseMessage:
+            asked = [HumanMessage("Is it so?")]
+            if not as_stream:
+                return await chat.ainvoke(asked)  # type: ignore[no-any-return]
+            parts = [part async for part in chat.astream(asked)]
+            return sum(parts[1:], parts[0])  # type: ignore[no-any-return]
+
+        try:
+            await speaker.converse(send)
+        except MootError as error:
+            return error
+        [call] = speaker.ledger.calls
+        return call
+
+
+@pytest.mark.parametrize("as_stream", [False, True])
+@pytest.mark.parametrize("name", READ)
+async def test_what_can_only_mean_one_thing_is_read_as_that(
+    name: str, as_stream: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body, tokens = READ[name]
+    call = await told(streamed({**body}) if as_stream else says(answer(body)), monkeypatch, as_stream)
+    assert not isinstance(call, MootError), call
+    assert (call["outcome"], call["prompt_tokens"], call["completion_tokens"]) == ("ok", *tokens)
+    assert call["reported_model"] in ("m", None)
+    assert all(type(count) is int for count in tokens if count is not None)
+
+
+@pytest.mark.parametrize("as_stream", [False, True])
+@pytest.mark.parametrize("name", FAILS)
+async def test_anything_else_is_an_error_that_says_what_to_do(
+    name: str, as_stream: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body, kind = FAILS[name]
+    said = body if isinstance(body, bytes) else json.dumps(body).encode()
+    say = says(STREAM, b"data: ", said, b"\n\n", close=True) if as_stream else says(answer(said))
+    error = await told(say, monkeypatch, as_stream)
+    if kind == "empty" and not as_stream:
+        assert not isinstance(error, MootError)
+        assert error["outcome"] == "empty"
+        return
+    assert isinstance(error, MootError)
+    assert error.kind == ("bad_response" if kind == "empty" else kind)
+    assert any(words in error.detail for words in ("Check ", "Try again", "lower"))
+
+
+@pytest.mark.parametrize("name", [*READ, *FAILS])
+@pytest.mark.parametrize("as_stream", [False, True])
+async def test_a_debate_ends_in_a_document(name: str, as_stream: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    body, kind = READ[name] if name in READ else FAILS[name]
+    if not as_stream or isinstance(body, bytes):
+        say = says(answer(body))
+    elif name in READ:
+        say = streamed({**body})
+    else:
+        say = says(STREAM, event(**body), close=True)
+    system = load_graph("chain_of_thought")
+    context = system.settings.model_validate({"model": "openai:m", "attempts": 1, "max_wait": 0, "timeout": 20})
+    async with raw_server(say) as raw:
+        monkeypatch.setenv("OPENAI_BASE_URL", raw.url)
+        if as_stream:
+            parts = system.graph.astream({"claim": "It is so."}, context=context, stream_mode=["messages", "values"])
+            document: Any = [value async for mode, value in parts if mode == "values"][-1]
+        else:
+            document = await system.graph.ainvoke({"claim": "It is so."}, context=context)
+    if name in READ:
+        assert (document["status"], document["answer"]) == ("done", "SUPPORTS")
+    else:
+        assert document["status"] == "failed"
+        assert document["error"]["kind"] in ({"bad_response", "unparsed"} if kind == "empty" else {kind})
+    json.dumps(document)
+
+
+@pytest.mark.parametrize("as_stream", [False, True])
+async def test_a_call_that_is_refused_as_one_too_many_is_made_again(
+    as_stream: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = says(STREAM, event(choices=[CHOICE | {"delta": CHOICE["message"]}]), close=True)
+    good, left = whole if as_stream else says(answer(reply())), [1, 1]
+
+    async def say(writer: Any, raw: Any) -> None:
+        await (says(answer(b"", "429 Busy", Retry_After="0")) if left and left.pop() else good)(writer, raw)
+
+    async with raw_server(say) as raw:
+        monkeypatch.setenv("OPENAI_BASE_URL", raw.url)
+        chat = (await open_chat_model("openai:m", timeout=20)).chat
+        speaker = Speaker("rag", ChatModel("openai:m", chat, Endpoint(raw.url, "sk-x")), limits=Limits(attempts=1))
+
+        async def send(chat: Any) -> BaseMessage:
+            asked = [HumanMessage("Is it so?")]
+            parts = [part async for part in chat.astream(asked)] if as_stream else [await chat.ainvoke(asked)]
+            return parts[0]  # type: ignore[no-any-return]
+
+        assert await speaker.converse(send) is not None
+        assert [call["attempts"] for call in speaker.ledger.calls] == [3]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *({"data": data} for data in (None, [], {"0": 1}, [None], "x", [{"embedding": {"a": 1}}], [{"embedding": 5}])),
+        {"error": {"message": "Busy."}},
+        b"[1]",
+        b"5",
+        b"<html>",
+        b'{"data": "\xff"}',
+    ],
+    ids=str,
+)
+async def test_embeddings_that_are_none(body: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with raw_server(says(answer(body))) as raw:
+        monkeypatch.setenv("OPENAI_BASE_URL", raw.url)
+        with pytest.raises(MootError) as caught:
+            await (await open_encoder("openai:m", Limits(attempts=1))).embed(["a"])
+    assert caught.value.kind == "bad_response"
+    assert any(words in caught.value.detail for words in ("Check ", "Try again"))
+
+
+async def test_embeddings_with_odd_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = {"data": [{"index": 0, "embedding": [3.0, 4.0]}], "usage": {"prompt_tokens": "many"}}
+    async with raw_server(says(answer(body))) as raw:
+        monkeypatch.setenv("OPENAI_BASE_URL", raw.url)
+        assert await (await open_encoder("openai:m")).embed(["a"]) == [[0.6, 0.8]]
