@@ -24,4 +24,11 @@ class Shelf(BaseRetriever):
         return [Document(text, metadata={"title": text[:20], "source": "Shelf"}) for text in found]
 
 
-shelf = Shelf()
+class Down(Shelf):
+    """A source that fails."""
+
+    def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:
+        raise ConnectionError("the source is down")
+
+
+shelf, down = Shelf(), Down()
