@@ -78,7 +78,10 @@ class Place:
             process.kill()
             process.communicate()
             raise
-        document = json.loads(self.out.read_text()) if self.out.exists() else None
+        try:
+            document = json.loads(self.out.read_text()) if self.out.exists() else None
+        except json.JSONDecodeError:
+            document = {"status": "cut"}
         return Ended(process.returncode, said, errors, document)
 
     def served(self) -> int:

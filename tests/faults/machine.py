@@ -34,7 +34,9 @@ def indexing(folder: Path, quick: bool) -> Result:
         with place(folder / str(one)) as here:
             file = here.folder / "texts.jsonl"
             file.write_text(
-                "".join(json.dumps({"text": f"Text number {n} is about {n}."}) + "\n" for n in range(number))
+                "".join(
+                    json.dumps({"id": str(n), "text": f"Text number {n} is about {n}."}) + "\n" for n in range(number)
+                )
             )
             words = ("index", str(file), "--corpus", "texts", *ENCODER)
             process = here.start(*words)
@@ -134,7 +136,7 @@ def twice(folder: Path, quick: bool) -> Result:
         ended = [here.end(process) for process in running]
         verdicts = {json.loads(one.said or "{}").get("answer") for one in ended}
         file = here.folder / "texts.jsonl"
-        file.write_text('{"text": "Monotremes lay eggs."}\n' * 3)
+        file.write_text('{"id": "a", "text": "Monotremes lay eggs."}\n' * 3)
         indexed = [here.run("index", str(file), "--corpus", "texts", *ENCODER) for _ in range(2)]
     wrong = first_wrong(
         (all(one.code == 0 for one in ended), "".join(one.errors for one in ended)),
@@ -191,8 +193,14 @@ def secrets(folder: Path, quick: bool) -> Result:
             here.environment["OPENAI_API_KEY"] = key
             ended = here.verify(SYSTEM)
             stored = b"".join(p.read_bytes() for p in (here.folder / "home").rglob("ledger.sqlite*"))
-            leaks = key in ended.said + ended.errors + json.dumps(ended.document) or key.encode() in stored
-            wrong = wrong or ("the key is printed or stored" if leaks else "")
+            places = {
+                "stdout": ended.said.encode(),
+                "stderr": ended.errors.encode(),
+                "the document": json.dumps(ended.document).encode(),
+                "the ledger": stored,
+            }
+            leaks = [name for name, text in places.items() if key.encode() in text]
+            wrong = wrong or (f"the key stands in {', '.join(leaks)}, of {rule}" if leaks else "")
     return Result(len(rules), wrong=wrong)
 
 

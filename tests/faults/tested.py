@@ -14,7 +14,7 @@ from tests.faults.record import Fault, Result
 from tests.import_race import races
 
 
-def tests(*places: str, only: str = "") -> Callable[[Path, bool], Result]:
+def from_tests(*places: str, only: str = "") -> Callable[[Path, bool], Result]:
     """Runs tests.
 
     Args:
@@ -45,25 +45,25 @@ FAULTS = [
         "kill -9 and SIGTERM of moot eval run",
         "an evaluation is killed, and the same command is given again",
         "no sample that was stored is run again",
-        tests("tests/evals/test_runs.py", only="stopped_run"),
+        from_tests("tests/evals/test_runs.py", only="stopped_run"),
     ),
     Fault(
         "SSRF",
         "other hosts and origins ask the server; sources lead elsewhere",
         "refused",
-        tests("tests/web/test_guard.py", "tests/test_network.py"),
+        from_tests("tests/web/test_guard.py", "tests/test_network.py"),
     ),
     Fault(
         "HTML",
         "claims, evidence and replies hold tags and scripts",
         "shown as text",
-        tests("tests/web/test_report.py", only="payloads"),
+        from_tests("tests/web/test_report.py", only="payloads"),
     ),
     Fault(
         "unsafe deserialisation",
         "pickles lie where the server starts",
         "they are not read",
-        tests("tests/web/test_serve.py"),
+        from_tests("tests/web/test_serve.py"),
     ),
     Fault("threads that import", "one thread imports chromadb while another serialises", "none breaks", importing),
 ]
