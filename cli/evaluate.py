@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from moot.cli.index import progress_bars
-from moot.cli.output import check_writable, give
+from moot.cli.output import give
 from moot.cli.tables import show
 from moot.core.endpoint import close_clients
+from moot.core.files import check_writable
 from moot.evals.benchmarks.qrels import Row, Scope, read_rows
 from moot.evals.benchmarks.retrieval import SOURCES, Difference, Measured, check_sources, compare, estimates, measure
 from moot.evals.stats.measures import MEASURES, K

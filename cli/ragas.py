@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from moot.cli.compare import on_screen
-from moot.cli.output import check_writable
 from moot.cli.tables import show
 from moot.core.endpoint import close_clients
-from moot.core.errors import MootError, UserError
+from moot.core.errors import MootError
+from moot.core.files import check_writable, not_written, write_whole
 from moot.evals.report.tables import Cell, Column, Table, as_csv, columns
 from moot.evals.runs.ragas import METRICS, Answered, Figure, check_installed, measure, read_answers
 from moot.evals.stats.outcomes import mean_score
@@ -128,10 +128,10 @@ def _give(
         show(on_screen(systems.without(unsaid)))
     if out is not None:
         try:
-            out.write_text(as_csv(each) if out.suffix == ".csv" else text, encoding="utf-8")
+            write_whole(out, as_csv(each) if out.suffix == ".csv" else text)
         except OSError as error:  # what was paid for is shown rather than lost
             print("" if as_json else text, end="")  # noqa: T201
-            raise UserError(f"{out} cannot be written ({error.strerror}).", kind="missing_file") from error
+            raise not_written(out, error) from error
 
 
 def systems_table(samples: Sequence[Answered], figures: Sequence[dict[str, Figure]]) -> Table:

@@ -10,11 +10,12 @@ from typing import Any
 
 from langgraph.types import Command
 from moot.cli.ask import Asked
-from moot.cli.output import check_writable, give
+from moot.cli.output import give
 from moot.cli.resuming import Begins, PersonReplies, going_on
 from moot.cli.screen import Screen
 from moot.cli.signals import Stop, end_now
 from moot.core.errors import USER_KINDS
+from moot.core.files import check_writable
 from moot.graphs import DebateSystem
 from moot.nodes.models.keeping import LedgerUse, ledger_use
 from moot.nodes.runtime.document import blank_document, unfinished

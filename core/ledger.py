@@ -193,13 +193,13 @@ class CallLedger:
             return begun, {entry.key.hash: entry for _, entry in file.entries(begun.id)} if begun.resumed else {}
 
         try:
-            begun, held = await self._do(job)
+            found, held = await self._do(job)
         except asyncio.CancelledError:  # nobody is left to end it
             self._put(lambda file: file.end(begun.id, "interrupted", None, None) if begun and begun.owned else None)
             raise
         if held:
-            self._held[begun.id] = held
-        return begun
+            self._held[found.id] = held
+        return found
 
     async def end(self, id: str, status: Status, document: str | None = None, note: str | None = None) -> None:
         """Says how a debate ended, or that it waits for a person.

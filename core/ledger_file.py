@@ -11,7 +11,6 @@ import re
 import sqlite3
 import stat
 import time
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 from moot.core.errors import MootError, UserError, WorldError
-from moot.core.ledger_records import Begun, Debate, Entry, Key, Pruned, Request, Status, moot_version
+from moot.core.ledger_records import Begun, Debate, Entry, Key, Pruned, Request, Status, is_id, moot_version, new_id
 
 SCHEMA_VERSION = 1
 APPLICATION = 0x6D6F6F74
@@ -243,12 +242,29 @@ class LedgerFile:
         rows.close()
         return found
 
-    def _debate(self, row: tuple[Any, ...], living: dict[str, bool]) -> Debate:
-        id, fingerprint, version, graph, input, settings, status, owner, *rest, entries, size = row
+    def _debate(self, row: Any, living: dict[str, bool]) -> Debate:
+        id, fingerprint, version, graph, input, settings, status, owner = row[:8]
+        pid, started, updated, document, named, note, entries, size = row[8:]
         with explained(self.path):
             shown = self._status(status, owner, living)
-            said = json.loads(input), json.loads(settings)
-        return Debate(id, fingerprint, version, graph, *said, shown, *rest, entries, int(size))
+            asked, chosen = json.loads(input), json.loads(settings)
+        return Debate(
+            id,
+            fingerprint,
+            version,
+            graph,
+            asked,
+            chosen,
+            shown,
+            pid,
+            started,
+            updated,
+            document,
+            named,
+            note,
+            entries,
+            int(size),
+        )
 
     def add(self, row: tuple[Any, ...]) -> None:
         """Adds a debate from elsewhere: id, fingerprint, version, graph, input, settings, status, times, note."""
@@ -417,16 +433,6 @@ class LedgerFile:
 
 _owned: set[str] = set()
 """As whom this process owns debates; it does not ask for its own locks."""
-
-
-def new_id() -> str:
-    """An id that nobody can guess: 32 hexadecimal digits."""
-    return uuid.uuid4().hex
-
-
-def is_id(text: str) -> bool:
-    """Whether a text is such an id."""
-    return len(text) == 32 and not set(text) - set("0123456789abcdef")
 
 
 def as_json(value: Any) -> str:

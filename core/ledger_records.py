@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -79,6 +80,16 @@ def canonical(value: Any) -> bytes:
 
 
 _encoder = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def new_id() -> str:
+    """An id that nobody can guess: 32 hexadecimal digits."""
+    return uuid.uuid4().hex
+
+
+def is_id(text: str) -> bool:
+    """Whether a text is such an id."""
+    return len(text) == 32 and not set(text) - set("0123456789abcdef")
 
 
 @lru_cache(maxsize=1)

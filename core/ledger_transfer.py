@@ -11,7 +11,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, Literal, NoReturn, cast
 
 from moot.core.errors import UserError
 from moot.core.ledger import packed, packed_floats, unpacked
@@ -168,7 +168,7 @@ def _entry(debate: str, line: Line) -> Entry:
     if line.kind == "embedding":
         if not isinstance(line.value, list) or not all(_is_float(number) for number in line.value):
             raise ValueError("is an embedding whose value is no list of numbers")
-        value = packed_floats(line.value)
+        value = packed_floats(cast(list[float], line.value))
     else:
         value = packed(as_json(line.value))
     return Entry(debate, key, line.about, line.created, len(value), value)

@@ -99,8 +99,9 @@ class Limiter:
         slot.since = slot.since if slot.refusal else now
         slot.refusal = error
         self.throttle.refuse(slot.started, now, self._running, asked)
-        for other in [other for other in self._waiting if other.turn and not other.turn.done()]:
-            if now - max(other.made, self.throttle.took_one) > other.limits.max_wait:
+        for other in self._waiting:
+            waited = now - max(other.made, self.throttle.took_one)
+            if waited > other.limits.max_wait and other.turn and not other.turn.done():
                 other.turn.set_exception(gave_up(error, other.limits))
 
     async def _wait_until_open(
@@ -157,8 +158,19 @@ class Slot:
         turned_away: whether the last request was not made, as the endpoint asks for too much patience.
     """
 
-    __slots__ = ("_limiter", "limits", "made", "name", "number", "refusal", "requests", "since", "started", "turn")
-    __slots__ += ("turned_away",)
+    __slots__ = (
+        "_limiter",
+        "limits",
+        "made",
+        "name",
+        "number",
+        "refusal",
+        "requests",
+        "since",
+        "started",
+        "turn",
+        "turned_away",
+    )
 
     def __init__(self, limiter: Limiter, limits: Limits, name: str) -> None:
         self._limiter = limiter

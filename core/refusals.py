@@ -131,7 +131,13 @@ def explain_error(said: Any, headers: Any, endpoint: Endpoint, model: str) -> Mo
     )
 
 
+OF_LLAMA_CPP = ("n_prompt_tokens", "n_ctx")
+"""Figures beside the message, where llama.cpp refuses a prompt for its length."""
+
+
 def said_by(body: Any) -> str:
     """The endpoint's own words, cut to what fits a sentence."""
     message = body.get("message") if isinstance(body, dict) else body
-    return f": {redact(str(message))[:200]}" if message else ""
+    figures = body if isinstance(body, dict) else {}
+    counted = [f"{key} {figures[key]}" for key in OF_LLAMA_CPP if type(figures.get(key)) is int]
+    return f": {'; '.join([redact(str(message))[:200], *counted])}" if message else ""

@@ -54,7 +54,7 @@ class Throttle:
     def pace(self) -> float:
         """Calls a second."""
         if self._first:
-            return self._pace * SHRINK * 2.0 ** (self._successes / 8)
+            return self._pace * SHRINK * math.exp2(self._successes / 8)
         return self._pace * (1 + (1 - SHRINK) * (self._successes / PLATEAU - 1) ** 3)
 
     def due(self, now: float) -> float:

@@ -15,6 +15,7 @@ from itertools import chain
 from typing import Any
 
 from moot.core.errors import UserError, WorldError
+from moot.core.files import check_home
 from moot.core.lazy import imported
 from moot.retrievers.encoders import DEFAULT_ENCODER, Encoder, Vector, open_encoder
 from moot.retrievers.evidence import clean, encoded_text
@@ -375,15 +376,8 @@ async def _build_demo(name: str, encoder: str) -> Manifest:
 def _lock(name: str) -> Any:
     """The lock that whoever writes a corpus holds, in whatever process. Blocking."""
     check_name(name)
-    folder = corpora_folder()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(
-            f"Corpora cannot be kept in {folder} ({error.strerror}). Set MOOT_HOME to a folder that can be written.",
-            kind="invalid_setting",
-        ) from error
-    return imported("filelock").AsyncFileLock(folder / f"{name}.lock")
+    check_home("Corpora", "corpora")
+    return imported("filelock").AsyncFileLock(corpora_folder() / f"{name}.lock")
 
 
 def demo_passages(name: str) -> list[Passage]:

@@ -32,6 +32,7 @@ from moot.core.limiter import limiter, with_retries
 from moot.core.refusals import unreadable
 from moot.core.transport import Line, open_line
 from moot.retrievers.evidence import Evidence, encoded_text
+from moot.retrievers.listed import check_model
 
 logger = logging.getLogger(__name__)
 
@@ -104,11 +105,12 @@ async def open_encoder(name: str = DEFAULT_ENCODER, limits: Limits = DEFAULT_LIM
         limits: how an endpoint may be called.
 
     Raises:
-        UserError: no such encoder, or its package or key is missing.
+        UserError: no such encoder, its package or key is missing, or a server that does not list it.
     """
     provider, colon, model = name.partition(":")
     if colon and provider in ("openai", "ollama", "vllm"):
         return await _open_endpoint_encoder(provider, model, limits)
+    check_model(name, "embedder")
     return await made_in_thread(("encoder", name), lambda: load_sentence_encoder(name))
 
 
@@ -387,8 +389,10 @@ async def open_cross_encoder(name: str) -> CrossScorer:
     """The CrossEncoder of that name (or in that folder), loaded once per process.
 
     Raises:
-        UserError: it cannot be loaded.
+        UserError: it cannot be loaded, or a server does not list it.
     """
+
+    check_model(name, "reranker or cross_encoder")
 
     def load() -> CrossScorer:
         with loading:

@@ -21,6 +21,7 @@ from moot.core.errors import UserError, WorldError
 from moot.core.lazy import imported
 from moot.core.redaction import redact
 from moot.retrievers.evidence import Evidence, clean, make_evidence, merge_evidence
+from moot.retrievers.listed import check_source
 
 SEARCHES = ("asimilarity_search_with_relevance_scores", "asimilarity_search_with_score")
 """Searches of a vector store, the better known first; many stores have not implemented the first."""
@@ -32,19 +33,8 @@ async def open_langchain(given: str, limits: Limits = DEFAULT_LIMITS) -> LangCha
     Raises:
         UserError: it may not be imported, is not there, or is no retriever.
     """
-    check_allowed(given)
+    check_source(given)
     return LangChainRetriever(given, await asyncio.to_thread(load, given), limits)
-
-
-def check_allowed(given: str) -> None:
-    """Refuses what a server does not list.
-
-    Raises:
-        UserError: as said.
-    """
-    listed = [name.strip() for name in os.environ.get("MOOT_LANGCHAIN_SOURCES", "").split(",")]
-    if "langgraph_api" in sys.modules and given not in listed:
-        raise refused(given, "is not listed by this server", "List it in the server's MOOT_LANGCHAIN_SOURCES")
 
 
 def refused(given: str, why: str, mend: str) -> UserError:

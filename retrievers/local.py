@@ -56,7 +56,8 @@ STORED = ["documents", "metadatas", "embeddings"]
 
 async def state_of(corpus: str, *, recent: bool) -> str:
     """A corpus's state (`corpus_state`); if ``recent``, as it was a moment ago will do."""
-    return (recent_state(corpus) if recent else None) or await asyncio.to_thread(corpus_state, corpus)
+    known = recent_state(corpus) if recent else None
+    return await asyncio.to_thread(corpus_state, corpus) if known is None else known
 
 
 async def open_chroma(

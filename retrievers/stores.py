@@ -20,6 +20,7 @@ from typing import Any
 
 from moot.core.endpoint import Endpoint, check_address, make_client
 from moot.core.errors import MootError, UserError, WorldError
+from moot.core.files import write_whole
 from moot.core.home import moot_home
 from moot.core.lazy import imported
 from pydantic import TypeAdapter
@@ -92,9 +93,7 @@ class FolderStore:
         path = self._manifest(manifest.name)
         path.parent.mkdir(parents=True, exist_ok=True)
         sums = _checksums(path.parent / "chroma") if manifest.complete else None
-        fresh = path.with_suffix(".tmp")
-        fresh.write_text(json.dumps(asdict(manifest) | {"files": sums}, indent=2), encoding="utf-8")
-        fresh.replace(path)
+        write_whole(path, json.dumps(asdict(manifest) | {"files": sums}, indent=2))
 
     def state(self, name: str) -> str:
         """A text that changes when the corpus is indexed again."""

@@ -11,6 +11,7 @@ from typing import Any
 from moot.core.errors import UserError, WorldError
 from moot.core.lazy import imported
 from moot.retrievers.encoders import check_hub, loading
+from moot.retrievers.listed import check_model
 
 
 class Summariser:
@@ -49,8 +50,9 @@ async def open_summariser(name: str) -> Summariser:
     """The summarisation model of that name (or in that folder), loaded once per process.
 
     Raises:
-        UserError: it cannot be loaded.
+        UserError: it cannot be loaded, or a server does not list it.
     """
+    check_model(name, "source_summaries")
 
     def load() -> Summariser:
         with loading:

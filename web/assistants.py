@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 from uuid import UUID, uuid5
 
@@ -11,6 +12,7 @@ from langgraph_sdk.client import SyncLangGraphClient
 from langgraph_sdk.errors import LangGraphError
 from moot.core.errors import WorldError
 from moot.graphs.presets import PRESETS, Preset
+from moot.web.login import TOKEN
 
 OURS = UUID("6f0c2b1e-2a63-4d0e-9d0b-7c1f5b7a4e19")
 """The name space of our assistants' ids, so that the same command finds them again."""
@@ -27,7 +29,9 @@ def create_assistants(url: str) -> dict[str, str]:
     """
     wanted = {name: preset for name, preset in PRESETS.items() if preset.task is None}
     try:
-        with httpx.Client(base_url=url) as first, get_sync_client(url=url, api_key=None) as client:
+        token = os.environ.get(TOKEN, "").strip()
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        with httpx.Client(base_url=url) as first, get_sync_client(url=url, api_key=None, headers=headers) as client:
             first.get("/ok")  # whether there is a server is known at once: the client would try for long
             return {name: create(client, name, preset) for name, preset in wanted.items()}
     except (httpx.HTTPError, httpx.InvalidURL, LangGraphError) as error:

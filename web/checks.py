@@ -10,11 +10,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from langgraph_sdk import get_client
+from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError
 from moot.core.errors import UserError
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.nodes.runtime.settings import checked_settings
+from moot.retrievers.listed import ENDPOINTS, check_model, check_source
+from moot.web.caller import caller_client
 from moot.web.guard import is_own
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -28,22 +30,34 @@ EMPTY: dict[str, Any] = {"values": {}, "next": [], "tasks": []}
 """The state of a thread that nothing has been asked on."""
 ON_THREAD = re.compile(r"^/threads/([^/]+)/(?:runs|commands)\b")
 """Where runs go on with what a thread holds."""
-ASKING = re.compile(r"^/assistants|^(/threads/[^/]+)?/(runs|commands)\b")
+ASKING = re.compile(r"^/(assistants|mcp|a2a)\b|^(/threads/[^/]+)?/(runs|commands)\b")
 """Where graphs are asked, and assistants made."""
+LOADED = ("embedder", "reranker", "cross_encoder", "source_summaries")
+"""Settings that may name a model of this machine."""
+READ = ("sources", "fallback", "retriever")
+"""Settings that may name an object of a module."""
 
 
-async def check(body: Any, path: str) -> None:
-    """Checks what a request's body asks for: one run or several, a schedule, an assistant.
+async def check(body: Any, path: str, client: LangGraphClient) -> None:
+    """Checks what a request's body asks for: one run or several, a schedule, an assistant, a tool.
+
+    Args:
+        body: what was sent.
+        path: where it was sent to.
+        client: asks the server as whoever sent it.
 
     Raises:
-        UserError: an unknown setting, a value out of its range, an input that is no object, nothing to go on with.
+        UserError: an unknown setting, a value out of its range, a model or module of this machine that it does not
+            list, an input that is no object, nothing to go on with.
     """
     for one in body if isinstance(body, list) else [body]:
         asked = one.get("params", one) if isinstance(one, dict) else None
         if isinstance(asked, dict):
             check_input(asked, path)
-            await check_settings(asked, path)
-            await check_thread(asked, path)
+            for values, _ in settings_in(asked):
+                check_listed(values)
+            await check_settings(asked, path, client)
+            await check_thread(asked, path, client)
 
 
 def check_input(asked: Mapping[str, Any], path: str) -> None:
@@ -58,7 +72,7 @@ def check_input(asked: Mapping[str, Any], path: str) -> None:
         raise UserError('The input is an object: {"claim": "The claim to check."}', kind="invalid_claim")
 
 
-async def check_thread(asked: Mapping[str, Any], path: str) -> None:
+async def check_thread(asked: Mapping[str, Any], path: str, client: LangGraphClient) -> None:
     """Refuses a run without input that has nothing to go on with: an empty thread, a reply that nobody waits for.
 
     Raises:
@@ -70,7 +84,7 @@ async def check_thread(asked: Mapping[str, Any], path: str) -> None:
     past = asked.get("checkpoint") or asked.get("checkpoint_id")
     if not goes_on or past or not (found or path in WITHOUT_THREAD):
         return
-    state = await state_of(found[1], asked) if found else EMPTY
+    state = await state_of(found[1], asked, client) if found else EMPTY
     if state is None:
         return
     waits = [wait["id"] for task in state["tasks"] for wait in task["interrupts"]]
@@ -84,17 +98,16 @@ async def check_thread(asked: Mapping[str, Any], path: str) -> None:
         raise UserError(detail, kind="invalid_reply")
 
 
-async def state_of(thread: str, asked: Mapping[str, Any]) -> Mapping[str, Any] | None:
+async def state_of(thread: str, asked: Mapping[str, Any], client: LangGraphClient) -> Mapping[str, Any] | None:
     """What a run goes on with; None where that is not known yet, or where the server will say that there is nothing."""
-    threads = get_client(url=None, api_key=None).threads
     try:
-        busy = (await threads.get(thread))["status"] == "busy"
-        return None if busy else dict(await threads.get_state(thread))
+        busy = (await client.threads.get(thread))["status"] == "busy"
+        return None if busy else dict(await client.threads.get_state(thread))
     except APIError:
         return EMPTY if asked.get("if_not_exists") == "create" else None
 
 
-async def check_settings(asked: Mapping[str, Any], path: str) -> None:
+async def check_settings(asked: Mapping[str, Any], path: str, client: LangGraphClient) -> None:
     """Checks the settings of a run, a schedule or an assistant, over those of the assistant that is asked.
 
     Raises:
@@ -105,13 +118,39 @@ async def check_settings(asked: Mapping[str, Any], path: str) -> None:
     given = list(settings_in(asked))
     if not given or not isinstance(named, str):
         return
-    graph, own = await assistant(named)
+    graph, own = await assistant(named, client)
     if graph not in DESCRIPTIONS:
         return  # the server says so itself
     kind = load_graph(graph).settings
     for values, ours in given:
         known = values if ours else {key: value for key, value in values.items() if key in kind.model_fields}
         checked_settings(kind, {**own, **known})
+
+
+def check_listed(values: Any) -> None:
+    """Refuses settings that have this machine load what it does not list.
+
+    Raises:
+        UserError: they do.
+    """
+    if isinstance(values, list):
+        for value in values:
+            check_listed(value)
+    elif isinstance(values, Mapping):
+        for key, value in values.items():
+            if key in LOADED and isinstance(value, str) and not loads_nothing(key, value):
+                check_model(value, key)
+            for name in (value if isinstance(value, list) else [value]) if key in READ else ():
+                if isinstance(name, str) and name.startswith("langchain:"):
+                    check_source(name.removeprefix("langchain:"))
+            check_listed(value)
+
+
+def loads_nothing(setting: str, value: str) -> bool:
+    """Whether a setting that may name a model of this machine names none."""
+    if setting == "embedder":
+        return value.startswith(ENDPOINTS)
+    return setting == "source_summaries" and value in ("model", "none")
 
 
 def settings_in(asked: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], bool]]:
@@ -126,12 +165,12 @@ def settings_in(asked: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], b
             yield values, ours
 
 
-async def assistant(named: str) -> tuple[str, dict[str, Any]]:
+async def assistant(named: str, client: LangGraphClient) -> tuple[str, dict[str, Any]]:
     """An assistant's graph and its own settings, by its id; a graph's name stands for the graph with none."""
     if named in DESCRIPTIONS:
         return named, {}
     try:
-        found: dict[str, Any] = dict(await get_client(url=None, api_key=None).assistants.get(named))
+        found: dict[str, Any] = dict(await client.assistants.get(named))
     except APIError:
         return "", {}
     return found["graph_id"], found.get("context") or {}
@@ -151,7 +190,7 @@ class Checks:
             return await self.app(scope, receive, send)
         content = await Request(scope, receive).body()
         try:
-            await check(json.loads(content), scope["path"])
+            await check(json.loads(content), scope["path"], caller_client(scope))
         except UserError as error:
             return await JSONResponse({"detail": error.detail, "kind": error.kind}, 422)(scope, receive, send)
         except (ValueError, RecursionError):

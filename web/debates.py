@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import secrets
-import tempfile
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from moot.core.errors import UserError
+from moot.core.files import not_kept, write_whole
 from moot.nodes.runtime.document import upgraded
 from moot.nodes.runtime.state import VerdictOutput
 from moot.nodes.texts.quotes import find_quote
@@ -117,6 +116,7 @@ def save(document: Document) -> str:
 
     Raises:
         UserError: the folder cannot be written.
+        WorldError: its disk is full.
     """
     text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
     moment = f"{began(document):%Y%m%dT%H%M%S}-"
@@ -127,14 +127,9 @@ def save(document: Document) -> str:
             if known.read_text(encoding="utf-8") == text:
                 return known.stem
         id = moment + secrets.token_hex(16)
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=folder, suffix=".part", delete=False) as file:
-            file.write(text)
-        os.replace(file.name, folder / f"{id}.json")
+        write_whole(folder / f"{id}.json", text, private=True)
     except OSError as error:
-        detail = (
-            f"Debates cannot be kept in {folder} ({error.strerror}). Set MOOT_HOME to a folder that can be written."
-        )
-        raise UserError(detail, kind="invalid_environment") from error
+        raise not_kept("Debates", folder, error) from error
     return id
 
 

@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::\d+)?", re.IGNORECASE)
 PRIVATE = b"access-control-request-private-network"
 """What browsers ask of this machine for a public website. LangGraph's server allows it, Starlette beneath does not."""
+UNSERVED = re.compile(r"/(?:deploy|internal)(?:/|$)")
+"""Tools of the development server: they start programs, delete all threads, and read any without asking who it is."""
 PAGES = ("/moot", "/docs")
 """What a link on another website may lead to."""
 
@@ -36,7 +38,7 @@ def refusal(headers: Headers, method: str, path: str, hosts: Collection[str], or
         origins: other websites that may ask, e.g. ``https://smith.langchain.com``, in lower case.
     """
     host = ", ".join(headers.getlist("host")).lower()
-    if not is_known(host, hosts):
+    if not (is_known(host, hosts) or is_health(path, method)):
         return f"This server is not known as {host!r}: name it in MOOT_ALLOWED_HOSTS if it is meant to be."
     for origin in map(str.lower, headers.getlist("origin")):
         if origin not in (f"http://{host}", f"https://{host}", *origins):
@@ -48,6 +50,11 @@ def refusal(headers: Headers, method: str, path: str, hosts: Collection[str], or
     if followed and method == "GET" and path.startswith(PAGES):
         return ""
     return "This server answers no other website: name it in MOOT_ALLOWED_ORIGINS if it is to."
+
+
+def is_health(path: str, method: str) -> bool:
+    """Whether somebody only asks if the server runs: a load balancer calls it by whatever name or address it knows."""
+    return path == "/ok" and method in ("GET", "HEAD")
 
 
 def is_known(host: str, hosts: Collection[str]) -> bool:
@@ -74,6 +81,13 @@ def is_own(scope: Scope) -> bool:
     return bool(scope.get("root_path") == "/noauth")
 
 
+async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers that there is no such route."""
+    if scope["type"] == "websocket":
+        return await send({"type": "websocket.close", "code": 1008, "reason": "Not Found"})
+    return await JSONResponse({"detail": "Not Found"}, 404)(scope, receive, send)
+
+
 class Guard:
     """Middleware that refuses what other websites ask, with 403 and a sentence; it stands before every route."""
 
@@ -87,6 +101,8 @@ class Guard:
         if scope["type"] == "lifespan" or is_own(scope):
             return await self.app(scope, receive, send)
         method = scope.get("method", "GET")
+        if UNSERVED.match(scope["path"]):
+            return await not_found(scope, receive, send)
         fault = refusal(Headers(scope=scope), method, scope["path"], self.hosts, self.origins)
         if not fault:
             scope["headers"] = [(name, value) for name, value in scope["headers"] if name != PRIVATE]

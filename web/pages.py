@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import asdict
 from functools import cache
@@ -10,7 +11,7 @@ from importlib.resources import files
 from typing import Any
 from uuid import UUID
 
-from langgraph_sdk import get_client
+from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError, NotFoundError
 from moot.core.errors import MootError, UserError
 from moot.graphs import DESCRIPTIONS, load_graph
@@ -27,6 +28,9 @@ from moot.retrievers.search import ABOUT
 from moot.transcript import ending, lines
 from moot.transcript.end import other_warnings
 from moot.web import debates
+from moot.web.caller import caller_client
+from moot.web.docs import PLACE, docs_page
+from moot.web.login import LOG_IN, TOKEN
 from moot.web.report import fitting, marks_of, report
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -79,7 +83,14 @@ def answering(handler: Callable[[Request], Awaitable[Any]]) -> Handler:
 
 async def page(request: Request) -> Response:
     """The page; what it shows follows from its address."""
-    return _file("index.html")
+    content, kind = STATIC["index.html"]
+    way_out = f' <a href="{LOG_IN}">Log out</a>'.encode() if os.environ.get(TOKEN) else b""
+    return Response(content.replace(b"</nav>", way_out + b"</nav>"), media_type=kind)
+
+
+async def api(request: Request) -> Response:
+    """The server's routes, for whoever writes programs."""
+    return Response(await docs_page(), media_type="text/html")
 
 
 async def static(request: Request) -> Response:
@@ -146,17 +157,16 @@ async def kept(request: Request) -> Any:
         thread = str(UUID(json.loads(await _body(request, 4096))["thread_id"]))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError('Send {"thread_id": "..."}, the id of a thread.', kind="bad_request") from error
-    document = debates.checked_document(await thread_document(thread))
+    document = debates.checked_document(await thread_document(thread, caller_client(request.scope)))
     return {"id": await run_in_threadpool(debates.save, document)}
 
 
-async def thread_document(thread: str) -> dict[str, Any]:
+async def thread_document(thread: str, client: LangGraphClient) -> dict[str, Any]:
     """The result document of a thread; of a debate that was stopped, what there is.
 
     Raises:
-        UserError: there is no such thread, it is still at work, or it holds no debate.
+        UserError: there is no such thread for whoever asks, it is still at work, or it holds no debate.
     """
-    client = get_client(url=None)
     try:
         found = await client.threads.get(thread)
         state = await client.threads.get_state(thread, subgraphs=True)
@@ -317,6 +327,7 @@ def route(path: str, handler: Callable[[Request], Awaitable[Any]], method: str =
 ROUTES: list[Route] = [
     route("/moot", page),
     route("/moot/", to_page),
+    route(PLACE, api),
     route("/moot/debates", page),
     route("/moot/debates/{id}", page),
     route("/moot/static/{name}", static),

@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import sys
-import tempfile
 import threading
 import time
 import urllib.request
@@ -17,9 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from moot.core.errors import UserError
+from moot.core.files import check_home
 from moot.core.lazy import imported
+from moot.core.own_folder import own_folder
 from moot.graphs import DESCRIPTIONS
 from moot.web.guard import is_known, listed
+from moot.web.login import FEWEST, TOKEN, read_token
 
 STUDIO = "https://smith.langchain.com"
 ANYWHERE = ("0.0.0.0", "::")
@@ -38,7 +40,8 @@ def server_config() -> dict[str, Any]:
 def serve(host: str, port: int, at_once: int, *, studio: bool, opened: bool) -> None:
     """Runs the server until it is interrupted.
 
-    Its folder is new and removed at the end: the server unpickles what it finds in the folder that it starts from.
+    Its folder is new and removed at the end, or if it is killed at the next start: the server unpickles what it finds
+    in the folder that it starts from.
 
     Args:
         host: where it listens.
@@ -48,8 +51,11 @@ def serve(host: str, port: int, at_once: int, *, studio: bool, opened: bool) -> 
         opened: whether the local page is opened in a browser.
 
     Raises:
-        UserError: the server's packages are missing, or somebody listens there.
+        UserError: the server's packages are missing, somebody listens there, others could without a token, or debates
+            cannot be kept.
     """
+    check_token(host)
+    check_home("Debates", "debates")
     check_free(host, port)
     try:
         run_server = imported("langgraph_api.cli").run_server
@@ -59,13 +65,13 @@ def serve(host: str, port: int, at_once: int, *, studio: bool, opened: bool) -> 
         ) from error
     prepare(host, studio=studio)
     url = f"http://{f'[{host}]' if ':' in host else 'localhost' if host in ANYWHERE else host}:{port}"
-    print(announcement(url, host), file=sys.stderr, flush=True)  # noqa: T201
+    print(announcement(url), file=sys.stderr, flush=True)  # noqa: T201
     if opened:
         threading.Thread(target=open_page, args=(url,), daemon=True).start()
     here = os.getcwd()
     sys.path.append(here)  # for sources of your own; last, so that no file there takes a package's place
     config = server_config()
-    with tempfile.TemporaryDirectory(prefix="moot-") as folder, contextlib.chdir(folder):
+    with own_folder("moot-") as folder, contextlib.chdir(folder):
         run_server(
             host,
             port,
@@ -74,6 +80,25 @@ def serve(host: str, port: int, at_once: int, *, studio: bool, opened: bool) -> 
             timeout_graceful_shutdown=PATIENCE,
             **config,
         )
+
+
+def check_token(host: str) -> None:
+    """Makes sure that whoever reaches the server from elsewhere has to have a token.
+
+    Raises:
+        UserError: others can reach it, and it has none; or its token is no good.
+    """
+    if not read_token() and not is_local(host):
+        raise UserError(
+            f"Others can reach a server at {host}, and use the keys that it has: set {TOKEN} to a token of at least "
+            f"{FEWEST} characters, which they have to know. Make one with: openssl rand -hex 32",
+            kind="invalid_environment",
+        )
+
+
+def is_local(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    return is_known(f"[{host}]" if ":" in host else host, ())
 
 
 def check_free(host: str, port: int) -> None:
@@ -110,13 +135,13 @@ def prepare(host: str, *, studio: bool) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that the folder goes, as with Ctrl-C
 
 
-def announcement(url: str, host: str) -> str:
+def announcement(url: str) -> str:
     """What is said when the server starts."""
     studio = f"{STUDIO}/studio/?baseUrl={url}"
     lines = [f"Page:   {url}/moot", f"API:    {url}/docs", f"MCP:    {url}/mcp"]
     lines += [f"Studio: {studio}" if STUDIO in listed("MOOT_ALLOWED_ORIGINS") else "Studio: with --studio"]
-    if not is_known(host, ()):
-        lines += ["Whoever reaches this machine at that address can use the server, and the keys that it has."]
+    if os.environ.get(TOKEN):
+        lines += [f"Whoever asks it needs the token in {TOKEN}."]
     return "\n".join(lines)
 
 

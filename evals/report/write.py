@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from moot.core.errors import UserError
+from moot.core.files import not_written, write_whole
 from moot.evals.report import debates as report_debates
 from moot.evals.report.comparison import Study, check_against, studies_of
 from moot.evals.report.confidence import calibration_table, reliability_table, thresholds_table
@@ -139,6 +140,7 @@ def write_report(report: Report, folder: Path) -> list[Path]:
 
     Raises:
         UserError: a package is missing, or a file cannot be written.
+        WorldError: the disk is full.
     """
     check_folder(folder)
     sections = tuple(map(with_pictures, report.sections))
@@ -151,9 +153,9 @@ def write_report(report: Report, folder: Path) -> list[Path]:
             files[f"pictures/{section.name}-{picture.key}.png"] = picture.png
     try:
         for name, content in files.items():
-            (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+            write_whole(folder / name, content)
     except OSError as error:
-        raise UserError(f"{error.filename} cannot be written ({error.strerror}).", kind="missing_file") from error
+        raise not_written(folder / name, error) from error
     return [folder / "report.md", folder / "report.html"]
 
 

@@ -34,6 +34,9 @@ class ModelChoice(BaseModel):
     model: str = Field(pattern=r"^[a-z]+:.+$", description="provider:name, e.g. openai:gpt-4o-mini.")
     temperature: float | None = Field(None, ge=0, le=2, description="Sampling temperature.")
     max_tokens: int | None = Field(None, ge=1, le=1_000_000, description="Most tokens of a reply.")
+    context_tokens: int | None = Field(
+        None, ge=256, le=100_000_000, description="Most tokens that the model takes, the reply included."
+    )
     structured_output: StructuredOutput | None = Field(None, description="How the model is asked for structure.")
     seed: int | None = Field(None, ge=0, lt=2**31, description="Sampling seed, where the endpoint takes one.")
 
@@ -278,7 +281,7 @@ def usage_of(usage: Any) -> dict[str, Any] | None:
     prompt, completion, total = (count_of(usage.get(f"{part}_tokens")) for part in ("prompt", "completion", "total"))
     if prompt is None or completion is None:
         return None
-    counts = {"prompt_tokens": prompt, "completion_tokens": completion}
+    counts: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": completion}
     counts["total_tokens"] = prompt + completion if total is None else total
     for name in ("prompt_tokens_details", "completion_tokens_details"):
         if (parts := usage.get(name)) is not None:

@@ -183,7 +183,6 @@ class Keeping:
         self._flights.pop(hash, None)
 
 
-@dataclass(frozen=True)
 class KeptSource:
     """A source whose findings are kept: one that is asked the same again in a debate gives the same.
 
@@ -193,14 +192,11 @@ class KeptSource:
         parts: what its findings depend on beside the query.
     """
 
-    source: Retriever
-    keeping: Keeping
-    parts: Mapping[str, Any]
-
-    @property
-    def name(self) -> str:
-        """The source's."""
-        return self.source.name
+    def __init__(self, source: Retriever, keeping: Keeping, parts: Mapping[str, Any]) -> None:
+        self.name = source.name
+        self.source = source
+        self.keeping = keeping
+        self.parts = parts
 
     async def search(self, query: str, k: int) -> list[Evidence]:
         """As the source's."""

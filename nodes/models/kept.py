@@ -78,6 +78,11 @@ class KeptChatModel(BaseChatModel):
         yield ChatGenerationChunk(message=AIMessageChunk(**kept, tool_call_chunks=calls, chunk_position="last"))
 
 
+def kept_model(message: AIMessage, first: BaseChatModel) -> KeptChatModel:
+    """The model that gives a message which another one gave first."""
+    return KeptChatModel(message=message, first=first, tags=first.tags, metadata=first.metadata)
+
+
 def _written(arguments: Any) -> str | None:
     return arguments if isinstance(arguments, str | None) else json.dumps(arguments)
 
@@ -89,7 +94,7 @@ def value_of(message: AIMessage, *, whole: bool = True) -> dict[str, Any]:
         message: the message.
         whole: whether it is kept; else only how it ended.
     """
-    fields = {field: value for field in FIELDS if (value := getattr(message, field))}
+    fields = {field: held for field in FIELDS if (held := getattr(message, field))}
     if not whole:
         fields = {"response_metadata": {"finish_reason": message.response_metadata.get("finish_reason")}}
     value: dict[str, Any] = to_jsonable_python(fields, fallback=str)

@@ -47,7 +47,8 @@ class Ledger:
 
     def warn(self, kind: str, detail: str, where: str | None = None) -> None:
         """Notes something that went wrong without ending the debate."""
-        _insert(self.warnings, self._places[1], {"kind": kind, "where": where or self.place(), "detail": detail})
+        warned: Warned = {"kind": kind, "where": where or self.place(), "detail": detail}
+        _insert(self.warnings, self._places[1], warned)
 
     def take(self, turn: Turn) -> None:
         """What is written down from now on belongs to this turn."""

@@ -2,8 +2,9 @@
 
 The table is ``prices.jsonl``, one model a line: ``model`` (as settings name it, provider:name), ``input`` and
 ``output`` (USD for a million tokens of prompts and of replies), and beside these ``as_of`` (year and month), ``source``
-and ``note``. These are list prices, without discounts (for cached prompts, say); they change, so check those that you
-rely on. A file of yours in the same form, named in ``MOOT_PRICES``, has the last word on the models that it names.
+and ``note``; ``context`` is read by `moot.nodes.models.contexts`, and has a source of its own. These are list prices,
+without discounts (for cached prompts, say); they change, so check those that you rely on. A file of yours in the same
+form, named in ``MOOT_PRICES``, has the last word on the models that it names.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ class Entry(BaseModel):
     output: float = Field(ge=0, le=MILLION)
     as_of: str | None = None
     source: str | None = None
+    context: int | None = Field(None, ge=1)
+    context_source: str | None = None
     note: str | None = None
 
 

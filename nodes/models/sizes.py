@@ -3,6 +3,7 @@
 The table is ``model_sizes.jsonl``, one model a line: ``family``, ``names`` (as hubs and servers spell them),
 ``parameters`` (with those of all experts), ``tokens`` (null where they were never published), ``source`` (the report or
 model card that says so) and, where there is something to say, ``note``. A tuned model counts as the one it was made of.
+``context``, the most tokens of a prompt and its reply, is there if it is known and the same for all of these names.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class Entry(TypedDict):
     names: list[str]
     parameters: float
     tokens: float | None
+    context: NotRequired[int]
     source: str
     note: NotRequired[str]
 

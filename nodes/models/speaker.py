@@ -20,11 +20,13 @@ from moot.core.ledger import Key, key_of
 from moot.core.limiter import limiter, with_retries
 from moot.core.refusals import explain
 from moot.nodes.models.chat_models import ChatModel, StructuredOutput
-from moot.nodes.models.kept import KeptChatModel, key_messages, message_of, value_of
+from moot.nodes.models.contexts import count_prompt, learn_refusal
+from moot.nodes.models.fitting import fitted, most_tokens
+from moot.nodes.models.kept import kept_model, key_messages, message_of, value_of
 from moot.nodes.models.ledger import Ledger, branch, tokens_of
 from moot.nodes.models.reply_parsing import fault_of, read_reply, text_of
 from moot.nodes.models.session import Session
-from moot.nodes.runtime.state import Call
+from moot.nodes.runtime.state import Call, LeftOut
 from moot.nodes.runtime.trace import speaking
 from moot.nodes.texts.replies import Reply, reply_schema, tight_schema
 from moot.prompts import as_data, fill, load
@@ -37,6 +39,11 @@ ECHO = 2000
 
 Sending = Callable[[BaseChatModel], Awaitable[BaseMessage]]
 """Sends something to a chat model."""
+SendingMessages = Callable[[BaseChatModel, Sequence[BaseMessage]], Awaitable[BaseMessage]]
+"""Sends messages to a chat model."""
+
+REFUSALS = 4
+"""How often a prompt is shortened that an endpoint finds too long."""
 
 PARAMETERS = ("temperature", "max_tokens", "seed")
 """What of a chat model its replies depend on, beside its name and its endpoint."""
@@ -57,6 +64,8 @@ class Speaker:
         tokens_left: where calls have used up so many tokens, nothing is asked again; None for no such bound.
         told: what each prompt's data begins with: what a person said.
         prompts: by name, texts that take the place of shipped prompts.
+        context_tokens: the most tokens that the model takes, the reply included; None for what moot knows of it.
+        not_shown: ids of evidence that the last prompt left out, as it would have been too long.
         session: the debate's.
         sample: the agent who speaks, if it is one, and which of its samples this is: these are never the same call.
     """
@@ -69,6 +78,8 @@ class Speaker:
     tokens_left: int | None = None
     told: str = ""
     prompts: Mapping[str, str] = field(default_factory=dict)
+    context_tokens: int | None = None
+    not_shown: set[str] = field(default_factory=set)
     session: Session = field(default_factory=Session)
     sample: tuple[str, int] = ("", 1)
 
@@ -94,6 +105,8 @@ class Speaker:
     ) -> R:
         """Asks for a structured reply. A reply that cannot be used is asked for again once, with the reason said.
 
+        A prompt that is too long for the model leaves out evidence, then the oldest rounds (`shorten`).
+
         Args:
             prompt: the prompt's name.
             values: what fills its placeholders.
@@ -117,6 +130,8 @@ class Speaker:
         def send(chat: BaseChatModel) -> Awaitable[BaseMessage]:
             return chat.ainvoke(messages, **request)
 
+        ranks = {id: rank for value in values.values() for id, rank in getattr(value, "ranks", {}).items()}
+
         last: tuple[AIMessage, tuple[R | None, str, str]] | None = None
 
         def read(message: AIMessage) -> tuple[R | None, str, str]:
@@ -129,7 +144,11 @@ class Speaker:
             return last[1]
 
         async def asked(speaker: Speaker) -> AIMessage:
-            return await speaker._until_usable(messages, request, read)
+            def citable() -> dict[str, Any]:
+                hidden = speaker.not_shown
+                return self._request(reply, [id for id in evidence_ids if id not in hidden]) if hidden else request
+
+            return await speaker._until_usable(messages, citable, read, ranks)
 
         parts = {"schema": request, "structured_output": self.structured_output}
         message = await self._kept(messages, parts, asked, send, lambda message: read(message)[0] is not None)
@@ -144,17 +163,18 @@ class Speaker:
     async def _until_usable(
         self,
         messages: Sequence[BaseMessage],
-        request: Mapping[str, Any],
+        request: Callable[[], Mapping[str, Any]],
         read: Callable[[AIMessage], tuple[Any, str, str]],
+        ranks: Mapping[str, int],
     ) -> AIMessage:
         """The first message, or the second after what is wrong with the first was said, that can be used."""
         sent = list(messages)
 
-        def send(chat: BaseChatModel) -> Awaitable[BaseMessage]:
-            return chat.ainvoke(sent, **request)
+        def send(chat: BaseChatModel, fitting: Sequence[BaseMessage]) -> Awaitable[BaseMessage]:
+            return chat.ainvoke(list(fitting), **request())
 
         for last in (False, True):
-            message, call = await self._call(send)
+            message, call = await self._fitting_call(sent, send, ranks)
             found, outcome, problem = read(message)
             call["outcome"] = outcome
             if problem:
@@ -185,13 +205,17 @@ class Speaker:
         return {"extra_body": {"response_format": wanted}}
 
     async def converse(
-        self, send: Sending, messages: Sequence[BaseMessage] = (), tools: Sequence[Mapping[str, Any]] = ()
+        self,
+        send: Sending | SendingMessages,
+        messages: Sequence[BaseMessage] = (),
+        tools: Sequence[Mapping[str, Any]] = (),
     ) -> AIMessage | None:
         """One reply in a conversation that somebody else keeps, an agent's say; it may call tools.
 
         Args:
             send: sends the conversation to the chat model that it is given; called anew where a call is tried again.
-            messages: the conversation; without it the ledger is not used.
+            messages: the conversation; ``send`` is then given as much of it as the model takes, too. Without it the
+                ledger is not used.
             tools: the tools that are offered, as JSON values.
 
         Returns:
@@ -202,7 +226,10 @@ class Speaker:
         """
 
         async def asked(speaker: Speaker) -> AIMessage:
-            message, call = await speaker._call(send)
+            if messages:
+                message, call = await speaker._fitting_call(messages, cast(SendingMessages, send))
+            else:
+                message, call = await speaker._call(cast(Sending, send))
             outcome, problem = conversation_fault(message)
             speaker.ledger.note(call)
             if outcome:
@@ -214,7 +241,13 @@ class Speaker:
             return not conversation_fault(message)[0]
 
         if messages:
-            message = await self._kept(messages, {"tools": list(tools)}, asked, send, usable)
+            message = await self._kept(
+                messages,
+                {"tools": list(tools)},
+                asked,
+                lambda chat: cast(SendingMessages, send)(chat, messages),
+                usable,
+            )
         else:
             message = await asked(self)
         return message if usable(message) else None
@@ -241,7 +274,7 @@ class Speaker:
             return await asked(self)
         of, chat, at = self.model, self.model.chat, self.ledger
         named = {name: getattr(chat, name, None) for name in PARAMETERS}
-        about = {"provider": of.name.partition(":")[0], "model": of.name.partition(":")[2]}
+        about: dict[str, Any] = {"provider": of.name.partition(":")[0], "model": of.name.partition(":")[2]}
         about |= {"endpoint": without_user(of.endpoint.base_url), "parameters": named}
         about |= {"messages": key_messages(messages), "sample": self.sample, **parts}
         key = key_of("chat", about)
@@ -256,6 +289,7 @@ class Speaker:
         own = {"node": at.node, "role": self.role, "agent": at.agent, "phase": at.phase, "round": at.round}
         own |= {"number": at.number} if at.number else {}
         unpaid = {"shared": True, "prompt_tokens": 0, "completion_tokens": 0} if shared else {}
+        self._leave_out(said.calls[-1].get("left_out") if said.calls else None)
         for call in said.calls:
             at.note({**call, **own, **unpaid})  # type: ignore[typeddict-item]
         for kind, detail in said.warnings:
@@ -278,14 +312,14 @@ class Speaker:
         kept = await keeping.find(key, f"a call of {self.role} ({self.ledger.place()})")
         if kept is not None:
             value = kept.value
-            message: BaseMessage = message_of(value["message"])
+            message = message_of(value["message"])
             if not value["error"]:
                 with speaking(self.role, self.model.name, self.ledger):
-                    message = await send(KeptChatModel(message=message, first=self.model.chat))
-            calls = [{**call, "from_ledger": True} for call in value["calls"]]
+                    message = cast(AIMessage, await send(kept_model(message, self.model.chat)))
+            calls = [cast(Call, {**call, "from_ledger": True}) for call in value["calls"]]
             warnings = [(kind, detail) for kind, detail in value["warnings"]]
             error = error_of(value["error"]) if value["error"] else None
-            return Said(cast(AIMessage, message), calls, warnings, value["depth"], error)
+            return Said(message, calls, warnings, value["depth"], error)
         left = None if self.tokens_left is None else self.tokens_left - tokens_of(self.ledger.calls)
         part, before = self.ledger.part(), _chain.get()
         said = Said(AIMessage(""), part.calls, [], 0)
@@ -309,6 +343,36 @@ class Speaker:
         except MootError as error:  # the reply is paid for
             said.warnings.append(("not_kept", error.detail))
         return said
+
+    async def _fitting_call(
+        self, messages: Sequence[BaseMessage], send: SendingMessages, ranks: Mapping[str, int] | None = None
+    ) -> tuple[AIMessage, Call]:
+        """A call with as much of its messages as the model takes; one that it finds too long all the same is shortened.
+
+        Raises:
+            UserError: even the least that can be sent is too long.
+        """
+        name, address, before = self.model.name, self.model.endpoint.base_url, 0
+        for refusals in range(REFUSALS + 1):
+            fit = fitted(messages, self.model, self.role, self.context_tokens, ranks)
+            self._leave_out(fit.left_out)
+            try:
+                message, call = await self._call(lambda chat, some=fit.messages: send(chat, some))  # type: ignore[misc]
+            except UserError as error:
+                if error.kind != "too_long" or refusals == REFUSALS or fit.size == before:
+                    raise
+                learn_refusal(name, address, error.detail, fit.size, most_tokens(self.model))
+                before = fit.size
+                continue
+            count_prompt(name, fit.size, call["prompt_tokens"])
+            if fit.left_out:
+                call["left_out"] = fit.left_out
+            return message, call
+        raise AssertionError("unreachable")
+
+    def _leave_out(self, left: LeftOut | None) -> None:
+        self.not_shown.clear()
+        self.not_shown.update(left["ids"] if left else ())
 
     async def _call(self, send: Sending) -> tuple[AIMessage, Call]:
         """One call with its retries."""

@@ -8,7 +8,7 @@ and recorded like any other; the tools are the sources of the settings, and what
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, NotRequired, cast
 
 from langchain.agents import create_agent
@@ -30,6 +30,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command, Send
 from moot.nodes.models.fake import FakeChatModel
 from moot.nodes.models.reply_parsing import find_objects, read_reply, text_of
+from moot.nodes.models.speaker import Speaker
 from moot.nodes.react.tool_calls import ACT, as_tool, calls_tools, counted, malformed_call, number_of, offered, plan
 from moot.nodes.runtime.budget import is_spent
 from moot.nodes.runtime.node import Node, Run
@@ -37,7 +38,7 @@ from moot.nodes.runtime.settings import SourcesSettings
 from moot.nodes.runtime.state import DebateState, StepUpdate, StopReason, Task, Turn
 from moot.nodes.speakers.hand_over import hand_over, new_turn
 from moot.nodes.speakers.single import AGENT
-from moot.nodes.steps.respond import quote_check, with_answer
+from moot.nodes.steps.respond import quote_check, with_answer, without_ids
 from moot.nodes.steps.retrieve import retrieve_node
 from moot.nodes.texts.replies import answer_reply, reply_schema
 from moot.nodes.texts.show import show_claim, show_evidence, show_given, shown_ids
@@ -46,6 +47,8 @@ from moot.prompts import as_data
 from pydantic import ValidationError
 
 PROMPT = "react/agent"
+NOTHING: Any = {"ids": ()}
+"""Of a call whose prompt left nothing out."""
 AGENT_PROMPTS = {PROMPT: ["model"], **{prompt: ["tools"] for prompt in retrieve_node().prompts}}
 """The prompts that `tool_agent` uses, each with its nodes."""
 
@@ -151,14 +154,18 @@ class Searching(AgentMiddleware[ToolAgentState, Any, Any]):
             wanted = _wanted(request, speaker.filled(self.prompt, _values(state, most)), described, most)
             sent = [cast(BaseMessage, wanted.system_message), *wanted.messages]
             offers = [convert_to_openai_tool(tool) for tool in described]
-            message = await speaker.converse(lambda chat: _send(chat, wanted, handler), sent, offers)
+
+            def send(chat: BaseChatModel, fitting: Sequence[BaseMessage]) -> Awaitable[BaseMessage]:
+                return _send(chat, wanted.override(messages=cast(list[Any], fitting[1:])), handler)
+
+            message = await speaker.converse(send, sent, offers)
             if message is not None and calls_tools(message):
                 return plan(message, tools, made, most, run.ledger)
             if not made:
                 run.ledger.warn("no_search", "The agent called none of its tools, so nothing was searched for.")
             if message is None:
                 return {}
-            return {"turns": [_last_turn(message, state, run)]}
+            return {"turns": [_last_turn(message, state, speaker, run)]}
 
         node = Node(step, "model", self.defaults, keeps_errors=True)
         update = await node({**state, "turns": [new_turn(1, AGENT, ACT)]}, request.runtime)
@@ -212,13 +219,14 @@ async def _send(
         return message
 
 
-def _last_turn(message: AIMessage, state: ToolAgentState, run: Run) -> Turn:
+def _last_turn(message: AIMessage, state: ToolAgentState, speaker: Speaker, run: Run) -> Turn:
     """The answer of a message that calls no tool, or its text as a thought."""
     evidence = state["evidence"]
-    turn = new_turn(1, AGENT) | {"evidence_ids": [piece["id"] for piece in evidence]}
+    never = speaker.not_shown.intersection(*(call.get("left_out", NOTHING)["ids"] for call in state["calls"]))
+    turn = without_ids(new_turn(1, AGENT) | {"evidence_ids": [piece["id"] for piece in evidence]}, never)
     reply, outcome, problem = read_reply(message, answer_reply(state["task"], may_abstain=bool(evidence)))
-    shown, text = shown_ids(evidence), text_of(message).strip()
-    if reply and run.settings.verified_quotes and evidence and (fault := quote_check(evidence, shown)(reply)):
+    shown, text = shown_ids(evidence) - never, text_of(message).strip()
+    if reply and run.settings.verified_quotes and evidence and (fault := quote_check(evidence, shown, speaker)(reply)):
         reply, outcome, problem = None, "unquoted", fault
     if reply is not None:
         return with_answer(turn, reply, evidence, shown, run.ledger)

@@ -10,7 +10,7 @@ from typing import Any
 from moot.core.errors import UserError
 from moot.nodes.models.chat_models import EMBEDDED
 from moot.nodes.runtime.settings import Settings
-from moot.nodes.runtime.state import SCHEMA_VERSION, Call, DebateState, TrialUpdate, Turn, VerdictOutput
+from moot.nodes.runtime.state import SCHEMA_VERSION, Call, DebateState, TrialUpdate, Turn, VerdictOutput, Warned
 from moot.nodes.texts.answers import abstains
 from moot.nodes.texts.quotes import count_citations
 from moot.nodes.texts.verdict import count_verdict_citations, verdict_warnings
@@ -65,7 +65,8 @@ def closing(state: DebateState) -> dict[str, Any]:
     """What completes a result document.
 
     A debate without an error is done; one that ends on an abstention has no answer, and ``abstained`` in its metrics.
-    Warnings are added: those of the verdict itself (`verdict_warnings`), and that the demonstration model took part.
+    Warnings are added: those of the verdict itself (`verdict_warnings`), whose prompts did not fit into a model's
+    context, and that the demonstration model took part.
     ``metrics`` count the citations of the whole debate and those of the verdict.
     """
     failed, metrics = state["error"] is not None, state["metrics"]
@@ -86,10 +87,39 @@ def closing(state: DebateState) -> dict[str, Any]:
         update["answer"] = None
     completed: Any = {**state, **update}
     update["metrics"]["verdict_citations"] = count_verdict_citations(completed)
-    warned = verdict_warnings(completed)
+    warned = verdict_warnings(completed) + shortened_prompts(state["calls"])
     if any(call["model"] == EMBEDDED for call in state["calls"]):
         warned.append({"kind": "demo_model", "where": "model", "detail": DEMO_MODEL_LINE})
     return {**update, "warnings": warned} if warned else update
+
+
+def shortened_prompts(calls: Sequence[Call]) -> list[Warned]:
+    """A warning for each role and model whose prompts left something out, as they would have been too long."""
+    found: dict[tuple[str, str], list[Call]] = {}
+    for call in calls:
+        if "left_out" in call:
+            found.setdefault((call["role"], call["model"]), []).append(call)
+    return [_shortened(role, model, of) for (role, model), of in found.items()]
+
+
+def _shortened(role: str, model: str, calls: Sequence[Call]) -> Warned:
+    most = max(calls, key=lambda call: (call["left_out"]["evidence"], len(call["left_out"]["rounds"])))["left_out"]
+    rounds = max((call["left_out"] for call in calls), key=lambda left: len(left["rounds"]))
+    in_part, said = (max(call["left_out"][key] for call in calls) for key in ("in_part", "said"))
+    parts = (
+        [f"{most['evidence']} of {most['of_evidence']} pieces of evidence were left out"] if most["evidence"] else []
+    )
+    parts += [f"{in_part} piece{'s were' if in_part > 1 else ' was'} shown in part"] if in_part else []
+    parts += [f"{len(rounds['rounds'])} of {rounds['of_rounds']} rounds were left out"] if rounds["rounds"] else []
+    parts += [f"{said} reasons or arguments were shown in part"] if said else []
+    first, last = (pick(call["round"] for call in calls) for pick in (min, max))
+    when = f" (rounds {first} to {last})" if first < last else f" (round {last})" if last else ""
+    detail = (
+        f"{len(calls)} prompt{'s' if len(calls) > 1 else ''}{when} would not have fit into the context of {model}, "
+        f"{min(call['left_out']['context'] for call in calls):,} tokens. At most {'; '.join(parts)}. "
+        "`left_out` of each call says what."
+    )
+    return {"kind": "prompt_shortened", "where": role, "detail": detail}
 
 
 def closed(state: DebateState, update: Mapping[str, Any]) -> dict[str, Any]:

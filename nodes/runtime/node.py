@@ -72,6 +72,7 @@ class Run:
             choice.structured_output or settings.structured_output,
             limits_of(settings),
             prompts=settings.edited(),
+            context_tokens=choice.context_tokens or settings.context_tokens,
             session=self.session,
             sample=("", sample),
         )

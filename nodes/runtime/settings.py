@@ -72,13 +72,20 @@ class Settings(BaseModel):
     models: dict[str, ModelName | ModelChoice] = Field(
         {},
         description="Models of single roles: role to provider:name, or to an object with model, temperature, "
-        "max_tokens, structured_output.",
+        "max_tokens, context_tokens, structured_output.",
     )
     temperature: float | None = Field(
         0.0, ge=0, le=2, description="Sampling temperature; null leaves it to the endpoint."
     )
     max_tokens: int | None = Field(
         None, ge=1, le=1_000_000, description="Most tokens of a reply; null leaves it to the endpoint."
+    )
+    context_tokens: int | None = Field(
+        None,
+        ge=256,
+        le=100_000_000,
+        description="Most tokens that a model takes, the reply included: prompts that would be longer leave out "
+        "evidence, then the oldest rounds. Null: as moot's tables know it, or the endpoint says when it refuses one.",
     )
     seed: int | None = Field(
         None,

@@ -52,6 +52,25 @@ class Turn(TurnKey, TurnFields, TrialFields, total=False):
     """
 
 
+class LeftOut(TypedDict):
+    """What a prompt did not hold, as it would have been too long for its model.
+
+    ``context`` is the most tokens that the model takes, ``evidence`` the pieces that were left out, of ``of_evidence``,
+    ``ids`` theirs if nothing else in the prompt names them, ``in_part`` the pieces that were shown in part; ``rounds``
+    are the numbers of the rounds that were left out, of ``of_rounds``; ``said`` is how many reasons and arguments were
+    shown in part.
+    """
+
+    context: int
+    evidence: int
+    in_part: int
+    of_evidence: int
+    ids: list[str]
+    rounds: list[int]
+    of_rounds: int
+    said: int
+
+
 class Call(TypedDict):
     """One exchange with a model, whatever came of it.
 
@@ -75,6 +94,7 @@ class Call(TypedDict):
     outcome: str
     detail: NotRequired[str]
     number: NotRequired[int]
+    left_out: NotRequired[LeftOut]
     from_ledger: NotRequired[bool]
     shared: NotRequired[bool]
 

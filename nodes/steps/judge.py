@@ -12,7 +12,7 @@ from moot.nodes.runtime.budget import rounds_or_budget
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.state import DebateState, Task, Turn
 from moot.nodes.steps.compare import silence_of
-from moot.nodes.steps.respond import quote_check, with_answer
+from moot.nodes.steps.respond import quote_check, with_answer, without_ids
 from moot.nodes.texts.answers import UNTOLD
 from moot.nodes.texts.replies import AnswerReply, answer_reply
 from moot.nodes.texts.show import (
@@ -70,7 +70,7 @@ async def judge(
         "scores": show_scores(scores or {}, history),
     }
     shown = shown_ids(evidence)
-    check = quote_check(evidence, shown) if verified_quotes and evidence else None
+    check = quote_check(evidence, shown, speaker) if verified_quotes and evidence else None
     kind = answer_reply(task, may_abstain=UNTOLD in speaker.filled(prompt, values)[0])
     return await speaker.ask(prompt, values, kind, sorted(shown), check)
 
@@ -108,9 +108,10 @@ def judge_node(prompt: str = PROMPT) -> Node:
         )
         turn: Turn = {"round": state.get("rounds", 0), "phase": "primary", "agent": "judge", "step": "judge"}
         turn |= {"role": "judge", "side": None, "query": None, "scores": {}}
-        turn = with_answer(turn, reply, evidence, shown_ids(evidence), run.ledger)
+        turn = without_ids({**turn, "evidence_ids": [piece["id"] for piece in evidence]}, speaker.not_shown)
+        turn = with_answer(turn, reply, evidence, shown_ids(evidence) - speaker.not_shown, run.ledger)
         return {
-            "turns": [{**turn, "evidence_ids": [piece["id"] for piece in evidence]}],
+            "turns": [turn],
             "answer": reply.answer,
             "raw_verdict": reply.answer,
             "stop_reason": rounds_or_budget(state, run.settings),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -87,7 +87,7 @@ async def respond(
         **(more or {}),
     }
     shown = shown_ids(evidence, [*opponents, *([own] if own else [])])
-    check = quote_check([*evidence, *cited], shown) if verified_quotes and evidence else None
+    check = quote_check([*evidence, *cited], shown, speaker) if verified_quotes and evidence else None
     offered = UNTOLD in speaker.filled(prompt, values)[0]
     kind = answer_reply(task, direct=direct, confidence=confidence, may_abstain=offered)
     return await speaker.ask(prompt, values, kind, sorted(shown), check)
@@ -97,9 +97,17 @@ HOW_SURE = "- In `confidence`, say how likely your answer is to be right, from 0
 """The line of a prompt that asks for a confidence."""
 
 
-def quote_check(evidence: Sequence[Evidence], shown: set[str]) -> Callable[[AnswerReply], str]:
-    """Says of an answer that none of its quotes stands in the evidence; nothing where one does."""
-    return lambda reply: without_quote(check_citations(reply.citations, evidence, shown))
+def quote_check(evidence: Sequence[Evidence], shown: set[str], speaker: Speaker) -> Callable[[AnswerReply], str]:
+    """Says of an answer that none of its quotes stands in the evidence; nothing where one does.
+
+    Evidence that the speaker's prompt left out cannot be quoted; a speaker who was shown none needs no quote.
+    """
+
+    def check(reply: AnswerReply) -> str:
+        seen = shown - speaker.not_shown
+        return without_quote(check_citations(reply.citations, evidence, seen)) if seen else ""
+
+    return check
 
 
 def respond_node(
@@ -156,7 +164,8 @@ def respond_node(
                 raise
             run.ledger.warn("agent_left", f"{error.detail} The debate goes on without {turn['agent']}.")
             return {"turns": [without_answer(turn, "failed")]}
-        shown = shown_ids(evidence, [*opponents, *([own] if own else [])])
+        shown = shown_ids(evidence, [*opponents, *([own] if own else [])]) - speaker.not_shown
+        turn = without_ids(turn, speaker.not_shown)
         return {"turns": [with_answer(turn, reply, [*evidence, *cited], shown, run.ledger)]}
 
     return Node(step, prompts=(prompt, then) if then else (prompt,))
@@ -176,6 +185,11 @@ def why_nothing(state: DebaterState) -> str:
     if (turn.get("retrieval") or state.get("retrieval")) == "failed":
         return "(none, as the sources could not be searched)"
     return NOTHING
+
+
+def without_ids(turn: Turn, not_shown: Set[str]) -> Turn:
+    """The turn without the evidence that its prompt left out."""
+    return {**turn, "evidence_ids": [id for id in turn["evidence_ids"] if id not in not_shown]} if not_shown else turn
 
 
 def with_answer(turn: Turn, reply: AnswerReply, evidence: Sequence[Evidence], shown: set[str], ledger: Ledger) -> Turn:

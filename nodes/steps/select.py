@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,8 +80,14 @@ async def select_evidence(
         "most": str(most),
     }
     reply = await speaker.ask(prompt, values, select_reply(len(pool), most))
-    numbers, dropped = valid_numbers(reply.selected, len(pool), most)
+    shown = [number for number in reply.selected if not _is_left_out(number, pool, speaker.not_shown)]
+    numbers, dropped = valid_numbers(shown, len(pool), most)
+    dropped += [number for number in dict.fromkeys(reply.selected) if number not in shown]
     return Selection(numbers, dropped, reply.reason, len(set(reply.selected)))
+
+
+def _is_left_out(number: int, pool: Sequence[Evidence], not_shown: Set[str]) -> bool:
+    return 1 <= number <= len(pool) and pool[number - 1]["id"] in not_shown
 
 
 def select_node(prompt: str = PROMPT, most: int = 3) -> Node:
@@ -112,7 +118,9 @@ def select_node(prompt: str = PROMPT, most: int = 3) -> Node:
             run.ledger.warn("selection_cut", f"{chosen.named} items were named; the first {most} of the pool's hold.")
         if chosen.dropped:
             unknown = ", ".join(map(str, chosen.dropped))
-            run.ledger.warn("unknown_selection", f"The pool has no item {unknown}; its items are 1 to {len(pool)}.")
+            run.ledger.warn(
+                "unknown_selection", f"The pool has no item {unknown} that was shown; its items are 1 to {len(pool)}."
+            )
         evidence = [pool[number - 1] for number in chosen.numbers]
         ids = [piece["id"] for piece in evidence]
         said = {"selected": chosen.numbers, "dropped": chosen.dropped, "reason": chosen.reason}

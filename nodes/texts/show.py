@@ -34,12 +34,20 @@ NOTHING = "(no evidence was found)"
 NOT_LOOKED_FOR = "(none, as none was looked for)"
 
 
+class Ranked(str):
+    """A text that shows evidence, with the best rank at which each piece was found, by its id."""
+
+    ranks: Mapping[str, int]
+
+
 def show_evidence(
     evidence: Iterable[Evidence],
     nothing: str = NOTHING,
     about: Callable[[Evidence], Mapping[str, str]] = lambda piece: {},
 ) -> str:
     """Evidence, each piece with its id; where there is none, the words that say why.
+
+    A prompt that is too long leaves out pieces by their ranks; those that were given have their places as ranks.
 
     Args:
         evidence: what is shown.
@@ -48,7 +56,13 @@ def show_evidence(
     """
     shown = standing(evidence)
     blocks = (as_data("evidence", _passage(piece), id=piece["id"], **about(piece)) for piece in shown)
-    return listed(blocks, empty=nothing)
+    text = Ranked(listed(blocks, empty=nothing))
+    text.ranks = {piece["id"]: _rank(piece, place) for place, piece in enumerate(shown, 1)}
+    return text
+
+
+def _rank(piece: Evidence, place: int) -> int:
+    return min((found["rank"] for found in piece["retrievals"] if "rank" in found), default=place)
 
 
 def show_given(evidence: Iterable[Evidence]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
-from moot.nodes.models.speaker import Speaker
+from moot.nodes.models.speaker import Speaker, as_speaker
 from moot.nodes.runtime.node import Node
 from moot.nodes.runtime.state import Task, TrialState, Turn
 from moot.nodes.steps.respond import quote_check
@@ -72,9 +72,10 @@ async def argue(
     shown = {"exhibits": show_record(exhibits), "statements": show_recent(said), "advice": show_advice(advice)}
     shown |= {"reflection": show_reflection(flaws, stance), "round": show_round(round, max_rounds)}
     ids = {piece["id"] for piece in exhibits}
-    check: Any = quote_check(exhibits, ids) if verified_quotes and exhibits else None
+    speaker = as_speaker(model, side)
+    check: Any = quote_check(exhibits, ids, speaker) if verified_quotes and exhibits else None
     values = case(claim, task, premises) | shown
-    return await ARGUE.ask(model, values, prompt, side=side, evidence_ids=sorted(ids), check=check)
+    return await ARGUE.ask(speaker, values, prompt, side=side, evidence_ids=sorted(ids), check=check)
 
 
 @explained()

@@ -123,6 +123,9 @@ class Step(Generic[R]):
                     raise
                 empty = dict.fromkeys(fields) | ({"citations": []} if "citations" in fields else {})
                 return {"turns": [{**turn, **empty, "outcome": missed(error, run.ledger)}]}
+            if speaker.not_shown:
+                exhibits = [piece for piece in exhibits if piece["id"] not in speaker.not_shown]
+                turn = {**turn, "evidence_ids": [piece["id"] for piece in exhibits]}
             given = said.model_dump() | cited(said, exhibits, run.ledger)
             return {"turns": [{**turn, **given, "scores": scores(said), "outcome": "ok"}]}
 

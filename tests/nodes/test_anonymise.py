@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -9,7 +10,7 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.core.redaction import HIDDEN, anonymised
+from moot.core.redaction import HIDDEN, SHAPES, anonymised, held_keys, redact, redact_reply
 
 from tests.each import each
 
@@ -77,3 +78,61 @@ def test_what_is_hidden_stays_hidden(value: Any) -> None:
 def test_no_text_takes_long(part: str) -> None:
     # In time that grows with the square of the length, a million characters would take until the test is given up.
     assert anonymised(part * (1_000_000 // len(part)))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "hidden"),
+    [
+        ("MY_SERVICE_CREDENTIALS", "user:pass-word-1", True),
+        ("GITHUB_PAT", "0123456789abcdef", True),
+        ("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI/K7MDENG", True),
+        ("AWS_ACCESS_KEY_ID", "abcdefgh12345678", True),
+        ("AWS_BEARER_TOKEN_BEDROCK", "abcdefgh12345678", True),
+        ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/v2/credentials/4f6a-11", True),
+        ("SSH_KEY_PASSPHRASE", "correct horse", True),
+        ("AWS_REGION", "us-east-1", False),
+        ("AWS_PROFILE", "production", False),
+        ("AWS_SHARED_CREDENTIALS_FILE", "/home/me/.aws/credentials", False),
+        ("AWS_WEB_IDENTITY_TOKEN_FILE", "/var/run/secrets/token", False),
+        ("GOOGLE_APPLICATION_CREDENTIALS", "/home/me/keys/service.json", False),
+        ("GOOGLE_APPLICATION_CREDENTIALS", "C:\\keys\\service.json", False),
+        ("SHOP_CREDENTIALS", "/bm9/wYXRo+base64ThatBeginsLikeAPath", True),
+        ("USE_TOKEN", "true", False),
+        ("XPATH", "//div/section", False),
+    ],
+)
+def test_which_variables_hold_secrets(monkeypatch: pytest.MonkeyPatch, name: str, value: str, hidden: bool) -> None:
+    monkeypatch.setenv(name, value)
+    assert redact(f"said {value}.") == (f"said [{name}]." if hidden else f"said {value}.")
+
+
+def test_credentials_in_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    account = {"type": "service_account", "client_email": "me@host.test", "private_key": "-----BEGIN\nabcdefgh"}
+    monkeypatch.setenv("SHOP_CREDENTIALS", json.dumps(account))
+    assert redact(f"key {account['private_key']} of service_account") == "key [SHOP_CREDENTIALS] of service_account"
+    assert redact(json.dumps({"a": account["private_key"]})) == '{"a": "[SHOP_CREDENTIALS]"}'
+    assert redact(json.dumps(account)) == "[SHOP_CREDENTIALS]"
+
+
+PEM = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0\n-----END PRIVATE KEY-----"
+
+
+def test_replies_lose_keys_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", "open sesame/1")
+    keys = held_keys()
+    for reply, stored in (
+        ("it is open sesame/1", "it is [SHOP_PASSWORD]"),
+        ('{"a":"sk-proj-abcdefghijklmnop1234","b":1}', f'{{"a":"{HIDDEN}","b":1}}'),
+        (f"ASIA{'A' * 16} at https://me:pw@host.test/", f"{HIDDEN} at https://{HIDDEN}@host.test/"),
+        (PEM, f"-----BEGIN PRIVATE KEY-----{HIDDEN}-----END PRIVATE KEY-----"),
+    ):
+        assert redact_reply(reply, keys) == stored
+    for kept in ('{"token": "the right to vote", "secret": "ballots"}', "The bearer abcdefghijklmnop1 of arms."):
+        assert redact_reply(kept, keys) == kept
+
+
+@given(st.lists(st.sampled_from(["sk-", "AKIA", "A" * 16, "://", "@", " ", "\n", "x_y", '"'])).map("".join))
+def test_a_stored_reply_holds_no_shape_of_a_key(text: str) -> None:
+    stored = redact_reply(text, ())
+    assert redact_reply(stored, ()) == stored
+    assert not any(shape.sub("", stored) != stored for shape in SHAPES[:2])

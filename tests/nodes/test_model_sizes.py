@@ -23,7 +23,7 @@ LINES = (Path(__file__).parents[2] / "nodes" / "models" / "model_sizes.jsonl").r
 @each("line", LINES)
 def test_each_line(line: str) -> None:
     entry: dict[str, Any] = json.loads(line)
-    assert FIELDS <= set(entry) <= FIELDS | {"note"}
+    assert FIELDS <= set(entry) <= FIELDS | {"note", "context"}
     assert entry["family"]
     assert entry["names"]
     assert all(isinstance(n, str) and n == n.strip() and " " not in n for n in entry["names"])

@@ -29,7 +29,7 @@ def _no_file(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("line", TABLE)
 def test_each_line_says_of_when_it_is(line: str) -> None:
     entry: dict[str, Any] = json.loads(line)
-    assert set(entry) == {"model", "input", "output", "as_of", "source"}
+    assert set(entry) - {"note"} == {"model", "input", "output", "as_of", "source", "context", "context_source"}
     assert 0 < entry["input"] < entry["output"] < 100
     assert entry["source"].startswith("https://")
     datetime.strptime(entry["as_of"], "%Y-%m")

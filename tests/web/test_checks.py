@@ -6,7 +6,9 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from moot.graphs import DESCRIPTIONS, load_graph
 from moot.prompts import shipped
+from moot.web.checks import LOADED, READ
 
 from tests.conftest import CLAIM
 from tests.serving import Server
@@ -99,3 +101,54 @@ def test_what_is_not_ours_to_check_is_the_server_s_to_refuse(server: Server, bod
     status, answer = server.refused("/runs/wait", body)
     assert status == 422
     assert "kind" not in answer
+
+
+FOLDER = "/etc"
+HERE: list[dict[str, Any]] = [
+    {"embedder": FOLDER},
+    {"embedder": "somebody/their-model"},
+    {"reranker": FOLDER},
+    {"cross_encoder": FOLDER},
+    {"source_summaries": FOLDER},
+    {"sources": ["langchain:os:environ"]},
+    {"debaters": [{"name": "one", "retriever": "langchain:os:environ"}, {"name": "two"}]},
+    {"fallback": ["langchain:os:environ"]},
+]
+
+
+@pytest.mark.parametrize("settings", HERE)
+def test_a_caller_names_no_model_or_module_that_the_server_does_not_list(
+    server: Server, settings: dict[str, Any]
+) -> None:
+    run = {"assistant_id": "tool_mad", "input": {"claim": CLAIM}, "context": settings}
+    thread = server.json("/threads", {})["thread_id"]
+    tool = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+    asked = {"name": "tool_mad", "arguments": {"claim": CLAIM}, "context": settings}
+    ways: dict[str, Any] = {
+        **dict.fromkeys(("/runs", "/runs/wait", "/runs/stream"), run),
+        **dict.fromkeys((f"/threads/{thread}/runs{way}" for way in ("", "/wait", "/stream")), run),
+        "/runs/batch": [run],
+        "/runs/crons": run | {"schedule": "0 0 * * *"},
+        f"/threads/{thread}/runs/crons": run | {"schedule": "0 0 * * *"},
+        f"/threads/{thread}/commands": {"id": 1, "method": "run.start", "params": run},
+        "/assistants": {"graph_id": "tool_mad", "context": settings},
+        "/mcp": tool | {"params": asked},
+        "/mcp/": tool | {"params": asked},
+        "/a2a/tool_mad": tool | {"method": "message/send", "params": asked},
+    }
+    for path, body in ways.items():
+        status, answer = server.refused(path, body)
+        assert (status, answer["kind"] in ("invalid_setting", "unknown_retriever")) == (422, True), path
+        assert "MOOT_EMBEDDERS" in answer["detail"] or "MOOT_LANGCHAIN_SOURCES" in answer["detail"]
+    older = run | {"context": None, "config": {"configurable": settings}}
+    assert server.refused("/runs/wait", older)[0] == 422
+
+
+def test_every_setting_that_names_a_folder_is_looked_at() -> None:
+    fields = {
+        (graph, name): str(field.description)
+        for graph in DESCRIPTIONS
+        for name, field in load_graph(graph).settings.model_fields.items()
+    }
+    assert {name for (_, name), about in fields.items() if " folder" in about} == set(LOADED)
+    assert {name for _, name in fields if "langchain" in fields[_, name] or name == "fallback"} <= {*READ, "debaters"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from typing import Any
 from urllib.parse import urlsplit
@@ -28,8 +29,10 @@ def answer(headers: dict[str, str], method: str = "GET", path: str = "/moot") ->
     ("headers", "method", "path"),
     [
         ({}, "POST", "/runs"),  # curl, an SDK
-        ({"host": "127.0.0.1:2024"}, "GET", "/ok"),
-        ({"host": "[::1]:2024"}, "GET", "/ok"),
+        ({"host": "127.0.0.1:2024"}, "GET", "/info"),
+        ({"host": "10.0.3.7"}, "GET", "/ok"),  # a load balancer's health check
+        ({"host": ""}, "HEAD", "/ok"),
+        ({"host": "[::1]:2024"}, "GET", "/info"),
         ({"host": "MOOT.lan"}, "GET", "/ok"),
         ({"origin": f"http://{HERE}", "sec-fetch-site": "same-origin"}, "POST", "/runs"),
         ({"origin": STUDIO, **FETCH}, "OPTIONS", "/runs"),
@@ -44,10 +47,13 @@ def test_who_is_answered(headers: dict[str, str], method: str, path: str) -> Non
 @pytest.mark.parametrize(
     ("headers", "method", "path", "said"),
     [
-        ({"host": "evil.example"}, "GET", "/ok", "not known as 'evil.example'"),  # DNS rebinding
-        ({"host": "localhost.evil.example:2024"}, "GET", "/ok", "not known"),
-        ({"host": "localhost@evil.example"}, "GET", "/ok", "not known"),
-        ({"host": ""}, "GET", "/ok", "not known"),
+        ({"host": "evil.example"}, "GET", "/info", "not known as 'evil.example'"),  # DNS rebinding
+        ({"host": "localhost.evil.example:2024"}, "GET", "/info", "not known"),
+        ({"host": "localhost@evil.example"}, "GET", "/info", "not known"),
+        ({"host": ""}, "GET", "/", "not known"),
+        ({"host": "evil.example"}, "POST", "/ok", "not known"),
+        ({"host": "evil.example"}, "GET", "/ok/", "not known"),
+        (FETCH, "GET", "/ok", "no other website"),
         ({"origin": "https://evil.example"}, "POST", "/runs", "name https://evil.example in MOOT_ALLOWED_ORIGINS"),
         ({"origin": "null"}, "POST", "/runs", "no other website"),  # a sandboxed frame, a file
         ({"origin": "http://localhost:3000"}, "POST", "/runs", "no other website"),
@@ -65,7 +71,7 @@ def test_who_is_refused(headers: dict[str, str], method: str, path: str, said: s
 
 def test_two_hosts_are_none() -> None:
     headers = Headers(raw=[(b"host", HERE.encode()), (b"host", b"evil.example")])
-    assert "not known" in refusal(headers, "GET", "/ok", (), ())
+    assert "not known" in refusal(headers, "GET", "/info", (), ())
 
 
 @given(st.text(max_size=40))
@@ -80,7 +86,7 @@ def test_no_other_origin_is_answered(origin: str) -> None:
 
 
 ROUTES: list[tuple[str, str, Any]] = [
-    ("GET", "/ok", None),
+    ("GET", "/info", None),
     ("GET", "/docs", None),
     ("GET", "/openapi.json", None),
     ("POST", "/threads", {}),
@@ -128,3 +134,17 @@ def test_a_socket_that_another_website_opens_is_refused(server: Server) -> None:
 
 def test_the_server_s_own_pages_are_answered(server: Server) -> None:
     assert server.send("/threads/search", {}, {"origin": server.url, "sec-fetch-site": "same-origin"})
+
+
+def test_a_health_check_may_call_the_server_by_any_name(server: Server) -> None:
+    for host in ("10.0.3.7:2024", "evil.example", "_"):
+        assert json.loads(server.send("/ok", headers={"host": host}))["ok"] is True
+        assert server.refused("/info", headers={"host": host})[0] == 403
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/deploy"), ("POST", "/deploy"), ("POST", "/internal/truncate"), ("GET", "/internal/debug/thread/1")],
+)
+def test_tools_of_the_development_server_are_not_served(server: Server, method: str, path: str) -> None:
+    assert server.refused(path, {} if method == "POST" else None, method=method) == (404, {"detail": "Not Found"})

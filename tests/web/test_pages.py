@@ -156,7 +156,7 @@ async def test_the_server_reads_the_thread(client: TestClient, monkeypatch: pyte
     answers = []
     for status, values in (("idle", done | {"opened": "x"}), ("interrupted", stopped), ("busy", done), ("idle", {})):
         threads = Threads(status, values)
-        monkeypatch.setattr(pages, "get_client", lambda url, threads=threads: threads)
+        monkeypatch.setattr(pages, "caller_client", lambda scope, threads=threads: threads)
         answers.append(client.post("/moot/api/debates", json={"thread_id": THREAD, "document": {"claim": "Forged."}}))
     assert [answer.status_code for answer in answers] == [200, 200, 422, 422]
     kept = [debates.load(answer.json()["id"]) for answer in answers[:2]]

@@ -1,0 +1,195 @@
+"""How many tokens a model reads at once, its context, and about how many a prompt has.
+
+A model's context is a setting (``context_tokens``), else the column ``context`` of the tables of open models
+(``model_sizes.jsonl``) and of prices (``prices.jsonl``), else unknown. An endpoint that refuses a prompt for its length
+says how much it reads, which holds for the rest of the process wherever it is less.
+
+Tokens are estimated without a tokenizer: bytes of UTF-8 by `BYTES_PER_TOKEN`, until the endpoint's own counts of this
+model's prompts say more.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from functools import lru_cache
+from importlib import resources
+
+from moot.nodes.models.prices import DATED
+from moot.nodes.models.sizes import entry_of
+
+BYTES_PER_TOKEN = 3.0
+"""Of a model whose endpoint has counted nothing yet: fewer than English text has (above 4), so that prompts fit."""
+FEWEST, MOST = 0.5, 8.0
+"""Bytes that a token may have: whatever an endpoint says, texts are neither counted as nothing nor as endless."""
+COUNTED = 500
+"""Bytes from which on a prompt's count is heeded: an endpoint counts its own few tokens around short ones, too."""
+SLOWLY = 0.1
+"""The share of the difference by which a higher figure is taken on; a lower one, which is safer, is taken at once."""
+RESERVE = 512
+"""Tokens that are kept free for a reply whose length is not bounded by ``max_tokens``: a quarter of less context."""
+MARGIN = 0.97
+"""The share of the room that prompts fill, as their tokens are estimates and endpoints add a few to each message."""
+
+_PRICED = (resources.files("moot.nodes.models") / "prices.jsonl").read_text(encoding="utf-8").splitlines()
+_HOSTED: dict[str, int] = {e["model"]: e["context"] for e in map(json.loads, filter(None, _PRICED)) if "context" in e}
+"""Read at import: debates need it in the event loop, which must not wait for a disk."""
+
+_bytes_per_token: dict[str, float] = {}
+_refused: dict[tuple[str, str], int] = {}
+
+
+def forget_contexts() -> None:
+    """Forgets what endpoints said of contexts and tokens; for tests."""
+    _bytes_per_token.clear()
+    _refused.clear()
+
+
+# --- tokens of prompts ------------------------------------------------------------------------------------------------
+
+
+def bytes_of(text: str) -> int:
+    """The bytes of a text in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode(errors="replace"))
+
+
+def prompt_tokens(text: str, bytes_per_token: float = BYTES_PER_TOKEN) -> int:
+    """About how many tokens a text has.
+
+    Args:
+        text: of a prompt.
+        bytes_per_token: of the model that reads it, as `bytes_per_token` says.
+    """
+    return math.ceil(bytes_of(text) / bytes_per_token)
+
+
+def bytes_per_token(model: str) -> float:
+    """About how many bytes of a prompt are a token to a model.
+
+    Args:
+        model: as settings name it, provider:name.
+    """
+    return _bytes_per_token.get(model, BYTES_PER_TOKEN)
+
+
+def count_prompt(model: str, sent: int, tokens: int | None) -> None:
+    """Takes account of what an endpoint counted.
+
+    Args:
+        model: as settings name it, provider:name.
+        sent: bytes of a prompt's texts.
+        tokens: that the endpoint counted in it; None where it did not say.
+    """
+    if not tokens or sent < COUNTED:
+        return
+    found, before = min(MOST, max(FEWEST, sent / tokens)), bytes_per_token(model)
+    _bytes_per_token[model] = found if found < before else before + SLOWLY * (found - before)
+
+
+# --- contexts ---------------------------------------------------------------------------------------------------------
+
+
+def context_of(model: str, address: str = "", setting: int | None = None) -> int | None:
+    """The most tokens that a model takes in a prompt and its reply together; None where that is not known.
+
+    Args:
+        model: as settings name it, provider:name.
+        address: of the endpoint, for what that refused.
+        setting: what the user says; the tables are not asked then.
+    """
+    known = setting or listed_context(model)
+    refused = _refused.get((address, model)) if _refused else None
+    return min(known, refused) if known and refused else known or refused
+
+
+@lru_cache(maxsize=256)
+def listed_context(model: str) -> int | None:
+    """A model's context by the tables, a dated snapshot's by default that of its model; None if they do not know it."""
+    provider, _, _ = model.partition(":")
+    if provider == "fake":
+        return None
+    if provider == "embedded":
+        from moot.embedded.server import CONTEXT
+
+        return CONTEXT
+    hosted = _HOSTED.get(model) or _HOSTED.get(DATED.sub("", model))
+    if hosted:
+        return hosted
+    entry = entry_of(model)
+    return entry.get("context") if entry else None
+
+
+def reply_room(context: int, max_tokens: int | None = None) -> int:
+    """The tokens of a context that are kept free for a reply.
+
+    Args:
+        context: of the model.
+        max_tokens: the most tokens of a reply, if that is set.
+    """
+    return max_tokens or min(RESERVE, context // 4)
+
+
+# --- what an endpoint says when it refuses ----------------------------------------------------------------------------
+
+_NUMBER = r"(\d[\d,_]*)"
+_CONTEXT = re.compile(
+    rf"(?:context|model) length (?:is |of )(?:only )?{_NUMBER}|context size \({_NUMBER}|\(context length {_NUMBER}"
+    rf"|context (?:window|size) of {_NUMBER}|configured limit of {_NUMBER} tokens|n_ctx\D{{1,4}}{_NUMBER}"
+    rf"|tokens > {_NUMBER} maximum",
+    re.IGNORECASE,
+)
+"""What OpenAI, vLLM, llama.cpp, LM Studio and others call their context, with its tokens."""
+_SENT = re.compile(
+    rf"{_NUMBER} (?:tokens )?in (?:the messages|your prompt)|messages resulted in {_NUMBER} tokens"
+    rf"|(?:has|passed) {_NUMBER} input tokens|request \({_NUMBER} tokens|prompt \((?:total )?length {_NUMBER}"
+    rf"|n_prompt_tokens\D{{1,4}}{_NUMBER}|too long: {_NUMBER} tokens|first {_NUMBER} tokens",
+    re.IGNORECASE,
+)
+"""What they say of the prompt that was refused."""
+_OVER = re.compile(rf"max(?:imum)? context length by {_NUMBER}", re.IGNORECASE)
+"""Ollama says by how many tokens a prompt was too long."""
+
+
+def refused_at(said: str) -> tuple[int | None, int | None, int | None]:
+    """What an endpoint says of a prompt that it found too long: its context, the prompt's tokens, and those too many.
+
+    Args:
+        said: the error's text; each is None where it does not say it.
+    """
+    return _figure(_CONTEXT, said), _figure(_SENT, said), _figure(_OVER, said)
+
+
+def _figure(pattern: re.Pattern[str], said: str) -> int | None:
+    found = pattern.search(said)
+    digits = next(filter(None, found.groups()), "") if found else ""
+    return int(digits.replace(",", "").replace("_", "")[:12]) or None if digits else None
+
+
+def learn_refusal(model: str, address: str, said: str, sent: int, max_tokens: int | None = None) -> None:
+    """Takes account of an endpoint's refusal of a prompt, so that the next one is shorter.
+
+    Where the endpoint names no context, half of the prompt's tokens are taken for the room that there is.
+
+    Args:
+        model: as settings name it, provider:name.
+        address: of the endpoint.
+        said: the error's text.
+        sent: bytes of the prompt's texts.
+        max_tokens: the most tokens of a reply, if that is set.
+    """
+    context, tokens, over = refused_at(said)
+    known = context_of(model, address)
+    if context and max_tokens and context <= max_tokens:
+        context += max_tokens  # some releases of vLLM name what is left beside max_tokens
+    tokens = tokens or (context + over if context and over else None)
+    estimate = math.ceil(sent / bytes_per_token(model))
+    if context is None:
+        less = 3 * over // 2 if over else estimate // 2  # tokens may have more bytes than we estimate
+        room = estimate - less if 4 * less < 3 * estimate else estimate // 2
+        context = room + (max_tokens or min(RESERVE, room // 3))
+    context = max(1, min(context, known) if known else context)
+    _refused[address, model] = context
+    if tokens is None and estimate <= context - reply_room(context, max_tokens):
+        tokens = context + context // 8  # by our estimate it would fit, so that was too low
+    count_prompt(model, max(sent, COUNTED), tokens)

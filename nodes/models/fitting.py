@@ -1,0 +1,82 @@
+"""Messages brought within a model's context before they are sent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
+from moot.core.errors import UserError
+from moot.nodes.models.chat_models import ChatModel
+from moot.nodes.models.contexts import MARGIN, bytes_of, bytes_per_token, context_of, reply_room
+from moot.nodes.runtime.state import LeftOut
+from moot.nodes.texts.shorten import shorten
+
+
+class Fitted(NamedTuple):
+    """Messages that fit, their bytes, and what was left out of them, if anything was."""
+
+    messages: Sequence[BaseMessage]
+    size: int
+    left_out: LeftOut | None = None
+
+
+def most_tokens(model: ChatModel) -> int | None:
+    """The most tokens of a reply of a model; None if that is not set."""
+    return getattr(model.chat, "max_tokens", None)
+
+
+def fitted(
+    messages: Sequence[BaseMessage],
+    model: ChatModel,
+    role: str,
+    context_tokens: int | None = None,
+    ranks: Mapping[str, int] | None = None,
+) -> Fitted:
+    """As much of the messages as a model takes (`shorten`): of the data alone, never of instructions.
+
+    Args:
+        messages: a prompt or a conversation.
+        model: whom they are for.
+        role: who speaks.
+        context_tokens: as for `context_of`, the setting.
+        ranks: as for `shorten`.
+
+    Raises:
+        UserError: even the least that can be sent is too long.
+    """
+    size = sum(bytes_of(str(message.content)) for message in messages)
+    context = context_of(model.name, model.endpoint.base_url, context_tokens)
+    if context is None:
+        return Fitted(messages, size)
+    reply = reply_room(context, most_tokens(model))
+    most = int(MARGIN * (context - reply) * bytes_per_token(model.name))
+    if size <= most:
+        return Fitted(messages, size)
+    places = [at for at, message in enumerate(messages) if isinstance(message, HumanMessage | ToolMessage)]
+    data = [str(messages[at].content) for at in places]
+    fixed = size - sum(map(bytes_of, data))
+    made = shorten(data, most - fixed, ranks)
+    if fixed + made.size > most:
+        least = math.ceil((fixed + made.size) / bytes_per_token(model.name))
+        raise UserError(
+            f"The prompt for {model.name} as {role} does not fit: the model takes {context:,} tokens, of which "
+            f"{reply:,} are kept for the reply, and with all evidence and all rounds but the last left out the prompt "
+            f"still has about {least:,}. Use a model that takes more, fewer agents, a shorter claim, or, if the model "
+            "takes more than that, set `context_tokens`.",
+            kind="too_long",
+        )
+    texts = dict(zip(places, made.texts, strict=True))
+    cut = [m.model_copy(update={"content": texts[at]}) if at in texts else m for at, m in enumerate(messages)]
+    left: LeftOut = {
+        "context": context,
+        "evidence": made.evidence,
+        "in_part": made.in_part,
+        "of_evidence": made.of_evidence,
+        "ids": made.ids,
+        "rounds": made.rounds,
+        "of_rounds": made.of_rounds,
+        "said": made.said,
+    }
+    return Fitted(cut, fixed + made.size, left)

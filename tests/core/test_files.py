@@ -1,0 +1,112 @@
+"""Files are written whole or stay as they were: on a disk that is really full, too."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from moot.core.errors import UserError, WorldError
+from moot.core.files import check_home, check_writable, not_written, write_whole
+
+from tests.conftest import CLAIM
+
+VERIFY = [sys.executable, "-c", "from moot.cli.main import run; run()", "verify", CLAIM, "--model", "fake:1"]
+ISOLATED = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+
+
+def can_mount() -> bool:
+    """Whether this user may mount a disk of its own."""
+    command = [*ISOLATED, "mount -t tmpfs tmpfs /mnt"]
+    return shutil.which("unshare") is not None and subprocess.run(command, capture_output=True).returncode == 0
+
+
+def small_files() -> None:
+    """Lets no file of this process grow beyond a few bytes, as on a full disk."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+
+def test_a_document_that_does_not_fit_leaves_the_old_one_and_is_shown(tmp_path: Path) -> None:
+    out = tmp_path / "document.json"
+    out.write_text("old")
+    command = [*VERIFY, "--out", str(out), "--graph", "standard_prompting"]
+    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=small_files)
+    assert done.returncode == 3, done.stderr
+    assert "document.json cannot be written (File too large). Make room" in " ".join(done.stderr.split())
+    assert f'"claim": "{CLAIM}"' in done.stdout
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"document.json": "old"}
+
+
+@pytest.mark.skipif(not can_mount(), reason="needs a user namespace in which a disk can be mounted")
+def test_a_full_disk(tmp_path: Path) -> None:
+    script = f"""
+    mount -t tmpfs -o size=16k tmpfs {tmp_path} && cd {tmp_path} && echo old > document.json
+    cat /dev/zero > filler 2> /dev/null
+    {sys.executable} -c 'from pathlib import Path
+from moot.core.files import write_whole, not_written
+try:
+    write_whole(Path("document.json"), "n" * 9000)
+except OSError as error:
+    fault = not_written("document.json", error)
+    print(fault.exit_code, fault)'
+    ls -A; cat document.json
+    """
+    said = subprocess.run([*ISOLATED, script], capture_output=True, text=True, check=True).stdout
+    detail = "document.json cannot be written (No space left on device). Make room, or name a file on another disk."
+    assert said.splitlines() == [f"3 {detail}", "document.json", "filler", "old"]
+
+
+@given(old=st.binary(max_size=50), new=st.one_of(st.binary(max_size=5000), st.text(max_size=5000)))
+def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, old: bytes, new: str | bytes) -> None:
+    file = tmp_path_factory.mktemp("whole") / "file"
+    for content in (old, new):
+        write_whole(file, content)
+        assert file.read_bytes() == (content.encode() if isinstance(content, str) else content)
+    assert len(list(file.parent.iterdir())) == 1
+
+
+def test_rights_links_and_what_is_no_file(tmp_path: Path) -> None:
+    mask = os.umask(0o027)
+    try:
+        write_whole(tmp_path / "open", "a")
+        write_whole(tmp_path / "private", "a", private=True)
+        (tmp_path / "mine").touch(0o604)
+        (tmp_path / "mine").chmod(0o604)
+        write_whole(tmp_path / "mine", "b", private=True)
+    finally:
+        os.umask(mask)
+    rights = {file.name: stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
+    assert rights == {"open": 0o640, "private": 0o600, "mine": 0o604}
+    (tmp_path / "link").symlink_to("mine")
+    check_writable(tmp_path / "link")
+    write_whole(tmp_path / "link", "c")
+    assert ((tmp_path / "link").is_symlink(), (tmp_path / "mine").read_text()) == (True, "c")
+    check_writable(Path("/dev/null"))
+    write_whole(Path("/dev/null"), "d")
+    with pytest.raises(OSError, match="No space left") as full:
+        write_whole(Path("/dev/full"), "d")
+    assert isinstance(not_written("/dev/full", full.value), WorldError)
+
+
+def test_what_cannot_be_written_is_said_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("old")
+    for path in (tmp_path, tmp_path / "none" / "file", tmp_path / "file" / "below", tmp_path / ("n" * 300)):
+        with pytest.raises(UserError, match=r"cannot be written|There is no folder"):
+            check_writable(path)
+    check_writable(tmp_path / "new")
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
+    check_home("Debates", "debates")
+    assert [file.name for file in (tmp_path / "home" / "debates").iterdir()] == []
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path / "file"))
+    with pytest.raises(UserError, match=r"Debates cannot be kept in .*/file \(File exists\)\. Set MOOT_HOME"):
+        check_home("Debates")

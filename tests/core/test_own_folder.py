@@ -1,0 +1,84 @@
+"""Temporary folders of killed processes go; those of living ones, of others, and what links lead to stay."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from moot.core.own_folder import LOCK, own_folder, remove_left
+
+HOLD = """
+import sys
+from moot.core.own_folder import own_folder
+with own_folder("moot-") as folder:
+    (folder / "pickle").write_text("x")
+    print(folder, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    return tmp_path / "tmp"
+
+
+@contextmanager
+def another() -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    command = [sys.executable, "-c", HOLD]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin
+        assert process.stdout
+        try:
+            yield process, Path(process.stdout.readline().strip())
+        finally:
+            process.kill()
+
+
+def test_a_killed_process_s_folder_goes_and_a_living_one_s_stays(temporary: Path) -> None:
+    with another() as (dead, left), another() as (_, kept):
+        dead.send_signal(signal.SIGKILL)
+        dead.wait()
+        assert (left / "pickle").is_file()
+        with own_folder("moot-") as mine:
+            assert set(temporary.iterdir()) == {kept, mine}
+    assert set(temporary.iterdir()) == {kept}  # it was killed, too
+    remove_left("moot-")
+    assert list(temporary.iterdir()) == []
+
+
+def test_what_is_not_ours_stays(temporary: Path, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir(0o700)
+    (precious / LOCK).touch()
+    (temporary / "moot-link").symlink_to(precious)
+    (temporary / "moot-file").touch(0o600)
+    for name, mode in (("moot-new", 0o700), ("moot-open", 0o755), ("moot-trap", 0o700), ("other", 0o700)):
+        (temporary / name).mkdir(mode)
+    for name in ("moot-open", "other"):
+        (temporary / name / LOCK).touch()
+    (temporary / "moot-trap" / LOCK).symlink_to(precious / LOCK)  # `moot-new` has none: its process is about to start
+    before = set(temporary.iterdir())
+    remove_left("moot-")
+    assert set(temporary.iterdir()) == before
+    assert (precious / LOCK).is_file()
+
+
+def test_a_link_within_is_removed_and_not_followed(temporary: Path, tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "file").touch()
+    left = temporary / "moot-left"
+    left.mkdir(0o700)
+    (left / LOCK).touch()
+    (left / "link").symlink_to(tmp_path / "precious")
+    remove_left("moot-")
+    assert (left.exists(), os.listdir(tmp_path / "precious")) == (False, ["file"])

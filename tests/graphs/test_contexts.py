@@ -1,0 +1,187 @@
+"""Prompts that do not fit: much given text and ten rounds on a model of 8,000 tokens end in verdicts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from moot.core.endpoint import Endpoint
+from moot.core.errors import ReplyError
+from moot.graphs import load_graph
+from moot.nodes.models.chat_models import ChatModel
+from moot.nodes.models.contexts import forget_contexts
+from moot.nodes.models.fake import FakeChatModel
+from moot.nodes.models.speaker import Speaker
+from moot.nodes.steps.respond import respond
+from moot.nodes.texts.given import check_given
+from moot.nodes.texts.task import make_task
+
+from tests.conftest import StartStub, StubEndpoint
+
+CLAIM = "The bells of the old mill ring at noon."
+CONTEXT = 8000
+LONG = " ".join(f"The reasons go on, and point {i} is that the miller owned no watch." for i in range(12))
+GIVEN = [
+    {
+        "id": f"letter-{n}",
+        "title": f"Letter {n}",
+        "text": " ".join(f"Letter {n} says in line {i} that the bells rang at noon." for i in range(90)),
+    }
+    for n in range(1, 11)
+]
+assert sum(len(text["text"]) for text in GIVEN) > 45_000
+LATEST = "letter-9"
+QUOTE = [{"evidence_id": "letter-1", "quote": "Letter 1 says in line 2 that the bells rang at noon."}]
+
+
+def answers(model: str, answer: str) -> dict[str, Any]:
+    """A rule: what a debater always answers, so that nobody agrees before the last round."""
+    return {"model": model, "fields": {"answer": answer, "rationale": LONG, "citations": QUOTE, "confidence": 0.8}}
+
+
+SAID: dict[str, Any] = {"rationale": LONG, "citations": QUOTE, "argument": LONG, "testimony": LONG, "reason": LONG}
+ADMITS = {"relevance": 1, "credibility": 1}
+RULES = [
+    {"match": "your `verdict`", "fields": {"verdict": "SUPPORTED", "reason": "So it is."}},
+    {
+        "match": 'look for the evidence yourself.*<evidence id="letter',
+        "reply": json.dumps({**SAID, "answer": "SUPPORTS"}),
+    },
+    answers("-a$", "SUPPORTS"),
+    answers("-b$", "REFUTES"),
+    answers("-c$", "NOT ENOUGH INFO"),
+    {"fields": {**SAID, **ADMITS, "needed": True, "granted": True, "debate_resolved": False, "close": False}},
+]
+MODELS = ("openai:stub-a", "openai:stub-b", "openai:stub-c")
+
+
+def speakers(count: int = 2) -> list[dict[str, Any]]:
+    return [{"name": f"speaker-{n}", "model": model} for n, model in enumerate(MODELS[:count], 1)]
+
+
+# Systems, each with the settings of a debate of ten rounds.
+SYSTEMS: dict[str, dict[str, Any]] = {
+    "tool_mad": {
+        "retrieval": "none",
+        "scoring": "consensus_only",
+        "debaters": [{**one, "retriever": "chroma:none"} for one in speakers()],
+    },
+    "madke": {"sources": [], "debaters": speakers()},
+    "proclaim": {"sources": [], "plateau": 0},
+    "cortex_debate": {"agents": speakers(3), "evaluation": "none"},
+    "society_of_minds": {"agents": speakers(3)},
+    "react": {"sources": ["bm25:demo-news"]},
+}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_known() -> Iterator[None]:
+    forget_contexts()
+    yield
+    forget_contexts()
+
+
+async def debate(name: str, **more: Any) -> dict[str, Any]:
+    system = load_graph(name)
+    rounds = {"max_rounds": 10} if "max_rounds" in system.settings.model_fields else {}
+    chosen = system.settings.model_validate(
+        {"model": "openai:stub", "embedder": "openai:stub-embedding", "attempts": 1, **rounds, **SYSTEMS[name], **more}
+    )
+    document: dict[str, Any] = await system.graph.ainvoke({"claim": CLAIM, "given": GIVEN}, context=chosen)
+    json.dumps(document)
+    return document
+
+
+def statuses(stub: StubEndpoint) -> list[int]:
+    return [call["status"] for call in stub.calls() if call["kind"] == "chat"]
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+async def test_much_text_and_ten_rounds_on_a_small_model(start_stub: StartStub, name: str) -> None:
+    stub = start_stub(RULES, context=CONTEXT)
+    document = await debate(name, context_tokens=CONTEXT)
+    assert document["error"] is None, document["error"]
+    assert document["answer"] is not None or name == "cortex_debate"  # a tie has no answer there
+    assert name == "react" or document["rounds"] == 10, document["stop_reason"]
+    assert set(statuses(stub)) == {200}  # what does not fit is never sent
+    shortened = [call["left_out"] for call in document["calls"] if "left_out" in call]
+    assert shortened
+    assert all(left["context"] == CONTEXT for left in shortened)
+    warned = [one for one in document["warnings"] if one["kind"] == "prompt_shortened"]
+    assert {one["where"] for one in warned} == {call["role"] for call in document["calls"] if "left_out" in call}
+    assert len(warned) == len({one["where"] for one in warned})
+    noted = [prompt for prompt in stub.prompts() if "(Left out here" in prompt]
+    assert len(noted) == len(shortened)
+    assert all(CLAIM in prompt for prompt in stub.prompts())
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+async def test_a_model_whose_context_nobody_knows(start_stub: StartStub, name: str) -> None:
+    stub = start_stub(RULES, context=CONTEXT, refuses_as="vllm" if name in ("madke", "react") else "openai")
+    document = await debate(name, **({} if name == "react" else {"max_rounds": 4}))
+    assert document["error"] is None, document["error"]
+    refused = statuses(stub).count(400)
+    assert 1 <= refused <= 2 * len({call["model"] for call in document["calls"]}) + 8  # those in flight at first
+    assert [call["outcome"] for call in document["calls"]].count("failed") == refused
+    assert any(call.get("left_out", {}).get("context") == CONTEXT for call in document["calls"])
+
+
+@pytest.mark.parametrize("words", ["openai", "vllm", "llama.cpp", "ollama"])
+async def test_a_refusal_in_whatever_words_teaches_what_fits(start_stub: StartStub, words: str) -> None:
+    stub = start_stub(RULES, context=CONTEXT, refuses_as=words)
+    document = await debate("society_of_minds", max_rounds=1, agents=1, min_agents=1, max_tokens=600)
+    assert document["error"] is None
+    assert statuses(stub) == [400, 200]
+
+
+async def test_what_is_unknown_or_large_changes_nothing(start_stub: StartStub) -> None:
+    first = start_stub(RULES)
+    await debate("tool_mad")
+    second = start_stub(RULES)
+    await debate("tool_mad", context_tokens=1_000_000)
+    assert sorted(map(json.dumps, (p["messages"] for p in first.requests()))) == sorted(
+        map(json.dumps, (p["messages"] for p in second.requests()))
+    )
+    assert not any("(Left out here" in prompt for prompt in second.prompts())
+
+
+async def test_what_was_left_out_cannot_be_cited(start_stub: StartStub) -> None:
+    cites = [{"evidence_id": LATEST, "quote": "Letter 9 says in line 2 that the bells rang at noon."}]
+    start_stub([{"fields": {"answer": "SUPPORTS", "rationale": "So it is.", "citations": [*cites, *QUOTE]}}])
+    document = await debate("society_of_minds", max_rounds=1, agents=1, min_agents=1, context_tokens=CONTEXT)
+    [turn] = document["turns"]
+    assert [(c["evidence_id"], c["fabricated"], c["verified"]) for c in turn["citations"]] == [
+        (LATEST, True, False),
+        ("letter-1", False, True),
+    ]
+    [call] = document["calls"]
+    assert LATEST in call["left_out"]["ids"]
+    assert set(turn["evidence_ids"]) == {text["id"] for text in GIVEN} - set(call["left_out"]["ids"])
+
+
+async def test_the_least_prompt_does_not_fit(start_stub: StartStub) -> None:
+    stub = start_stub(RULES)
+    document = await debate("society_of_minds", context_tokens=256)
+    assert document["error"]["kind"] == "too_long"
+    assert "takes 256 tokens, of which 64 are kept for the reply" in document["error"]["detail"]
+    assert statuses(stub) == []
+
+
+async def test_what_was_left_out_is_not_offered_to_be_cited(start_stub: StartStub, monkeypatch: Any) -> None:
+    stub = start_stub(RULES)
+    speaker = Speaker("agent", ChatModel("openai:stub", FakeChatModel(), Endpoint(stub.url, ""), tight=True))
+    speaker.context_tokens = CONTEXT
+    asked: list[Sequence[str]] = []
+
+    def request(self: Speaker, reply: Any, ids: Sequence[str]) -> dict[str, Any]:
+        asked.append(ids)
+        return {}
+
+    monkeypatch.setattr(Speaker, "_request", request)
+    pieces = check_given(GIVEN)
+    with pytest.raises(ReplyError):
+        await respond(CLAIM, make_task(), pieces, speaker)
+    assert speaker.not_shown
+    assert {id for ids in asked[1:] for id in ids} == {piece["id"] for piece in pieces} - speaker.not_shown

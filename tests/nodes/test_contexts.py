@@ -1,0 +1,136 @@
+"""Contexts of models: the tables, what endpoints say when they refuse, and how tokens are estimated."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from moot.embedded.server import CONTEXT
+from moot.nodes.models.chat_models import EMBEDDED
+from moot.nodes.models.contexts import (
+    bytes_per_token,
+    context_of,
+    count_prompt,
+    forget_contexts,
+    learn_refusal,
+    prompt_tokens,
+    refused_at,
+    reply_room,
+)
+
+MODEL, HERE = "openai:some-model", "http://127.0.0.1:1/v1"
+TABLES = Path(__file__).parents[2] / "nodes" / "models"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_known() -> Iterator[None]:
+    forget_contexts()
+    yield
+    forget_contexts()
+
+
+# What endpoints say: the context, the prompt's tokens, and those too many.
+SAID = {
+    "This model's maximum context length is 8192 tokens. However, your messages resulted in 9123 tokens. Please reduce "
+    "the length of the messages.": (8192, 9123, None),
+    "This model's maximum context length is 4097 tokens. However, you requested 4203 tokens (3703 in the messages, 500 "
+    "in the completion).": (4097, 3703, None),
+    "This model's maximum context length is 8192 tokens, however you requested 25701 tokens (25701 in your prompt; 0 "
+    "for the completion).": (8192, 25701, None),
+    "Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 300123 tokens.": (
+        272000,
+        300123,
+        None,
+    ),
+    # vLLM
+    "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens in the messages, Please "
+    "reduce the length of the messages.": (8192, 9000, None),
+    "'max_tokens' or 'max_completion_tokens' is too large: 512. This model's maximum context length is 8192 tokens and "
+    "your request has 8000 input tokens (512 > 8192 - 8000).": (8192, 8000, None),
+    "You passed 9001 input tokens and requested 512 output tokens. However, the model's context length is only 8192 "
+    "tokens, resulting in a maximum input length of 7680 tokens.": (8192, 9001, None),
+    "The decoder prompt (length 9000) is longer than the maximum model length of 8192. Make sure that `max_model_len` "
+    "is no smaller than the number of text tokens.": (8192, 9000, None),
+    "The prompt (total length 25938) is too long to fit into the model (context length 4096).": (4096, 25938, None),
+    # llama.cpp, with the figures of the error's other fields
+    "request (9123 tokens) exceeds the available context size (8192 tokens), try increasing it": (8192, 9123, None),
+    "the request exceeds the available context size. try increasing the context size or enable context shift; "
+    "n_prompt_tokens 14429; n_ctx 8192": (8192, 14429, None),
+    "the request exceeds the available context size. try increasing the context size": (None, None, None),
+    "Requested tokens (2285) exceed context window of 2048": (2048, None, None),
+    # Ollama, LM Studio, others
+    "prompt too long; exceeded max context length by 123 tokens": (None, None, 123),
+    "Trying to keep the first 9000 tokens when context the overflows. However, the model is loaded with context length "
+    "of only 4096 tokens": (4096, 9000, None),
+    "prompt is too long: 202609 tokens > 200000 maximum": (200000, 202609, None),
+    "Request too large": (None, None, None),
+}
+
+
+@pytest.mark.parametrize("said", SAID)
+def test_what_endpoints_say(said: str) -> None:
+    error = (
+        f"http://x/v1 finds the prompt for openai:gpt-4-32768 too long (HTTP 400: {said}). Use a model that reads more."
+    )
+    assert refused_at(error) == SAID[said]
+
+
+def test_a_context_is_the_setting_or_the_tables_or_unknown() -> None:
+    assert context_of("openai:gpt-4o-mini") == context_of("openai:gpt-4o-mini-2024-07-18") == 128_000
+    assert context_of("vllm:meta-llama/Llama-2-7b-chat-hf") == context_of("ollama:llama2") == 4096
+    assert context_of(EMBEDDED) == CONTEXT
+    assert context_of(MODEL) is context_of("fake:1") is context_of("openai:gpt-4o-audio") is None
+    assert context_of(MODEL, setting=9000) == 9000
+    assert context_of("openai:gpt-4o", setting=200_000) == 200_000  # the user's word, not the table's
+
+
+def test_contexts_have_sources() -> None:
+    for table in ("prices.jsonl", "model_sizes.jsonl"):
+        entries = [json.loads(line) for line in (TABLES / table).read_text(encoding="utf-8").splitlines()]
+        known = [entry for entry in entries if "context" in entry]
+        assert known
+        for entry in known:
+            assert 1000 < entry["context"] < 10_000_000
+            assert entry.get("context_source", entry["source"]).startswith("https://")
+
+
+def test_a_refusal_says_how_much_is_read() -> None:
+    learn_refusal(MODEL, HERE, next(iter(SAID)), 40_000)
+    assert context_of(MODEL, HERE) == context_of(MODEL, HERE, 32_000) == 8192
+    assert context_of(MODEL, "http://elsewhere/v1") is None
+    assert bytes_per_token(MODEL) == 3.0 + 0.1 * (40_000 / 9123 - 3.0)
+
+
+def test_without_a_figure_half_is_tried() -> None:
+    for least in (7_000, 3_500, 1_700):
+        before = context_of(MODEL, HERE)
+        sent = 45_000 if before is None else (before - reply_room(before)) * 3
+        learn_refusal(MODEL, HERE, "the request exceeds the available context size", sent)
+        context = context_of(MODEL, HERE)
+        assert context is not None
+        assert least - 600 < context - reply_room(context) <= sent / 3 / 2
+
+
+def test_a_prompt_that_should_have_fit_was_counted_too_low() -> None:
+    learn_refusal(MODEL, HERE, "maximum context length is 8192 tokens", 18_000)
+    assert prompt_tokens("x" * 18_000, bytes_per_token(MODEL)) > 8192
+
+
+def test_tokens_are_estimated_and_the_estimate_is_corrected() -> None:
+    assert [prompt_tokens(text) for text in ("", "abc", "abcd", "ééé", "日本語", "\ud800")] == [0, 1, 2, 2, 3, 1]
+    count_prompt(MODEL, 100, 100)  # too short to say anything
+    count_prompt(MODEL, 4000, None)
+    assert bytes_per_token(MODEL) == 3.0
+    count_prompt(MODEL, 4000, 1000)
+    assert bytes_per_token(MODEL) == pytest.approx(3.1)  # more room is taken slowly
+    count_prompt(MODEL, 4000, 2000)
+    assert bytes_per_token(MODEL) == 2.0  # less at once
+    count_prompt(MODEL, 4000, 10**9)
+    assert bytes_per_token(MODEL) == 0.5
+    assert prompt_tokens("x" * 100, 2.0) == 50
+
+
+def test_room_for_the_reply() -> None:
+    assert [reply_room(8192), reply_room(1000), reply_room(8192, 2000)] == [512, 250, 2000]

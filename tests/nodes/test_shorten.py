@@ -1,0 +1,194 @@
+"""Prompts brought within a bound: what goes first, what stays, and that what remains is whole and in its order."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from moot.nodes.models.contexts import bytes_of
+from moot.nodes.texts.shorten import Shortened, cited_in, shorten
+from moot.nodes.texts.show import show_evidence, show_history, show_pool
+from moot.nodes.trial.counsel import show_statements
+from moot.nodes.trial.record import show_critic
+from moot.prompts import as_data, fill
+from moot.retrievers import Evidence
+from moot.retrievers.evidence import make_evidence
+
+PROMPT = """Judge.
+---
+What is to be decided:
+{claim}
+
+Evidence of the debate:
+{evidence}
+
+The debate, round by round:
+{history}
+
+Now reply with your `answer`."""
+HEAD, TAIL = "What is to be decided:\n<claim>\nThe mill has two bells.\n</claim>\n", "Now reply with your `answer`."
+
+
+def piece(number: int, text: str, rank: int | None = None) -> Evidence:
+    made = make_evidence(text=text or "-", title=f"Title {number}", source=f"s{number}")
+    if rank:
+        made["retrievals"][0]["rank"] = rank
+    return {**made, "id": f"p{number}"}
+
+
+def answer(round: int, agent: str, reasons: str, cites: str = "") -> Any:
+    quote = {"evidence_id": cites, "quote": "two bells", "fabricated": False, "verified": True}
+    said = {"answer": "SUPPORTS", "rationale": reasons, "citations": [quote] if cites else []}
+    return {"round": round, "agent": agent, "step": "respond", "evidence_ids": [], **said}
+
+
+def prompt(pieces: list[Evidence], turns: list[Any]) -> str:
+    claim = as_data("claim", "The mill has two bells.")
+    return fill(PROMPT, {"claim": claim, "evidence": show_evidence(pieces), "history": show_history(turns)})[1]
+
+
+def text_of(number: int, size: int) -> str:
+    return " ".join(f"Sentence {i} of text {number} says that the mill has bells." for i in range(size // 50 + 1))
+
+
+def shown(made: Shortened) -> list[str]:
+    return re.findall(r'<evidence id="(\w+)">', made.texts[0])
+
+
+def rounds(text: str) -> list[int]:
+    return [int(number) for number in re.findall(r"^Round (\d+)$", text, re.MULTILINE)]
+
+
+PIECES = [piece(n, text_of(n, 2000)) for n in range(1, 7)]
+TURNS = [answer(r, agent, text_of(r, 300)) for r in range(1, 11) for agent in ("a", "b")]
+WHOLE = prompt(PIECES, TURNS)
+
+
+def test_what_fits_stays_as_it_is() -> None:
+    made = shorten([WHOLE], bytes_of(WHOLE))
+    assert made == Shortened([WHOLE], size=bytes_of(WHOLE))
+
+
+def test_evidence_of_the_lowest_rank_goes_first() -> None:
+    made = shorten([WHOLE], bytes_of(WHOLE) - 3000)
+    assert shown(made) == ["p1", "p2", "p3", "p4", "p5"]
+    assert (made.evidence, made.in_part, made.of_evidence, made.ids) == (1, 1, 6, ["p6"])
+    assert rounds(made.texts[0]) == list(range(1, 11))
+    assert made.rounds == []
+    note = "1 more piece of evidence and the rest of each text that ends in [...]"
+    assert f"\n(Left out here, as the prompt would otherwise be too long: {note}.)\n\nThe debate" in made.texts[0]
+    ranks = {"p1": 3, "p2": 2, "p3": 1, "p4": 3, "p5": 2, "p6": 1}
+    assert shown(shorten([WHOLE], bytes_of(WHOLE) - 5500, ranks)) == ["p2", "p3", "p5", "p6"]
+
+
+def test_ranks_are_those_at_which_pieces_were_found() -> None:
+    found = [piece(1, "One.", 3), piece(2, "Two.", 1), piece(3, "Three.")]
+    assert vars(show_evidence(found))["ranks"] == {"p1": 3, "p2": 1, "p3": 3}
+
+
+def test_what_is_cited_goes_last() -> None:
+    cited = [*TURNS[:-1], answer(10, "b", "So it is.", "p6")]
+    made = shorten([prompt(PIECES, cited)], 9000)
+    assert shown(made)[-1] == "p6"
+    assert "p6" not in made.ids
+    assert set(cited_in(made.texts[0])) == {"p6"}
+
+
+def test_then_the_oldest_rounds_go() -> None:
+    made = shorten([WHOLE], 7000)
+    assert made.rounds == list(range(1, len(made.rounds) + 1)) != []
+    assert rounds(made.texts[0]) == list(range(len(made.rounds) + 1, 11))
+    assert made.of_rounds == 10
+    assert f"rounds 1 to {len(made.rounds)}.)\n\nRound {len(made.rounds) + 1}\n" in made.texts[0]
+    assert shown(made)  # a quarter is kept for evidence
+
+
+def test_then_reasons_are_shown_in_part_and_the_last_round_stays() -> None:
+    made = shorten([WHOLE], 1100)
+    assert rounds(made.texts[0]) == [10]
+    assert made.texts[0].count("<answer ") == made.texts[0].count("</answer>") == 2
+    assert made.said == 2
+    assert made.size <= 1100
+    least = shorten([WHOLE], 1)
+    assert 1 < least.size < 1100  # whoever asks has to see that it does not fit
+    assert rounds(least.texts[0]) == [10]
+
+
+def test_items_of_a_pool_keep_their_numbers() -> None:
+    text = f"Items:\n{show_pool(PIECES)}\n\nNow select."
+    made = shorten([text], 6000, {f"p{n}": 7 - n for n in range(1, 7)})
+    kept = re.findall(r'<item number="(\d)" id="p(\d)">', made.texts[0])
+    assert kept
+    assert all(number == id for number, id in kept)
+    assert kept[-1][0] == "6"
+    assert set(made.ids) == {f"p{n}" for n in range(1, 7)} - {f"p{id}" for _, id in kept}
+
+
+def test_both_debates_of_a_record_lose_their_oldest_rounds() -> None:
+    def argues(phase: str, round: int, side: str) -> Any:
+        return {"phase": phase, "round": round, "side": side, "step": "argue", "argument": text_of(round, 300)}
+
+    scored = {"logic": 1, "evidence": 1, "rebuttal": 1, "reason": text_of(1, 100)}
+    phases, sides = ("primary", "switched"), ("plaintiff", "defense")
+    critics: list[Any] = [
+        {"phase": p, "round": r, "step": "critique", "plaintiff": scored, "defense": scored}
+        for p in phases
+        for r in range(1, 6)
+    ]
+    said = {p: [argues(p, r, side) for r in range(1, 6) for side in sides] for p in phases}
+    parts = [show_statements(said[p], f"The {p} debate:") for p in phases]
+    text = "\n\n".join([*parts, show_critic(critics), "Now reply."])
+    made = shorten([text], 4000)
+    left = list(range(len(made.rounds) + 1, 6))
+    assert left
+    assert [int(r) for r in re.findall(r'<argument by="plaintiff" round="(\d)"', made.texts[0])] == left * 2
+    assert [int(r) for r in re.findall(r"debate, round (\d), plaintiff", made.texts[0])] == left * 2
+    assert made.texts[0].endswith("Now reply.")
+
+
+def test_a_conversation_is_shortened_in_its_messages() -> None:
+    texts = ["The task.", *(show_evidence(PIECES[at : at + 2]) for at in (0, 2, 4))]
+    made = shorten(texts, 8000)
+    assert len(made.texts) == 4
+    assert made.texts[0] == "The task."
+    assert re.findall(r"id=\"(\w+)\"", made.texts[1])[0] == "p1"
+    assert made.size == sum(map(bytes_of, made.texts)) <= 8000
+
+
+WORDS = st.text(st.sampled_from("ab é日<>/\n.([ "), max_size=300)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(WORDS, st.integers(1, 40)), max_size=8),
+    st.lists(
+        st.lists(st.tuples(WORDS, st.integers(1, 8), st.sampled_from(("", "p1", "p3"))), min_size=1, max_size=3),
+        max_size=12,
+    ),
+    st.integers(0, 60_000),
+)
+def test_whatever_the_pieces_and_rounds(texts: Any, held: Any, most: int) -> None:
+    pieces = [piece(n, text * times) for n, (text, times) in enumerate(texts, 1)]
+    turns = [
+        answer(round, f"agent-{n}", reasons * times, cites)
+        for round, said in enumerate(held, 1)
+        for n, (reasons, times, cites) in enumerate(said)
+    ]
+    whole = prompt(pieces, turns)
+    made = shorten([whole], most)
+    [text] = made.texts
+    assert made.size == bytes_of(text)
+    assert made.size <= max(most, shorten([whole], 0).size + 400)
+    assert text.startswith(HEAD)
+    assert text.endswith(TAIL)
+    ids = shown(made)
+    assert ids == sorted(ids, key=lambda id: int(id[1:]))
+    assert len(ids) == len(pieces) - made.evidence
+    assert not set(made.ids) & set(ids)
+    assert rounds(text) == [r for r in range(1, len(held) + 1) if r not in made.rounds]
+    assert made.rounds == list(range(1, len(made.rounds) + 1))
+    assert len(made.rounds) < max(1, len(held))
+    for tag in ("evidence", "answer", "reasons", "citations"):
+        assert len(re.findall(rf"<{tag}[ >]", text)) == text.count(f"</{tag}>")

@@ -1,0 +1,27 @@
+"""A server loads no model that it does not list, whichever way it was named."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+import pytest
+from moot.core.errors import UserError
+from moot.retrievers import open_encoder
+from moot.retrievers.encoders import open_cross_encoder
+from moot.retrievers.listed import check_model
+from moot.retrievers.summariser import open_summariser
+
+
+async def test_what_a_server_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match="cannot be loaded"):  # here, whoever runs the process may name anything
+        await open_encoder("/nowhere")
+    monkeypatch.setitem(sys.modules, "langgraph_api", ModuleType("langgraph_api"))
+    for open_model in (open_encoder, open_cross_encoder, open_summariser):
+        with pytest.raises(UserError, match=r"does not load '/nowhere' .* It loads all-MiniLM-L6-v2, cross-encoder/"):
+            await open_model("/nowhere")
+    monkeypatch.setenv("MOOT_EMBEDDERS", " /nowhere , other/model")
+    with pytest.raises(UserError, match="The encoder '/nowhere' cannot be loaded"):
+        await open_encoder("/nowhere")
+    for name in ("other/model", "all-MiniLM-L6-v2"):
+        check_model(name, "embedder")

@@ -1,0 +1,125 @@
+"""LangGraph's own ``auth`` hook and the page: whoever is logged in finds their own threads, nobody else anything."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moot.web.serve import server_config
+
+from tests.conftest import CLAIM, free_port, running_stub
+from tests.serving import QUIET, Server, running
+from tests.web.conftest import CHROMIUM
+
+HOOK = """
+from langgraph_sdk import Auth
+
+auth = Auth()
+USERS = {"Bearer of-ada": "ada", "Bearer of-bob": "bob"}
+
+@auth.authenticate
+async def authenticate(headers):
+    user = USERS.get(headers.get(b"authorization", b"").decode())
+    if user is None:
+        raise Auth.exceptions.HTTPException(status_code=401, detail="Who are you?")
+    return {"identity": user}
+
+@auth.on
+async def own(ctx, value):
+    mine = {"owner": ctx.user.identity}
+    if isinstance(value, dict):
+        value.setdefault("metadata", {}).update(mine)
+    return mine
+
+@auth.on.assistants
+async def assistants(ctx, value):
+    return {}
+"""
+ADA, BOB = {"authorization": "Bearer of-ada"}, {"authorization": "Bearer of-bob"}
+RUN = {"assistant_id": "standard_prompting", "input": {"claim": CLAIM}, "context": {"model": "fake:1"}}
+
+
+@pytest.fixture(scope="module")
+def owned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server of our graphs and our page, with the ``Auth`` object of somebody else."""
+    folder = tmp_path_factory.mktemp("owned")
+    yield from dev(folder, {"enable_custom_route_auth": True})
+
+
+def dev(folder: Path, http: dict[str, Any]) -> Iterator[Server]:
+    (folder / "hook.py").write_text(HOOK)
+    config = server_config() | {"dependencies": ["."], "auth": {"path": "./hook.py:auth", "disable_studio_auth": True}}
+    config["http"] |= http
+    (folder / "langgraph.json").write_text(json.dumps(config))
+    port = free_port()
+    command = ["-m", "langgraph_cli", "dev", "--no-browser", "--no-reload", "--port", str(port)]
+    with running_stub(folder / "stub", []) as stub:
+        yield from running(command, folder, port, stub, **QUIET)
+
+
+def thread_of(server: Server, user: dict[str, str]) -> str:
+    thread: str = json.loads(server.send("/threads", {}, user))["thread_id"]
+    server.send(f"/threads/{thread}/runs/wait", RUN, user)
+    return thread
+
+
+def test_without_a_token_nobody_is_answered(owned: Server) -> None:
+    for path in ("/moot", "/moot/debates", "/moot/api/debates", "/moot/api/choices", "/docs", "/threads/1/state"):
+        assert owned.refused(path)[0] == 401, path
+    assert owned.refused("/moot/api/debates", {"thread_id": "x"})[0] == 401
+    assert owned.refused("/runs/wait", RUN)[0] == 401
+    assert json.loads(owned.send("/ok"))["ok"] is True
+    studio = {"x-auth-scheme": "langsmith"}
+    assert owned.refused("/threads/search", {}, studio)[0] == 401
+
+
+def test_the_page_keeps_only_own_threads(owned: Server) -> None:
+    thread = thread_of(owned, ADA)
+    assert owned.refused("/moot/api/debates", {"thread_id": thread}, BOB)[0] == 404
+    assert json.loads(owned.send("/moot/api/debates", {"thread_id": thread}, ADA))["id"]
+    resumed = {"assistant_id": "standard_prompting", "command": {"resume": True}}
+    # What a run may go on with is looked at as who asks: of a thread of ada's bob learns nothing.
+    assert owned.refused(f"/threads/{thread}/runs/wait", resumed, ADA)[0] == 422
+    assert owned.refused(f"/threads/{thread}/runs/wait", resumed, BOB)[0] == 404
+
+
+async def test_the_page_shows_only_own_threads(owned: Server) -> None:
+    playwright = pytest.importorskip("playwright.async_api", reason="needs the package playwright")
+    if CHROMIUM is None:
+        pytest.skip("needs chromium")
+    waiting = RUN | {"assistant_id": "tool_mad", "context": WAITING}
+    thread = json.loads(await asyncio.to_thread(owned.send, "/threads", {}, ADA))["thread_id"]
+    await asyncio.to_thread(owned.send, f"/threads/{thread}/runs/wait", waiting, ADA)
+    async with playwright.async_playwright() as driver:
+        browser = await driver.chromium.launch(executable_path=CHROMIUM)
+        for user, seen in ((ADA, 1), (BOB, 0)):
+            context = await browser.new_context(base_url=owned.url, extra_http_headers=user)
+            page = await context.new_page()
+            page.set_default_timeout(30_000)
+            await page.goto("/moot/debates")
+            await page.get_by_role("heading", name="Past debates").wait_for()
+            assert await page.get_by_role("region", name="Under way").get_by_role("link").count() == seen
+            if not seen:
+                await page.goto(f"/moot?thread={thread}")
+                await page.get_by_role("alert").first.wait_for()
+                continue
+            await page.get_by_role("link", name=CLAIM).first.click()
+            await page.get_by_label("Query of one").wait_for()
+        await browser.close()
+
+
+WAITING: dict[str, Any] = {
+    "model": "fake:1",
+    "debaters": [{"name": name, "retriever": "bm25"} for name in ("one", "two")],
+    "ask_person": ["queries"],
+    "max_rounds": 1,
+}
+
+
+def test_a_page_that_the_hook_does_not_guard_is_not_served(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="enable_custom_route_auth"):
+        next(dev(tmp_path, {}))

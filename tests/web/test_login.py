@@ -1,0 +1,221 @@
+"""A server with a token: programs send it, browsers log in with it, and nobody else is answered."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+from moot.core.errors import UserError
+from moot.graphs.presets import PRESETS
+from moot.web.login import Attempts, Sessions, read_token
+from moot.web.serve import check_token
+
+from tests.conftest import CLAIM, free_port, running_stub
+from tests.serving import Server, running
+from tests.web.conftest import CHROMIUM
+from tests.web.test_guard import ROUTES
+
+TOKEN = "correct-horse-battery-staple"
+BEARER = {"authorization": f"Bearer {TOKEN}"}
+STUDIO = "https://smith.langchain.com"
+MOOT = [sys.executable, "-c", "from moot.cli.main import run; run()"]
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """``moot serve`` at an address that others reach."""
+    folder = tmp_path_factory.mktemp("locked")
+    port = free_port()
+    command = [*MOOT[1:], "serve", "--host", "0.0.0.0", "--studio", "--port", str(port)]
+    with running_stub(folder / "stub", []) as stub:
+        yield from running(command, folder, port, stub, MOOT_TOKEN=TOKEN)
+
+
+def ask(server: Server, path: str, method: str = "GET", body: str | None = None, **headers: str) -> Any:
+    """Status, headers and body of an answer; redirects are not followed."""
+    connection = http.client.HTTPConnection(urlsplit(server.url).netloc)
+    try:
+        connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
+        reply = connection.getresponse()
+        return reply.status, reply.headers, reply.read().decode()
+    finally:
+        connection.close()
+
+
+def log_in(server: Server, token: str, **fields: str) -> Any:
+    form = "application/x-www-form-urlencoded"
+    return ask(server, "/moot/login", "POST", urlencode({"token": token, **fields}), content_type=form)
+
+
+@pytest.mark.parametrize(("method", "path", "body"), [*ROUTES, ("GET", "/moot/api/debates", None), ("GET", "/", None)])
+def test_every_route_asks_for_the_token(locked: Server, method: str, path: str, body: Any) -> None:
+    sent = None if body is None else json.dumps(body)
+    for headers in ({}, {"authorization": "Bearer"}, {"authorization": TOKEN}, {"cookie": f"moot_session={TOKEN}"}):
+        status, told, said = ask(locked, path, method, sent, **headers)
+        assert (status, told["www-authenticate"]) == (401, "Bearer")
+        assert "send Authorization: Bearer TOKEN, or log in at /moot/login" in said
+
+
+def test_a_program_sends_the_token(locked: Server) -> None:
+    run = {"assistant_id": "standard_prompting", "input": {"claim": CLAIM}, "context": {"model": "fake:1"}}
+    assert json.loads(locked.send("/runs/wait", run, BEARER))["status"] == "done"
+    tools = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    assert b"Neighbor_debate" in locked.send("/mcp", tools, BEARER)
+    assert b"<!doctype html>" in locked.send("/moot", headers={"authorization": f"bearer {TOKEN}"})
+    environment = os.environ | {"MOOT_TOKEN": TOKEN}
+    done = subprocess.run([*MOOT, "assistants", "--url", locked.url], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == sum(preset.task is None for preset in PRESETS.values())
+
+
+def test_what_anybody_may_ask(locked: Server) -> None:
+    assert ask(locked, "/ok")[0] == 200
+    asks = {
+        "origin": STUDIO,
+        "access_control_request_method": "POST",
+        "access_control_request_headers": "authorization",
+    }
+    status, told, _ = ask(locked, "/runs/stream", "OPTIONS", **asks)
+    assert (status, "authorization" in told["access-control-allow-headers"].lower()) == (200, True)
+    assert ask(locked, "/runs/stream", "OPTIONS")[0] == 401
+    assert ask(locked, "/moot/static/page.js")[0] == 401
+
+
+def test_a_browser_logs_in_and_out(locked: Server) -> None:
+    status, told, _ = ask(locked, "/moot/debates", accept="text/html")
+    assert (status, told["location"]) == (303, "/moot/login?next=/moot/debates")
+    assert log_in(locked, "wrong-wrong-wrong-wrong")[0] == 401
+    for then, leads in (("/moot/debates", "/moot/debates"), ("//evil.example", "/moot"), ("/moot\\evil", "/moot")):
+        status, told, _ = log_in(locked, TOKEN, next=then)
+        assert (status, told["location"]) == (303, leads)
+    cookie = told["set-cookie"]
+    assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(cookie.split("; "))
+    assert TOKEN not in cookie
+    session = {"cookie": cookie.partition(";")[0]}
+    assert ask(locked, "/moot/api/debates", **session)[0] == 200
+    assert ask(locked, "/threads/search", "POST", "{}", content_type="application/json", **session)[0] == 200
+    assert "You are logged in" in ask(locked, "/moot/login", **session)[2]
+    assert ask(locked, "/moot/logout", "GET", **session)[0] == 405  # no link can do it
+    assert ask(locked, "/moot/logout", "POST", **session)[0] == 303
+    assert ask(locked, "/moot/api/debates", **session)[0] == 401
+
+
+def test_another_website_cannot_log_anybody_in(locked: Server) -> None:
+    evil = {"origin": "https://evil.example", "content_type": "application/x-www-form-urlencoded"}
+    assert ask(locked, "/moot/login", "POST", f"token={TOKEN}", **evil)[0] == 403
+
+
+async def test_the_page_behind_the_token_in_a_browser(locked: Server) -> None:
+    playwright = pytest.importorskip("playwright.async_api", reason="needs the package playwright")
+    if CHROMIUM is None:
+        pytest.skip("needs chromium")
+    asked: list[str] = []
+    refused: list[str] = []
+    async with playwright.async_playwright() as driver:
+        browser = await driver.chromium.launch(executable_path=CHROMIUM)
+        page = await browser.new_page(base_url=locked.url)
+        page.set_default_timeout(30_000)
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("console", lambda said: refused.append(said.text) if "Content Security Policy" in said.text else None)
+        await page.goto("/docs")
+        await page.get_by_label("The server's token").fill(TOKEN + "!")
+        await page.get_by_role("button", name="Log in").click()
+        await page.get_by_text("That is not this server's token.").wait_for()
+        await page.get_by_label("The server's token").fill(TOKEN)
+        await page.get_by_role("button", name="Log in").click()
+        await page.get_by_role("heading", name="The server's API").wait_for()
+        route = page.locator("details", has=page.get_by_text("POST /runs/wait", exact=True))
+        await route.locator("summary").click()
+        await route.get_by_text("requestBody").wait_for()
+        assert page.url.endswith("/docs")
+        await page.goto("/moot/debates")
+        await page.get_by_role("heading", name="Past debates").wait_for()
+        assert await page.evaluate("document.cookie") == ""
+        await page.get_by_role("link", name="Log out").click()
+        await page.get_by_role("button", name="Log out").click()
+        await page.get_by_role("button", name="Log in").wait_for()
+        await page.goto("/moot")
+        await page.get_by_role("button", name="Log in").wait_for()
+        await browser.close()
+    assert refused == []
+    assert {urlsplit(url).netloc for url in asked if not url.startswith("data:")} == {urlsplit(locked.url).netloc}
+
+
+def test_docs_may_load_nothing_from_elsewhere(locked: Server) -> None:
+    _, told, said = ask(locked, "/docs", **BEARER)
+    assert "default-src 'none'" in told["content-security-policy"]
+    assert "https://" not in told["content-security-policy"]
+    assert "<script" not in said
+    paths = json.loads(locked.send("/openapi.json", headers=BEARER))["paths"]
+    assert all(f" {path}</code>" in said for path in paths)
+
+
+# --- before it starts -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "moot.lan", ""])
+def test_a_server_that_others_reach_needs_a_token(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    monkeypatch.delenv("MOOT_TOKEN", raising=False)
+    with pytest.raises(UserError, match="set MOOT_TOKEN to a token of at least 16 characters"):
+        check_token(host)
+    for local in ("127.0.0.1", "localhost", "::1", "127.1.2.3"):
+        check_token(local)
+    for unfit, said in (("short", "has 5 characters"), ("a b" * 8, "holds a space"), ("ü" * 16, "other than ASCII's")):
+        monkeypatch.setenv("MOOT_TOKEN", unfit)
+        for anywhere in (host, "127.0.0.1"):
+            with pytest.raises(UserError, match=said):
+                check_token(anywhere)
+    monkeypatch.setenv("MOOT_TOKEN", TOKEN)
+    check_token(host)
+
+
+def test_it_says_so_at_once_and_that_the_home_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "home").touch()
+    environment = os.environ | {"MOOT_TOKEN": "", "MOOT_HOME": str(tmp_path / "home")}
+    for options, said in ((["--host", "0.0.0.0"], "set MOOT_TOKEN"), ([], "Debates cannot be kept in")):
+        done = subprocess.run([*MOOT, "serve", *options], env=environment, capture_output=True, text=True)
+        assert (done.returncode, said in " ".join(done.stderr.split())) == (2, True), done.stderr
+
+
+def test_wrong_tokens_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("moot.web.login.time.monotonic", lambda: now)
+    attempts = Attempts()
+    for number in range(100):
+        attempts.add("10.0.0.1", b"an old token, sent again")
+        attempts.add("10.0.0.2", b"%d" % min(number, Attempts.A_MINUTE - 2))
+    assert not attempts.are_too_many("10.0.0.1")
+    assert not attempts.are_too_many("10.0.0.2")
+    attempts.add("10.0.0.2", b"one more")
+    assert attempts.are_too_many("10.0.0.2")
+    for number in range(Attempts.ADDRESSES):
+        attempts.add(f"10.1.{number // 256}.{number % 256}", b"guess")
+    assert attempts.are_too_many("10.0.0.3")
+    assert not attempts.are_too_many("10.0.0.1")
+    now = 61.0
+    assert not attempts.are_too_many("10.0.0.2")
+
+
+def test_sessions_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("moot.web.login.time.monotonic", lambda: now)
+    sessions = Sessions()
+    first = sessions.begin()
+    assert sessions.knows(first)
+    others = [sessions.begin() for _ in range(1000)]
+    assert (sessions.knows(first), sessions.knows(others[0]), sessions.knows("")) == (False, True, False)
+    now = 8 * 24 * 3600.0
+    assert not sessions.knows(others[0])
+
+
+def test_no_token_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOOT_TOKEN", "  ")
+    assert read_token() == ""

@@ -1,0 +1,80 @@
+"""``/docs``: the server's routes as a page that loads nothing from elsewhere.
+
+LangGraph's own page there loads a program from another website, which could ask this server whatever it likes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from html import escape
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+from langgraph_sdk import get_client
+from moot.core.lazy import imported
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+PLACE = "/moot/docs"
+"""Where the page is; the server's own routes come before ours at ``/docs``."""
+PAGE = Template(files("moot.web").joinpath("templates/docs.html").read_text(encoding="utf-8"))
+METHODS = ("get", "post", "put", "patch", "delete")
+
+
+class Docs:
+    """Middleware that answers ``/docs`` with our page."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes a request on, to our page if it asks for LangGraph's."""
+        if scope["type"] == "http" and scope["path"] == "/docs":
+            scope = {**scope, "path": PLACE, "raw_path": PLACE.encode()}
+        await self.app(scope, receive, send)
+
+
+async def docs_page() -> str:
+    """The page, from what the server says of itself."""
+    spec: Any = await get_client(url=None, api_key=None).http.get("/openapi.json")
+    # A server that has an app beside its API loses there what it says of its own routes.
+    own = imported("langgraph_api.validation").openapi["paths"]
+    for path, known in spec["paths"].items():
+        known |= {method: about or own.get(path, {}).get(method, {}) for method, about in known.items()}
+    return PAGE.substitute(main="\n".join(listing(spec)))
+
+
+def listing(spec: Mapping[str, Any]) -> Iterator[str]:
+    """Routes and schemas of an OpenAPI document as HTML."""
+    tagged: dict[str, list[str]] = {}
+    for path, known in spec["paths"].items():
+        for method in METHODS:
+            if method in known:
+                tagged.setdefault((known[method].get("tags") or ["Others"])[0], []).append(
+                    route(path, method, known[method])
+                )
+    for tag, routes in tagged.items():
+        yield f"<h2>{escape(tag)}</h2>"
+        yield from routes
+    yield "<h2>Schemas</h2>"
+    for name, schema in (spec.get("components", {}).get("schemas") or {}).items():
+        yield folded(f'<code id="{escape(name)}">{escape(name)}</code>', code(schema))
+
+
+def route(path: str, method: str, known: Mapping[str, Any]) -> str:
+    """One route: what it does, what it takes, what it answers."""
+    about = f"<p>{escape(known.get('description') or '')}</p>"
+    parts = {name: known[name] for name in ("parameters", "requestBody", "responses") if known.get(name)}
+    title = f"<code>{method.upper()} {escape(path)}</code> {escape(known.get('summary') or '')}"
+    return folded(title, about + (code(parts) if parts else ""))
+
+
+def folded(title: str, content: str) -> str:
+    """What is shown when its title is asked for."""
+    return f"<details><summary>{title}</summary>{content}</details>"
+
+
+def code(value: Any) -> str:
+    """JSON for reading."""
+    return f"<pre>{escape(json.dumps(value, indent=2, ensure_ascii=False))}</pre>"

@@ -1,0 +1,216 @@
+"""Who may ask a server that has a token: programs that send it, and browsers that have logged in with it."""
+
+from __future__ import annotations
+
+import hmac
+import os
+import re
+import secrets
+import time
+from hashlib import sha256
+from html import escape
+from importlib.resources import files
+from string import Template
+from urllib.parse import parse_qs, quote
+
+from moot.core.errors import UserError
+from moot.web.guard import is_own
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+TOKEN = "MOOT_TOKEN"
+FEWEST = 16
+"""Characters of the shortest token."""
+COOKIE = "moot_session"
+LASTS = 7 * 24 * 3600
+"""Seconds until a browser has to log in again."""
+SESSIONS = 1000
+"""Browsers that are logged in at the same time; the oldest are logged out."""
+LOG_IN, LOG_OUT = "/moot/login", "/moot/logout"
+FREE = ("/ok", "/moot/static/page.css")
+"""What anybody may read: whether the server runs, and what the log-in looks like."""
+NEXT = re.compile(r"/(?:moot|docs)(?:[/?][\w/?=&%.-]*)?")
+"""Where a log-in may lead."""
+LARGEST = 4096
+PAGE = Template(files("moot.web").joinpath("templates/login.html").read_text(encoding="utf-8"))
+OUT = """<h1>Log in</h1>
+<form method="post" action="/moot/login"><input type="hidden" name="next" value="{then}">
+<div class="field"><label for="token">The server's token</label>
+<input id="token" name="token" type="password" autocomplete="current-password" required autofocus></div>
+<button>Log in</button></form>"""
+IN = """<h1>You are logged in</h1>
+<form method="post" action="/moot/logout"><button>Log out</button></form>"""
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+def read_token() -> str:
+    """The server's token; empty if it has none.
+
+    Raises:
+        UserError: it is too short, or holds what no header can carry.
+    """
+    token = os.environ.get(TOKEN, "").strip()
+    if token and len(token) < FEWEST:
+        raise UserError(
+            f"{TOKEN} has {len(token)} characters, and needs {FEWEST} at least. Make one with: openssl rand -hex 32",
+            kind="invalid_environment",
+        )
+    if not re.fullmatch(r"[!-~]*", token):
+        raise UserError(f"{TOKEN} holds a space, or characters other than ASCII's.", kind="invalid_environment")
+    return token
+
+
+class Attempts:
+    """Wrong tokens of the last minute, for each address from which they came.
+
+    The same token again is no further attempt: a program that still sends an old one locks nobody out.
+    """
+
+    A_MINUTE = 20
+    ADDRESSES = 1000
+
+    def __init__(self) -> None:
+        self._wrong: dict[str, set[bytes]] = {}
+        self._since = time.monotonic()
+
+    def are_too_many(self, address: str) -> bool:
+        """Whether nothing from an address is looked at for now; if too many addresses have tried, from any new one."""
+        if time.monotonic() - self._since > 60:
+            self._wrong, self._since = {}, time.monotonic()
+        if address not in self._wrong:
+            return len(self._wrong) >= self.ADDRESSES
+        return len(self._wrong[address]) >= self.A_MINUTE
+
+    def add(self, address: str, token: bytes) -> None:
+        """Notes a wrong token, by its digest."""
+        self._wrong.setdefault(address, set()).add(sha256(token).digest())
+
+
+class Sessions:
+    """Browsers that have logged in, by what their cookies hold, which nobody can guess."""
+
+    def __init__(self) -> None:
+        self._ends: dict[str, float] = {}
+
+    def begin(self) -> str:
+        """A new session's id."""
+        if len(self._ends) >= SESSIONS:
+            del self._ends[next(iter(self._ends))]
+        id = secrets.token_urlsafe(32)
+        self._ends[id] = time.monotonic() + LASTS
+        return id
+
+    def knows(self, id: str) -> bool:
+        """Whether a session goes on."""
+        return self._ends.get(id, 0.0) > time.monotonic()
+
+    def end(self, id: str) -> None:
+        """Ends a session."""
+        self._ends.pop(id, None)
+
+
+class Login:
+    """Middleware that answers nobody without the token, if ``MOOT_TOKEN`` holds one; it stands before every route."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+        self.token = read_token().encode()
+        self.attempts = Attempts()
+        self.sessions = Sessions()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes a request on, answers it with the log-in, or refuses it."""
+        if not self.token or scope["type"] == "lifespan" or is_own(scope):
+            return await self.app(scope, receive, send)
+        asked = HTTPConnection(scope)
+        path, method = scope["path"], scope.get("method")
+        if method and path in (LOG_IN, LOG_OUT):
+            answer = await self.log_in_or_out(Request(scope, receive), path, method)
+            return await answer(scope, receive, send)
+        if (path in FREE and method in ("GET", "HEAD")) or is_preflight(asked, method):
+            return await self.app(scope, receive, send)
+        status, fault = self.refusal(asked)
+        if not status:
+            return await self.app(scope, receive, send)
+        if method is None:
+            return await send({"type": "websocket.close", "code": 1008, "reason": fault})
+        return await refused(asked, path, method, status, fault)(scope, receive, send)
+
+    def refusal(self, asked: HTTPConnection) -> tuple[int, str]:
+        """The status and the words with which a request is refused; 0 if it is not."""
+        if self.sessions.knows(asked.cookies.get(COOKIE, "")):
+            return 0, ""
+        scheme, _, sent = asked.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and sent:
+            return self.tried(asked, sent.strip())
+        return 401, f"This server asks for a token: send Authorization: Bearer TOKEN, or log in at {LOG_IN}."
+
+    def tried(self, asked: HTTPConnection, sent: str) -> tuple[int, str]:
+        """As `refusal`, of a token that was sent."""
+        address = asked.client.host if asked.client else ""
+        if self.attempts.are_too_many(address):
+            return 429, "Too many wrong tokens came from your address. Wait for a minute."
+        token = sent.encode("utf-8", "surrogateescape")
+        if hmac.compare_digest(token, self.token):
+            return 0, ""
+        self.attempts.add(address, token)
+        return 401, "That is not this server's token."
+
+    async def log_in_or_out(self, request: Request, path: str, method: str) -> Response:
+        """The log-in's page, and what its forms lead to."""
+        id = request.cookies.get(COOKIE, "")
+        if method not in (("POST",) if path == LOG_OUT else ("GET", "HEAD", "POST")):
+            return JSONResponse({"detail": "Method Not Allowed"}, 405)
+        if path == LOG_OUT:
+            self.sessions.end(id)
+            answer: Response = RedirectResponse(LOG_IN, 303)
+            answer.delete_cookie(COOKIE)
+            return answer
+        if method != "POST":
+            return page(is_in=self.sessions.knows(id), then=request.query_params.get("next", ""))
+        fields = parse_qs((await body_of(request)).decode("utf-8", "surrogateescape"))
+        then = fields.get("next", [""])[0]
+        status, fault = self.tried(request, fields.get("token", [""])[0].strip())
+        if status:
+            return page(fault=fault, then=then, status=status)
+        answer = RedirectResponse(then if NEXT.fullmatch(then) else "/moot", 303)
+        secure = request.url.scheme == "https"
+        answer.set_cookie(COOKIE, self.sessions.begin(), LASTS, httponly=True, samesite="strict", secure=secure)
+        return answer
+
+
+def is_preflight(asked: HTTPConnection, method: str | None) -> bool:
+    """Whether a browser asks what a website may send, which it does without any token; no route answers it."""
+    return method == "OPTIONS" and {"origin", "access-control-request-method"} <= set(asked.headers)
+
+
+def refused(asked: HTTPConnection, path: str, method: str, status: int, fault: str) -> Response:
+    """The answer to a request that is refused: to a browser that opens a page, the log-in."""
+    if status == 401 and method == "GET" and "text/html" in asked.headers.get("accept", "") and NEXT.fullmatch(path):
+        return RedirectResponse(f"{LOG_IN}?next={quote(path)}", 303)
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {"Retry-After": "60"}
+    return JSONResponse({"detail": fault, "kind": "authentication"}, status, headers)
+
+
+async def body_of(request: Request) -> bytes:
+    """What a form sends; of one that is too large, the beginning."""
+    content = bytearray()
+    async for chunk in request.stream():
+        content += chunk
+        if len(content) > LARGEST:
+            break
+    return bytes(content[:LARGEST])
+
+
+def page(*, fault: str = "", then: str = "", is_in: bool = False, status: int = 200) -> Response:
+    """The log-in's page."""
+    said = f'<p class="bad" role="alert">{escape(fault)}</p>' if fault else ""
+    form = IN if is_in else OUT.format(then=escape(then if NEXT.fullmatch(then) else "/moot"))
+    return HTMLResponse(PAGE.substitute(main=said + form), status, HEADERS)
