@@ -13,10 +13,10 @@ from typing import Any
 from moot.cli.options import parse_pairs, parse_settings
 from moot.core.errors import UserError
 from moot.core.ledger import Debate, key_of, open_ledger
-from moot.core.ledger_records import fingerprint_of
+from moot.core.ledger_records import moot_version
+from moot.core.redaction import anonymised
 from moot.graphs import DebateSystem
 from moot.nodes.models.keeping import MODES, LedgerUse, Mode
-from moot.nodes.runtime.opening import INPUT
 from moot.nodes.runtime.settings import Settings, checked_settings
 
 
@@ -74,8 +74,8 @@ def begins(
         earlier = of_input[0]
         settings = settings_of(system, chosen, settings, earlier)
         return Begins(settings, LedgerUse(id=earlier.id, mode=mode), earlier)
-    fingerprint = fingerprint_of(system.name, input_of(given), settings.recorded())
-    found = next((debate for debate in of_input if debate.fingerprint == fingerprint), None)
+    same = moot_version(), anonymised(settings.recorded())
+    found = next((debate for debate in of_input if (debate.version, debate.settings) == same), None)
     return Begins(settings, LedgerUse(mode, id=found.id if found else None), found)
 
 
@@ -91,16 +91,16 @@ def mode_of(text: str) -> Mode:
     raise UserError(f"--ledger takes {', '.join(MODES)}, not {text!r}.", kind="invalid_setting")
 
 
-def input_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A debate's input as the ledger keeps it."""
-    return {key: given[key] for key in INPUT if given.get(key) is not None}
-
-
 async def unfinished_debates(graph: str, given: Mapping[str, Any]) -> list[Debate]:
     """The debates of a system and an input that did not end, and that no process holds; the newest first."""
-    wanted = input_of(given)
+    wanted = {key: value for key, value in given.items() if value}
     found = await open_ledger().debates(graph=graph, text=str(given["claim"]))
-    return [debate for debate in found if debate.input == wanted and is_left(debate)]
+    return [debate for debate in found if asked_for(debate) == wanted and is_left(debate)]
+
+
+def asked_for(debate: Debate) -> dict[str, Any]:
+    """A debate's input, without what is empty."""
+    return {key: value for key, value in debate.input.items() if value}
 
 
 def is_left(debate: Debate) -> bool:
@@ -135,7 +135,8 @@ def settings_of(system: DebateSystem, chosen: Chosen, settings: Settings, earlie
             "with it, or leave out --resume to begin another debate.",
             kind="invalid_setting",
         )
-    return checked_settings(system.settings, earlier.settings)
+    found: Settings = checked_settings(system.settings, earlier.settings)
+    return found
 
 
 def going_on(earlier: Debate) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.conftest import CLAIM
 from tests.faults import kills
 from tests.faults.debates import Ended, place, words_of
-from tests.faults.endpoint import SYSTEM, wrong_end
+from tests.faults.endpoint import SYSTEM, Rule, wrong_end
 from tests.faults.record import Fault, Result, first_wrong
 
 ENCODER = ("--embedder", "openai:stub-embedding")
@@ -184,7 +184,7 @@ def oversized(folder: Path, quick: bool) -> Result:
 def secrets(folder: Path, quick: bool) -> Result:
     """An endpoint that repeats the key, in an error and in replies."""
     key, wrong = "sk-" + "a1B2c3D4" * 4, ""
-    rules = (
+    rules: tuple[Rule, ...] = (
         {"status": 401, "raw": json.dumps({"error": {"message": f"Bad key {key}"}})},
         {"fields": {"rationale": key}},
     )
