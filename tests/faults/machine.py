@@ -104,7 +104,7 @@ def full(folder: Path, quick: bool) -> Result:
         ended = here.end(here.start(*words, preexec_fn=limited))
         printed = json.loads(ended.said or "null") or {}
     wrong = first_wrong(
-        (ended.code == 2, f"exit code {ended.code}: {ended.errors}"),
+        (ended.code == 3, f"exit code {ended.code}: {ended.errors}"),
         (ended.document == {"old": True}, f"the old file became {str(ended.document)[:100]}"),
         (printed.get("status") == "done", "the document was not printed"),
     )
