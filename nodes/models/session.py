@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -10,9 +11,12 @@ from uuid import uuid4
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
+from moot.core.errors import MootError
 from moot.core.ledger_records import Status
 from moot.nodes.models.ceilings import Ceilings, open_ceilings
 from moot.nodes.models.keeping import Keeping, LedgerUse, begin_keeping
+
+log = logging.getLogger(__name__)
 
 SESSION = "__moot_session"
 """Its key in LangGraph's ``configurable``; keys that begin like this are in no trace and no checkpoint."""
@@ -103,7 +107,10 @@ class Session:
             status = "waiting"
         else:
             status = "failed" if isinstance(error, Exception) else "interrupted"
-        await self.keeping.ledger.end(self.id, status, path, note)
+        try:
+            await self.keeping.ledger.end(self.id, status, path, note)
+        except MootError as fault:  # the debate itself is not to be lost for it; its row says that it was interrupted
+            log.error("%s", fault.detail)
 
     def wrote(self, update: Mapping[str, Any]) -> None:
         """Notes what a node wrote; until the superstep is over, it is in no state of the debate."""

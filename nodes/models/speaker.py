@@ -350,10 +350,7 @@ class Speaker:
             "error": said.error and said.error.record(""),
         }
         about = {"role": self.role, "node": self.ledger.place(), "model": self.model.name}
-        try:
-            await (keeping.keep if good else keeping.keep_failure)(key, value, about)
-        except MootError as error:  # the reply is paid for
-            said.warnings.append(("not_kept", error.detail))
+        await (keeping.keep if good else keeping.keep_failure)(key, value, about)
         return said
 
     async def _fitting_call(
