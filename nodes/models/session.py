@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 SESSION = "__moot_session"
 """Its key in LangGraph's ``configurable``; keys that begin like this are in no trace and no checkpoint."""
+CEILINGS = "__moot_ceilings"
+"""The key of the ceilings of a debate within a debate."""
 
 
 @dataclass
@@ -45,7 +47,7 @@ class Session:
     written: list[Mapping[str, Any]] = field(default_factory=list)
     """What nodes of the run wrote, those of graphs within it too, if there is a `Recorder`."""
     ceilings: Ceilings = field(default_factory=open_ceilings)
-    """What the debate may spend."""
+    """What the debate may spend; debates within it have ceilings of their own, see `current_ceilings`."""
 
     def __post_init__(self) -> None:
         self.id = self.id or self.before.get("id") or ""
@@ -149,6 +151,24 @@ def current_session() -> Session:
     """The session of the debate whose node runs; a new one for a node in a graph that is no debate."""
     found = session_in(var_child_runnable_config.get())
     return Session() if found is None else found
+
+
+def current_ceilings() -> Ceilings:
+    """The ceilings of the debate whose node runs, be it within another one; new ones in a graph that is no debate."""
+    return ceilings_in(var_child_runnable_config.get()) or open_ceilings()
+
+
+def ceilings_in(config: RunnableConfig | None) -> Ceilings | None:
+    """The ceilings of the debate that a config is of, if it is of one."""
+    found: Ceilings | None = ((config or {}).get("configurable") or {}).get(CEILINGS)
+    session = session_in(config)
+    return found or (session.ceilings if session else None)
+
+
+def within(config: RunnableConfig | None, ceilings: Ceilings) -> RunnableConfig:
+    """The config of a debate within a debate."""
+    config = config or {}
+    return {**config, "configurable": {**(config.get("configurable") or {}), CEILINGS: ceilings}}
 
 
 def session_in(config: RunnableConfig | None) -> Session | None:

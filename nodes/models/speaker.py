@@ -19,7 +19,7 @@ from moot.core.errors import BudgetExhausted, MootError, Outcome, ReplyError, Us
 from moot.core.ledger import Key, key_of
 from moot.core.limiter import limiter, with_retries
 from moot.core.refusals import explain
-from moot.nodes.models.ceilings import REPLY, Asked, Spend
+from moot.nodes.models.ceilings import REPLY, Asked, Ceilings, Spend
 from moot.nodes.models.chat_models import ChatModel, StructuredOutput
 from moot.nodes.models.contexts import count_prompt, learn_refusal
 from moot.nodes.models.fitting import fitted, most_tokens
@@ -69,6 +69,7 @@ class Speaker:
         not_shown: ids of evidence that the last prompt left out, as it would have been too long.
         session: the debate's.
         sample: the agent who speaks, if it is one, and which of its samples this is: these are never the same call.
+        ceilings: the debate's; by default those of the session.
     """
 
     role: str
@@ -83,6 +84,11 @@ class Speaker:
     not_shown: set[str] = field(default_factory=set)
     session: Session = field(default_factory=Session)
     sample: tuple[str, int] = ("", 1)
+    ceilings: Ceilings = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.ceilings is None:
+            self.ceilings = self.session.ceilings
 
     def filled(self, prompt: str, values: Mapping[str, str]) -> tuple[str, str]:
         """A prompt's instructions and data, as this speaker has its text.
@@ -330,7 +336,7 @@ class Speaker:
             calls = [cast(Call, {**call, "from_ledger": True}) for call in value["calls"]]
             warnings = [(kind, detail) for kind, detail in value["warnings"]]
             error = error_of(value["error"]) if value["error"] else None
-            self.session.ceilings.paid(self.role, value["calls"], left_out=isinstance(error, BudgetExhausted))
+            self.ceilings.paid(self.role, value["calls"], left_out=isinstance(error, BudgetExhausted))
             return Said(message, calls, warnings, value["depth"], error)
         left = None if self.tokens_left is None else self.tokens_left - tokens_of(self.ledger.calls)
         part, before = self.ledger.part(), _chain.get()
@@ -369,7 +375,7 @@ class Speaker:
             UserError: even the least that can be sent is too long.
             BudgetExhausted: a ceiling leaves too little for it.
         """
-        beside = len(json.dumps(more)) if more and self.session.ceilings.bounded else 0
+        beside = len(json.dumps(more)) if more and self.ceilings.bounded else 0
         name, address, before = self.model.name, self.model.endpoint.base_url, 0
         for refusals in range(REFUSALS + 1):
             room = self._room(prompt, beside)
@@ -399,7 +405,7 @@ class Speaker:
 
     def _room(self, prompt: str, beside: int) -> int | None:
         """The bytes that the ceilings leave to the prompt of somebody who decides; None for anybody else."""
-        ceilings = self.session.ceilings
+        ceilings = self.ceilings
         most = ceilings.prompt_bytes(self._asked(prompt, 0)) if ceilings.decides(self.role, prompt) else None
         return None if most is None else most - beside
 
@@ -409,7 +415,7 @@ class Speaker:
         Raises:
             BudgetExhausted: a ceiling leaves too little for it.
         """
-        ceilings = self.session.ceilings
+        ceilings = self.ceilings
         if not ceilings.bounded:
             return await self._call(send)
         held, started = await ceilings.reserve(asked), time.perf_counter()
