@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 from uuid import uuid4
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from moot.core.ledger_records import Status
+from moot.core.redaction import Keys, held_keys
 from moot.nodes.models.ceilings import Ceilings, open_ceilings
 from moot.nodes.models.keeping import Keeping, LedgerUse, begin_keeping
 
@@ -73,6 +75,11 @@ class Session:
     async def _begun(self) -> None:
         if self.is_written and (recorder := recording()):
             await recorder.begun(self)
+
+    @cached_property
+    def keys(self) -> Keys:
+        """The keys that the environment holds, which no reply may repeat."""
+        return held_keys()
 
     @property
     def is_written(self) -> bool:
