@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 from uuid import uuid4
 
@@ -13,6 +14,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from moot.core.errors import MootError
 from moot.core.ledger_records import Status
+from moot.core.redaction import Keys, held_keys
 from moot.nodes.models.ceilings import Ceilings, open_ceilings
 from moot.nodes.models.keeping import Keeping, LedgerUse, begin_keeping
 
@@ -79,6 +81,11 @@ class Session:
     async def _begun(self) -> None:
         if self.is_written and (recorder := recording()):
             await recorder.begun(self)
+
+    @cached_property
+    def keys(self) -> Keys:
+        """The keys that the environment holds, which no reply may repeat."""
+        return held_keys()
 
     @property
     def is_written(self) -> bool:

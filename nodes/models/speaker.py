@@ -25,7 +25,7 @@ from moot.nodes.models.contexts import count_prompt, learn_refusal
 from moot.nodes.models.fitting import fitted, most_tokens
 from moot.nodes.models.kept import kept_model, key_messages, message_of, value_of
 from moot.nodes.models.ledger import Ledger, branch, tokens_of
-from moot.nodes.models.reply_parsing import fault_of, read_reply, text_of
+from moot.nodes.models.reply_parsing import fault_of, read_reply, repeating_no_key, text_of
 from moot.nodes.models.session import Session
 from moot.nodes.runtime.state import Call, LeftOut
 from moot.nodes.runtime.trace import speaking
@@ -452,7 +452,7 @@ class Speaker:
                 raise
             except Exception as error:
                 raise explain(error, self.model.endpoint, self.model.name) from error
-            return message if isinstance(message, AIMessage) else AIMessage(message.content)
+            return repeating_no_key(message, self.session.keys)
 
         try:
             message, attempts = await with_retries(attempt, self.limits, gate, self.model.name)
