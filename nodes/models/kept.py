@@ -24,6 +24,8 @@ from pydantic_core import to_jsonable_python
 
 FIELDS = ("content", "tool_calls", "invalid_tool_calls", "usage_metadata", "response_metadata", "additional_kwargs")
 """What is kept of a message; its id belongs to the run that made it."""
+FROM_LEDGER = "from_ledger"
+"""Metadata of a kept reply's run: that it cost nothing."""
 PARAMETERS = ("temperature", "max_tokens", "seed")
 """What of a chat model its replies depend on, beside its name and its endpoint."""
 
@@ -86,7 +88,9 @@ class KeptChatModel(BaseChatModel):
 
 def kept_model(message: AIMessage, first: BaseChatModel) -> KeptChatModel:
     """The model that gives a message which another one gave first."""
-    return KeptChatModel(message=message, first=first, tags=first.tags, metadata=first.metadata)
+    return KeptChatModel(
+        message=message, first=first, tags=first.tags, metadata={**(first.metadata or {}), FROM_LEDGER: True}
+    )
 
 
 def _written(arguments: Any) -> str | None:
