@@ -59,15 +59,15 @@ def ledger_use(use: LedgerUse) -> Iterator[None]:
         _use.reset(token)
 
 
-def current_use() -> LedgerUse:
-    """How a debate that begins now uses the ledger: as `ledger_use` says, else by ``MOOT_LEDGER``, else not at all.
+def current_use(default: Mode = "off") -> LedgerUse:
+    """How a debate that begins now uses the ledger: as `ledger_use` says, else by ``MOOT_LEDGER``, else as ``default``.
 
     Raises:
         UserError: ``MOOT_LEDGER`` is no mode.
     """
     if (use := _use.get()) is not None:
         return use
-    mode = os.environ.get("MOOT_LEDGER") or "off"
+    mode = os.environ.get("MOOT_LEDGER") or default
     for known in MODES:
         if mode == known:
             return LedgerUse(known)

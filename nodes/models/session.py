@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -128,7 +129,7 @@ class Session:
 
 
 class Recorder(Protocol):
-    """What a process does with every debate that runs in it beside the ledger, such as the server; see `record_in`."""
+    """What a process does with every debate that runs in it beside the ledger, such as the server; see `recorded_in`."""
 
     def use(self, run: RunnableConfig) -> LedgerUse:
         """How a run uses the ledger."""
@@ -144,14 +145,19 @@ _recorder: list[Recorder] = []
 _ending: set[asyncio.Task[None]] = set()
 
 
-def record_in(recorder: Recorder) -> None:
-    """Has every debate that runs in this process from now on handed to a recorder, too."""
-    _recorder[:] = [recorder]
+@contextmanager
+def recorded_in(recorder: Recorder) -> Iterator[None]:
+    """Within it every debate that runs in this process is handed to a recorder, too."""
+    _recorder.append(recorder)
+    try:
+        yield
+    finally:
+        _recorder.remove(recorder)
 
 
 def recording() -> Recorder | None:
     """The recorder of this process, if it has one."""
-    return _recorder[0] if _recorder else None
+    return _recorder[-1] if _recorder else None
 
 
 def current_session() -> Session:
