@@ -18,6 +18,7 @@ from moot.core.ledger_records import Status
 from moot.core.redaction import Keys, held_keys
 from moot.nodes.models.ceilings import Ceilings, open_ceilings
 from moot.nodes.models.keeping import Keeping, LedgerUse, begin_keeping
+from moot.nodes.runtime.state import PERSON
 
 log = logging.getLogger(__name__)
 
@@ -71,12 +72,17 @@ class Session:
         await self._begun()
         return self.id
 
-    async def go_on(self) -> None:
-        """The debate goes on from where its state was left."""
+    async def go_on(self, *, replied: bool) -> None:
+        """The debate goes on from where its state was left.
+
+        Args:
+            replied: whether it goes on with a person's reply.
+        """
         if self.id and self.keeping is None:
             given = {"claim": self.before.get("opened"), "task": self.before.get("task")}
             graph, settings = self.before.get("graph") or "", self.before.get("settings")
-            self.keeping = await begin_keeping(self.use, graph, given, settings, self.id)
+            replies = replied + sum(turn["agent"] == PERSON for turn in self.before.get("turns") or ())
+            self.keeping = await begin_keeping(self.use, graph, given, settings, self.id, replies)
             await self._begun()
 
     async def _begun(self) -> None:
