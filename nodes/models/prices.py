@@ -113,8 +113,8 @@ def price_of(model: str, prices: Mapping[str, Price]) -> Price | None:
 
 
 def is_counted(call: Call) -> bool:
-    """Whether the tokens of a call are known; a call that failed without any has none to know."""
-    if call["outcome"] == "failed" and not tokens_of([call]):
+    """Whether the tokens of a call are known; one that failed without any, or was sent as another's, has none."""
+    if (call["outcome"] == "failed" and not tokens_of([call])) or call.get("shared"):
         return True
     return None not in (call["prompt_tokens"], call["completion_tokens"]) and tokens_of([call]) > 0
 
