@@ -135,7 +135,7 @@ class Session:
 
 
 class Recorder(Protocol):
-    """What a process does with every debate that runs in it beside the ledger, such as the server; see `recorded_in`."""
+    """What a process does with every debate that runs in it, beside the ledger: the server; see `recorded_in`."""
 
     def use(self, run: RunnableConfig) -> LedgerUse:
         """How a run uses the ledger."""
