@@ -10,13 +10,13 @@ from typing import Annotated
 
 import typer
 
-from tests.faults import endpoint, machine, slow, tested
+from tests.faults import endpoint, evaluations, machine, servers, slow, tested
 from tests.faults.debates import ROOT
 from tests.faults.record import Fault, Result
 
 PAGE = ROOT / "docs/howto/faults.md"
 BEGIN, END = "<!-- make faults: begin -->", "<!-- make faults: end -->"
-FAULTS = (*endpoint.FAULTS, *slow.FAULTS, *machine.FAULTS, *tested.FAULTS)
+FAULTS = (*endpoint.FAULTS, *slow.FAULTS, *machine.FAULTS, *servers.FAULTS, *evaluations.FAULTS, *tested.FAULTS)
 
 
 def arranged(fault: Fault, folder: Path, *, quick: bool) -> Result:
