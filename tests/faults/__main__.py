@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import time
@@ -49,6 +50,7 @@ def main(
     """Arrange faults; the exit code is 1 if one of them does not come out as it has to."""
     chosen = [fault for fault in FAULTS if not only or fault.name.startswith(tuple(only))]
     with tempfile.TemporaryDirectory(prefix="moot-faults-") as folder:
+        os.environ |= dict.fromkeys(("TMPDIR", "XDG_DATA_HOME"), folder)  # what killed processes leave goes with it
         results = {
             fault: arranged(fault, Path(folder) / str(number), quick=quick) for number, fault in enumerate(chosen)
         }

@@ -211,8 +211,8 @@ def secrets(folder: Path, quick: bool) -> Result:
     for number, rule in enumerate(rules):
         with place(folder / str(number), [rule]) as here:
             here.environment["OPENAI_API_KEY"] = key
-            note = here.folder / "note.json"
-            note.write_text(json.dumps([{"id": "note", "text": f"Once somebody wrote {key} on a wall."}]))
+            note = here.folder / "note.jsonl"
+            note.write_text(json.dumps({"id": "note", "text": f"Once somebody wrote {key} on a wall."}))
             ended = here.verify("tool_mad", "--given", str(note), max_rounds=1)
             document = ended.document or {}
             turns = document.get("turns") or []
