@@ -7,6 +7,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import uuid4
 
 from moot.core.errors import MootError, WorldError
 from moot.nodes.models.ceilings import REPLY, Asked
@@ -71,11 +72,11 @@ def open_node(
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
-        id = await run.session.begin(graph, {key: state.get(key) for key in INPUT}, run.settings)
-        document = blank_document(graph, run.settings, id) | {"messages": anew([])} | dict.fromkeys(ASKED)
+        document = blank_document(graph, run.settings, uuid4().hex) | {"messages": anew([])} | dict.fromkeys(ASKED)
         document |= {key: anew(document[key]) for key in MERGED}
         named, asked, texts = state.get("task"), state.get("claim"), state.get("given")
         try:
+            document["id"] = await run.session.begin(graph, {key: state.get(key) for key in INPUT}, run.settings)
             messages = read_messages(state.get("messages"))
             document["messages"] = anew(plain(messages))
             asked = claim_of(state, messages)
@@ -95,7 +96,7 @@ def open_node(
             needed = needs(run.settings)
             models, deciders = models_of(needed, task, run.settings), decides(run.settings, needed)
             kept = [least(role, how, needed, document, run.settings) for role, how in deciders.items()]
-            document["budget"] = await open_budget(run.settings, models, kept, run.session.ceilings)
+            document["budget"] = await open_budget(run.settings, models, kept, run.ceilings)
             await open_all(needed, task, run)
             await check_web(needed, claim, run)
             await describe(document)
@@ -201,13 +202,15 @@ def close_node() -> Node:
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
-        cut = run.session.ceilings.left_out
+        cut = run.ceilings.left_out
         if cut:
             state = {**state, "stop_reason": "budget_exhausted"}
         update = {"stop_reason": state["stop_reason"]} | closing(state)
-        if cut:
-            warned = {"kind": "budget_exhausted", "where": "close", "detail": exhausted(cut)}
-            update["warnings"] = [*update.get("warnings", []), warned]
+        warned = [{"kind": "budget_exhausted", "where": "close", "detail": exhausted(cut)}] if cut else []
+        if (keeping := run.session.keeping) and keeping.fault:
+            warned.append({"kind": "not_kept", "where": "close", "detail": keeping.fault})
+        if warned:
+            update["warnings"] = [*update.get("warnings", []), *warned]
         document = closed(state, update)
         run.session.document = document_of(document)
         conclude(document)
