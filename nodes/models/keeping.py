@@ -128,7 +128,7 @@ class Keeping:
         return None if found is None or found.about.get(FAILED) else found
 
     async def keep(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
-        """Keeps what a call gave, unless nothing is written. It is paid for: a fault does not end the debate."""
+        """Keeps what a call gave, unless nothing is written. It is paid for: the debate goes on without the ledger."""
         if self.mode != "replay":
             try:
                 await self.ledger.keep(self.id, key, value, about)
