@@ -50,7 +50,7 @@ speed: bench
 	$(BIN)/python -m tests.benchmarks.page $(FIGURES)
 
 faults: setup
-	$(BIN)/python -m tests.import_race
+	$(BIN)/python -m tests.faults
 
 clean:
 	rm -rf $(VENV) build dist site *.egg-info

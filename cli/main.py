@@ -27,12 +27,13 @@ app.add_typer(ledger, name="ledger")
 
 def run() -> None:
     """The entry point: errors of ours become one sentence and an exit code, 2 for the user's and 3 for the world's."""
+    from moot.cli.signals import said_if_stopped
     from moot.core.errors import MootError
     from moot.core.garbage import collected_seldom
 
     logging.getLogger("langsmith").setLevel(logging.ERROR)  # what it says of each failure we say once, at the end
     try:
-        with collected_seldom():
+        with said_if_stopped(), collected_seldom():
             app()
     except MootError as error:
         fail(error)
@@ -92,24 +93,47 @@ def verify(
             metavar="MOMENTS", help="When to ask you, between commas: queries,premises,evidence,remark,verdict."
         ),
     ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on with the last unfinished debate of this input, with its settings. The same command does so by "
+            "itself if the settings are the same.",
+        ),
+    ] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, even if such a debate is unfinished.")] = False,
+    ledger: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODE",
+            help="record keeps what calls give, so that an interrupted or failed debate can go on without paying "
+            "again; reuse also takes what other debates asked; replay calls nothing at all; off keeps nothing.  "
+            "[default: record]",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result document and nothing else.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the result document to this file.")] = None,
 ) -> None:
     """Debate a claim and say the verdict, with what it rests on."""
-    from moot.cli.options import parse_labels, parse_settings, read_given
-    from moot.cli.verify import debate
-    from moot.graphs import load_graph
-    from moot.graphs.presets import load_preset
+    from moot.cli.signals import Stop
 
-    bundle = load_preset(preset)
-    system = load_graph(graph or bundle.graph)
-    moments = None if ask is None else [moment.strip() for moment in ask.split(",")]
-    named = {k: v for k, v in {"model": model, "corpus": corpus, "ask_person": moments}.items() if v is not None}
-    chosen = parse_settings(system.settings, settings or [], {**bundle.settings, **named})
-    asked = {"claim": claim, "task": task or bundle.task, "labels": parse_labels(labels), "options": option}
-    asked |= {"claim_date": claim_date, "speaker": speaker}
-    texts = [text for path in given or [] for text in read_given(path)]
-    raise SystemExit(debate(system, {**asked, "given": texts}, chosen, as_json=as_json, out=out))
+    with Stop() as stop:  # from here on: what follows is imported for a second
+        from moot.cli.options import parse_labels, read_given
+        from moot.cli.resuming import Chosen, begins
+        from moot.cli.verify import debate
+        from moot.graphs import load_graph
+        from moot.graphs.presets import load_preset
+
+        bundle = load_preset(preset)
+        system = load_graph(graph or bundle.graph)
+        moments = None if ask is None else [moment.strip() for moment in ask.split(",")]
+        named = {k: v for k, v in {"model": model, "corpus": corpus, "ask_person": moments}.items() if v is not None}
+        chosen = Chosen(settings or [], named, bundle.settings)
+        asked = {"claim": claim, "task": task or bundle.task, "labels": parse_labels(labels), "options": option}
+        asked |= {"claim_date": claim_date, "speaker": speaker}
+        asked["given"] = [text for path in given or [] for text in read_given(path)]
+        begun = begins(system, asked, chosen, ledger, resume=resume, fresh=fresh)
+        raise SystemExit(debate(system, asked, begun, stop, as_json=as_json, out=out))
 
 
 @app.command()
@@ -233,6 +257,10 @@ def eval_run(
     fail_on_error: Annotated[
         float | None, typer.Option(min=0, help="Failed samples, or their share, with which a run is given up.")
     ] = None,
+    budget: Annotated[int | None, typer.Option(min=1, help="Most tokens of all debates together.")] = None,
+    max_cost: Annotated[float | None, typer.Option(min=0, help="Most USD of all debates together.")] = None,
+    max_calls: Annotated[int | None, typer.Option(min=1, help="Most calls to models of all debates together.")] = None,
+    max_seconds: Annotated[float | None, typer.Option(min=0, help="Most seconds of the whole evaluation.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")] = False,
 ) -> None:
     """Measure debate systems on benchmarks. Interrupted or killed, the same command goes on where it was."""
@@ -244,7 +272,7 @@ def eval_run(
     wanted = plan_of(
         plan, graph or [], task or [], parse_pairs(settings or []), **several, judge=judge, controls=controls
     )
-    limits = Limits(at_once, time_limit, retry_on_error, fail_on_error)
+    limits = Limits(at_once, time_limit, retry_on_error, fail_on_error, budget, max_cost, max_calls, max_seconds)
     raise SystemExit(evaluate(wanted, logs, limits, as_json=as_json))
 
 

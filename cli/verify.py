@@ -11,56 +11,100 @@ from typing import Any
 from langgraph.types import Command
 from moot.cli.ask import Asked
 from moot.cli.output import give
+from moot.cli.resuming import Begins, PersonReplies, going_on
 from moot.cli.screen import Screen
+from moot.cli.signals import Stop, end_now
 from moot.core.errors import USER_KINDS
 from moot.core.files import check_writable
 from moot.graphs import DebateSystem
+from moot.nodes.models.keeping import LedgerUse, ledger_use
+from moot.nodes.runtime.document import blank_document, unfinished
 from moot.nodes.runtime.running import Running, Update
-from moot.nodes.runtime.settings import Settings
 from moot.transcript import Live
 from rich.console import Console
 
 
 def debate(
-    system: DebateSystem, given: Mapping[str, Any], settings: Settings, *, as_json: bool, out: Path | None
+    system: DebateSystem, given: Mapping[str, Any], begins: Begins, stop: Stop, *, as_json: bool, out: Path | None
 ) -> int:
     """Runs a debate; prints it as it happens, or its document alone; returns the exit code.
+
+    A signal ends the process here, once the document is written: threads that are still busy would hold it up.
 
     Raises:
         UserError: the file cannot be written.
     """
     if out is not None:
         check_writable(out)
+    if begins.earlier is not None and begins.earlier.entries:
+        print(going_on(begins.earlier), file=sys.stderr, flush=True)  # noqa: T201
     console = Console(stderr=as_json, quiet=as_json, soft_wrap=not Console().is_terminal)
-    live = Live(settings)
+    live = Live(begins.settings)
     screen = Screen(console, live.speakers, Console(stderr=True, soft_wrap=console.soft_wrap))
-    document = held_debate(system, given, settings, lambda written: screen.show(live.feed(written)))
+    runner = asyncio.Runner()
+    with ledger_use(begins.use):
+        document = held_debate(system, given, begins, lambda new: screen.show(live.feed(new)), runner, stop)
     give(document, as_json=as_json, out=out)
     if not as_json:
         screen.show(live.end(document))
     elif document["error"]:
         print(f"moot: {document['error']['detail']}", file=sys.stderr)  # noqa: T201
-    return exit_code(document)
+    if document["status"] == "interrupted":
+        print(interrupted(document, begins.use, out), file=sys.stderr)  # noqa: T201
+    if stop.signal:
+        end_now(exit_code(document, stop))
+    runner.close()
+    return exit_code(document, stop)
 
 
-def held_debate(system: DebateSystem, given: Mapping[str, Any], settings: Settings, update: Update) -> dict[str, Any]:
-    """The result document of a debate; where it waits for a person, whoever is at the terminal is asked."""
-    running, person = Running(system.graph, settings, update), Asked()
-    document = asyncio.run(running.run(dict(given)))
-    while running.waits:
-        waits = sorted(running.waits.items(), key=lambda wait: str(wait[1]["about"]))
-        try:
-            replies = {id: person.reply(value) for id, value in waits}
-        except (EOFError, KeyboardInterrupt):
+def held_debate(
+    system: DebateSystem,
+    given: Mapping[str, Any],
+    begins: Begins,
+    update: Update,
+    runner: asyncio.Runner,
+    stop: Stop,
+) -> dict[str, Any]:
+    """The result document of a debate; if it waits for a person, whoever is at the terminal is asked."""
+    running, person, replies = Running(system.graph, begins.settings, update), Asked(), PersonReplies(begins.use)
+
+    def reply(value: dict[str, Any]) -> Any:
+        debate = document["id"]
+        if (given := stop.run(runner, replies.find(debate, value))) is not None:
+            return given
+        given = stop.ask(lambda: person.reply(value))
+        stop.run(runner, replies.keep(debate, value, given))
+        return given
+
+    try:
+        document = stop.run(runner, running.run(dict(given)))
+        while running.waits:
+            waits = sorted(running.waits.items(), key=lambda wait: str(wait[1]["about"]))
+            resume = {id: reply(value) for id, value in waits}
+            document = stop.run(runner, running.run(Command(resume=resume)))
+    except (EOFError, KeyboardInterrupt):
+        return document
+    except asyncio.CancelledError:  # before its first step was over, or between two
+        if running.state:
             return document
-        document = asyncio.run(running.run(Command(resume=replies)))
+        return unfinished(blank_document(system.name, begins.settings) | {"claim": given["claim"], "messages": []})
     return document
 
 
-def exit_code(document: dict[str, Any]) -> int:
-    """0 for a verdict, 2 for the user's mistakes, 3 for the world's, 130 for an interrupted debate."""
+def interrupted(document: Mapping[str, Any], use: LedgerUse, out: Path | None) -> str:
+    """What is said of a debate that was interrupted: how to go on with it."""
+    said = f"moot: interrupted after {document['usage']['calls']} calls."
+    if out is not None:
+        said += f" What was said until then is in {out}."
+    if use.mode == "off":
+        return f"{said} The same command begins anew."
+    return f"{said} The same command goes on with it by what is in the ledger."
+
+
+def exit_code(document: Mapping[str, Any], stop: Stop) -> int:
+    """0 for a verdict, 2 for the user's mistakes, 3 for the world's; 130 if it was interrupted, 143 by SIGTERM."""
     if document["status"] == "done":
         return 0
     if document["status"] == "interrupted":
-        return 130
+        return stop.exit_code
     return 2 if document["error"]["kind"] in USER_KINDS else 3

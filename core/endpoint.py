@@ -262,7 +262,7 @@ async def close_clients() -> None:
     """Closes the running loop's HTTP clients (keys that begin with "http"), so that a loop can end without any open."""
     values = _per_loop.pop(asyncio.get_running_loop(), {})
     _here.forget()
-    for key, value in values.items():
+    for key, value in [*values.items()]:  # what fails to be made meanwhile takes itself away
         if key[0].startswith("http"):
             client = await value
             await (client.aclose() if hasattr(client, "aclose") else client.close())

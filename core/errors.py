@@ -4,6 +4,7 @@ MootError
     UserError    the caller can mend it: a setting, a key, a model's or a corpus's name (exit code 2)
     WorldError   the world has to: an endpoint, a network, a quota (exit code 3)
         ReplyError   a model answered, but with nothing that can be used
+            BudgetExhausted  a model was not asked, as a ceiling leaves too little
 
 Every error says what happened, why, and what to do, in one text that can be shown as it stands.
 """
@@ -119,6 +120,17 @@ class ReplyError(WorldError):
         super().__init__(detail, kind=outcome, retryable=True)
 
 
+class BudgetExhausted(ReplyError):  # noqa: N818 - what has happened to the budget
+    """A call that was not made, as a ceiling (`budget`, `max_cost`, `max_calls`, `max_seconds`) leaves too little."""
+
+    def __init__(self, detail: str) -> None:
+        WorldError.__init__(self, detail, kind=BUDGET_EXHAUSTED)
+
+
+BUDGET_EXHAUSTED = "budget_exhausted"
+"""The kind of such an error, and the outcome of a turn whose speaker was not asked."""
+
+
 def copied(error: Exception) -> Exception:
     """An error for each of several who wait for one thing: where it was raised is noted in each by itself."""
     return error_of(error.record("")) if isinstance(error, MootError) else error
@@ -129,6 +141,8 @@ def error_of(record: ErrorRecord) -> MootError:
     kind, detail = record["kind"], record["detail"]
     if kind in USER_KINDS:
         error: MootError = UserError(detail, kind=kind)
+    elif kind == BUDGET_EXHAUSTED:
+        error = BudgetExhausted(detail)
     elif kind in get_args(Outcome):
         error = ReplyError(detail, kind)  # type: ignore[arg-type]
     else:

@@ -175,7 +175,7 @@ class CallLedger:
         Raises:
             UserError: the debate of this id runs elsewhere, or the idempotency key belongs to another request.
         """
-        self._keys = _forms(held_keys())
+        self._keys = held_keys()
         request = Request(
             id,
             fingerprint_of(graph, input, settings),
@@ -474,9 +474,3 @@ def unpacked(value: bytes) -> Any:
 
 def _kept(entry: Entry) -> Kept:
     return Kept(unpacked(entry.value), entry.about, entry.debate)
-
-
-def _forms(keys: Keys) -> Keys:
-    """Keys, also as JSON writes them."""
-    written = [(as_json(key)[1:-1], shown) for key, shown in keys]
-    return (*keys, *(pair for pair in written if pair not in keys))

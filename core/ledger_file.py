@@ -499,6 +499,11 @@ def explained(path: Path) -> Iterator[None]:
                 f"The ledger {path} is damaged ({error}). Move it elsewhere or delete it, or say `--ledger off`.",
                 kind="damaged_ledger",
             ) from error
+        if code == sqlite3.SQLITE_CONSTRAINT:
+            raise UserError(
+                f"The ledger {path} has no row for this debate any more: somebody has removed it while the debate ran.",
+                kind="unknown_debate",
+            ) from error
         if isinstance(error, sqlite3.OperationalError):
             raise WorldError(
                 f"The ledger {path} cannot be written ({error}).", kind="ledger", retryable=True

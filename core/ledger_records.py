@@ -12,7 +12,7 @@ from functools import lru_cache
 from importlib.metadata import version
 from typing import Any, Literal, get_args
 
-Kind = Literal["chat", "embedding", "search"]
+Kind = Literal["chat", "embedding", "search", "person"]
 Status = Literal["running", "interrupted", "waiting", "failed", "done"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 

@@ -81,14 +81,17 @@ if TYPE_CHECKING:
     from moot.graphs.proclaim.court import expert_graph as expert_graph
     from moot.graphs.proclaim.negotiation import negotiation_graph as negotiation_graph
     from moot.graphs.proclaim.panel import panel_graph as panel_graph
+    from moot.nodes.models.ceilings import shared_ceilings as shared_ceilings
 
 PARTS = {
     "discovery_graph": "moot.graphs.proclaim.court",
     "expert_graph": "moot.graphs.proclaim.court",
     "negotiation_graph": "moot.graphs.proclaim.negotiation",
     "panel_graph": "moot.graphs.proclaim.panel",
+    "shared_ceilings": "moot.nodes.models.ceilings",
 }
-"""Parts of a system that other graphs can take, each with its module; imported when asked for, as systems are."""
+"""Parts of a system that other graphs can take, and what bounds many debates, each with its module; imported when asked
+for, as systems are."""
 
 
 def __getattr__(name: str) -> Any:
@@ -106,5 +109,6 @@ __all__ = [
     "load_graph",
     "negotiation_graph",
     "panel_graph",
+    "shared_ceilings",
     "suggest",
 ]

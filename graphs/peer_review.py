@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from moot.nodes.runtime.budget import BudgetSettings, no_round_left, rounds_or_budget
+from moot.nodes.runtime.budget import no_round_left, rounds_or_budget
 from moot.nodes.runtime.settings import ask_person
 from moot.nodes.runtime.state import DebaterState, DebateState
 from moot.nodes.runtime.system import Debate, Next
@@ -24,7 +24,7 @@ from moot.nodes.texts.show import show_heard
 from pydantic import Field
 
 
-class PeerReviewSettings(BudgetSettings, AgentsSettings):
+class PeerReviewSettings(AgentsSettings):
     """Settings of peer review."""
 
     rounds: int = Field(1, ge=1, le=19, description="Rounds of review and revision after the first answers.")

@@ -11,7 +11,6 @@ The loop is LangChain's own agent. Every tool call is a turn, what it finds is e
 from __future__ import annotations
 
 from moot.nodes.react.tool_agent import AGENT_PROMPTS, show_steps, to_answer, to_tool_agent, tool_agent
-from moot.nodes.runtime.budget import BudgetSettings
 from moot.nodes.runtime.settings import SOURCES, Source
 from moot.nodes.runtime.system import Debate
 from moot.nodes.speakers.single import SingleReaderSettings, single_needs
@@ -22,7 +21,7 @@ from pydantic import Field
 # --- settings -------------------------------------------------------------------------------------------------------
 
 
-class ReactSettings(BudgetSettings, SingleReaderSettings):
+class ReactSettings(SingleReaderSettings):
     """Settings of ReAct. The source is S1's, the vector store alone; the bound is ours."""
 
     sources: tuple[Source, ...] = Field(

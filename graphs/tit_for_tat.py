@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from moot.nodes.runtime.budget import BudgetSettings, no_round_left
+from moot.nodes.runtime.budget import no_round_left
 from moot.nodes.runtime.opening import Needs
 from moot.nodes.runtime.settings import Settings, ask_person
 from moot.nodes.runtime.state import DebaterState, DebateState
@@ -34,7 +34,7 @@ STANCES = {
 }
 
 
-class TitForTatSettings(BudgetSettings, Settings):
+class TitForTatSettings(Settings):
     """Settings of the debate in tit for tat. The defaults are the paper's."""
 
     debaters: Annotated[tuple[Agent, ...], called(*SIDES)] = Field(

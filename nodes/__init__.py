@@ -16,7 +16,7 @@ from moot.nodes.models.ledger import Ledger
 from moot.nodes.models.prices import Price, cost_of, read_prices
 from moot.nodes.models.sizes import Size, size_of
 from moot.nodes.models.speaker import Speaker
-from moot.nodes.runtime.budget import BudgetSettings, no_round_left, rounds_or_budget
+from moot.nodes.runtime.budget import no_round_left, rounds_or_budget
 from moot.nodes.runtime.graph import DebateGraph, graph_node
 from moot.nodes.runtime.node import Node, Run, settings_of
 from moot.nodes.runtime.opening import Needs, close_node, open_node
@@ -216,7 +216,6 @@ __all__ = [
     "AnswerRelevance",
     "AnswerReply",
     "ArgumentReply",
-    "BudgetSettings",
     "Call",
     "ChallengesReply",
     "ChatModel",

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import AbstractContextManager, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 from inspect_ai import Task, eval_set, task_with
@@ -37,7 +38,7 @@ from moot.evals.runs.recovery import samples_written_once
 from moot.evals.runs.reference import facts_of, headers
 from moot.evals.runs.solver import debate, question_of
 from moot.evals.runs.tasks import TASKS
-from moot.graphs import load_graph
+from moot.graphs import load_graph, shared_ceilings
 from moot.nodes.models.chat_models import open_chat_model
 from moot.nodes.runtime.settings import checked_settings
 
@@ -57,12 +58,26 @@ class Limits:
             the same limit. Another limit is another run.
         retry_on_error: how often a failed sample is tried again at once.
         fail_on_error: failed samples of a cell, as a number or a share below 1, with which it is given up; None: never.
+        budget: most tokens of all debates together; the samples beyond it are missing data (``budget_exhausted``).
+        max_cost: most USD.
+        max_calls: most calls to models.
+        max_seconds: most seconds of the whole evaluation.
     """
 
     at_once: int = 16
     time_limit: int | None = None
     retry_on_error: int = 0
     fail_on_error: float | None = None
+    budget: int | None = None
+    max_cost: float | None = None
+    max_calls: int | None = None
+    max_seconds: float | None = None
+
+    def shared(self) -> AbstractContextManager[Any]:
+        """The ceilings that all debates of the evaluation share."""
+        return shared_ceilings(
+            budget=self.budget, max_cost=self.max_cost, max_calls=self.max_calls, max_seconds=self.max_seconds
+        )
 
 
 def run_plan(plan: Plan, logs: Path, limits: Limits, watch: Callable[[int, int], Watch]) -> list[EvalLog]:
@@ -97,7 +112,7 @@ def _run_cells(
     items = {cell.task: tasks[cell.key] for cell in first}
     keys = {cell.key: log_key(cell, items[cell.task], plan) for cell in cells}
     samples = sum(len(items[cell.task].dataset) for cell in cells)
-    with watching(watch(samples, held(keys.values(), logs))), collected_seldom():
+    with watching(watch(samples, held(keys.values(), logs))), collected_seldom(), limits.shared():
         _run(list(tasks.values()), logs, limits)
         matched = [cell for cell in cells if cell.control is not None]
         _run([task_of(cell, plan, control_of(cell, logs, keys)) for cell in matched], logs, limits)

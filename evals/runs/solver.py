@@ -4,7 +4,7 @@
          solver=debate("tool_mad", model="openai:gpt-4o-mini"), scorer=match())
 
 Inspect sees no model call of a debate, as moot's nodes make their own: its time and error limits hold, its token limits
-do not (`budget` and `max_cost` are settings of the graphs).
+do not (`budget` and `max_cost` are settings of the graphs, and `shared_ceilings` bounds many debates).
 """
 
 from __future__ import annotations

@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 from moot.core.errors import UserError
+from moot.nodes.models.ceilings import REPLY
 from moot.nodes.models.chat_models import ChatModel
 from moot.nodes.models.contexts import MARGIN, bytes_of, bytes_per_token, context_of, reply_room
 from moot.nodes.runtime.state import LeftOut
-from moot.nodes.texts.shorten import shorten
+from moot.nodes.texts.shorten import bared, shorten
 
 
 class Fitted(NamedTuple):
@@ -33,6 +34,7 @@ def fitted(
     role: str,
     context_tokens: int | None = None,
     ranks: Mapping[str, int] | None = None,
+    room: int | None = None,
 ) -> Fitted:
     """As much of the messages as a model takes (`shorten`): of the data alone, never of instructions.
 
@@ -42,23 +44,26 @@ def fitted(
         role: who speaks.
         context_tokens: as for `context_of`, the setting.
         ranks: as for `shorten`.
+        room: bytes that ceilings leave to them, if they bound them; then all but the claim may be left out.
 
     Raises:
         UserError: even the least that can be sent is too long.
     """
     size = sum(bytes_of(str(message.content)) for message in messages)
     context = context_of(model.name, model.endpoint.base_url, context_tokens)
-    if context is None:
-        return Fitted(messages, size)
-    reply = reply_room(context, most_tokens(model))
-    most = int(MARGIN * (context - reply) * bytes_per_token(model.name))
-    if size <= most:
+    reply = reply_room(context, most_tokens(model)) if context else most_tokens(model) or REPLY
+    most = int(MARGIN * (context - reply) * bytes_per_token(model.name)) if context else size
+    if room is not None and room < most:
+        most, context = room, reply + max(0, math.ceil(room / bytes_per_token(model.name)))
+    if context is None or size <= most:
         return Fitted(messages, size)
     places = [at for at, message in enumerate(messages) if isinstance(message, HumanMessage | ToolMessage)]
     data = [str(messages[at].content) for at in places]
     fixed = size - sum(map(bytes_of, data))
     made = shorten(data, most - fixed, ranks)
-    if fixed + made.size > most:
+    if most == room and fixed + made.size > most:
+        made = bared(made, most - fixed)
+    elif fixed + made.size > most:
         least = math.ceil((fixed + made.size) / bytes_per_token(model.name))
         raise UserError(
             f"The prompt for {model.name} as {role} does not fit: the model takes {context:,} tokens, of which "

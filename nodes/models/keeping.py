@@ -96,6 +96,8 @@ class Keeping:
     mode: Mode
     ledger: CallLedger
     id: str
+    fault: str = ""
+    """Why something could not be kept; nothing if all was."""
     _flights: dict[str, Flight[Any]] = field(default_factory=dict)
     _asked: dict[Any, dict[Any, int]] = field(default_factory=dict)
     _embedded: set[tuple[str, str]] = field(default_factory=set)
@@ -123,9 +125,12 @@ class Keeping:
         return None if found is None or found.about.get(FAILED) else found
 
     async def keep(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
-        """Keeps what a call gave, unless nothing is written."""
+        """Keeps what a call gave, unless nothing is written. It is paid for, so the debate goes on without the ledger."""
         if self.mode != "replay":
-            await self.ledger.keep(self.id, key, value, about)
+            try:
+                await self.ledger.keep(self.id, key, value, about)
+            except MootError as error:
+                self.fault = error.detail
 
     async def keep_failure(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
         """Keeps that a call failed, so that a replay fails there, too; nothing else uses it."""

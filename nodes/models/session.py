@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 from uuid import uuid4
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
+from moot.core.errors import MootError
 from moot.core.ledger_records import Status
+from moot.core.redaction import Keys, held_keys
+from moot.nodes.models.ceilings import Ceilings, open_ceilings
 from moot.nodes.models.keeping import Keeping, LedgerUse, begin_keeping
+
+log = logging.getLogger(__name__)
 
 SESSION = "__moot_session"
 """Its key in LangGraph's ``configurable``; keys that begin like this are in no trace and no checkpoint."""
+CEILINGS = "__moot_ceilings"
+"""The key of the ceilings of a debate within a debate."""
 
 
 @dataclass
@@ -39,9 +48,13 @@ class Session:
     """The debate's state after its last superstep, if there is a `Recorder`."""
     written: list[Mapping[str, Any]] = field(default_factory=list)
     """What nodes of the run wrote, those of graphs within it too, if there is a `Recorder`."""
+    ceilings: Ceilings = field(default_factory=open_ceilings)
+    """What the debate may spend; debates within it have ceilings of their own, see `current_ceilings`."""
 
     def __post_init__(self) -> None:
         self.id = self.id or self.before.get("id") or ""
+        if budget := self.before.get("budget"):
+            self.ceilings.take_up(budget, self.before.get("calls") or [])
 
     async def begin(self, graph: str, given: Mapping[str, Any], settings: Any) -> str:
         """Begins a debate, before any model is called; its id. A debate within a debate is part of it.
@@ -69,6 +82,11 @@ class Session:
         if self.is_written and (recorder := recording()):
             await recorder.begun(self)
 
+    @cached_property
+    def keys(self) -> Keys:
+        """The keys that the environment holds, which no reply may repeat."""
+        return held_keys()
+
     @property
     def is_written(self) -> bool:
         """Whether the ledger has a row for this debate."""
@@ -80,6 +98,7 @@ class Session:
         Args:
             error: what ended the run before its end.
         """
+        self.ceilings.end()
         ending = asyncio.create_task(self._end(error))
         _ending.add(ending)
         ending.add_done_callback(_ending.discard)
@@ -97,7 +116,10 @@ class Session:
             status = "waiting"
         else:
             status = "failed" if isinstance(error, Exception) else "interrupted"
-        await self.keeping.ledger.end(self.id, status, path, note)
+        try:
+            await self.keeping.ledger.end(self.id, status, path, note)
+        except MootError as fault:  # the debate itself is not to be lost for it; its row says that it was interrupted
+            log.error("%s", fault.detail)
 
     def wrote(self, update: Mapping[str, Any]) -> None:
         """Notes what a node wrote; until the superstep is over, it is in no state of the debate."""
@@ -136,6 +158,24 @@ def current_session() -> Session:
     """The session of the debate whose node runs; a new one for a node in a graph that is no debate."""
     found = session_in(var_child_runnable_config.get())
     return Session() if found is None else found
+
+
+def current_ceilings() -> Ceilings:
+    """The ceilings of the debate whose node runs, be it within another one; new ones in a graph that is no debate."""
+    return ceilings_in(var_child_runnable_config.get()) or open_ceilings()
+
+
+def ceilings_in(config: RunnableConfig | None) -> Ceilings | None:
+    """The ceilings of the debate that a config is of, if it is of one."""
+    found: Ceilings | None = ((config or {}).get("configurable") or {}).get(CEILINGS)
+    session = session_in(config)
+    return found or (session.ceilings if session else None)
+
+
+def within(config: RunnableConfig | None, ceilings: Ceilings) -> RunnableConfig:
+    """The config of a debate within a debate."""
+    config = config or {}
+    return {**config, "configurable": {**(config.get("configurable") or {}), CEILINGS: ceilings}}
 
 
 def session_in(config: RunnableConfig | None) -> Session | None:

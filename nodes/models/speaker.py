@@ -15,17 +15,18 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables.config import var_child_runnable_config
 from moot.core.endpoint import DEFAULT_LIMITS, Endpoint, Limits
-from moot.core.errors import MootError, Outcome, ReplyError, UserError, copied, error_of
+from moot.core.errors import BudgetExhausted, MootError, Outcome, ReplyError, UserError, copied, error_of
 from moot.core.ledger import Key, key_of
 from moot.core.ledger_records import hashes_of
 from moot.core.limiter import limiter, with_retries
 from moot.core.refusals import explain
+from moot.nodes.models.ceilings import REPLY, Asked, Ceilings, Spend
 from moot.nodes.models.chat_models import ChatModel, StructuredOutput
 from moot.nodes.models.contexts import count_prompt, learn_refusal
 from moot.nodes.models.fitting import fitted, most_tokens
 from moot.nodes.models.kept import kept_model, key_messages, message_of, model_hashes, value_of
 from moot.nodes.models.ledger import Ledger, branch, tokens_of
-from moot.nodes.models.reply_parsing import fault_of, read_reply, text_of
+from moot.nodes.models.reply_parsing import fault_of, read_reply, repeating_no_key, text_of
 from moot.nodes.models.session import Session
 from moot.nodes.runtime.state import Call, LeftOut
 from moot.nodes.runtime.trace import speaking
@@ -66,6 +67,7 @@ class Speaker:
         not_shown: ids of evidence that the last prompt left out, as it would have been too long.
         session: the debate's.
         sample: the agent who speaks, if it is one, and which of its samples this is: these are never the same call.
+        ceilings: the debate's; by default those of the session.
     """
 
     role: str
@@ -80,6 +82,11 @@ class Speaker:
     not_shown: set[str] = field(default_factory=set)
     session: Session = field(default_factory=Session)
     sample: tuple[str, int] = ("", 1)
+    ceilings: Ceilings = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.ceilings is None:
+            self.ceilings = self.session.ceilings
 
     def filled(self, prompt: str, values: Mapping[str, str]) -> tuple[str, str]:
         """A prompt's instructions and data, as this speaker has its text.
@@ -115,6 +122,7 @@ class Speaker:
         Raises:
             UserError, WorldError: the call failed for good.
             ReplyError: neither reply could be used.
+            BudgetExhausted: a ceiling leaves too little for the call.
         """
         instructions, data = self.filled(prompt, values)
         data = "\n\n".join(filter(None, (self.told, data)))
@@ -146,7 +154,7 @@ class Speaker:
                 hidden = speaker.not_shown
                 return self._request(reply, [id for id in evidence_ids if id not in hidden]) if hidden else request
 
-            return await speaker._until_usable(messages, citable, read, ranks)
+            return await speaker._until_usable(messages, citable, read, ranks, prompt)
 
         parts = {"schema": request, "structured_output": self.structured_output}
         message = await self._kept(messages, parts, asked, send, lambda message: read(message)[0] is not None)
@@ -164,6 +172,7 @@ class Speaker:
         request: Callable[[], Mapping[str, Any]],
         read: Callable[[AIMessage], tuple[Any, str, str]],
         ranks: Mapping[str, int],
+        prompt: str,
     ) -> AIMessage:
         """The first message, or the second after what is wrong with the first was said, that can be used."""
         sent = list(messages)
@@ -171,8 +180,14 @@ class Speaker:
         def send(chat: BaseChatModel, fitting: Sequence[BaseMessage]) -> Awaitable[BaseMessage]:
             return chat.ainvoke(list(fitting), **request())
 
+        unusable: ReplyError | None = None
         for last in (False, True):
-            message, call = await self._fitting_call(sent, send, ranks)
+            try:
+                message, call = await self._fitting_call(sent, send, ranks, prompt, request())
+            except BudgetExhausted:
+                if unusable:
+                    raise unusable from None
+                raise
             found, outcome, problem = read(message)
             call["outcome"] = outcome
             if problem:
@@ -182,8 +197,9 @@ class Speaker:
                 return message
             kind: Outcome = outcome  # type: ignore[assignment]
             self.ledger.warn(kind, f"{self.role} ({self.model.name}): {problem}")
+            unusable = ReplyError(f"{self.model.name} gave no usable reply as {self.role}: {problem}.", kind)
             if last or self._used_up():
-                raise ReplyError(f"{self.model.name} gave no usable reply as {self.role}: {problem}.", kind)
+                raise unusable
             sent += [AIMessage(text_of(message)[:ECHO] or "(nothing)"), HumanMessage(again(problem))]
         raise AssertionError("unreachable")
 
@@ -221,13 +237,14 @@ class Speaker:
 
         Raises:
             UserError, WorldError: the call failed for good.
+            BudgetExhausted: a ceiling leaves too little for the call.
         """
 
         async def asked(speaker: Speaker) -> AIMessage:
             if messages:
-                message, call = await speaker._fitting_call(messages, cast(SendingMessages, send))
+                message, call = await speaker._fitting_call(messages, cast(SendingMessages, send), more=tools)
             else:
-                message, call = await speaker._call(cast(Sending, send))
+                message, call = await speaker._bounded(cast(Sending, send), speaker._asked("", 0))
             outcome, problem = conversation_fault(message)
             speaker.ledger.note(call)
             if outcome:
@@ -315,6 +332,7 @@ class Speaker:
             calls = [cast(Call, {**call, "from_ledger": True}) for call in value["calls"]]
             warnings = [(kind, detail) for kind, detail in value["warnings"]]
             error = error_of(value["error"]) if value["error"] else None
+            self.ceilings.paid(self.role, value["calls"], left_out=isinstance(error, BudgetExhausted))
             return Said(message, calls, warnings, value["depth"], error)
         left = None if self.tokens_left is None else self.tokens_left - tokens_of(self.ledger.calls)
         part, before = self.ledger.part(), _chain.get()
@@ -335,26 +353,34 @@ class Speaker:
             "error": said.error and said.error.record(""),
         }
         about = {"role": self.role, "node": self.ledger.place(), "model": self.model.name}
-        try:
-            await (keeping.keep if good else keeping.keep_failure)(key, value, about)
-        except MootError as error:  # the reply is paid for
-            said.warnings.append(("not_kept", error.detail))
+        await (keeping.keep if good else keeping.keep_failure)(key, value, about)
         return said
 
     async def _fitting_call(
-        self, messages: Sequence[BaseMessage], send: SendingMessages, ranks: Mapping[str, int] | None = None
+        self,
+        messages: Sequence[BaseMessage],
+        send: SendingMessages,
+        ranks: Mapping[str, int] | None = None,
+        prompt: str = "",
+        more: Any = None,
     ) -> tuple[AIMessage, Call]:
         """A call with as much of its messages as the model takes; one that it finds too long all the same is shortened.
 
+        The prompt of whoever decides is brought within the debate's ceilings, too; ``more`` is sent beside it.
+
         Raises:
             UserError: even the least that can be sent is too long.
+            BudgetExhausted: a ceiling leaves too little for it.
         """
+        beside = len(json.dumps(more)) if more and self.ceilings.bounded else 0
         name, address, before = self.model.name, self.model.endpoint.base_url, 0
         for refusals in range(REFUSALS + 1):
-            fit = fitted(messages, self.model, self.role, self.context_tokens, ranks)
+            room = self._room(prompt, beside)
+            fit = fitted(messages, self.model, self.role, self.context_tokens, ranks, room)
             self._leave_out(fit.left_out)
+            asked = self._asked(prompt, fit.size + beside)
             try:
-                message, call = await self._call(lambda chat, some=fit.messages: send(chat, some))  # type: ignore[misc]
+                message, call = await self._bounded(lambda chat, some=fit.messages: send(chat, some), asked)  # type: ignore[misc]
             except UserError as error:
                 if error.kind != "too_long" or refusals == REFUSALS or fit.size == before:
                     raise
@@ -370,6 +396,42 @@ class Speaker:
     def _leave_out(self, left: LeftOut | None) -> None:
         self.not_shown.clear()
         self.not_shown.update(left["ids"] if left else ())
+
+    def _asked(self, prompt: str, size: int) -> Asked:
+        return Asked(self.role, prompt, self.model.name, size, most_tokens(self.model) or REPLY)
+
+    def _room(self, prompt: str, beside: int) -> int | None:
+        """The bytes that the ceilings leave to the prompt of somebody who decides; None for anybody else."""
+        ceilings = self.ceilings
+        most = ceilings.prompt_bytes(self._asked(prompt, 0)) if ceilings.decides(self.role, prompt) else None
+        return None if most is None else most - beside
+
+    async def _bounded(self, send: Sending, asked: Asked) -> tuple[AIMessage, Call]:
+        """One call within the debate's ceilings: reserved before it is made, settled after it.
+
+        Raises:
+            BudgetExhausted: a ceiling leaves too little for it.
+        """
+        ceilings = self.ceilings
+        if not ceilings.bounded:
+            return await self._call(send)
+        held, started = await ceilings.reserve(asked), time.perf_counter()
+        spent = held.spend  # nobody knows what a call took that is broken off
+        try:
+            async with asyncio.timeout_at(held.until):
+                message, call = await self._call(send)
+            spent = ceilings.came_to(held, call)
+        except MootError:
+            spent = Spend(calls=1)
+            raise
+        except TimeoutError as error:
+            detail = "It took longer than `max_seconds` leaves time for."
+            self.ledger.note({**self._record(None, started, 1), "outcome": "failed", "detail": detail})
+            ceilings.left_out[self.role] += 1
+            raise BudgetExhausted(f"{self.role} ({self.model.name}): {detail}") from error
+        finally:
+            ceilings.settle(held, spent, time.perf_counter() - started)
+        return message, call
 
     async def _call(self, send: Sending) -> tuple[AIMessage, Call]:
         """One call with its retries."""
@@ -387,7 +449,7 @@ class Speaker:
                 raise
             except Exception as error:
                 raise explain(error, self.model.endpoint, self.model.name) from error
-            return message if isinstance(message, AIMessage) else AIMessage(message.content)
+            return repeating_no_key(message, self.session.keys)
 
         try:
             message, attempts = await with_retries(attempt, self.limits, gate, self.model.name)

@@ -28,6 +28,7 @@ from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command, Send
+from moot.core.errors import BudgetExhausted
 from moot.nodes.models.fake import FakeChatModel
 from moot.nodes.models.reply_parsing import find_objects, read_reply, text_of
 from moot.nodes.models.speaker import Speaker
@@ -158,7 +159,10 @@ class Searching(AgentMiddleware[ToolAgentState, Any, Any]):
             def send(chat: BaseChatModel, fitting: Sequence[BaseMessage]) -> Awaitable[BaseMessage]:
                 return _send(chat, wanted.override(messages=cast(list[Any], fitting[1:])), handler)
 
-            message = await speaker.converse(send, sent, offers)
+            try:
+                message = await speaker.converse(send, sent, offers)
+            except BudgetExhausted:
+                return {"stop_reason": "budget_exhausted"}
             if message is not None and calls_tools(message):
                 return plan(message, tools, made, most, run.ledger)
             if not made:

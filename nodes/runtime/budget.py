@@ -1,130 +1,123 @@
-"""Budgets: what a debate may spend, in tokens or in USD, and whether another round of it may begin.
+"""Budgets: the ceilings of a debate as its settings name them, and whether another round of it may begin.
 
-A debate that has spent its budget holds no further round: whoever decides it otherwise when its rounds are used up does
-so now, on what there is, and it stops by ``budget_exhausted``. The state's ``budget`` (what `open_budget` gives) holds
-the bounds and the prices as they were when the debate was opened.
+The ceilings themselves are kept by `moot.nodes.models.ceilings`. A debate that has reached one holds no further round:
+whoever decides it otherwise when its rounds are used up does so now, on what there is, and it stops by
+``budget_exhausted``. The state's ``budget`` (what `open_budget` gives) holds the bounds, the prices and what was kept
+back for the decision, as they were when the debate was opened.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from moot.core.errors import UserError
-from moot.nodes.models.ledger import tokens_of
-from moot.nodes.models.prices import Price, cost_of, is_counted, price_of, read_prices
-from moot.nodes.runtime.state import Call, StopReason
-from pydantic import BaseModel, Field
+from moot.core.errors import BUDGET_EXHAUSTED, UserError
+from moot.nodes.models.ceilings import SETTINGS, Asked, Ceilings, recorded, said, spent_by
+from moot.nodes.models.prices import Price, is_counted, price_of, read_prices
+from moot.nodes.models.session import current_ceilings
+from moot.nodes.runtime.state import Call, StopReason, Task
+from moot.nodes.texts.replies import Reply
 
 
-class BudgetSettings(BaseModel):
-    """Settings of systems that can end early: a base class before another, so that its fields come after."""
+@dataclass(frozen=True)
+class Decision:
+    """What somebody who decides a debate is asked at least.
 
-    budget: int | None = Field(
-        None,
-        ge=1,
-        le=10_000_000,
-        description="Tokens of prompts and replies. Once the calls so far have used as many, no further round begins "
-        "(`react`: no further search), and the debate is decided on what there is: budget_exhausted. The last round, "
-        "and what decides, may go beyond. Null: no bound.",
-    )
-    max_cost: float | None = Field(
-        None,
-        gt=0,
-        le=10_000,
-        description="As `budget`, in USD, by moot's table of list prices and the file that MOOT_PRICES names; a model "
-        "without a price is refused. Encoders and searches are not counted.",
-    )
+    Args:
+        prompt: the prompt's name.
+        reply: the reply, by the task.
+        values: what fills further placeholders, from a state in which nothing was said, and the settings.
+        around: bytes of headings, scores and notes that may remain of a prompt whose history is left out.
+    """
+
+    prompt: str
+    reply: Callable[[Task], type[Reply]]
+    values: Callable[[Any, Any], Mapping[str, str]] | None = None
+    around: int = 400
 
 
-async def open_budget(settings: Any, models: Iterable[str]) -> dict[str, Any] | None:
-    """What a debate with these settings may spend, in plain JSON; None where nothing bounds it.
+async def open_budget(
+    settings: Any, models: Iterable[str], kept: Sequence[Asked], ceilings: Ceilings
+) -> dict[str, Any] | None:
+    """Opens a debate's ceilings; what they are, in plain JSON; None where nothing bounds it.
 
-    Its keys are ``tokens`` and ``usd``, null where there is no such bound, and ``prices``, by model.
+    Its keys are ``tokens``, ``usd``, ``calls`` and ``seconds``, null where there is no such bound, ``prices``, by
+    model, and ``kept``, what is kept back for those who decide.
 
     Args:
         settings: the debate's.
         models: all that will be called.
+        kept: what the least decision takes.
+        ceilings: the debate's.
 
     Raises:
-        UserError: a bound in USD, and a model without a price, or a file of prices that cannot be read.
+        UserError: they cannot pay even for the least decision; a bound in USD, and a model without a price, or a file
+            of prices that cannot be read.
+        BudgetExhausted: ceilings that several debates share cannot pay for it.
     """
-    if not is_bounded(settings):
+    bounds = {name: getattr(settings, setting, None) for name, setting in SETTINGS.items()}
+    if not (ceilings.bounded or any(most is not None for most in bounds.values())):
         return None
-    usd = getattr(settings, "max_cost", None)
-    prices = {} if usd is None else await asyncio.to_thread(_prices_of, models)
-    return {"tokens": settings.budget, "usd": usd, "prices": prices}
+    costs = bounds["usd"] is not None or ceilings.costs_money
+    prices = await asyncio.to_thread(_prices_of, models) if costs else {}
+    budget = {**bounds, "prices": prices, "kept": [recorded(asked) for asked in kept]}
+    need = [asked.spend(prices) for asked in kept]
+    for name in ("tokens", "usd", "calls"):
+        if (most := bounds[name]) is not None and (least := sum(getattr(one, name) for one in need)) > most:
+            who = " and ".join(asked.role for asked in kept)
+            raise UserError(
+                f"`{SETTINGS[name]}` allows {said(name, most)}, and the least decision ({who} with the claim alone) "
+                f"may take {said(name, least)}. Raise `{SETTINGS[name]}`.",
+                kind="invalid_setting",
+            )
+    await ceilings.begin(budget)
+    return budget
 
 
 def is_bounded(settings: Any) -> bool:
-    """Whether a budget is set; not all systems have one."""
-    return any(getattr(settings, name, None) is not None for name in BudgetSettings.model_fields)
+    """Whether the settings name a ceiling."""
+    return any(getattr(settings, setting, None) is not None for setting in SETTINGS.values())
 
 
 def _prices_of(models: Iterable[str]) -> dict[str, Price]:
     table = read_prices()
     found = {model: price_of(model, table) for model in models}
     if unknown := sorted(model for model, price in found.items() if price is None):
-        raise _unpriced(unknown)
+        raise UserError(
+            f"No price is known of {', '.join(unknown)}, so `max_cost` cannot be kept. Put prices into a file that "
+            "MOOT_PRICES names, one line each: "
+            '{"model": "provider:name", "input": 0.5, "output": 1.5} (USD for a million tokens). Or unset `max_cost`; '
+            "`budget` bounds tokens.",
+            kind="invalid_setting",
+        )
     return {model: price for model, price in found.items() if price is not None}
 
 
-def _unpriced(models: Iterable[str]) -> UserError:
-    return UserError(
-        f"No price is known of {', '.join(models)}, so `max_cost` cannot be kept. Put prices into a file that "
-        "MOOT_PRICES names, one line each: "
-        '{"model": "provider:name", "input": 0.5, "output": 1.5} (USD for a million tokens). Or unset `max_cost`; '
-        "`budget` bounds tokens.",
-        kind="invalid_setting",
-    )
-
-
-def uncounted(calls: Sequence[Call], settings: Any) -> UserError | None:
-    """Why a budget cannot be kept after these calls; None where it can, or none is set."""
-    if not is_bounded(settings) or all(map(is_counted, calls)):
+def uncounted(calls: Sequence[Call], ceilings: Ceilings) -> UserError | None:
+    """Why a bound in tokens or USD cannot be kept after these calls; None where it can, or none is set."""
+    if not ceilings.metered or all(map(is_counted, calls)):
         return None
-    return _not_counted()
-
-
-def _not_counted() -> UserError:
     return UserError(
         "The endpoint does not say how many tokens a call took, so a budget cannot be kept. Unset `budget` and "
-        "`max_cost`.",
+        "`max_cost`; `max_calls` and `max_seconds` need no tokens.",
         kind="invalid_setting",
     )
 
 
 def is_spent(state: Mapping[str, Any]) -> bool:
-    """Whether the calls of a debate so far have reached its budget. Reads: budget, calls.
-
-    Raises:
-        UserError: what calls cost is not known: of a model that the debate was not opened with, or uncounted.
-    """
-    return any(left is not None and left <= 0 for left in _left(state))
+    """Whether nothing is left of the running debate's ceilings but what is kept back for the decision."""
+    return current_ceilings().is_spent()
 
 
-def share(state: Mapping[str, Any], among: int) -> dict[str, Any] | None:
-    """What is left of a budget, split evenly: that of each of several debates held at once. Reads: budget, calls."""
-    tokens, usd = (None if left is None else max(left, 0) / among for left in _left(state))
-    return {**state["budget"], "tokens": tokens, "usd": usd} if state.get("budget") else None
-
-
-def _left(state: Mapping[str, Any]) -> tuple[float | None, float | None]:
-    """Tokens and USD that are left, negative where more was spent; None where they are not bounded."""
-    budget, calls = state.get("budget") or {}, state.get("calls") or []
-    tokens, usd = budget.get("tokens"), budget.get("usd")
-    if usd is not None:
-        cost = cost_of(calls, budget["prices"])
-        if cost is None:
-            unknown = sorted({call["model"] for call in calls} - set(budget["prices"]))
-            raise _unpriced(unknown) if unknown else _not_counted()
-        usd -= cost
-    return None if tokens is None else tokens - tokens_of(calls), usd
+def calls_left() -> int:
+    """How many calls like the last one there is room for in the running debate's ceilings."""
+    return current_ceilings().affords()
 
 
 def no_round_left(state: Mapping[str, Any], settings: Any) -> bool:
-    """Whether no further round begins: the rounds are used up, or the budget is. Reads: rounds, budget, calls.
+    """Whether no further round begins: the rounds are used up, or the budget is. Reads: rounds.
 
     Args:
         state: the debate.
@@ -134,7 +127,7 @@ def no_round_left(state: Mapping[str, Any], settings: Any) -> bool:
 
 
 def rounds_or_budget(state: Mapping[str, Any], settings: Any) -> StopReason:
-    """Which of the two ended a debate that nothing else ended. Reads: rounds, budget, calls, as far as they are there.
+    """Which of the two ended a debate that nothing else ended. Reads: rounds, as far as they are there.
 
     Args:
         state: the debate.
@@ -142,3 +135,35 @@ def rounds_or_budget(state: Mapping[str, Any], settings: Any) -> StopReason:
     """
     cut_short = state.get("rounds", 0) < getattr(settings, "max_rounds", 0) and is_spent(state)
     return "budget_exhausted" if cut_short else "max_rounds"
+
+
+def was_cut(turn: Mapping[str, Any]) -> bool:
+    """Whether a turn's speaker was not asked, as a ceiling left too little."""
+    return bool(turn.get("outcome") == BUDGET_EXHAUSTED)
+
+
+def spent_against(budget: Mapping[str, Any] | None, calls: Sequence[Call], seconds: float) -> dict[str, Any]:
+    """By the setting, each ceiling of a debate and what was spent against it; empty where there is none.
+
+    Args:
+        budget: the state's.
+        calls: of the debate.
+        seconds: that it took.
+    """
+    if not budget:
+        return {}
+    spent = {**spent_by(calls, budget.get("prices") or {})._asdict(), "seconds": seconds}
+    bounds = {name: budget.get(name) for name in SETTINGS}
+    return {
+        SETTINGS[name]: {"ceiling": most, "spent": spent[name]} for name, most in bounds.items() if most is not None
+    }
+
+
+def exhausted(left_out: Mapping[str, int]) -> str:
+    """Whose calls were left out, in words.
+
+    Args:
+        left_out: how often, by role.
+    """
+    who = (f"{role} ({count})" if count > 1 else role for role, count in left_out.items())
+    return f"The budget did not allow for every call. Not asked: {', '.join(who)}."

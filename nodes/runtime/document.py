@@ -9,6 +9,7 @@ from typing import Any
 
 from moot.core.errors import UserError
 from moot.nodes.models.chat_models import EMBEDDED
+from moot.nodes.runtime.budget import spent_against
 from moot.nodes.runtime.settings import Settings
 from moot.nodes.runtime.state import SCHEMA_VERSION, Call, DebateState, TrialUpdate, Turn, VerdictOutput, Warned
 from moot.nodes.texts.answers import abstains
@@ -72,13 +73,14 @@ def closing(state: DebateState) -> dict[str, Any]:
     failed, metrics = state["error"] is not None, state["metrics"]
     if untold := not failed and abstains(state["task"], state["answer"]):
         metrics = {**metrics, "abstained": True}
-    started = datetime.fromisoformat(state["started_at"])
+    seconds = round((datetime.now(UTC) - datetime.fromisoformat(state["started_at"])).total_seconds(), 3)
+    ceilings = spent_against(state.get("budget"), state["calls"], seconds)
     update: dict[str, Any] = {
         "status": "failed" if failed else "done",
-        "usage": usage(state["calls"]),
+        "usage": usage(state["calls"]) | ({"ceilings": ceilings} if ceilings else {}),
         "models": models_used(state["calls"]),
         "metrics": {**metrics, "citations": count_citations(state["turns"])},
-        "seconds": round((datetime.now(UTC) - started).total_seconds(), 3),
+        "seconds": seconds,
         "rounds": state["rounds"] or rounds_held(state["turns"]),
     }
     if failed:
@@ -115,8 +117,9 @@ def _shortened(role: str, model: str, calls: Sequence[Call]) -> Warned:
     first, last = (pick(call["round"] for call in calls) for pick in (min, max))
     when = f" (rounds {first} to {last})" if first < last else f" (round {last})" if last else ""
     detail = (
-        f"{len(calls)} prompt{'s' if len(calls) > 1 else ''}{when} would not have fit into the context of {model}, "
-        f"{min(call['left_out']['context'] for call in calls):,} tokens. At most {'; '.join(parts)}. "
+        f"{len(calls)} prompt{'s' if len(calls) > 1 else ''}{when} would not have fit into "
+        f"{min(call['left_out']['context'] for call in calls):,} tokens: the context of {model}, or what a ceiling "
+        f"left to the decision. At most {'; '.join(parts)}. "
         "`left_out` of each call says what."
     )
     return {"kind": "prompt_shortened", "where": role, "detail": detail}

@@ -14,12 +14,13 @@ from langgraph.runtime import Runtime
 from moot.core.endpoint import Limits, replaying
 from moot.core.errors import MootError, UserError, error_of
 from moot.core.ledger import embeddings
+from moot.nodes.models.ceilings import REPLY, Ceilings
 from moot.nodes.models.chat_models import ModelChoice, open_chat_model
 from moot.nodes.models.keeping import KeptSource
 from moot.nodes.models.ledger import Ledger
-from moot.nodes.models.session import Session, current_session
+from moot.nodes.models.session import Session, current_ceilings, current_session
 from moot.nodes.models.speaker import Speaker, start_chain
-from moot.nodes.runtime.budget import uncounted
+from moot.nodes.runtime.budget import Decision, uncounted
 from moot.nodes.runtime.node_errors import Keys, no_setting, no_settings
 from moot.nodes.runtime.progress import came_of, progress
 from moot.nodes.runtime.prompt_settings import PROMPT, with_prompts
@@ -39,6 +40,7 @@ class Run:
     settings: Any
     ledger: Ledger
     session: Session = field(default_factory=current_session)
+    ceilings: Ceilings = field(default_factory=current_ceilings)
 
     async def speaker(
         self,
@@ -56,12 +58,13 @@ class Run:
         settings: Settings = self.settings
         choice = choose_model(settings, role, own)
         seed = next((s for s in (choice.seed, seed, seed_of(settings, role)) if s is not None), None)
+        most = choice.max_tokens or settings.max_tokens
         model = await open_chat_model(
             choice.model,
             temperature=choice.temperature
             if "temperature" in choice.model_fields_set
             else settings.temperature_of(role),
-            max_tokens=choice.max_tokens or settings.max_tokens,
+            max_tokens=most or (REPLY if self.ceilings.metered else None),
             timeout=settings.timeout,
             seed=None if seed is None else (seed + sample - 1) % 2**31,
         )
@@ -74,6 +77,7 @@ class Run:
             prompts=settings.edited(),
             context_tokens=choice.context_tokens or settings.context_tokens,
             session=self.session,
+            ceilings=self.ceilings,
             sample=("", sample),
         )
 
@@ -202,6 +206,8 @@ class Node:
         moment: when it asks a person, if it does.
         idle: from the state and the settings, whether the step would do nothing; edges of a `DebateGraph` then lead
             past the node. By default it always does something.
+        decides: from the settings, by role, what those are asked at least who decide a debate in this node; of nodes
+            that answer, with the role None.
     """
 
     step: Callable[[Any, Run], Awaitable[dict[str, Any]]]
@@ -215,6 +221,7 @@ class Node:
     writes: Callable[[dict[str, Any]], Mapping[str, Any]] | None = None
     moment: str = ""
     idle: Callable[[Any, Any], bool] | None = None
+    decides: Callable[[Any], Mapping[str | None, Decision]] | None = None
 
     async def __call__(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         """Runs the step.
@@ -242,7 +249,7 @@ class Node:
         replaying.set(run.session.use.mode == "replay")
         try:
             update = await self._taken(state, run)
-            fault: MootError | None = uncounted(ledger.calls, settings)
+            fault: MootError | None = uncounted(ledger.calls, run.ceilings)
         except MootError as error:
             update, fault = {}, error
         if fault:

@@ -7,10 +7,14 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import uuid4
 
 from moot.core.errors import MootError, WorldError
+from moot.nodes.models.ceilings import REPLY, Asked
 from moot.nodes.models.chat_models import ModelChoice
-from moot.nodes.runtime.budget import open_budget
+from moot.nodes.models.contexts import bytes_of
+from moot.nodes.models.speaker import own_response_format
+from moot.nodes.runtime.budget import Decision, exhausted, open_budget
 from moot.nodes.runtime.document import blank_document, closed, closing, document_of
 from moot.nodes.runtime.node import Node, Run, choose_model
 from moot.nodes.runtime.settings import Settings
@@ -20,8 +24,11 @@ from moot.nodes.steps.compare import IN_WORDS
 from moot.nodes.steps.person import check_resumable
 from moot.nodes.texts.chat import answered, claim_of, plain, read_messages
 from moot.nodes.texts.given import check_given
-from moot.nodes.texts.task import check_claim, check_origin, make_task
+from moot.nodes.texts.show import show_claim
+from moot.nodes.texts.task import check_claim, check_origin, make_task, wording
 from moot.nodes.texts.verdict import in_words
+from moot.prompts import fill, load
+from moot.prompts.files import placeholders
 from moot.retrievers.search import resolve
 from moot.retrievers.summariser import open_summariser
 
@@ -50,6 +57,7 @@ def open_node(
     graph: str,
     needs: Callable[[Any], Needs] = lambda settings: Needs(),
     check: Callable[[Any, Task], None] = lambda settings, task: None,
+    decides: Callable[[Any, Needs], Mapping[str, Decision]] = lambda settings, needs: {},
 ) -> Node:
     """Checks the input and begins the result document.
 
@@ -60,14 +68,15 @@ def open_node(
         graph: the graph's name.
         needs: what the graph will use with these settings.
         check: refuses, by a `UserError`, a task that the graph cannot take with these settings.
+        decides: who decides with these settings, for whom ceilings keep enough back.
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
-        id = await run.session.begin(graph, {key: state.get(key) for key in INPUT}, run.settings)
-        document = blank_document(graph, run.settings, id) | {"messages": anew([])} | dict.fromkeys(ASKED)
+        document = blank_document(graph, run.settings, uuid4().hex) | {"messages": anew([])} | dict.fromkeys(ASKED)
         document |= {key: anew(document[key]) for key in MERGED}
         named, asked, texts = state.get("task"), state.get("claim"), state.get("given")
         try:
+            document["id"] = await run.session.begin(graph, {key: state.get(key) for key in INPUT}, run.settings)
             messages = read_messages(state.get("messages"))
             document["messages"] = anew(plain(messages))
             asked = claim_of(state, messages)
@@ -85,7 +94,9 @@ def open_node(
             check_resumable(run.settings)
             check(run.settings, task)
             needed = needs(run.settings)
-            document["budget"] = await open_budget(run.settings, models_of(needed, task, run.settings))
+            models, deciders = models_of(needed, task, run.settings), decides(run.settings, needed)
+            kept = [least(role, how, needed, document, run.settings) for role, how in deciders.items()]
+            document["budget"] = await open_budget(run.settings, models, kept, run.ceilings)
             await open_all(needed, task, run)
             await check_web(needed, claim, run)
             await describe(document)
@@ -104,6 +115,20 @@ def roles_of(needs: Needs, task: Task) -> dict[str, str | ModelChoice | None]:
 def models_of(needs: Needs, task: Task, settings: Settings) -> set[str]:
     """The models that a debate may call."""
     return {choose_model(settings, role, own).model for role, own in roles_of(needs, task).items()}
+
+
+def least(role: str, decision: Decision, needs: Needs, state: Mapping[str, Any], settings: Settings) -> Asked:
+    """The call of somebody who decides, with the claim alone: nothing was found, and nobody has said anything."""
+    task, choice = state["task"], choose_model(settings, role, needs.roles.get(role))
+    turn = {"round": 0, "phase": "primary", "agent": role, "step": "respond"}
+    known = {"claim": state["claim"], "task": task, "debater": {"name": role}, "turns": [turn]}
+    known |= {"opponents": [], "evidence": [], "steps": []}
+    text = settings.edited().get(decision.prompt) or load(decision.prompt)
+    values = {**dict.fromkeys(placeholders(text), ""), **wording(task), "claim": show_claim(state["claim"], task)}
+    values |= decision.values(known, settings) if decision.values else {}
+    schema = json.dumps(own_response_format(decision.reply(task)))
+    size = decision.around + sum(map(bytes_of, (*fill(text, values), schema)))
+    return Asked(role, decision.prompt, choice.model, size, choice.max_tokens or settings.max_tokens or REPLY)
 
 
 async def open_all(needs: Needs, task: Task, run: Run) -> None:
@@ -177,7 +202,15 @@ def close_node() -> Node:
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
-        update = closing(state)
+        cut = run.ceilings.left_out
+        if cut:
+            state = {**state, "stop_reason": "budget_exhausted"}
+        update = {"stop_reason": state["stop_reason"]} | closing(state)
+        warned = [{"kind": "budget_exhausted", "where": "close", "detail": exhausted(cut)}] if cut else []
+        if (keeping := run.session.keeping) and keeping.fault:
+            warned.append({"kind": "not_kept", "where": "close", "detail": keeping.fault})
+        if warned:
+            update["warnings"] = [*update.get("warnings", []), *warned]
         document = closed(state, update)
         run.session.document = document_of(document)
         conclude(document)

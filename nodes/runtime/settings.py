@@ -117,6 +117,31 @@ class Settings(BaseModel):
         "news for bm25); with a model of your own, those are not read in place of the web, nor as a fallback.",
         examples=["demo-encyclopaedia", "demo-news"],
     )
+    budget: int | None = Field(
+        None,
+        ge=1,
+        le=10_000_000,
+        description="Most tokens of prompts and replies together. Before each call its prompt and its longest reply "
+        "(`max_tokens`, else 512) are reserved; what does not fit is not asked. Enough is kept back for whoever "
+        "decides: budget_exhausted. Null: no bound.",
+    )
+    max_cost: float | None = Field(
+        None,
+        gt=0,
+        le=10_000,
+        description="As `budget`, in USD, by moot's table of list prices and the file that MOOT_PRICES names; a model "
+        "without a price is refused. Encoders and searches are not counted.",
+    )
+    max_calls: int | None = Field(
+        None, ge=1, le=1_000_000, description="As `budget`, in calls to models; a call that is tried again is one."
+    )
+    max_seconds: float | None = Field(
+        None,
+        gt=0,
+        le=1_000_000,
+        description="As `budget`, in seconds: calls under way are cut off, and time is kept back for whoever decides. "
+        "A search under way may go beyond; after a wait for a person the time begins anew.",
+    )
     timeout: float = Field(120.0, gt=0, le=3600, description="Seconds that one request may take.")
     attempts: int = Field(3, ge=1, le=10, description="Most requests per call, the first included.")
     max_concurrency: int = Field(16, ge=1, le=1000, description="Most calls to one endpoint at the same time.")

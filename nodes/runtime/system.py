@@ -8,6 +8,7 @@ from typing import Any, get_args
 from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Send
+from moot.nodes.runtime.budget import Decision
 from moot.nodes.runtime.graph import CLOSE, DebateGraph, plain_router
 from moot.nodes.runtime.opening import Needs, close_node, open_node
 from moot.nodes.runtime.settings import Settings
@@ -57,10 +58,28 @@ class Debate(DebateGraph):
         self._led: set[str] = set()
         self._deciding: list[str] = []
         self._first_of_a_round: set[str] = set()
-        self.add_node("open", open_node(name, needs, check))
+        self._decisions: dict[str, Callable[[Any], Mapping[str | None, Decision]]] = {}
+        self.add_node("open", open_node(name, needs, check, self._deciders))
         self.add_edge(START, "open")
         self.add_node(CLOSE, close_node())
         self.add_edge(CLOSE, END)
+
+    def add_node(self, name: str, action: Any, **options: Any) -> Debate:  # type: ignore[override]
+        """As of `DebateGraph`."""
+        if decides := getattr(action, "decides", None):
+            self._decisions[name] = decides
+        super().add_node(name, action, **options)
+        return self
+
+    def _deciders(self, settings: Any, needs: Needs) -> dict[str, Decision]:
+        """Who decides: the judges of the nodes that a verdict comes from, else the first of those who answer."""
+        found = [self._decisions[node](settings) for node in self._deciding if node in self._decisions]
+        judges = {role: decision for of in found for role, decision in of.items() if role}
+        if judges or not needs.roles:
+            return judges
+        answers = (of(settings).get(None) for of in self._decisions.values())
+        decision = next(filter(None, answers), None)
+        return {next(iter(needs.roles)): decision} if decision else {}
 
     def begin(self, route: Router, to: Sequence[str], *, after: str = "open", reviewed: str = "") -> None:
         """Says how a debate begins: its first round, before which nobody is asked for a remark.

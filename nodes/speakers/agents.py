@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from langgraph.types import Send
-from moot.nodes.runtime.budget import BudgetSettings, no_round_left
+from moot.nodes.runtime.budget import no_round_left
 from moot.nodes.runtime.node import Node
 from moot.nodes.runtime.opening import Needs
 from moot.nodes.runtime.settings import Settings, ask_person
@@ -78,7 +78,7 @@ class AgentsSettings(Settings):
         return self
 
 
-class RoundsSettings(BudgetSettings, AgentsSettings):
+class RoundsSettings(AgentsSettings):
     """Settings of debates among n agents in rounds."""
 
     max_rounds: int = Field(5, ge=1, le=20, description="Most rounds (T); the first answers are the first round.")

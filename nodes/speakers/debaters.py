@@ -9,7 +9,6 @@ from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Send
 from moot.nodes.models.chat_models import ModelChoice
-from moot.nodes.runtime.budget import BudgetSettings
 from moot.nodes.runtime.graph import DebateGraph
 from moot.nodes.runtime.opening import Needs
 from moot.nodes.runtime.settings import SOURCES, EvidenceSettings, ModelName, Name, Source, ask_person
@@ -57,7 +56,7 @@ def _named_once(debaters: tuple[Debater, ...]) -> tuple[Debater, ...]:
     return debaters
 
 
-class DebaterSettings(BudgetSettings, EvidenceSettings):
+class DebaterSettings(EvidenceSettings):
     """Settings of debates whose debaters find their own evidence. The defaults are Tool-MAD's."""
 
     debaters: Annotated[tuple[Debater, ...], AfterValidator(_named_once)] = Field(

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 from langgraph.types import Send
-from moot.nodes.runtime.budget import BudgetSettings
 from moot.nodes.runtime.opening import Needs
 from moot.nodes.runtime.settings import PoolSettings, SourcesSettings, ask_person
 from moot.nodes.runtime.state import DebateState, Turn
@@ -35,7 +34,7 @@ def _free_names(debaters: tuple[Agent, ...]) -> tuple[Agent, ...]:
     return debaters
 
 
-class PoolDebateSettings(BudgetSettings, PoolSettings):
+class PoolDebateSettings(PoolSettings):
     """Settings of debates over evidence that all debaters share."""
 
     other_roles: ClassVar[frozenset[str]] = frozenset({"judge"})

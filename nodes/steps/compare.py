@@ -9,6 +9,7 @@ from typing import Any, get_args
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import Outcome, ReplyError, WorldError
 from moot.nodes.models.speaker import Speaker, all_at_once, as_speaker
+from moot.nodes.runtime.budget import was_cut
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.state import DebateState, RoundReason, StopReason, Task, Turn, Vote, recorded_round
 from moot.nodes.steps.score import average
@@ -35,6 +36,16 @@ def answers_of(turns: Sequence[Turn], round: int | None = None) -> list[Turn]:
     given = [t for t in turns if t["step"] == "respond"]
     last = max((t["round"] for t in given), default=0) if round is None else round
     return [t for t in given if t["round"] == last]
+
+
+def last_answers(turns: Sequence[Turn]) -> list[Turn]:
+    """As `answers_of`; those whom a ceiling left too little to ask in the last round stand by their last answers.
+
+    Args:
+        turns: of the debate.
+    """
+    given = {turn["agent"]: turn for turn in turns if turn["step"] == "respond" and not was_cut(turn)}
+    return [given.get(turn["agent"], turn) if was_cut(turn) else turn for turn in answers_of(turns)]
 
 
 def silence_of(turns: Sequence[Turn]) -> Outcome:
@@ -180,7 +191,7 @@ def compare_node(
 
 async def closed_round(state: DebateState, run: Run, *, by_text: bool = False) -> dict[str, Any]:
     """What `compare_node` writes, but for the round's record."""
-    spoken = answers_of(state["turns"])
+    spoken = last_answers(state["turns"])
     last = [t for t in spoken if t.get("outcome") != "failed"]
     least = min(getattr(run.settings, "min_agents", 0), len(spoken))  # of those who were asked; a lone agent is one
     if len(last) < least:
@@ -195,7 +206,7 @@ async def closed_round(state: DebateState, run: Run, *, by_text: bool = False) -
     speaker = await run.speaker("equivalence") if in_words else None
     groups, checks = await group_answers(state["claim"], state["task"], answers, speaker)
     turns = [_compared(turn, made) for turn, made in zip(last, checks, strict=True) if made]
-    return {"rounds": last[0]["round"] if last else 0, "votes": votes_of(last, groups), "turns": turns}
+    return {"rounds": max((turn["round"] for turn in last), default=0), "votes": votes_of(last, groups), "turns": turns}
 
 
 def votes_of(turns: Sequence[Turn], groups: Sequence[int | None]) -> list[Vote]:

@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import ReplyError
 from moot.nodes.models.speaker import Speaker, as_speaker
-from moot.nodes.runtime.budget import rounds_or_budget
+from moot.nodes.runtime.budget import Decision, rounds_or_budget, was_cut
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.state import DebateState, Task, Turn
 from moot.nodes.steps.compare import silence_of
@@ -79,7 +79,8 @@ def judge_node(prompt: str = PROMPT) -> Node:
     """Adds the judge's turn, its answer and the stop reason.
 
     Reads: claim, task, turns, evidence, and where they are there scores, rounds, budget, calls. Where no debater ever
-    gave an answer there is nothing to judge, and where the judge gives none there is no verdict: the debate fails.
+    gave an answer there is nothing to judge, unless a ceiling left too little to ask them all: then the claim alone is.
+    Where the judge gives none there is no verdict: the debate fails.
 
     Args:
         prompt: the prompt's name.
@@ -87,7 +88,7 @@ def judge_node(prompt: str = PROMPT) -> Node:
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
         history = [t for t in state["turns"] if t["step"] == "respond"]
-        if all(t.get("answer") is None for t in history):
+        if all(t.get("answer") is None for t in history) and not any(map(was_cut, history)):
             raise ReplyError(
                 "No debater gave a usable answer in any round, so there is nothing to judge. "
                 "Try another model, or another `structured_output`.",
@@ -117,4 +118,6 @@ def judge_node(prompt: str = PROMPT) -> Node:
             "stop_reason": rounds_or_budget(state, run.settings),
         }
 
-    return Node(step, prompts=(prompt,))
+    return Node(
+        step, prompts=(prompt,), decides=lambda settings: {"judge": Decision(prompt, answer_reply, around=1200)}
+    )

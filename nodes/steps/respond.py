@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
+from functools import partial
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import ReplyError, WorldError
 from moot.nodes.models.ledger import Ledger
 from moot.nodes.models.speaker import Speaker, as_speaker
+from moot.nodes.runtime.budget import Decision
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.state import DebaterState, Task, Turn
 from moot.nodes.texts.answers import UNTOLD
@@ -168,7 +170,9 @@ def respond_node(
         turn = without_ids(turn, speaker.not_shown)
         return {"turns": [with_answer(turn, reply, [*evidence, *cited], shown, run.ledger)]}
 
-    return Node(step, prompts=(prompt, then) if then else (prompt,))
+    kind = partial(answer_reply, direct=direct, confidence=confidence)
+    decision: dict[str | None, Decision] = {None: Decision(prompt, kind, more)}
+    return Node(step, prompts=(prompt, then) if then else (prompt,), decides=lambda settings: decision)
 
 
 def looked_for(state: DebaterState) -> bool:

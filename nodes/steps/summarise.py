@@ -11,11 +11,11 @@ from langgraph.types import Send
 from moot.core.errors import ReplyError, WorldError
 from moot.nodes.models.ledger import missed
 from moot.nodes.models.speaker import Speaker, as_speaker
-from moot.nodes.runtime.budget import rounds_or_budget
+from moot.nodes.runtime.budget import Decision, rounds_or_budget, was_cut
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.state import DebaterState, DebateState, Task, Turn, recorded_round
 from moot.nodes.speakers.hand_over import hand_over, new_turn
-from moot.nodes.steps.compare import IN_WORDS, agreed_answer, answers_of, silence_of
+from moot.nodes.steps.compare import IN_WORDS, agreed_answer, last_answers, silence_of
 from moot.nodes.texts.answers import surely_differ
 from moot.nodes.texts.replies import AgreeReply, FinalReply, SummaryReply, final_reply
 from moot.nodes.texts.show import show_answers, show_claim, show_person
@@ -81,7 +81,7 @@ def agreement_node(prompt: str = AGREE) -> Node:
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
         turn = new_turn(state["rounds"], "judge", "agree")
-        speaker, answers = await run.speaker("judge"), answers_of(state["turns"])
+        speaker, answers = await run.speaker("judge"), last_answers(state["turns"])
         try:
             said = await all_agree(state["claim"], state["task"], answers, speaker, prompt)
             found: dict[str, Any] = {"agree": said.agree, "reason": said.reason, "outcome": "ok"}
@@ -130,7 +130,8 @@ def all_agreed(state: DebateState) -> bool:
 def summarise_node(prompt: str = SUMMARY) -> Node:
     """Ends the debate with what the role ``summariser`` makes of the last round's answers.
 
-    Reads: claim, task, turns, rounds, votes, budget, calls. If nobody gave an answer there is nothing to sum up, and
+    Reads: claim, task, turns, rounds, votes, budget, calls. If nobody gave an answer there is nothing to sum up
+    (unless a ceiling left too little to ask them: then the claim alone is answered), and
     if the summariser gives none, or none of the debaters', there is no verdict: the debate fails.
 
     Args:
@@ -138,8 +139,8 @@ def summarise_node(prompt: str = SUMMARY) -> Node:
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
-        answers = answers_of(state["turns"])
-        if all(turn.get("answer") is None for turn in answers):
+        answers = last_answers(state["turns"])
+        if all(turn.get("answer") is None for turn in answers) and not any(map(was_cut, answers)):
             raise ReplyError(
                 "No debater gave a usable answer in the last round, so there is nothing to sum up. "
                 "Try another model, or another `structured_output`.",
@@ -155,7 +156,7 @@ def summarise_node(prompt: str = SUMMARY) -> Node:
             "stop_reason": "consensus" if all_agreed(state) else rounds_or_budget(state, run.settings),
         }
 
-    return Node(step, prompts=(prompt,))
+    return Node(step, prompts=(prompt,), decides=lambda settings: {"summariser": Decision(prompt, final_reply)})
 
 
 # --- summaries of a round -------------------------------------------------------------------------------------------

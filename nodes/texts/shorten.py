@@ -124,6 +124,38 @@ def shorten(texts: Sequence[str], most: int, ranks: Mapping[str, int] | None = N
     return made
 
 
+def bared(made: Shortened, most: int) -> Shortened:
+    """Texts that are still too long, with whole elements left out: evidence from its end, then what is oldest.
+
+    Nothing but the claim and what stands around may remain. It is for those who decide on what little is left.
+
+    Args:
+        made: as `shorten` made them.
+        most: bytes of UTF-8 that they may have together.
+    """
+    found = [(at, element) for at, text in enumerate(made.texts) for element in _ELEMENT.finditer(text)]
+    evidence = [one for one in found if one[1][1] in EVIDENCE]
+    gone, over = [], made.size - most
+    for at, element in [*reversed(evidence), *(one for one in found if one[1][1] not in EVIDENCE)]:
+        if over <= 0:
+            break
+        gone.append((at, element))
+        over -= bytes_of(element[0])
+    texts = list(made.texts)
+    for at, element in sorted(gone, key=lambda one: -one[1].start()):
+        texts[at] = texts[at][: element.start()] + texts[at][element.end() :].removeprefix("\n")
+    pieces = [element for _, element in gone if element[1] in EVIDENCE]
+    ids = {dict(_ATTRIBUTE.findall(piece[2] or "")).get("id", "") for piece in pieces} - {""}
+    return replace(
+        made,
+        texts=texts,
+        evidence=made.evidence + len(pieces),
+        said=made.said + len(gone) - len(pieces),
+        ids=sorted({*made.ids, *ids}),
+        size=sum(map(bytes_of, texts)),
+    )
+
+
 def _within(
     texts: Sequence[str],
     lists: Sequence[Sequence[Sequence[Unit]]],

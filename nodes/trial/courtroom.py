@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from langgraph.types import Send
 from moot.core.errors import ReplyError
-from moot.nodes.runtime.budget import BudgetSettings, is_spent, share
+from moot.nodes.runtime.budget import is_spent, was_cut
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.opening import Needs
 from moot.nodes.runtime.settings import SOURCES, Moment, Source, SourcesSettings, ask_person
@@ -55,7 +55,7 @@ def _over_defaults(given: Any) -> Any:
     return {**TEMPERATURES, **given}
 
 
-class TrialSettings(BudgetSettings, SourcesSettings):
+class TrialSettings(SourcesSettings):
     """Settings of a trial. The defaults are PROClaim's (S2, Table 8)."""
 
     judges: Annotated[tuple[Agent, ...], numbered("judge"), AfterValidator(_odd)] = Field(
@@ -202,7 +202,7 @@ def trial_needs(settings: TrialSettings) -> Needs:
 
 
 def to_debates(state: DebateState, debates: Mapping[str, str]) -> list[Send]:
-    """Debates begin, each with what the negotiation left: the evidence, and an even share of the budget.
+    """Debates begin, each with what the negotiation left: the evidence.
 
     Args:
         state: the trial.
@@ -215,7 +215,7 @@ def to_debates(state: DebateState, debates: Mapping[str, str]) -> list[Send]:
         "premises": premises_of(state["turns"]),
         "evidence": state["evidence"],
         "rounds": 0,
-        "budget": share(state, len(debates)),
+        "budget": state.get("budget"),
         "depth": state["depth"],
     }
     return [Send(node, {**given, "phase": phase}) for phase, node in debates.items()]
@@ -328,14 +328,16 @@ def _found(turns: Sequence[Turn], round: int, step: str, field: str) -> bool:
 def _check_heard(state: TrialState, run: Run) -> None:
     heard = {turn["side"] for turn in state["turns"] if turn.get("argument")}
     silent = " and the ".join(side for side in SIDES if side not in heard)
-    if silent and state["phase"] == "primary":
+    cut = any(was_cut(turn) for turn in state["turns"] if turn["step"] == "argue")
+    if silent and state["phase"] == "primary" and not cut:
         raise ReplyError(
             f"The {silent} gave no usable argument in any round, so there is nothing to judge. Try another model, or "
             "another `structured_output`.",
             "unparsed",
         )
     if silent:
-        run.ledger.warn("side_not_heard", f"The {silent} gave no usable argument after the sides were switched.")
+        when = "after the sides were switched" if state["phase"] == "switched" else "before the budget was used up"
+        run.ledger.warn("side_not_heard", f"The {silent} gave no usable argument {when}.")
 
 
 def course_of(turns: Sequence[Turn], rounds: int) -> dict[str, Any]:

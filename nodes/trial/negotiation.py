@@ -9,6 +9,7 @@ from langchain_core.language_models import BaseChatModel
 from langgraph.types import Send
 from moot.core.errors import ReplyError, WorldError
 from moot.nodes.models.speaker import Speaker
+from moot.nodes.runtime.budget import was_cut
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.state import Task, TrialState, Turn
 from moot.nodes.speakers.hand_over import new_turn
@@ -159,7 +160,7 @@ def rule_node() -> Node:
     async def step(state: TrialState, run: Run) -> dict[str, Any]:
         known = {piece["id"]: piece for piece in state["evidence"]}
         weighed = [turn for turn in state["turns"] if turn["step"] == "weigh"]
-        if weighed and not any(turn["scores"] for turn in weighed):
+        if weighed and not any(turn["scores"] or was_cut(turn) for turn in weighed):
             raise nothing_weighed(weighed)
         ruled: list[Evidence] = []
         for turn in weighed:

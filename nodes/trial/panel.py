@@ -11,6 +11,7 @@ from langchain_core.language_models import BaseChatModel
 from langgraph.types import Send
 from moot.core.errors import ReplyError, UserError, WorldError
 from moot.nodes.models.speaker import Speaker
+from moot.nodes.runtime.budget import Decision
 from moot.nodes.runtime.node import Node, Run, choose_model
 from moot.nodes.runtime.state import CourtDebate, DebateState, Task, TrialState, Turn, Vote
 from moot.nodes.speakers.hand_over import declared, new_turn
@@ -130,6 +131,13 @@ def fits(settings: Any, task: Task) -> None:
 
 ANALYSE = Step("proclaim/analyse", ConsistencyReply, "analyser")
 JUDGE = Step("proclaim/judge", JudgementReply, "judge")
+PANEL = Decision(
+    JUDGE.prompt,
+    lambda task: JudgementReply,
+    lambda state, settings: record_of(state["claim"], state["task"], (), (), settings.panel_tokens)[0],
+    around=1200,
+)
+"""What each judge is asked at least: the claim, with nothing on record."""
 
 
 @explained(turns="of both debates.")
@@ -285,7 +293,7 @@ def decide_node() -> Node:
             **confidence_of(decided, judged, state),
         }
 
-    return Node(step)
+    return Node(step, decides=lambda settings: {judge.name: PANEL for judge in settings.judges})
 
 
 def no_verdict(judged: Sequence[Turn]) -> WorldError:

@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
+from moot.cli.resuming import Begins
+from moot.cli.signals import Stop
 from moot.cli.verify import debate
 from moot.graphs import load_graph
 from moot.graphs.proclaim import ProclaimSettings
+from moot.nodes.models.keeping import LedgerUse
 from moot.retrievers.evidence import evidence_id
 
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
@@ -146,7 +149,14 @@ def run(capsys: pytest.CaptureFixture[str], given: dict[str, Any] | None = None,
     chosen = {"sources": [f"langchain:{__name__}:shelf"], "embedder": "openai:stub-embedding", "attempts": 1}
     chosen |= {"min_request_similarity": -1} | more  # the endpoint's vectors mean nothing
     settings = ProclaimSettings.model_validate({**chosen, "models": models})
-    debate(load_graph("proclaim"), {"claim": CLAIM, **(given or {})}, settings, as_json=False, out=None)
+    debate(
+        load_graph("proclaim"),
+        {"claim": CLAIM, **(given or {})},
+        Begins(settings, LedgerUse()),
+        Stop(),
+        as_json=False,
+        out=None,
+    )
     said = capsys.readouterr()
     return [*said.out.splitlines(), *said.err.splitlines()]
 

@@ -8,13 +8,16 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from moot.cli.resuming import Begins
 from moot.cli.screen import Screen
+from moot.cli.signals import Stop
 from moot.cli.verify import debate
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.graphs.cortex_debate import CortexSettings
 from moot.graphs.madke import MadkeSettings
 from moot.graphs.react import ReactSettings
 from moot.graphs.reconcile import ReconcileSettings
+from moot.nodes.models.keeping import LedgerUse
 from moot.nodes.runtime.document import blank_document
 from moot.nodes.runtime.settings import Settings
 from moot.nodes.runtime.state import recorded_round
@@ -42,7 +45,8 @@ def run(name: str, capsys: pytest.CaptureFixture[str], **more: Any) -> tuple[lis
     system = load_graph(name)
     given = {"model": "fake:3", "embedder": "openai:stub-embedding", **OFFLINE.get(name, {}), **more}
     chosen = system.settings.model_validate(given)
-    assert debate(system, {"claim": CLAIM}, chosen, as_json=False, out=None) == 0
+    begins = Begins(chosen, LedgerUse())
+    assert debate(system, {"claim": CLAIM}, begins, Stop(), as_json=False, out=None) == 0
     lines = capsys.readouterr().out.splitlines()
     return lines, [found.groups() for line in lines if (found := re.match(r"  (\S+) +(.{10}) ", line))]  # type: ignore[misc]
 

@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 from moot.cli.options import parse_settings
+from moot.cli.resuming import Begins
+from moot.cli.signals import Stop
 from moot.cli.tables import settings_table
 from moot.cli.verify import debate
 from moot.core.errors import UserError
 from moot.graphs import load_graph
 from moot.graphs.proclaim import ProclaimSettings
+from moot.nodes.models.keeping import LedgerUse
 from moot.nodes.runtime.running import Running
 from moot.transcript.words import AT_THE_VERDICT
 from rich.console import Console
@@ -203,7 +206,8 @@ def test_any_replies_are_shown(start_stub: StartStub, capsys: pytest.CaptureFixt
     settings = load_graph("proclaim").settings.model_validate(
         {"model": "fake:3", "embedder": "openai:stub-embedding", "sources": ["bm25"], "max_rounds": 3}
     )
-    assert debate(load_graph("proclaim"), {"claim": CLAIM}, settings, as_json=False, out=None) == 0
+    begins = Begins(settings, LedgerUse())
+    assert debate(load_graph("proclaim"), {"claim": CLAIM}, begins, Stop(), as_json=False, out=None) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"Claim: {CLAIM}"
     headings = [line for line in lines if re.match(r"Primary|Switched|Negotiation|Panel", line)]

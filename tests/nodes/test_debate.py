@@ -11,7 +11,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, Send
 from moot.nodes import (
-    BudgetSettings,
     Debate,
     DebateGraph,
     DebateState,
@@ -195,7 +194,7 @@ def test_nodes_that_an_edge_leads_to_have_to_be_named(to: Any) -> None:
         ring(to=to)
 
 
-class Unasked(BudgetSettings, Settings):
+class Unasked(Settings):
     """Settings that offer more than their graph asks."""
 
     ask_person: tuple[Literal["remark", "verdict"], ...] = ask_person()

@@ -1,0 +1,180 @@
+"""Debates that did not end, as ``moot verify`` finds them in the ledger and goes on with them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from moot.cli.options import parse_pairs, parse_settings
+from moot.core.errors import UserError
+from moot.core.ledger import Debate, key_of, open_ledger
+from moot.core.ledger_records import moot_version
+from moot.core.redaction import anonymised
+from moot.graphs import DebateSystem
+from moot.nodes.models.keeping import MODES, LedgerUse, Mode
+from moot.nodes.runtime.settings import Settings, checked_settings
+
+
+@dataclass(frozen=True)
+class Begins:
+    """How a debate begins: with which settings, how it uses the ledger, and which debate it goes on with, if any."""
+
+    settings: Settings
+    use: LedgerUse
+    earlier: Debate | None = None
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What the command line says of settings: ``KEY=VALUE`` pairs, options of their own, and those of a preset."""
+
+    pairs: Sequence[str]
+    named: Mapping[str, Any]
+    preset: Mapping[str, Any]
+
+
+def begins(
+    system: DebateSystem, given: Mapping[str, Any], chosen: Chosen, ledger: str | None, *, resume: bool, fresh: bool
+) -> Begins:
+    """How a debate begins.
+
+    Args:
+        system: its system.
+        given: its input.
+        chosen: its settings.
+        ledger: the mode; by default what ``MOOT_LEDGER`` says, else ``record``.
+        resume: whether it has to go on with the last unfinished debate of the same input.
+        fresh: whether it must not go on with an earlier one.
+
+    Raises:
+        UserError: no such mode, options that exclude each other, no debate to go on with, or one with other settings.
+    """
+    mode = mode_of(ledger or os.environ.get("MOOT_LEDGER") or "record")
+    if resume and (fresh or mode != "record"):
+        raise UserError(
+            "--resume goes on with a debate by what the ledger recorded: leave out --fresh and --ledger.",
+            kind="invalid_setting",
+        )
+    settings = parse_settings(system.settings, chosen.pairs, {**chosen.preset, **chosen.named})
+    if fresh or mode != "record":
+        return Begins(settings, LedgerUse(mode, adopt=not fresh))
+    of_input = asyncio.run(unfinished_debates(system.name, given))
+    if resume:
+        if not of_input:
+            raise UserError(
+                f"The ledger holds no unfinished debate of {system.name} on this input. Leave out --resume to begin "
+                "one; `moot ledger` lists those that there are.",
+                kind="invalid_setting",
+            )
+        earlier = of_input[0]
+        settings = settings_of(system, chosen, settings, earlier)
+        return Begins(settings, LedgerUse(id=earlier.id, mode=mode), earlier)
+    same = moot_version(), anonymised(settings.recorded())
+    found = next((debate for debate in of_input if (debate.version, debate.settings) == same), None)
+    return Begins(settings, LedgerUse(mode, id=found.id if found else None), found)
+
+
+def mode_of(text: str) -> Mode:
+    """A mode of the ledger by its name.
+
+    Raises:
+        UserError: there is none of that name.
+    """
+    for mode in MODES:
+        if text == mode:
+            return mode
+    raise UserError(f"--ledger takes {', '.join(MODES)}, not {text!r}.", kind="invalid_setting")
+
+
+async def unfinished_debates(graph: str, given: Mapping[str, Any]) -> list[Debate]:
+    """The debates of a system and an input that did not end, and that no process holds; the newest first."""
+    wanted = {key: value for key, value in given.items() if value}
+    found = await open_ledger().debates(graph=graph, text=str(given["claim"]))
+    return [debate for debate in found if asked_for(debate) == wanted and is_left(debate)]
+
+
+def asked_for(debate: Debate) -> dict[str, Any]:
+    """A debate's input, without what is empty."""
+    return {key: value for key, value in debate.input.items() if value}
+
+
+def is_left(debate: Debate) -> bool:
+    """Whether a debate was interrupted or failed, or waits for a person whom nobody asks any more."""
+    if debate.status == "waiting":
+        return debate.pid is None or debate.pid == os.getpid() or not runs(debate.pid)
+    return debate.status in ("interrupted", "failed")
+
+
+def runs(pid: int) -> bool:
+    """Whether there is such a process."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def settings_of(system: DebateSystem, chosen: Chosen, settings: Settings, earlier: Debate) -> Settings:
+    """The settings of the debate that is gone on with.
+
+    Raises:
+        UserError: the command line names others.
+    """
+    named = {*parse_pairs(chosen.pairs, chosen.named, settings.model_dump(mode="json")), *chosen.preset}
+    asked = settings.recorded()
+    if differ := sorted(name for name in named if asked.get(name) != earlier.settings.get(name)):
+        raise UserError(
+            f"The unfinished debate of this input has other settings ({', '.join(differ)}). Leave them out to go on "
+            "with it, or leave out --resume to begin another debate.",
+            kind="invalid_setting",
+        )
+    found: Settings = checked_settings(system.settings, earlier.settings)
+    return found
+
+
+def going_on(earlier: Debate) -> str:
+    """What is said of a debate that goes on."""
+    moment = datetime.fromtimestamp(earlier.updated).isoformat(" ", "seconds")
+    ended = {"failed": "failed", "waiting": "waited for you"}.get(earlier.status, "was interrupted")
+    calls = "1 call is" if earlier.entries == 1 else f"{earlier.entries} calls are"
+    return (
+        f"moot: going on with the debate that {ended} at {moment}: {calls} in the ledger. With --fresh it is held anew."
+    )
+
+
+@dataclass
+class PersonReplies:
+    """What a person replied, kept in the ledger, so that nobody is asked twice.
+
+    Args:
+        use: how the debate uses the ledger; replies are kept in the mode ``record``.
+    """
+
+    use: LedgerUse
+    _asked: Counter[str] = field(default_factory=Counter)
+
+    async def find(self, debate: str, value: Mapping[str, Any]) -> Any:
+        """The reply to what a debate waits for, as it was given before; None if there is none."""
+        self._asked[self._hash(value)] += 1
+        if self.use.mode != "record":
+            return None
+        kept = await open_ledger().find(self._key(value), debate)
+        return None if kept is None or kept.debate != debate else kept.value
+
+    async def keep(self, debate: str, value: Mapping[str, Any], reply: Any) -> None:
+        """Keeps a reply."""
+        if self.use.mode == "record":
+            await open_ledger().keep(debate, self._key(value), reply, {"role": "person", "kind": value["kind"]})
+
+    def _key(self, value: Mapping[str, Any]) -> Any:
+        return key_of("person", {"value": value, "time": self._asked[self._hash(value)]})
+
+    def _hash(self, value: Mapping[str, Any]) -> str:
+        return key_of("person", {"value": value}).hash

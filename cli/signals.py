@@ -1,0 +1,149 @@
+"""SIGTERM and Ctrl-C: whatever runs when they come is not lost."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Coroutine, Iterator
+from types import FrameType, TracebackType
+from typing import Any, NoReturn, TypeVar
+
+T = TypeVar("T")
+STOPPED_BY_KEY = 128 + signal.SIGINT
+"""The exit code after Ctrl-C."""
+
+
+class Stop:
+    """Within it SIGTERM and Ctrl-C stop the debate that runs, or that begins, so that its document is written.
+
+    A second Ctrl-C ends the process at once. What is ignored by this process stays ignored.
+    """
+
+    def __init__(self) -> None:
+        self.signal = 0
+        """The one that came; 0 for none."""
+        self._act: Callable[[], None] = _nothing
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Stop:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._before[number] = signal.signal(number, self._heard)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    @property
+    def exit_code(self) -> int:
+        """That of a command that was stopped: 143 after SIGTERM, else 130."""
+        return 128 + self.signal if self.signal else STOPPED_BY_KEY
+
+    def run(self, runner: asyncio.Runner, coroutine: Coroutine[Any, Any, T]) -> T:
+        """What a coroutine returns; it is cancelled when a signal comes, or has come."""
+
+        async def cancellable() -> T:
+            loop, task = asyncio.get_running_loop(), asyncio.current_task()
+            assert task is not None
+            with woken_by_signals(loop), self._acting(lambda: loop.call_soon_threadsafe(task.cancel)):
+                return await coroutine
+
+        return runner.run(cancellable())
+
+    def ask(self, person: Callable[[], T]) -> T:
+        """What somebody at the terminal says.
+
+        Raises:
+            KeyboardInterrupt: a signal came.
+        """
+        with self._acting(_raise):
+            return person()
+
+    @contextlib.contextmanager
+    def _acting(self, act: Callable[[], Any]) -> Iterator[None]:
+        self._act = act
+        try:
+            if self.signal:
+                self._act_once()
+            yield
+        finally:
+            self._act = _nothing
+
+    def _act_once(self) -> None:
+        act, self._act = self._act, _nothing
+        act()
+
+    def _heard(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGINT:  # a second SIGTERM is no wish for haste: `timeout` sends two
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+        if not self.signal:
+            self.signal = number
+            os.write(2, b"moot: stopping. Ctrl-C once more ends at once.\n")  # a stream may be in the midst of a write
+            self._act_once()
+
+
+@contextlib.contextmanager
+def woken_by_signals(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """Within it a signal wakes the loop, also one that comes just before the loop waits, or comes to another thread."""
+    inward, outward = socket.socketpair()
+    with inward, outward:
+        inward.setblocking(False)
+        outward.setblocking(False)
+        loop.add_reader(inward, inward.recv, 4096)
+        before = signal.set_wakeup_fd(outward.fileno(), warn_on_full_buffer=False)
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(before)
+            loop.remove_reader(inward)
+
+
+def end_now(code: int) -> NoReturn:
+    """Ends the process without waiting for threads that are still busy, after what is to be done at its end."""
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):  # nobody reads it any more
+            stream.flush()
+    os._exit(code)
+
+
+@contextlib.contextmanager
+def said_if_stopped() -> Iterator[None]:
+    """Within it SIGTERM stops a command as Ctrl-C does, but with exit code 143, and no command is stopped silently."""
+    came = []
+
+    def heard(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        came.append(number)
+        signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGTERM, heard)
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit) as end:
+        if isinstance(end, SystemExit) and end.code != STOPPED_BY_KEY:
+            raise
+        if isinstance(end, KeyboardInterrupt) or _stopped_typer(end):
+            print("moot: interrupted.", file=sys.stderr)  # noqa: T201
+        raise SystemExit(128 + came[0] if came else STOPPED_BY_KEY) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _stopped_typer(end: SystemExit) -> bool:
+    """Whether a command did not see to Ctrl-C itself: typer ends it without a word."""
+    return end.__context__ is not None and isinstance(end.__context__.__cause__, KeyboardInterrupt)
+
+
+def _nothing() -> None:
+    pass
+
+
+def _raise() -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,66 @@
+"""``moot verify`` goes on by the ledger: the same command, ``--resume``, ``--fresh``; a person's replies are kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.commands import moot
+from tests.conftest import StartStub
+
+CLAIM = "An otter holds hands while it sleeps."
+RAG = ["verify", CLAIM, "--graph", "rag", "--model", "openai:stub", "--set", 'sources=["bm25:demo-news"]']
+DOWN = {"status": 500, "times": 1}
+ONCE = ["--set", "attempts=1"]
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    if (home / "corpora").exists():
+        (tmp_path / "home" / "corpora").symlink_to(home / "corpora")
+
+
+def document(*words: str, typed: str = "") -> tuple[int, dict[str, Any], str]:
+    done = moot(*RAG, *words, "--json", typed=typed)
+    return done.returncode, json.loads(done.stdout or "null"), done.stderr
+
+
+def test_resume_takes_the_debate_with_its_settings(start_stub: StartStub) -> None:
+    start_stub([DOWN])
+    code, failed, _ = document(*ONCE, "--set", "k=2")
+    assert (code, failed["status"]) == (3, "failed")
+    code, _, said = document("--resume", "--set", "k=3")
+    assert (code, "other settings (k)" in said) == (2, True), said
+    code, done, _ = document("--resume")
+    assert (code, done["id"], done["settings"]["k"]) == (0, failed["id"], 2)
+    code, _, said = document("--resume")
+    assert (code, "no unfinished debate" in said) == (2, True), said
+
+
+def test_what_a_person_replied_is_not_asked_twice(start_stub: StartStub) -> None:
+    stub = start_stub([DOWN])
+    code, failed, _ = document(*ONCE, "--ask", "evidence", typed="\nOtters sleep on their backs.\n\n")
+    assert (code, failed["status"]) == (3, "failed")
+    code, done, said = document(*ONCE, "--ask", "evidence")
+    assert (code, done["id"]) == (0, failed["id"]), said
+    assert "going on with the debate that failed at" in said
+    assert "Otters sleep on their backs." in stub.prompts()[-1]
+
+
+def test_fresh_begins_anew(start_stub: StartStub) -> None:
+    start_stub([DOWN])
+    _, failed, _ = document(*ONCE)
+    code, done, said = document(*ONCE, "--fresh")
+    assert (code, done["id"] != failed["id"], "going on" in said) == (0, True, False)
+    code, _, said = document("--fresh", "--resume")
+    assert (code, "--resume goes on" in said) == (2, True)
+
+
+def test_a_mode_that_there_is_not_is_refused() -> None:
+    code, _, said = document("--ledger", "maybe")
+    assert (code, "record, reuse, replay, off" in said) == (2, True)

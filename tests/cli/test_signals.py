@@ -1,0 +1,108 @@
+"""SIGTERM and Ctrl-C at every moment of ``moot verify``: the document is written, and something is said."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.cli import blocking
+from tests.commands import COMMAND
+from tests.conftest import CLAIM, StartStub
+
+BOTH = (signal.SIGTERM, signal.SIGINT)
+RAG = ["--graph", "rag", "--model", "openai:stub"]
+AT_IMPORT = """
+import os, sys
+class AtImport:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), {signal})
+sys.meta_path.insert(0, AtImport())
+from moot.cli.main import run
+run()
+"""
+
+
+def verify(*words: str, program: Sequence[str] = COMMAND) -> subprocess.Popen[str]:
+    """A debate in a process of its own, whose standard input stays open."""
+    command = [*program, "verify", CLAIM, *words]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+
+def read_until(process: subprocess.Popen[str], words: str) -> None:
+    """Reads what is said on stderr up to these words."""
+    assert process.stderr is not None
+    said = ""
+    while words not in said:
+        one = process.stderr.read(1)
+        assert one, said
+        said += one
+
+
+def check_stopped(process: subprocess.Popen[str], out: Path, number: signal.Signals) -> dict[str, object]:
+    """Checks how a stopped debate ended; its document."""
+    said, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + number, errors
+    assert errors.count("moot: interrupted") == 1
+    assert "Traceback" not in errors
+    document: dict[str, object] = json.loads(out.read_text())
+    assert json.loads(said) == document
+    assert (document["status"], document["answer"], document["claim"]) == ("interrupted", None, CLAIM)
+    return document
+
+
+@pytest.mark.parametrize("number", BOTH)
+@pytest.mark.parametrize("module", ["moot.cli.verify", "moot.nodes.models.chat_models", "chromadb"])
+def test_before_the_first_call(number: signal.Signals, module: str, start_stub: StartStub, tmp_path: Path) -> None:
+    stub, out = start_stub(), tmp_path / "verdict.json"
+    program = [sys.executable, "-c", AT_IMPORT.format(module=module, signal=int(number))]
+    process = verify(*RAG, "--set", 'sources=["chroma:demo-news"]', "--json", "--out", str(out), program=program)
+    document = check_stopped(process, out, number)
+    assert (document["calls"], stub.calls()) == ([], [])
+
+
+@pytest.mark.parametrize("number", BOTH)
+def test_while_a_thread_is_busy(number: signal.Signals, start_stub: StartStub, tmp_path: Path) -> None:
+    start_stub()
+    out = tmp_path / "verdict.json"
+    process = verify(*RAG, "--set", f'sources=["langchain:{blocking.__name__}:in_thread"]', "--json", "--out", str(out))
+    read_until(process, blocking.ASKED)
+    process.send_signal(number)
+    check_stopped(process, out, number)
+
+
+@pytest.mark.parametrize("number", BOTH)
+def test_while_it_waits_for_a_person(number: signal.Signals, start_stub: StartStub, tmp_path: Path) -> None:
+    start_stub()
+    out = tmp_path / "verdict.json"
+    more = ["--set", 'sources=["bm25:demo-news"]', "--ask", "evidence", "--json", "--out", str(out)]
+    process = verify(*RAG, *more)
+    read_until(process, "strike numbers")
+    process.send_signal(number)
+    assert check_stopped(process, out, number)["evidence"]
+
+
+def test_a_second_ctrl_c_ends_at_once(start_stub: StartStub) -> None:
+    start_stub()
+    process = verify(*RAG, "--set", f'sources=["langchain:{blocking.__name__}:in_loop"]')
+    read_until(process, blocking.ASKED)
+    process.send_signal(signal.SIGINT)
+    read_until(process, "once more")
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGINT
+
+
+@pytest.mark.parametrize("number", BOTH)
+def test_no_command_is_stopped_without_a_word(number: signal.Signals) -> None:
+    program = [sys.executable, "-c", AT_IMPORT.format(module="moot.cli.tables", signal=int(number))]
+    done = subprocess.run([*program, "tasks"], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (128 + number, "moot: interrupted.\n")

@@ -1,0 +1,64 @@
+"""``make faults``: arranges faults of every class, prints a table of what came of them, and writes it into the page."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tests.faults import endpoint, machine, slow, tested
+from tests.faults.debates import ROOT
+from tests.faults.record import Fault, Result
+
+PAGE = ROOT / "docs/howto/faults.md"
+BEGIN, END = "<!-- make faults: begin -->", "<!-- make faults: end -->"
+FAULTS = (*endpoint.FAULTS, *slow.FAULTS, *machine.FAULTS, *tested.FAULTS)
+
+
+def arranged(fault: Fault, folder: Path, *, quick: bool) -> Result:
+    """What came of a fault; one that cannot be arranged is wrong, too."""
+    started = time.monotonic()
+    try:
+        result = fault.arrange(folder, quick)
+    except Exception as error:  # noqa: BLE001
+        result = Result(0, "?", f"{type(error).__name__}: {error}")
+    print(f"{fault.name}: {result.wrong or 'as expected'} ({time.monotonic() - started:.0f} s)", file=sys.stderr)
+    return result
+
+
+def table(results: dict[Fault, Result]) -> str:
+    """The table of the page, in Markdown."""
+    rows = [
+        "| class | what was done | times | what has to come of it | lost | as expected |",
+        "|---|---|---|---|---|---|",
+    ]
+    for fault, result in results.items():
+        held = "**no**" if result.wrong else "yes"
+        rows.append(f"| {fault.name} | {fault.done} | {result.times} | {fault.expected} | {result.lost} | {held} |")
+    return "\n".join(rows)
+
+
+def main(
+    only: Annotated[list[str] | None, typer.Option(help="A class, or how it begins. Repeatable.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Few repetitions; the page stays as it is.")] = False,
+) -> None:
+    """Arrange faults; the exit code is 1 if one of them does not come out as it has to."""
+    chosen = [fault for fault in FAULTS if not only or fault.name.startswith(tuple(only))]
+    with tempfile.TemporaryDirectory(prefix="moot-faults-") as folder:
+        results = {
+            fault: arranged(fault, Path(folder) / str(number), quick=quick) for number, fault in enumerate(chosen)
+        }
+    print(table(results))
+    if not quick and not only:
+        text = PAGE.read_text()
+        before, after = text.split(BEGIN)[0], text.split(END)[1]
+        PAGE.write_text(f"{before}{BEGIN}\n\n{table(results)}\n\n{END}{after}")
+    raise SystemExit(not chosen or any(result.wrong for result in results.values()))
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,125 @@
+"""Debates in processes of their own against a scripted endpoint, each with a home folder of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.commands import COMMAND
+from tests.conftest import CLAIM, StubEndpoint, running_stub
+
+ROOT = Path(__file__).parents[2]
+SHELF = "langchain:tests.faults.sources:shelf"
+READERS = [{"name": name, "retriever": SHELF} for name in ("rag", "search")]
+SYSTEMS: dict[str, dict[str, Any]] = {
+    "tool_mad": {"debaters": READERS, "max_rounds": 2},
+    "proclaim": {"sources": [SHELF], "max_rounds": 2, "min_request_similarity": -1},
+    "madke": {"sources": [SHELF], "max_rounds": 2},
+    "cortex_debate": {"agents": 3, "max_rounds": 2, "evaluation": "self"},
+}
+"""Systems that are disturbed, with settings under which they read no index."""
+
+
+def words_of(system: str, **settings: Any) -> list[str]:
+    """The command line of a debate."""
+    chosen = {"embedder": "openai:stub-embedding", **SYSTEMS.get(system, {}), **settings}
+    pairs = [part for key, value in chosen.items() for part in ("--set", f"{key}={json.dumps(value)}")]
+    return ["verify", CLAIM, "--graph", system, "--model", "openai:stub", *pairs]
+
+
+@dataclass
+class Place:
+    """Where debates run: an endpoint, a folder for files, and what the environment says besides."""
+
+    stub: StubEndpoint
+    folder: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def out(self) -> Path:
+        """Where the document is written."""
+        return self.folder / "verdict.json"
+
+    def start(self, *words: str, **options: Any) -> subprocess.Popen[str]:
+        """Starts a command of moot."""
+        here = {"MOOT_HOME": str(self.folder / "home"), "OPENAI_BASE_URL": self.stub.url, "OPENAI_API_KEY": "sk-stub"}
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            [*COMMAND, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
+            cwd=ROOT,
+            env=os.environ | here | self.environment,
+            **options,
+        )
+
+    def run(self, *words: str, **options: Any) -> Ended:
+        """Runs a command of moot to its end."""
+        return self.end(self.start(*words, **options))
+
+    def verify(self, system: str, *more: str, **settings: Any) -> Ended:
+        """Holds a debate."""
+        return self.run(*words_of(system, **settings), "--out", str(self.out), *more)
+
+    def end(self, process: subprocess.Popen[str]) -> Ended:
+        """How a command ends."""
+        try:
+            said, errors = process.communicate(timeout=300)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            raise
+        try:
+            document = json.loads(self.out.read_text()) if self.out.exists() else None
+        except json.JSONDecodeError:
+            document = {"status": "cut"}
+        return Ended(process.returncode, said, errors, document)
+
+    def served(self) -> int:
+        """Requests that the endpoint has seen."""
+        return int(self.stats()["served"])
+
+    def stats(self) -> dict[str, Any]:
+        """What the endpoint counts."""
+        with urllib.request.urlopen(self.stub.url.removesuffix("/v1") + "/stub/stats") as reply:
+            stats: dict[str, Any] = json.load(reply)
+            return stats
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    said: str
+    errors: str
+    document: dict[str, Any] | None
+
+    @property
+    def verdict(self) -> Any:
+        """What a debate came to."""
+        of = self.document or {}
+        return of.get("status"), of.get("answer"), of.get("raw_verdict")
+
+    @property
+    def fault(self) -> str | None:
+        """The kind of the error that ended a debate."""
+        error = (self.document or {}).get("error")
+        return error["kind"] if error else None
+
+
+@contextmanager
+def place(folder: Path, rules: Sequence[dict[str, Any]] = (), latency_ms: float = 0, **options: Any) -> Iterator[Place]:
+    """A new endpoint and a new folder."""
+    folder.mkdir(parents=True)
+    with running_stub(folder / "stub", list(rules), latency_ms, **options) as stub:
+        yield Place(stub, folder)

@@ -1,0 +1,187 @@
+"""Faults of a model's endpoint."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.faults.debates import Ended, Place, place, words_of
+from tests.faults.record import Fault, Result, first_wrong
+
+Rule = dict[str, Any]
+SYSTEM = "madke"
+ONE = {"attempts": 1}
+OVERFLOW = {"error": {"message": "maximum context length is 64 tokens", "code": "context_length_exceeded"}}
+ODD = ('{"choices": [', "null", '{"choices": []}', "<html>", '{"error": {"message": "no"}}', "")
+"""Bodies that are cut, or no replies."""
+
+
+def passes(*rules: Rule, **settings: Any) -> Callable[[Path, bool], Result]:
+    """Faults that a debate gets over: it ends with the verdict that it has without them."""
+
+    def arrange(folder: Path, quick: bool) -> Result:
+        with place(folder / "without") as here:
+            whole, calls = here.verify(SYSTEM, **settings), here.served()
+        more, wrong = 0, ""
+        for number, rule in enumerate(rules):
+            with place(folder / f"with-{number}", [rule]) as here:
+                ended = here.verify(SYSTEM, **settings)
+                more += here.served() - calls
+            wrong = wrong or first_wrong(
+                (ended.code == 0, f"exit code {ended.code}: {ended.errors}"),
+                (ended.verdict == whole.verdict, f"another verdict: {ended.verdict}"),
+            )
+        return Result(len(rules), f"{more} requests more", wrong)
+
+    return arrange
+
+
+def fails(kinds: set[str], *rules: Rule, **settings: Any) -> Callable[[Path, bool], Result]:
+    """Faults that end a debate with an error of one of these kinds; the same command then asks only what is missing."""
+
+    def arrange(folder: Path, quick: bool) -> Result:
+        repaid, wrong = 0, ""
+        with place(folder / "without") as here:
+            whole, calls = here.verify(SYSTEM, **settings), here.served()
+        for number, rule in enumerate(rules):
+            with place(folder / f"with-{number}", [{**rule, "match": "", "times": 1}]) as here:
+                ended = here.verify(SYSTEM, **settings)
+                wrong = wrong or wrong_end(ended, kinds)
+                ended = here.verify(SYSTEM, **settings)
+                again = here.served() - calls - 1
+                repaid += max(0, again)
+            wrong = wrong or first_wrong(
+                (ended.code == 0, f"it does not go on: {ended.errors}"),
+                (ended.verdict == whole.verdict, f"another verdict: {ended.verdict}"),
+                (again <= 0, f"{again} calls were paid again after {json.dumps(rule)}"),
+            )
+        return Result(len(rules), f"{repaid} calls paid again", wrong)
+
+    return arrange
+
+
+def always(kinds: set[str], *rules: Rule, **settings: Any) -> Callable[[Path, bool], Result]:
+    """Faults of every call: the debate ends with an error of one of these kinds."""
+
+    def arrange(folder: Path, quick: bool) -> Result:
+        wrong = ""
+        for number, rule in enumerate(rules):
+            with place(folder / str(number), [rule]) as here:
+                wrong = wrong or wrong_end(here.verify(SYSTEM, **settings), kinds)
+        return Result(len(rules), "the debate, but for what is in its document", wrong)
+
+    return arrange
+
+
+def wrong_end(ended: Ended, kinds: set[str]) -> str:
+    """What is wrong with a debate that has to fail."""
+    return first_wrong(
+        (ended.code in (2, 3), f"exit code {ended.code}, not 2 or 3: {ended.errors}"),
+        (ended.fault in kinds, f"the error is {ended.fault}, not {sorted(kinds)}: {ended.errors}"),
+        ("Traceback" not in ended.errors, ended.errors),
+    )
+
+
+def late(folder: Path, quick: bool) -> Result:
+    """A judge that is down at the end."""
+    with place(folder / "without") as here:
+        calls = judged(here).document["usage"]["calls"]  # type: ignore[index]
+        whole = here.served()
+    with place(folder / "with", [{"model": "stub-judge", "status": 500, "times": 3}]) as here:
+        first = judged(here)
+        refused = 3
+        done = judged(here)
+        repaid = here.served() - refused - whole
+    wrong = wrong_end(first, {"server_error"}) or first_wrong(
+        (done.code == 0, done.errors), (repaid <= 0, f"{repaid} calls were paid again")
+    )
+    return Result(1, f"{max(0, repaid)} of {calls} calls paid again", wrong)
+
+
+def judged(here: Place) -> Ended:
+    """A debate whose judge has a model of its own; its answers differ, so that it is asked."""
+    return here.verify("tool_mad", models={"judge": "openai:stub-judge"}, max_rounds=1, scoring="all_rounds")
+
+
+def loaded(folder: Path, quick: bool) -> Result:
+    """Many debates at an endpoint that takes few calls at a time and refuses the others."""
+    number = 4 if quick else 8
+    with place(folder, latency_ms=30, concurrency_limit=3, over_limit="reject") as here:
+        starts = [Place(here.stub, folder / str(n)) for n in range(number)]
+        for each in starts:
+            each.folder.mkdir()
+        running = [(each, each.start(*words_of(SYSTEM), "--out", str(each.out))) for each in starts]
+        ended = [each.end(process) for each, process in running]
+    lost = [one for one in ended if one.code]
+    return Result(number, f"{len(lost)} debates", lost[0].errors[-500:] if lost else "")
+
+
+FAULTS = [
+    Fault(
+        "429 alone",
+        "the endpoint refuses calls with 429, with and without Retry-After",
+        "the call is sent again; the same verdict",
+        passes({"status": 429, "times": 1}, {"status": 429, "times": 2, "retry_after": "1"}),
+    ),
+    Fault(
+        "429 under load",
+        "debates in processes of their own at an endpoint that takes 3 calls at a time and refuses the others",
+        "all debates end with verdicts",
+        loaded,
+    ),
+    Fault(
+        "5xx",
+        "the endpoint answers 500, 502, 503 and 529 once",
+        "the call is sent again; the same verdict",
+        passes(*({"status": status, "times": 1} for status in (500, 502, 503, 529))),
+    ),
+    Fault(
+        "down at the end",
+        "the judge's model answers 500 until its attempts are used up",
+        "a typed error; the same command asks the judge alone",
+        late,
+    ),
+    Fault(
+        "timeouts",
+        "an answer takes longer than the setting `timeout`",
+        "a typed error; the same command asks only what is missing",
+        fails({"timeout"}, {"delay_ms": 5000}, timeout=1, **ONE),
+    ),
+    Fault(
+        "resets",
+        "the endpoint closes the connection without an answer",
+        "the call is sent again; the same verdict",
+        passes({"drop": True, "times": 1}, {"drop": True, "times": 2}),
+    ),
+    Fault(
+        "cut and odd bodies",
+        "each answer is cut, empty, null, HTML, without a choice, or an error under status 200",
+        "a typed error, nothing unhandled",
+        always(
+            {"bad_response", "server_error", "bad_request", "empty", "unparsed"}, *({"raw": raw} for raw in ODD), **ONE
+        ),
+    ),
+    Fault(
+        "replies cut off",
+        "each reply ends at its length limit",
+        "a typed error",
+        always({"cut"}, {"finish": "length"}),
+    ),
+    Fault(
+        "refusals", "the model refuses each call", "a typed error", always({"refused"}, {"finish": "content_filter"})
+    ),
+    Fault(
+        "context overflow",
+        "the endpoint says that each prompt is too long for its model",
+        "a typed error that says what to shorten",
+        always({"too_long"}, {"status": 400, "raw": json.dumps(OVERFLOW)}),
+    ),
+    Fault(
+        "key expired",
+        "the endpoint answers 401 in the midst of a debate",
+        "a typed error; the same command asks only what is missing",
+        fails({"authentication"}, {"status": 401}),
+    ),
+]

@@ -1,0 +1,129 @@
+"""SIGKILL and SIGTERM at random moments of a debate, which the same command then finishes."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tests.faults.debates import SYSTEMS, Place, place, words_of
+
+LATENCY_MS = 60
+"""Of a call, so that some are under way when a debate is killed."""
+STORING = 0.05
+"""Seconds between an answer of the endpoint and its place in the ledger, at most."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When a debate is killed: once the endpoint has seen a share of the requests, or after a share of the time."""
+
+    system: str
+    signal: signal.Signals
+    share: float
+    by: str
+
+
+@dataclass(frozen=True)
+class Undisturbed:
+    """A debate that nobody killed: its verdict, its requests, its seconds."""
+
+    verdict: Any
+    requests: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Killed:
+    """What came of a debate that was killed and gone on with.
+
+    Args:
+        moment: when it was killed.
+        before: requests until then.
+        flying: requests that were under way then.
+        repaid: requests in all, less those of the undisturbed debate.
+        wrong: what is not as it has to be.
+    """
+
+    moment: Moment
+    before: int
+    flying: int
+    repaid: int
+    wrong: str
+
+
+def moments(number: int, seed: int) -> Iterator[Moment]:
+    """Random moments, over all systems and both signals."""
+    draw = random.Random(seed)
+    for index in range(number):
+        system = [*SYSTEMS][index % len(SYSTEMS)]
+        number_of = (signal.SIGKILL, signal.SIGTERM)[index // len(SYSTEMS) % 2]
+        yield Moment(system, number_of, draw.random(), draw.choice(("calls", "time")))
+
+
+@cache
+def undisturbed(system: str, folder: Path) -> Undisturbed:
+    """A debate that nobody kills."""
+    with place(folder / f"undisturbed-{system}", latency_ms=LATENCY_MS) as here:
+        started = time.monotonic()
+        ended = here.verify(system)
+        if ended.code:
+            raise AssertionError(f"{system}: {ended.errors[-2000:]}")
+        return Undisturbed(ended.verdict, here.served(), time.monotonic() - started)
+
+
+def kill(moment: Moment, folder: Path) -> Killed:
+    """Kills a debate and goes on with it by the same command.
+
+    Args:
+        moment: when.
+        folder: a folder for all such debates.
+    """
+    whole = undisturbed(moment.system, folder)
+    name = f"{moment.system}-{moment.signal.name}-{moment.by}-{moment.share:.6f}"
+    with place(folder / name, latency_ms=LATENCY_MS) as here:
+        process = here.start(*words_of(moment.system), "--out", str(here.out))
+        wait_for(moment, whole, here, process)
+        before, killed = here.served(), time.time()
+        process.send_signal(moment.signal)
+        ended = here.end(process)
+        dead = time.time()
+        flying = sum(call["recv"] <= dead and call["end"] >= killed - STORING for call in calls_until_idle(here))
+        wrong = first_end(ended.code, moment, ended.verdict)
+        if ended.code:
+            ended = here.verify(moment.system)
+        repaid = here.served() - whole.requests
+        if not wrong and ended.verdict != whole.verdict:
+            wrong = f"another verdict: {ended.verdict} {ended.errors[-500:]}"
+        if not wrong and repaid > flying:
+            wrong = f"{repaid} calls repaid, {flying} were under way"
+        return Killed(moment, before, flying, repaid, wrong)
+
+
+def wait_for(moment: Moment, whole: Undisturbed, here: Place, process: Any) -> None:
+    """Waits until the moment has come, or the debate is over."""
+    started = time.monotonic()
+    while process.poll() is None:
+        by_calls = moment.by == "calls" and here.served() >= moment.share * whole.requests
+        if by_calls or (moment.by == "time" and time.monotonic() - started >= moment.share * whole.seconds):
+            return
+        time.sleep(0.005)
+
+
+def calls_until_idle(here: Place) -> list[dict[str, Any]]:
+    """The endpoint's log, once it has answered everybody."""
+    while here.stats()["in_flight"]:
+        time.sleep(0.01)
+    return here.stub.calls()
+
+
+def first_end(code: int, moment: Moment, verdict: Any) -> str:
+    """What is wrong with the end of a process that was sent a signal; it may have been over before."""
+    if code in (0, -signal.SIGKILL if moment.signal == signal.SIGKILL else 128 + moment.signal, -moment.signal):
+        return ""
+    return f"exit code {code}, {verdict}"

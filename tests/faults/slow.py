@@ -1,0 +1,56 @@
+"""An endpoint that drips: it sends a byte at a time and never comes to an end."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tests.conftest import StubEndpoint
+from tests.faults.debates import Place
+from tests.faults.endpoint import ONE, SYSTEM, wrong_end
+from tests.faults.record import Fault, Result
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n"
+
+
+@contextmanager
+def dripping() -> Iterator[str]:
+    """Such an endpoint; its address."""
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def drip(connection: socket.socket) -> None:
+            with connection, suppress(OSError):
+                connection.recv(65536)
+                connection.sendall(HEAD)
+                while not over.wait(0.1):
+                    connection.sendall(b" ")
+
+        def accept() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = server.accept()
+                    threading.Thread(target=drip, args=(connection,), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.getsockname()[1]}/v1"
+        finally:
+            over.set()
+            server.shutdown(socket.SHUT_RDWR)
+
+
+def drips(folder: Path, quick: bool) -> Result:
+    """A debate at such an endpoint."""
+    folder.mkdir(parents=True)
+    with dripping() as url:
+        ended = Place(StubEndpoint(url, folder), folder).verify(SYSTEM, timeout=2, **ONE)
+    return Result(1, "the debate, but for what is in its document", wrong_end(ended, {"timeout"}))
+
+
+FAULTS = [
+    Fault("slow drip", "the endpoint sends a byte every 0.1 s, for ever", "a typed error after `timeout`", drips),
+]

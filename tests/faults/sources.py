@@ -1,0 +1,34 @@
+"""A source that finds the same pieces by the words of a query, without an index."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+
+TEXTS = (
+    "The platypus lays eggs, as do the four species of echidna.",
+    "Monotremes are mammals; they feed their young with milk.",
+    "The bill of the platypus senses electric fields under water.",
+    "A platypus was first described in 1799 by George Shaw.",
+)
+
+
+class Shelf(BaseRetriever):
+    """A source that finds two texts, which ones depends on the query."""
+
+    def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:
+        first = sum(map(ord, query)) % len(TEXTS)
+        found = TEXTS[first], TEXTS[(first + 1) % len(TEXTS)]
+        return [Document(text, metadata={"title": text[:20], "source": "Shelf"}) for text in found]
+
+
+class Down(Shelf):
+    """A source that fails."""
+
+    def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:
+        raise ConnectionError("the source is down")
+
+
+shelf, down = Shelf(), Down()

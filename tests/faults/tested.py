@@ -1,0 +1,69 @@
+"""Classes of faults that the tests arrange, with a real server: they are run as they are."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.faults.debates import ROOT
+from tests.faults.record import Fault, Result
+from tests.import_race import races
+
+
+def from_tests(*places: str, only: str = "") -> Callable[[Path, bool], Result]:
+    """Runs tests.
+
+    Args:
+        places: their files.
+        only: an expression of ``pytest -k``.
+    """
+
+    def arrange(folder: Path, quick: bool) -> Result:
+        chosen = ["-k", only] if only else []
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *places, *chosen]
+        done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True, check=False)
+        passed = re.search(r"(\d+) passed", done.stdout)
+        return Result(
+            int(passed[1]) if passed else 0, wrong=done.stdout[-500:] if done.returncode or not passed else ""
+        )
+
+    return arrange
+
+
+def importing(folder: Path, quick: bool) -> Result:
+    """One thread imports chromadb while another serialises."""
+    broken = [fault for fault in races(20 if quick else 200) if fault]
+    return Result(20 if quick else 200, wrong=broken[0] if broken else "")
+
+
+FAULTS = [
+    Fault(
+        "kill -9 and SIGTERM of moot eval run",
+        "an evaluation is killed, and the same command is given again",
+        "no sample that was stored is run again",
+        from_tests("tests/evals/test_runs.py", only="stopped_run"),
+    ),
+    Fault(
+        "SSRF",
+        "other hosts and origins ask the server; sources lead elsewhere",
+        "refused",
+        from_tests("tests/web/test_guard.py", "tests/test_network.py"),
+    ),
+    Fault(
+        "HTML",
+        "claims, evidence and replies hold tags and scripts",
+        "shown as text",
+        from_tests("tests/web/test_report.py", only="payloads"),
+    ),
+    Fault(
+        "unsafe deserialisation",
+        "pickles lie where the server starts",
+        "they are not read",
+        from_tests("tests/web/test_serve.py"),
+    ),
+    Fault("threads that import", "one thread imports chromadb while another serialises", "none breaks", importing),
+]

@@ -1,0 +1,245 @@
+"""Hard ceilings of all systems: nothing is spent beyond them, and what is cut short ends in a labelled verdict."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+from moot.core.errors import BudgetExhausted
+from moot.graphs import DESCRIPTIONS, load_graph, shared_ceilings
+from moot.nodes.models.ceilings import Asked, Ceilings, Spend, reservation
+from moot.nodes.models.contexts import count_prompt, forget_contexts
+from moot.nodes.models.ledger import tokens_of
+from moot.nodes.runtime.node import Node
+from moot.nodes.runtime.settings import Settings
+from moot.nodes.runtime.system import Debate
+
+from tests.benchmarks.ceilings import CLAIM, GIVEN, LEAST, many, scripted, spend
+from tests.conftest import StubEndpoint
+
+
+@pytest.fixture(params=[4, 2.5], ids=["4 bytes", "2.5 bytes"])
+def stub(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StubEndpoint]:
+    """An endpoint whose tokens have more bytes than moot takes them to have, or fewer."""
+    with scripted(tmp_path / "stub", request.param) as running:
+        monkeypatch.setenv("OPENAI_BASE_URL", running.url)
+        yield running
+
+
+@pytest.fixture
+def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StubEndpoint]:
+    with scripted(tmp_path / "plain", 4) as running:
+        monkeypatch.setenv("OPENAI_BASE_URL", running.url)
+        yield running
+
+
+def spent(document: dict[str, Any]) -> int:
+    return tokens_of(document["calls"])
+
+
+@pytest.mark.parametrize("name", DESCRIPTIONS)
+async def test_no_system_spends_more_than_its_ceiling(stub: StubEndpoint, name: str) -> None:
+    least = LEAST.get(name, 1_700)
+    for budget in (least, 3 * least, 10 * least):
+        document = await spend(name, [], budget=budget)
+        assert document["error"] is None
+        assert document["answer"] is not None or document["metrics"].get("abstained")
+        assert spent(document) <= 1.05 * budget
+        assert document["usage"]["ceilings"] == {"budget": {"ceiling": budget, "spent": spent(document)}}
+        cut = [w["detail"] for w in document["warnings"] if w["kind"] == "budget_exhausted"]
+        assert not cut or document["stop_reason"] == "budget_exhausted"
+    calls = await spend(name, [], max_calls=4)
+    assert (calls["status"], len(calls["calls"])) == ("done", min(4, len(calls["calls"])))
+
+
+@pytest.mark.parametrize("name", DESCRIPTIONS)
+async def test_eight_debaters_and_200_given_texts(stub: StubEndpoint, name: str) -> None:
+    budget = max(2_000, LEAST.get(name, 0))
+    document = await spend(name, GIVEN, budget=budget)
+    assert (document["status"], document["error"]) == ("done", None)
+    assert 0 < spent(document) <= 1.05 * budget
+    if more := many(name):
+        document = await spend(name, [], **more, budget=20_000)
+        assert (document["status"], document["error"]) == ("done", None)
+        assert 5_000 < spent(document) <= 1.05 * 20_000
+
+
+@pytest.mark.parametrize("name", DESCRIPTIONS)
+async def test_what_cannot_pay_the_least_decision_is_refused_before_the_first_call(
+    plain: StubEndpoint, name: str
+) -> None:
+    document = await spend(name, [], budget=600)
+    assert (document["status"], document["error"]["kind"]) == ("failed", "invalid_setting")
+    assert document["error"]["detail"].startswith("`budget` allows 600 tokens, and the least decision (")
+    assert document["error"]["detail"].endswith("Raise `budget`.")
+    assert plain.requests() == []
+
+
+async def test_a_trial_ends_with_a_verdict(stub: StubEndpoint) -> None:
+    document = await spend("proclaim", [], budget=20_000)
+    assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
+    assert spent(document) <= 21_000
+    assert [turn["step"] for turn in document["turns"] if turn["phase"] == "panel"].count("judge") == 3
+    (warning,) = [w for w in document["warnings"] if w["kind"] == "budget_exhausted"]
+    assert "Not asked: " in warning["detail"]
+    assert "judge" not in warning["detail"]
+
+
+async def test_fifty_agents_at_once_keep_within_a_ceiling(stub: StubEndpoint) -> None:
+    document = await spend("society_of_minds", [], agents=50, max_rounds=2, budget=30_000)
+    assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
+    assert 15_000 < spent(document) <= 31_500
+
+
+async def test_calls_are_counted_exactly(plain: StubEndpoint) -> None:
+    for most in (1, 2, 7, 20):
+        document = await spend("tool_mad", [], max_calls=most, scoring="all_rounds", max_rounds=5)
+        assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
+        assert len(document["calls"]) <= most
+        assert document["calls"][-1]["role"] == "judge"
+    assert len(document["calls"]) == 20
+
+
+async def test_a_cost_is_a_ceiling_too(stub: StubEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "prices.jsonl").write_text('{"model": "openai:stub", "input": 1, "output": 4}')
+    monkeypatch.setenv("MOOT_PRICES", str(tmp_path / "prices.jsonl"))
+    for name in ("tool_mad", "society_of_minds", "self_consistency"):
+        document = await spend(name, [], max_cost=0.012)
+        cost = document["usage"]["ceilings"]["max_cost"]
+        assert document["status"] == "done"
+        assert 0.003 < cost["spent"] <= 1.05 * cost["ceiling"] == 1.05 * 0.012
+
+
+async def test_time_is_a_ceiling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.conftest import running_stub
+
+    with running_stub(tmp_path / "slow", latency_ms=300) as slow:
+        monkeypatch.setenv("OPENAI_BASE_URL", slow.url)
+        document = await spend("society_of_minds", [], max_rounds=20, max_seconds=4)
+    assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
+    assert 0 < document["rounds"] < 20
+    assert document["usage"]["ceilings"]["max_seconds"]["spent"] < 2 * 4  # the machine may be busy
+
+
+async def test_many_debates_share_a_ceiling(stub: StubEndpoint) -> None:
+    with shared_ceilings(budget=60_000) as ceilings:
+        documents = await asyncio.gather(*(spend("society_of_minds", [], max_rounds=5) for _ in range(20)))
+    assert sum(map(spent, documents)) == ceilings.spent.tokens <= 1.05 * 60_000
+    assert {document["status"] for document in documents} == {"done"}  # a decision was kept back for each
+    assert ceilings.held == ceilings.kept() == Spend()
+    with shared_ceilings(budget=6_000):
+        documents = await asyncio.gather(*(spend("society_of_minds", []) for _ in range(20)))
+    failed = [document for document in documents if document["status"] == "failed"]
+    assert {document["error"]["kind"] for document in failed} == {"budget_exhausted"}
+    assert 0 < len(failed) < 20
+    assert sum(map(spent, documents)) <= 1.05 * 6_000
+
+
+@pytest.mark.parametrize(("outer", "inner"), [(3_000, 50_000), (50_000, 3_000), (None, 3_000), (3_000, None)])
+async def test_a_debate_within_a_debate_keeps_the_ceilings_of_both(
+    plain: StubEndpoint, outer: int | None, inner: int | None
+) -> None:
+    forget_contexts()
+    system, held = load_graph("society_of_minds"), []
+
+    async def step(state: Any, run: Any) -> dict[str, Any]:
+        settings = system.settings(model="openai:stub", max_rounds=6, budget=inner)
+        held.append(await system.graph.ainvoke({"claim": CLAIM}, context=settings))
+        return {key: held[-1][key] for key in ("answer", "raw_verdict", "stop_reason", "calls")}
+
+    builder = Debate("both", Settings)
+    builder.add_node("first", Node(step))
+    builder.add_node("second", Node(step))
+    builder.add_edge("open", "first")
+    builder.add_edge("first", "second")
+    builder.verdict_from("second")
+    graph = builder.compile(name="Both")
+    document = await graph.ainvoke({"claim": CLAIM}, context=Settings(model="openai:stub", budget=outer))
+    assert [one["stop_reason"] for one in (*held, document)] == ["budget_exhausted"] * 3
+    assert all(0 < spent(one) <= (inner or 3_000) for one in held)
+    assert spent(document) == sum(map(spent, held)) <= (6_000 if outer is None else outer)
+    assert (len(held[1]["calls"]) < len(held[0]["calls"])) == (outer == 3_000)
+
+
+async def test_a_resumed_debate_has_what_was_paid_before(plain: StubEndpoint) -> None:
+    forget_contexts()
+    system = load_graph("society_of_minds")
+    graph = system.graph.builder.compile(checkpointer=InMemorySaver())
+    settings = system.settings.model_validate(
+        {"model": "openai:stub", "max_rounds": 20, "ask_person": ("remark",), "budget": 9_000}
+    )
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    document = await graph.ainvoke({"claim": CLAIM}, thread, context=settings)
+    waits = 0
+    while "__interrupt__" in document and waits < 20:
+        waits += 1
+        document = await graph.ainvoke(Command(resume={"remark": "Go on."}), thread, context=settings)
+    assert waits > 1
+    assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
+    assert spent(document) <= 9_000
+
+
+async def test_the_requests_are_bounded_in_length(plain: StubEndpoint) -> None:
+    system = load_graph("tool_mad")
+    assert system.settings().max_tokens is None
+    await spend("tool_mad", [], budget=20_000)
+    assert {request.get("max_tokens") for request in plain.requests()} == {512}
+    await spend("standard_prompting", [])
+    assert plain.requests()[-1].get("max_tokens") is None
+
+
+# --- by itself --------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_reserved_for_a_call() -> None:
+    assert reservation(3000, 512) == Spend(1512, 0, 1)
+    assert reservation(3001, 512) == Spend(1513, 0, 1)
+    assert reservation(4000, 100, 4.0) == Spend(1100, 0, 1)
+    assert reservation(3000, 500, 3.0, {"input": 1.0, "output": 4.0}) == Spend(1500, 0.001 + 0.002, 1)
+
+
+async def test_a_call_waits_for_those_in_flight() -> None:
+    forget_contexts()
+    ceilings = Ceilings()
+    await ceilings.begin({"tokens": 2000})
+    first = await ceilings.reserve(Asked("a", "", "openai:m", 2400, 500))
+    with pytest.raises(BudgetExhausted, match="may take 2,100 tokens"):
+        await ceilings.reserve(Asked("b", "", "openai:m", 3840, 500))
+    waiting = asyncio.create_task(ceilings.reserve(Asked("c", "", "openai:m", 2400, 500)))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    ceilings.settle(first, Spend(400, 0, 1), 0.1)
+    ceilings.settle(await waiting, Spend(300, 0, 1), 0.1)
+    assert (ceilings.spent, ceilings.held, dict(ceilings.left_out)) == (Spend(700, 0, 2), Spend(), {"b": 1})
+
+
+async def test_what_is_kept_back_is_for_those_who_decide_alone() -> None:
+    forget_contexts()
+    ceilings = Ceilings()
+    kept = {"role": "judge", "prompt": "p", "model": "openai:m", "bytes": 1500, "reply": 500}
+    await ceilings.begin({"tokens": 2000, "kept": [kept]})
+    with pytest.raises(BudgetExhausted, match="leaves 1,000 tokens"):
+        await ceilings.reserve(Asked("a", "", "openai:m", 3000, 500))
+    assert ceilings.is_spent()
+    assert (await ceilings.reserve(Asked("judge", "p", "openai:m", 4500, 500))).spend == Spend(2000, 0, 1)
+
+
+async def test_calls_that_nobody_has_counted_yet_are_reserved_with_care() -> None:
+    forget_contexts()
+    ceilings = Ceilings()
+    await ceilings.begin({"tokens": 3_300})
+    asked = Asked("a", "", "openai:m", 3_000, 500)
+    first = await ceilings.reserve(asked)
+    assert first.spend == Spend(1_750, 0, 1)  # 2.4 bytes a token
+    second = asyncio.create_task(ceilings.reserve(asked))
+    await asyncio.sleep(0)
+    assert not second.done()
+    count_prompt("openai:m", 3_000, 1_000)  # the first one's reply tells
+    count_prompt("openai:m", 3_000, 900)
+    ceilings.settle(first, Spend(1_000, 0, 1), 0.1)
+    assert (await second).spend.tokens < 1_500
