@@ -279,7 +279,7 @@ class CallLedger:
     ) -> None:
         """As `keep`, of several calls of one sort, each with what it gave: all are stored, or none."""
         if given:
-            raw = [(key, packed_floats(value) if key.kind == "embedding" else as_json(value)) for key, value in given]
+            raw = [(key, as_json(value) if _is_json(key, value) else packed_floats(value)) for key, value in given]
             await self._do(_Storing(debate, raw, about or {}, self._keys))
 
     async def find(self, key: Key, prefer: str | None = None) -> Kept | None:
@@ -450,6 +450,11 @@ def _pruned(path: Path) -> Pruned:
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
+
+
+def _is_json(key: Key, value: Any) -> bool:
+    """Whether a value is stored as JSON: all but vectors; an embedding that failed has none."""
+    return key.kind != "embedding" or isinstance(value, Mapping)
 
 
 def packed(text: str) -> bytes:

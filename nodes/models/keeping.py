@@ -179,10 +179,17 @@ class Keeping:
         keys = {text: key_of("embedding", {**parts, "text": text}) for text in fresh}
         for text in fresh:
             if text not in found and (kept := await self.find(keys[text], "an embedding")) is not None:
+                if kept.about.get(FAILED):
+                    raise error_of(kept.value)
                 found[text] = kept.value
                 self._embedded.add((of, text))
         if missing := [text for text in fresh if text not in found]:
-            found |= zip(missing, await make(missing), strict=True)
+            try:
+                found |= zip(missing, await make(missing), strict=True)
+            except MootError as error:
+                for text in missing:
+                    await self.keep_failure(keys[text], error.record(""), {"model": parts["model"]})
+                raise
         fresh = [text for text in fresh if (of, text) not in self._embedded]
         self._embedded |= {(of, text) for text in fresh}
         if self.mode != "replay":
