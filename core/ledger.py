@@ -280,7 +280,8 @@ class CallLedger:
         """As `keep`, of several calls of one sort, each with what it gave: all are stored, or none."""
         if given:
             raw = [(key, as_json(value) if _is_json(key, value) else packed_floats(value)) for key, value in given]
-            await self._do(_Storing(debate, raw, about or {}, self._keys))
+            storing: Any = _Storing(debate, raw, about or {}, self._keys)
+            await self._do(storing)
 
     async def find(self, key: Key, prefer: str | None = None) -> Kept | None:
         """The newest entry of a key in any debate; that of the debate ``prefer``, if it has one."""

@@ -28,6 +28,7 @@ from moot.nodes.models.session import Session
 from moot.nodes.runtime.document import unfinished
 from moot.nodes.runtime.state import place_of, written_values
 from moot.web import debates
+from moot.web.caller import has_users
 from starlette.concurrency import run_in_threadpool
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,8 @@ CLAIMED = "moot_request"
 """The key of a run's metadata by which its debate finds what its request said of it."""
 THREADS = UUID("2a1de1f3-5d3f-4a37-9d52-5f0e6bb0b6c1")
 """The name space of threads that debates go on on, if they had none."""
+A_SEARCH = 1000
+"""Threads that are asked for at a time."""
 OVER = ("interrupted", "failed")
 """The status of debates that can be taken up."""
 
@@ -127,9 +130,22 @@ async def listed(page: int, client: LangGraphClient) -> tuple[list[dict[str, Any
     begun = {id: started for id, status, started in rows if id not in known and status != "done"}
     moments = {id: f"{datetime.fromtimestamp(started, UTC):{debates.MOMENT}}-{id}" for id, started in begun.items()}
     ids = sorted((moments | known).items(), key=lambda one: one[1], reverse=True)
+    if has_users():
+        own, places = await threads_of(client), await ledger.places()
+        ids = [(id, stem) for id, stem in ids if id in places and places[id][0] in own]
     first = (page - 1) * debates.A_PAGE
     listed = [await entry_of(*one, known, client) for one in ids[first : first + debates.A_PAGE]]
     return [entry for entry in listed if entry], len(ids)
+
+
+async def threads_of(client: LangGraphClient) -> set[str]:
+    """The threads that whoever asks may see."""
+    found: set[str] = set()
+    while True:
+        more = await client.threads.search(limit=A_SEARCH, offset=len(found), select=["thread_id"])
+        found |= {thread["thread_id"] for thread in more}
+        if len(more) < A_SEARCH:
+            return found
 
 
 async def entry_of(id: str, stem: str, known: Collection[str], client: LangGraphClient) -> dict[str, Any] | None:
@@ -182,8 +198,10 @@ async def lives(thread: str, client: LangGraphClient) -> bool:
     return True
 
 
-async def found(id: str) -> tuple[str | None, Debate | None]:
+async def found(id: str, client: LangGraphClient) -> tuple[str | None, Debate | None]:
     """The document's id and the row of a debate, by either's id or by its thread's; of a thread, of its last debate.
+
+    Of a server with users each finds the debates of their own threads, and those of no thread.
 
     Raises:
         UserError: there is none.
@@ -196,7 +214,8 @@ async def found(id: str) -> tuple[str | None, Debate | None]:
         stem: str | None = id
     else:  # of several branches the last
         stem = await run_in_threadpool(newest, row) if row else None
-    if stem is None and row is None:
+    place = await ledger.place_of(row.id) if row and has_users() else None
+    if (stem is None and row is None) or (place and not await lives(place[0], client)):
         raise UserError("There is no such debate: it was deleted, or the link is wrong.", kind="missing_file")
     return stem, row
 
@@ -217,7 +236,7 @@ async def go_on(id: str, client: LangGraphClient) -> dict[str, str]:
     Raises:
         UserError: there is none, or it is not to be taken up.
     """
-    _, row = await found(id)
+    _, row = await found(id, client)
     if row is None or row.graph not in DESCRIPTIONS:
         raise UserError("This debate is in no table: its input and settings are not known here.", kind="bad_request")
     if row.status not in (*OVER, "waiting"):
@@ -251,7 +270,7 @@ async def delete(id: str, client: LangGraphClient) -> None:
     Raises:
         UserError: there is none, or it is still going on.
     """
-    stem, row = await found(id)
+    stem, row = await found(id, client)
     if row is not None:
         if row.status == "running":
             raise UserError("This debate is still going on: stop it first.", kind="bad_request")
