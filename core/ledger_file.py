@@ -7,18 +7,29 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sqlite3
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 from moot.core.errors import MootError, UserError, WorldError
-from moot.core.ledger_records import Begun, Debate, Entry, Key, Pruned, Request, Status, is_id, moot_version, new_id
+from moot.core.ledger_records import (
+    Begun,
+    Debate,
+    Entry,
+    Key,
+    Pruned,
+    Request,
+    Status,
+    as_json,
+    is_id,
+    moot_version,
+    new_id,
+)
 
 SCHEMA_VERSION = 1
 APPLICATION = 0x6D6F6F74
@@ -30,7 +41,8 @@ DAYS = 30.0
 MOST_BYTES = 10**9
 """Bytes of the file that are let stand."""
 
-HALF = re.compile("[\ud800-\udfff]")
+ROWS = 100
+"""Entries of one statement at most."""
 
 SCHEMA = """
 CREATE TABLE debates (
@@ -87,6 +99,7 @@ class LedgerFile:
         run = self._connection.execute
         run("PRAGMA foreign_keys = ON")
         run("PRAGMA synchronous = NORMAL")
+        run("PRAGMA wal_autocheckpoint = 4000")  # pages: those of indexes, which many entries change, are moved once
         if not _value(run("PRAGMA user_version")):
             with FileLock(self.path.with_name(f"{self.path.name}.lock"), mode=0o600):  # others may begin at once, too
                 if not _value(run("PRAGMA user_version")) and not _value(run("SELECT count(*) FROM sqlite_schema")):
@@ -351,23 +364,16 @@ class LedgerFile:
 
     # --- entries ------------------------------------------------------------------------------------------------------
 
-    def keep(self, entry: Entry) -> None:
-        """Stores what a call gave, in place of what the debate had for its key."""
-        key = entry.key
-        self._connection.execute(
-            "INSERT OR REPLACE INTO entries (debate, key, kind, parts, about, created, size, value) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                entry.debate,
-                key.hash,
-                key.kind,
-                as_json(dict(key.parts)),
-                as_json(dict(entry.about)),
-                entry.created,
-                entry.size,
-                entry.value,
-            ),
-        )
+    def keep(self, entries: Sequence[Entry]) -> None:
+        """Stores what calls gave, each in place of what its debate had for its key."""
+        for start in range(0, len(entries), ROWS):
+            some = entries[start : start + ROWS]
+            # One statement: Python's lock is given up for each, and a busy event loop gives it back late.
+            rows = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?)"] * len(some))
+            self._connection.execute(
+                f"INSERT OR REPLACE INTO entries (debate, key, kind, parts, about, created, size, value) VALUES {rows}",
+                [part for entry in some for part in entry.row()],
+            )
 
     def entries(self, debate: str, after: int = 0, limit: int = -1) -> list[tuple[int, Entry]]:
         """A debate's entries in the order in which they were stored, each with its place.
@@ -468,12 +474,6 @@ class LedgerFile:
 
 _owned: set[str] = set()
 """As whom this process owns debates; it does not ask for its own locks."""
-
-
-def as_json(value: Any) -> str:
-    """A JSON value as a text that SQLite takes; half a character (a lone surrogate) is escaped."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    return json.dumps(value, allow_nan=False) if HALF.search(text) else text
 
 
 def _value(rows: sqlite3.Cursor) -> Any:

@@ -63,9 +63,9 @@ class Table:
         return {CLAIMED: name}
 
     def use(self, run: RunnableConfig) -> LedgerUse:
-        """How a run uses the ledger: as ``MOOT_LEDGER`` says, for the debate that its request claimed."""
+        """How a run uses the ledger, for the debate that its request claimed: by ``MOOT_LEDGER``, else ``record``."""
         claim = self.claims.pop((run.get("metadata") or {}).get(CLAIMED) or "", Claim())
-        return replace(current_use(), id=claim.debate, idempotency_key=claim.key)
+        return replace(current_use("record"), id=claim.debate, idempotency_key=claim.key)
 
     async def begun(self, session: Session) -> None:
         """A debate has its row: on which thread and as which run it goes on."""

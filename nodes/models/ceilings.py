@@ -1,9 +1,10 @@
 """Hard ceilings: what a debate, a batch of debates or an evaluation may spend, reserved before each call.
 
-Before a call its prompt (bytes by `bytes_per_token`: 3 until the endpoint has counted some) and its longest reply are
-reserved; afterwards what it really took is written down. A call that does not fit waits for those in flight, which may
-take less than was reserved for them; one that never fits is not made (`BudgetExhausted`). For whoever decides a debate
-the least that a decision takes is kept back from the start.
+Before a call its prompt (bytes by `bytes_per_token`: 3 until the endpoint has counted some, and rather more carefully
+for calls that are made until then) and its longest reply are reserved; afterwards what it really took is written down.
+A call that does not fit waits for those in flight, which may take less than was reserved for them; one that never fits
+is not made (`BudgetExhausted`). For whoever decides a debate the least that a decision takes is kept back from the
+start. A debate within a debate has ceilings of its own within those of the other.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import asyncio
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
@@ -27,7 +28,7 @@ from moot.nodes.runtime.state import Call
 REPLY = 512
 """Most tokens of a reply under a ceiling, if `max_tokens` is not set."""
 UNSURE = 0.8
-"""The share of what is left that a shortened prompt fills, as long as its model's tokens have not been counted."""
+"""By this share tokens may have fewer bytes than `BYTES_PER_TOKEN`, as long as the endpoint has not counted any."""
 SETTINGS = {"tokens": "budget", "usd": "max_cost", "calls": "max_calls", "seconds": "max_seconds"}
 """By what is bounded, the setting that bounds it."""
 
@@ -88,10 +89,16 @@ class Asked:
     bytes: int
     reply: int = REPLY
 
-    def spend(self, prices: Mapping[str, Price]) -> Spend:
-        """What is reserved for it."""
+    def spend(self, prices: Mapping[str, Price], sure: float = 1.0) -> Spend:
+        """What is reserved for it.
+
+        Args:
+            prices: by model, if cost is bounded.
+            sure: the share of the bytes that a token is taken to have, as long as the endpoint has not counted any.
+        """
         price = price_of(self.model, prices) if prices else None
-        return reservation(self.bytes, self.reply, bytes_per_token(self.model), price)
+        per = bytes_per_token(self.model)
+        return reservation(self.bytes, self.reply, per * sure if per == BYTES_PER_TOKEN else per, price)
 
 
 class Held(NamedTuple):
@@ -126,8 +133,8 @@ class Ceilings:
         self._parts: set[Ceilings] = set()
         self._waiting: list[asyncio.Future[None]] = []
         self._longest = 0.0
-        self._last: Spend | None = None
-        self._least: Spend | None = None
+        self._last: Asked | None = None
+        self._least: Asked | None = None
         self._look()
 
     def _look(self) -> None:
@@ -157,7 +164,7 @@ class Ceilings:
         need = Spend()
         for asked in kept.values():
             need = need.plus(asked.spend(self.prices))
-        await self._room_for(need, NOTHING, math.inf)
+        await self._room_for(lambda: need, NOTHING, math.inf)
         self._kept = kept
 
     def take_up(self, budget: Mapping[str, Any], calls: Sequence[Call] = ()) -> None:
@@ -194,17 +201,20 @@ class Ceilings:
             BudgetExhausted: there is not enough left for it.
         """
         key = (asked.role, asked.prompt)
-        own, need = self._kept.get(key), asked.spend(self.prices)
+        own = self._kept.get(key)
         until = min(level._deadline(own is not None) for level in self._levels())
+        sure = 1.0 if own else UNSURE
         try:
-            await self._room_for(need, own.spend(self.prices) if own else NOTHING, until)
+            need = await self._room_for(
+                lambda: asked.spend(self.prices, sure), own.spend(self.prices) if own else NOTHING, until
+            )
         except BudgetExhausted:
             self.left_out[asked.role] += 1
             raise
         self._kept.pop(key, None)
-        self._last = need
-        if self._least is None or need.tokens < self._least.tokens:
-            self._least = need
+        self._last = asked
+        if self._least is None or need.tokens < self._least.spend(self.prices).tokens:
+            self._least = asked
         for level in self._levels():
             level.held = level.held.plus(need)
         end = asyncio.get_running_loop().time() + until - time.monotonic()
@@ -244,20 +254,23 @@ class Ceilings:
         """What a call took; if the endpoint does not count, what was reserved."""
         return spent_by([call], self.prices) if is_counted(call) else held.spend
 
-    async def _room_for(self, need: Spend, own: Spend, until: float) -> None:
-        while short := next((level for level in self._levels() if not need.fits(level._room().plus(own))), None):
+    async def _room_for(self, wanted: Callable[[], Spend], own: Spend, until: float) -> Spend:
+        """What is wanted, once there is room for it; calls in flight may tell how many bytes a token has."""
+        while True:
+            need = wanted()
+            short = next((level for level in self._levels() if not need.fits(level._room().plus(own))), None)
+            if time.monotonic() >= until:
+                raise BudgetExhausted("Not asked: the time of `max_seconds` is used up.")
+            if short is None:
+                return need
             in_flight = short.held._replace(calls=0)
             if not need.fits(short._room().plus(own).plus(in_flight)):
                 raise self._nothing_left(need, short, own)
             turn = asyncio.get_running_loop().create_future()
             short._waiting.append(turn)
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(None if until == math.inf else max(0, until - time.monotonic())):
                     await turn
-            except TimeoutError:
-                break
-        if time.monotonic() >= until:
-            raise BudgetExhausted("Not asked: the time of `max_seconds` is used up.")
 
     def _nothing_left(self, need: Spend, level: Ceilings, own: Spend) -> BudgetExhausted:
         room = level._room().plus(own)
@@ -297,13 +310,13 @@ class Ceilings:
         """Whether nobody but those who decide can be asked: somebody was not, or the least call so far would not be."""
         if not self.bounded or not (self.spent.calls or self.left_out):
             return False  # a debate begins in any case
-        least = self._least or Spend(1, 0, 1)
+        least = self._least.spend(self.prices) if self._least else Spend(1, 0, 1)
         late = time.monotonic() >= min(level._deadline(False) for level in self._levels())
         return late or bool(self.left_out) or not all(least.fits(level._room()) for level in self._levels())
 
     def affords(self) -> int:
         """How many calls like the last one there is room for, without those who decide."""
-        need = self._last or Spend(1, 0, 1)
+        need = self._last.spend(self.prices) if self._last else Spend(1, 0, 1)
         shares = (
             room / one
             for level in self._levels()
@@ -328,8 +341,9 @@ class Ceilings:
 
 
 def spent_by(calls: Sequence[Call], prices: Mapping[str, Price]) -> Spend:
-    """What calls took; USD are 0 if there are no prices."""
-    return Spend(tokens_of(calls), (cost_of(calls, prices) or 0) if prices else 0, len(calls))
+    """What calls took, but for those that were sent as another's; USD are 0 if there are no prices."""
+    sent = [call for call in calls if not call.get("shared")]
+    return Spend(tokens_of(sent), (cost_of(sent, prices) or 0) if prices else 0, len(sent))
 
 
 def said(name: str, amount: float) -> str:

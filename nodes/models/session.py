@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 from uuid import uuid4
 
@@ -13,6 +15,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from moot.core.errors import MootError
 from moot.core.ledger_records import Status
+from moot.core.redaction import Keys, held_keys
 from moot.nodes.models.ceilings import Ceilings, open_ceilings
 from moot.nodes.models.keeping import Keeping, LedgerUse, begin_keeping
 from moot.nodes.runtime.state import PERSON
@@ -21,6 +24,8 @@ log = logging.getLogger(__name__)
 
 SESSION = "__moot_session"
 """Its key in LangGraph's ``configurable``; keys that begin like this are in no trace and no checkpoint."""
+CEILINGS = "__moot_ceilings"
+"""The key of the ceilings of a debate within a debate."""
 
 
 @dataclass
@@ -46,7 +51,7 @@ class Session:
     written: list[Mapping[str, Any]] = field(default_factory=list)
     """What nodes of the run wrote, those of graphs within it too, if there is a `Recorder`."""
     ceilings: Ceilings = field(default_factory=open_ceilings)
-    """What the debate may spend."""
+    """What the debate may spend; debates within it have ceilings of their own, see `current_ceilings`."""
 
     def __post_init__(self) -> None:
         self.id = self.id or self.before.get("id") or ""
@@ -83,6 +88,11 @@ class Session:
     async def _begun(self) -> None:
         if self.is_written and (recorder := recording()):
             await recorder.begun(self)
+
+    @cached_property
+    def keys(self) -> Keys:
+        """The keys that the environment holds, which no reply may repeat."""
+        return held_keys()
 
     @property
     def is_written(self) -> bool:
@@ -125,7 +135,7 @@ class Session:
 
 
 class Recorder(Protocol):
-    """What a process does with every debate that runs in it beside the ledger, such as the server; see `record_in`."""
+    """What a process does with every debate that runs in it, beside the ledger: the server; see `recorded_in`."""
 
     def use(self, run: RunnableConfig) -> LedgerUse:
         """How a run uses the ledger."""
@@ -141,20 +151,43 @@ _recorder: list[Recorder] = []
 _ending: set[asyncio.Task[None]] = set()
 
 
-def record_in(recorder: Recorder) -> None:
-    """Has every debate that runs in this process from now on handed to a recorder, too."""
-    _recorder[:] = [recorder]
+@contextmanager
+def recorded_in(recorder: Recorder) -> Iterator[None]:
+    """Within it every debate that runs in this process is handed to a recorder, too."""
+    _recorder.append(recorder)
+    try:
+        yield
+    finally:
+        _recorder.remove(recorder)
 
 
 def recording() -> Recorder | None:
     """The recorder of this process, if it has one."""
-    return _recorder[0] if _recorder else None
+    return _recorder[-1] if _recorder else None
 
 
 def current_session() -> Session:
     """The session of the debate whose node runs; a new one for a node in a graph that is no debate."""
     found = session_in(var_child_runnable_config.get())
     return Session() if found is None else found
+
+
+def current_ceilings() -> Ceilings:
+    """The ceilings of the debate whose node runs, be it within another one; new ones in a graph that is no debate."""
+    return ceilings_in(var_child_runnable_config.get()) or open_ceilings()
+
+
+def ceilings_in(config: RunnableConfig | None) -> Ceilings | None:
+    """The ceilings of the debate that a config is of, if it is of one."""
+    found: Ceilings | None = ((config or {}).get("configurable") or {}).get(CEILINGS)
+    session = session_in(config)
+    return found or (session.ceilings if session else None)
+
+
+def within(config: RunnableConfig | None, ceilings: Ceilings) -> RunnableConfig:
+    """The config of a debate within a debate."""
+    config = config or {}
+    return {**config, "configurable": {**(config.get("configurable") or {}), CEILINGS: ceilings}}
 
 
 def session_in(config: RunnableConfig | None) -> Session | None:

@@ -14,18 +14,19 @@ from typing import Any, TypeVar, cast
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables.config import var_child_runnable_config
-from moot.core.endpoint import DEFAULT_LIMITS, Endpoint, Limits, without_user
+from moot.core.endpoint import DEFAULT_LIMITS, Endpoint, Limits
 from moot.core.errors import BudgetExhausted, MootError, Outcome, ReplyError, UserError, copied, error_of
 from moot.core.ledger import Key, key_of
+from moot.core.ledger_records import hashes_of
 from moot.core.limiter import limiter, with_retries
 from moot.core.refusals import explain
-from moot.nodes.models.ceilings import REPLY, Asked, Spend
+from moot.nodes.models.ceilings import REPLY, Asked, Ceilings, Spend
 from moot.nodes.models.chat_models import ChatModel, StructuredOutput
 from moot.nodes.models.contexts import count_prompt, learn_refusal
 from moot.nodes.models.fitting import fitted, most_tokens
-from moot.nodes.models.kept import kept_model, key_messages, message_of, value_of
+from moot.nodes.models.kept import kept_model, key_messages, message_of, model_hashes, value_of
 from moot.nodes.models.ledger import Ledger, branch, tokens_of
-from moot.nodes.models.reply_parsing import fault_of, read_reply, text_of
+from moot.nodes.models.reply_parsing import fault_of, read_reply, repeating_no_key, text_of
 from moot.nodes.models.session import Session
 from moot.nodes.runtime.state import Call, LeftOut
 from moot.nodes.runtime.trace import speaking
@@ -45,9 +46,6 @@ SendingMessages = Callable[[BaseChatModel, Sequence[BaseMessage]], Awaitable[Bas
 
 REFUSALS = 4
 """How often a prompt is shortened that an endpoint finds too long."""
-
-PARAMETERS = ("temperature", "max_tokens", "seed")
-"""What of a chat model its replies depend on, beside its name and its endpoint."""
 
 _chain: ContextVar[int] = ContextVar("chain", default=0)
 
@@ -69,6 +67,7 @@ class Speaker:
         not_shown: ids of evidence that the last prompt left out, as it would have been too long.
         session: the debate's.
         sample: the agent who speaks, if it is one, and which of its samples this is: these are never the same call.
+        ceilings: the debate's; by default those of the session.
     """
 
     role: str
@@ -83,6 +82,11 @@ class Speaker:
     not_shown: set[str] = field(default_factory=set)
     session: Session = field(default_factory=Session)
     sample: tuple[str, int] = ("", 1)
+    ceilings: Ceilings = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.ceilings is None:
+            self.ceilings = self.session.ceilings
 
     def filled(self, prompt: str, values: Mapping[str, str]) -> tuple[str, str]:
         """A prompt's instructions and data, as this speaker has its text.
@@ -283,17 +287,15 @@ class Speaker:
         keeping = self.session.keeping
         if keeping is None:
             return await asked(self)
-        of, chat, at = self.model, self.model.chat, self.ledger
-        named = {name: getattr(chat, name, None) for name in PARAMETERS}
-        about: dict[str, Any] = {"provider": of.name.partition(":")[0], "model": of.name.partition(":")[2]}
-        about |= {"endpoint": without_user(of.endpoint.base_url), "parameters": named}
-        about |= {"messages": key_messages(messages), "sample": self.sample, **parts}
-        key = key_of("chat", about)
-        asker = (key.hash, branch.get()[1::2])
+        at = self.ledger
+        hashes = model_hashes(self.model) | hashes_of(
+            {"messages": key_messages(messages), "sample": self.sample, **parts}
+        )
+        asker = (*hashes.values(), branch.get()[1::2])
         repeated, at.asked[asker] = at.asked[asker], at.asked[asker] + 1
         step = ((var_child_runnable_config.get() or {}).get("metadata") or {}).get("langgraph_step")
-        ordinal = keeping.ordinal(key.hash, (at.node, at.phase, at.round, at.number, step, repeated))
-        key = key.joined(ordinal=ordinal)
+        place = (at.node, at.phase, at.round, at.number, step, repeated)
+        key = key_of("chat", {"ordinal": keeping.ordinal(tuple(hashes.values()), place)}, hashes)
         said, shared = await keeping.once(key.hash, lambda: self._said(key, asked, send, usable))
         _chain.set(_chain.get() + said.depth)
         at.depth = max(at.depth, _chain.get())
@@ -330,7 +332,7 @@ class Speaker:
             calls = [cast(Call, {**call, "from_ledger": True}) for call in value["calls"]]
             warnings = [(kind, detail) for kind, detail in value["warnings"]]
             error = error_of(value["error"]) if value["error"] else None
-            self.session.ceilings.paid(self.role, value["calls"], left_out=isinstance(error, BudgetExhausted))
+            self.ceilings.paid(self.role, value["calls"], left_out=isinstance(error, BudgetExhausted))
             return Said(message, calls, warnings, value["depth"], error)
         left = None if self.tokens_left is None else self.tokens_left - tokens_of(self.ledger.calls)
         part, before = self.ledger.part(), _chain.get()
@@ -340,6 +342,7 @@ class Speaker:
         except MootError as error:
             said.error = error
         said.depth = _chain.get() - before
+        _chain.set(before)
         said.warnings = [(warned["kind"], warned["detail"]) for warned in part.warnings]
         good = said.error is None and usable(said.message)
         value = {
@@ -369,7 +372,7 @@ class Speaker:
             UserError: even the least that can be sent is too long.
             BudgetExhausted: a ceiling leaves too little for it.
         """
-        beside = len(json.dumps(more)) if more and self.session.ceilings.bounded else 0
+        beside = len(json.dumps(more)) if more and self.ceilings.bounded else 0
         name, address, before = self.model.name, self.model.endpoint.base_url, 0
         for refusals in range(REFUSALS + 1):
             room = self._room(prompt, beside)
@@ -399,7 +402,7 @@ class Speaker:
 
     def _room(self, prompt: str, beside: int) -> int | None:
         """The bytes that the ceilings leave to the prompt of somebody who decides; None for anybody else."""
-        ceilings = self.session.ceilings
+        ceilings = self.ceilings
         most = ceilings.prompt_bytes(self._asked(prompt, 0)) if ceilings.decides(self.role, prompt) else None
         return None if most is None else most - beside
 
@@ -409,7 +412,7 @@ class Speaker:
         Raises:
             BudgetExhausted: a ceiling leaves too little for it.
         """
-        ceilings = self.session.ceilings
+        ceilings = self.ceilings
         if not ceilings.bounded:
             return await self._call(send)
         held, started = await ceilings.reserve(asked), time.perf_counter()
@@ -446,7 +449,7 @@ class Speaker:
                 raise
             except Exception as error:
                 raise explain(error, self.model.endpoint, self.model.name) from error
-            return message if isinstance(message, AIMessage) else AIMessage(message.content)
+            return repeating_no_key(message, self.session.keys)
 
         try:
             message, attempts = await with_retries(attempt, self.limits, gate, self.model.name)

@@ -16,7 +16,7 @@ from typing import Any
 from moot.core.errors import BUDGET_EXHAUSTED, UserError
 from moot.nodes.models.ceilings import SETTINGS, Asked, Ceilings, recorded, said, spent_by
 from moot.nodes.models.prices import Price, is_counted, price_of, read_prices
-from moot.nodes.models.session import current_session
+from moot.nodes.models.session import current_ceilings
 from moot.nodes.runtime.state import Call, StopReason, Task
 from moot.nodes.texts.replies import Reply
 
@@ -50,7 +50,7 @@ async def open_budget(
         settings: the debate's.
         models: all that will be called.
         kept: what the least decision takes.
-        ceilings: the session's.
+        ceilings: the debate's.
 
     Raises:
         UserError: they cannot pay even for the least decision; a bound in USD, and a model without a price, or a file
@@ -108,12 +108,12 @@ def uncounted(calls: Sequence[Call], ceilings: Ceilings) -> UserError | None:
 
 def is_spent(state: Mapping[str, Any]) -> bool:
     """Whether nothing is left of the running debate's ceilings but what is kept back for the decision."""
-    return current_session().ceilings.is_spent()
+    return current_ceilings().is_spent()
 
 
 def calls_left() -> int:
     """How many calls like the last one there is room for in the running debate's ceilings."""
-    return current_session().ceilings.affords()
+    return current_ceilings().affords()
 
 
 def no_round_left(state: Mapping[str, Any], settings: Any) -> bool:

@@ -170,7 +170,7 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         self._defaults = settings()
         self._prompts: dict[str, list[str]] = {}
         self._moments: set[str] = set()
-        self._opened = ""
+        self.opened = ""
         self._idle: dict[str, RouterFunction] = {}
         self._routers: dict[str, list[tuple[RouterFunction, list[str]]]] = {}
         self._past: dict[str, dict[str, Successor]] = {}
@@ -191,7 +191,7 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
             self._prompts.setdefault(prompt, []).extend([name, *(f"{name}:{node}" for node in nodes)])
         if isinstance(action, Node):
             self._moments |= {action.moment} if action.moment else set()
-            self._opened = self._opened or action.opens
+            self.opened = self.opened or action.opens
             if action.idle:
                 self._idle[name] = action.idle
             action = action.having(self._defaults, name, keeps_errors=True)
@@ -303,7 +303,7 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         for node in graph.nodes.values():
             if len(getattr(node.node, "steps", ())) > 1:
                 vars(node)["node"] = QuietNode(node.node)
-        return traced(graph, self._opened)
+        return traced(graph, self.opened)
 
 
 def graph_node(graph: Any) -> Node:

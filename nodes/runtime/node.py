@@ -11,14 +11,14 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from langgraph.runtime import Runtime
-from moot.core.endpoint import Limits
+from moot.core.endpoint import Limits, replaying
 from moot.core.errors import MootError, UserError, error_of
 from moot.core.ledger import embeddings
-from moot.nodes.models.ceilings import REPLY
+from moot.nodes.models.ceilings import REPLY, Ceilings
 from moot.nodes.models.chat_models import ModelChoice, open_chat_model
 from moot.nodes.models.keeping import KeptSource
 from moot.nodes.models.ledger import Ledger
-from moot.nodes.models.session import Session, current_session
+from moot.nodes.models.session import Session, current_ceilings, current_session
 from moot.nodes.models.speaker import Speaker, start_chain
 from moot.nodes.runtime.budget import Decision, uncounted
 from moot.nodes.runtime.node_errors import Keys, no_setting, no_settings
@@ -40,6 +40,7 @@ class Run:
     settings: Any
     ledger: Ledger
     session: Session = field(default_factory=current_session)
+    ceilings: Ceilings = field(default_factory=current_ceilings)
 
     async def speaker(
         self,
@@ -63,7 +64,7 @@ class Run:
             temperature=choice.temperature
             if "temperature" in choice.model_fields_set
             else settings.temperature_of(role),
-            max_tokens=most or (REPLY if self.session.ceilings.metered else None),
+            max_tokens=most or (REPLY if self.ceilings.metered else None),
             timeout=settings.timeout,
             seed=None if seed is None else (seed + sample - 1) % 2**31,
         )
@@ -76,6 +77,7 @@ class Run:
             prompts=settings.edited(),
             context_tokens=choice.context_tokens or settings.context_tokens,
             session=self.session,
+            ceilings=self.ceilings,
             sample=("", sample),
         )
 
@@ -244,9 +246,10 @@ class Node:
         mark(ledger)
         run = Run(settings, ledger)
         embeddings.set(run.session.keeping)
+        replaying.set(run.session.use.mode == "replay")
         try:
             update = await self._taken(state, run)
-            fault: MootError | None = uncounted(ledger.calls, run.session.ceilings)
+            fault: MootError | None = uncounted(ledger.calls, run.ceilings)
         except MootError as error:
             update, fault = {}, error
         if fault:

@@ -96,7 +96,7 @@ def open_node(
             needed = needs(run.settings)
             models, deciders = models_of(needed, task, run.settings), decides(run.settings, needed)
             kept = [least(role, how, needed, document, run.settings) for role, how in deciders.items()]
-            document["budget"] = await open_budget(run.settings, models, kept, run.session.ceilings)
+            document["budget"] = await open_budget(run.settings, models, kept, run.ceilings)
             await open_all(needed, task, run)
             await check_web(needed, claim, run)
             await describe(document)
@@ -202,7 +202,7 @@ def close_node() -> Node:
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
-        cut = run.session.ceilings.left_out
+        cut = run.ceilings.left_out
         if cut:
             state = {**state, "stop_reason": "budget_exhausted"}
         update = {"stop_reason": state["stop_reason"]} | closing(state)

@@ -29,9 +29,11 @@ from langgraph.types import Command
 from langsmith import RunTree, run_trees
 from langsmith.utils import LangSmithError, LangSmithWarning, get_env_var, tracing_is_enabled
 from moot.core.redaction import anonymised, held_keys
+from moot.nodes.models.ceilings import Ceilings
 from moot.nodes.models.keeping import current_use
+from moot.nodes.models.kept import FROM_LEDGER
 from moot.nodes.models.prices import Price, costs_of, price_of, read_prices
-from moot.nodes.models.session import Session, recording, session_in, with_session
+from moot.nodes.models.session import Session, ceilings_in, recording, session_in, with_session, within
 from moot.nodes.runtime.trace import graph_run, note
 
 log = logging.getLogger(__name__)
@@ -55,6 +57,10 @@ def send_in_time() -> None:
     for name, value in IN_TIME.items():
         os.environ.setdefault(name, value)
     get_env_var.cache_clear()  # type: ignore[attr-defined]
+
+
+FREE: Price = {"input": 0.0, "output": 0.0}
+"""What a reply costs that the ledger gives."""
 
 
 class Client(langsmith.Client):
@@ -85,7 +91,8 @@ class Client(langsmith.Client):
         clean: dict[str, Any] = run | self._clean({part: run[part] for part in ELSEWHERE if run.get(part)})
         metadata = (clean.get("extra") or {}).get("metadata") or {}
         if usage := metadata.get("usage_metadata"):
-            metadata["usage_metadata"] = with_costs(usage, price_of(metadata.get("model", ""), self.prices))
+            price = FREE if metadata.get(FROM_LEDGER) else price_of(metadata.get("model", ""), self.prices)
+            metadata["usage_metadata"] = with_costs(usage, price)
         return clean
 
 
@@ -119,14 +126,31 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         return super().stream(*given, **options)
 
     def astream(self, input: Any, config: Any = None, **options: Any) -> Any:
-        """As LangGraph's; a graph that is not part of a debate already is one run of a debate, with its `Session`."""
+        """As LangGraph's; a graph that is not part of a debate already is one run of a debate, with its `Session`.
+
+        A debate within a debate has ceilings of its own, within those of the other.
+        """
         guard_traces()
         if NODE in ((config or {}).get("configurable") or {}):
             # ``astream_events`` has a graph that is a node streamed, and would have the whole of its state written.
             options.setdefault("output_keys", self.output_channels)
-        if session_in(config) or session_in(var_child_runnable_config.get()):
-            return super().astream(input, config, **options)
-        return self._in_session(input, config, options)
+        parent = var_child_runnable_config.get()
+        if not (session_in(config) or session_in(parent)):
+            return self._in_session(input, config, options)
+        if getattr(self.builder, "opened", ""):
+            ours = config if session_in(config) else {**(config or {}), "configurable": (parent or {})["configurable"]}
+            return self._within(input, ours, options)
+        return super().astream(input, config, **options)
+
+    async def _within(self, input: Any, config: Any, options: dict[str, Any]) -> AsyncIterator[Any]:
+        ceilings = Ceilings(parent=ceilings_in(config))
+        run: Any = super().astream(input, within(config, ceilings), **options)
+        try:
+            async with aclosing(run) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        finally:
+            ceilings.end()
 
     async def _in_session(self, input: Any, config: Any, options: dict[str, Any]) -> AsyncIterator[Any]:
         goes_on = input is None or isinstance(input, Command)

@@ -12,9 +12,14 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from moot.core.errors import BudgetExhausted
 from moot.graphs import DESCRIPTIONS, load_graph, shared_ceilings
-from moot.nodes.models.ceilings import Asked, Ceilings, Spend, reservation
-from moot.nodes.models.contexts import forget_contexts
+from moot.nodes.models.ceilings import Asked, Ceilings, Spend, reservation, spent_by
+from moot.nodes.models.contexts import count_prompt, forget_contexts
+from moot.nodes.models.keeping import LedgerUse, ledger_use
 from moot.nodes.models.ledger import tokens_of
+from moot.nodes.runtime.node import Node
+from moot.nodes.runtime.settings import Settings
+from moot.nodes.runtime.system import Debate
+from moot.transcript import lines
 
 from tests.benchmarks.ceilings import CLAIM, GIVEN, LEAST, many, scripted, spend
 from tests.conftest import StubEndpoint
@@ -87,6 +92,22 @@ async def test_a_trial_ends_with_a_verdict(stub: StubEndpoint) -> None:
     assert "judge" not in warning["detail"]
 
 
+async def test_calls_that_are_sent_once_for_several_are_counted(
+    plain: StubEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
+    with ledger_use(LedgerUse("record")):
+        document = await spend("proclaim", [], budget=6_500)
+    assert any(call.get("shared") for call in document["calls"])
+    assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
+    assert 0 < spent(document) <= 6_500
+    sent = [call for call in document["calls"] if not call.get("shared")]
+    assert spent_by(document["calls"], {}) == Spend(spent(document), 0, len(sent))
+    shown = "\n".join(line.text for section in lines(document) for line in section.lines)
+    assert "(not asked: the budget was used up)" in shown
+    assert "reply: budget_exhausted" not in shown
+
+
 async def test_fifty_agents_at_once_keep_within_a_ceiling(stub: StubEndpoint) -> None:
     document = await spend("society_of_minds", [], agents=50, max_rounds=2, budget=30_000)
     assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
@@ -137,6 +158,32 @@ async def test_many_debates_share_a_ceiling(stub: StubEndpoint) -> None:
     assert sum(map(spent, documents)) <= 1.05 * 6_000
 
 
+@pytest.mark.parametrize(("outer", "inner"), [(3_000, 50_000), (50_000, 3_000), (None, 3_000), (3_000, None)])
+async def test_a_debate_within_a_debate_keeps_the_ceilings_of_both(
+    plain: StubEndpoint, outer: int | None, inner: int | None
+) -> None:
+    forget_contexts()
+    system, held = load_graph("society_of_minds"), []
+
+    async def step(state: Any, run: Any) -> dict[str, Any]:
+        settings = system.settings(model="openai:stub", max_rounds=6, budget=inner)
+        held.append(await system.graph.ainvoke({"claim": CLAIM}, context=settings))
+        return {key: held[-1][key] for key in ("answer", "raw_verdict", "stop_reason", "calls")}
+
+    builder = Debate("both", Settings)
+    builder.add_node("first", Node(step))
+    builder.add_node("second", Node(step))
+    builder.add_edge("open", "first")
+    builder.add_edge("first", "second")
+    builder.verdict_from("second")
+    graph = builder.compile(name="Both")
+    document = await graph.ainvoke({"claim": CLAIM}, context=Settings(model="openai:stub", budget=outer))
+    assert [one["stop_reason"] for one in (*held, document)] == ["budget_exhausted"] * 3
+    assert all(0 < spent(one) <= (inner or 3_000) for one in held)
+    assert spent(document) == sum(map(spent, held)) <= (6_000 if outer is None else outer)
+    assert (len(held[1]["calls"]) < len(held[0]["calls"])) == (outer == 3_000)
+
+
 async def test_a_resumed_debate_has_what_was_paid_before(plain: StubEndpoint) -> None:
     forget_contexts()
     system = load_graph("society_of_minds")
@@ -178,10 +225,10 @@ async def test_a_call_waits_for_those_in_flight() -> None:
     forget_contexts()
     ceilings = Ceilings()
     await ceilings.begin({"tokens": 2000})
-    first = await ceilings.reserve(Asked("a", "", "openai:m", 3000, 500))
+    first = await ceilings.reserve(Asked("a", "", "openai:m", 2400, 500))
     with pytest.raises(BudgetExhausted, match="may take 2,100 tokens"):
-        await ceilings.reserve(Asked("b", "", "openai:m", 4800, 500))
-    waiting = asyncio.create_task(ceilings.reserve(Asked("c", "", "openai:m", 3000, 500)))
+        await ceilings.reserve(Asked("b", "", "openai:m", 3840, 500))
+    waiting = asyncio.create_task(ceilings.reserve(Asked("c", "", "openai:m", 2400, 500)))
     await asyncio.sleep(0)
     assert not waiting.done()
     ceilings.settle(first, Spend(400, 0, 1), 0.1)
@@ -198,3 +245,19 @@ async def test_what_is_kept_back_is_for_those_who_decide_alone() -> None:
         await ceilings.reserve(Asked("a", "", "openai:m", 3000, 500))
     assert ceilings.is_spent()
     assert (await ceilings.reserve(Asked("judge", "p", "openai:m", 4500, 500))).spend == Spend(2000, 0, 1)
+
+
+async def test_calls_that_nobody_has_counted_yet_are_reserved_with_care() -> None:
+    forget_contexts()
+    ceilings = Ceilings()
+    await ceilings.begin({"tokens": 3_300})
+    asked = Asked("a", "", "openai:m", 3_000, 500)
+    first = await ceilings.reserve(asked)
+    assert first.spend == Spend(1_750, 0, 1)  # 2.4 bytes a token
+    second = asyncio.create_task(ceilings.reserve(asked))
+    await asyncio.sleep(0)
+    assert not second.done()
+    count_prompt("openai:m", 3_000, 1_000)  # the first one's reply tells
+    count_prompt("openai:m", 3_000, 900)
+    ceilings.settle(first, Spend(1_000, 0, 1), 0.1)
+    assert (await second).spend.tokens < 1_500
