@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -184,20 +185,28 @@ async def test_a_debate_within_a_debate_keeps_the_ceilings_of_both(
     assert (len(held[1]["calls"]) < len(held[0]["calls"])) == (outer == 3_000)
 
 
-async def test_a_resumed_debate_has_what_was_paid_before(plain: StubEndpoint) -> None:
+async def test_a_resumed_debate_has_what_was_paid_before(plain: StubEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     forget_contexts()
+
+    class Later(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Any:
+            return datetime.now(tz) + timedelta(days=1)
+
     system = load_graph("society_of_minds")
     graph = system.graph.builder.compile(checkpointer=InMemorySaver())
     settings = system.settings.model_validate(
-        {"model": "openai:stub", "max_rounds": 20, "ask_person": ("remark",), "budget": 9_000}
+        {"model": "openai:stub", "max_rounds": 20, "ask_person": ("remark",), "budget": 9_000, "max_seconds": 1000}
     )
     thread: Any = {"configurable": {"thread_id": "1"}}
     document = await graph.ainvoke({"claim": CLAIM}, thread, context=settings)
     waits = 0
     while "__interrupt__" in document and waits < 20:
         waits += 1
+        monkeypatch.setattr("moot.nodes.runtime.document.datetime", Later)
         document = await graph.ainvoke(Command(resume={"remark": "Go on."}), thread, context=settings)
     assert waits > 1
+    assert document["seconds"] > 1000 > document["usage"]["ceilings"]["max_seconds"]["spent"]
     assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
     assert spent(document) <= 9_000
 
