@@ -69,7 +69,7 @@ async def test_eight_debaters_and_200_given_texts(stub: StubEndpoint, name: str)
     if more := many(name):
         document = await spend(name, [], **more, budget=20_000)
         assert (document["status"], document["error"]) == ("done", None)
-        assert 5_000 < spent(document) <= 1.05 * 20_000
+        assert 3_000 < spent(document) <= 1.05 * 20_000  # eight single answers take so little
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
