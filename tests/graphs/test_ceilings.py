@@ -124,6 +124,14 @@ async def test_calls_are_counted_exactly(plain: StubEndpoint) -> None:
     assert len(document["calls"]) == 20
 
 
+async def test_a_sample_that_was_not_asked_has_no_vote(plain: StubEndpoint) -> None:
+    document = await spend("self_consistency", [], max_calls=3)
+    assert [vote["group"] is None for vote in document["votes"]] == [False] * 3 + [True] * 2
+    assert len(document["calls"]) == 3
+    rounds = await spend("society_of_minds", [], max_calls=5)
+    assert all(vote["group"] is not None for vote in rounds["votes"])  # who was not asked again stands by an answer
+
+
 async def test_a_cost_is_a_ceiling_too(stub: StubEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "prices.jsonl").write_text('{"model": "openai:stub", "input": 1, "output": 4}')
     monkeypatch.setenv("MOOT_PRICES", str(tmp_path / "prices.jsonl"))
