@@ -17,6 +17,8 @@ from moot.evals.runs.plan import Plan, make_plan, read_plan
 from moot.evals.runs.reference import facts_of
 from moot.evals.runs.run import Limits, run_plan
 from moot.evals.runs.solver import document_in
+from moot.nodes.models.ledger import tokens_of
+from moot.nodes.models.prices import paid
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -131,8 +133,7 @@ class Left:
             whole = fault_of(sample)
             self.faults[short := in_short(whole)] += 1
             self.whole.setdefault(short, whole)
-        usage = (document_in(sample) or {}).get("usage") or {}
-        self.tokens += usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
+        self.tokens += tokens_of(paid((document_in(sample) or {}).get("calls") or []))
         self.ended += 1
         self.bars.update(self.bar, completed=self.ended, description=self.said())
         each = max(1, self.total // STEPS)

@@ -17,19 +17,19 @@ import queue
 import threading
 import time
 import zlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from moot.core.errors import MootError, UserError, copied
 from moot.core.home import moot_home
-from moot.core.ledger_file import LedgerFile, as_json
-from moot.core.ledger_records import Begun, Debate, Entry, Key, Pruned, Request, Status, fingerprint_of, key_of
+from moot.core.ledger_file import LedgerFile
+from moot.core.ledger_records import Begun, Debate, Entry, Key, Pruned, Request, Status, as_json, fingerprint_of, key_of
 from moot.core.redaction import Keys, anonymised, held_keys, redact
 
 __all__ = [
@@ -175,7 +175,7 @@ class CallLedger:
         Raises:
             UserError: the debate of this id runs elsewhere, or the idempotency key belongs to another request.
         """
-        self._keys = _forms(held_keys())
+        self._keys = held_keys()
         request = Request(
             id,
             fingerprint_of(graph, input, settings),
@@ -223,6 +223,10 @@ class CallLedger:
         """Debates, newest first; see `LedgerFile.debates`."""
         return await self._do(lambda file: file.debates(status, graph, text, limit))
 
+    async def outline(self) -> list[tuple[str, Status, float]]:
+        """Of all debates id, status and when they were begun; newest first."""
+        return await self._do(lambda file: file.outline())
+
     async def debate(self, id: str) -> Debate | None:
         """A debate; None if there is none of this id."""
         found = await self._do(lambda file: file.debates(id=id))
@@ -239,6 +243,10 @@ class CallLedger:
     async def place(self, id: str, thread: str, run: str) -> None:
         """Notes on which thread of a server a debate runs, and as which run."""
         await self._do(lambda file: file.place(id, thread, run))
+
+    async def place_of(self, id: str) -> tuple[str, str] | None:
+        """The thread and the run of a debate on a server, if it has run on one."""
+        return await self._do(lambda file: file.place_of(id))
 
     async def places(self, thread: str | None = None) -> dict[str, tuple[str, str]]:
         """By debate, its thread and run on a server; see `LedgerFile.places`."""
@@ -264,9 +272,15 @@ class CallLedger:
         Raises:
             ValueError, TypeError: the value is no JSON value.
         """
-        raw = packed_floats(value) if key.kind == "embedding" else as_json(value)
-        job = partial(_store, debate, key, raw, dict(about or {}), self._keys)
-        await self._do(job)
+        await self.keep_all(debate, [(key, value)], about)
+
+    async def keep_all(
+        self, debate: str, given: Sequence[tuple[Key, Any]], about: Mapping[str, Any] | None = None
+    ) -> None:
+        """As `keep`, of several calls of one sort, each with what it gave: all are stored, or none."""
+        if given:
+            raw = [(key, as_json(value) if _is_json(key, value) else packed_floats(value)) for key, value in given]
+            await self._do(_Storing(debate, raw, about or {}, self._keys))
 
     async def find(self, key: Key, prefer: str | None = None) -> Kept | None:
         """The newest entry of a key in any debate; that of the debate ``prefer``, if it has one."""
@@ -342,10 +356,26 @@ class CallLedger:
 
 
 @dataclass(frozen=True, slots=True)
+class _Storing:
+    """The job that stores what calls gave; several at once are one statement."""
+
+    debate: str
+    given: Sequence[tuple[Key, str | bytes]]
+    about: Mapping[str, Any]
+    keys: Keys
+
+    def entries(self) -> Iterator[Entry]:
+        """What is stored."""
+        for key, raw in self.given:
+            value = raw if isinstance(raw, bytes) else packed(redact(raw, self.keys))
+            yield Entry(self.debate, key, self.about, time.time(), len(value), value)
+
+
+@dataclass(frozen=True, slots=True)
 class _Waiting:
     """A job, and who waits for what it gives."""
 
-    job: Job
+    job: Any
     future: asyncio.Future[Any] | None
 
 
@@ -366,9 +396,17 @@ def _queued(jobs: queue.SimpleQueue[_Waiting | None]) -> tuple[list[_Waiting], b
 
 def _carried_out(file: LedgerFile, group: list[_Waiting]) -> list[Any]:
     """What the jobs give, or why they fail; one that fails takes no other with it."""
+    results: list[Any] = []
     try:
         with file.transaction():
-            return [waiting.job(file) for waiting in group]
+            for storing, some in groupby(group, lambda waiting: isinstance(waiting.job, _Storing)):
+                jobs = [waiting.job for waiting in some]
+                if storing:
+                    file.keep([entry for job in jobs for entry in job.entries()])
+                    results += [None] * len(jobs)
+                else:
+                    results += [job(file) for job in jobs]
+        return results
     except Exception as error:  # noqa: BLE001
         if len(group) == 1:
             return [error]
@@ -414,9 +452,9 @@ def _pruned(path: Path) -> Pruned:
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
-def _store(debate: str, key: Key, raw: str | bytes, about: Mapping[str, Any], keys: Keys, file: LedgerFile) -> None:
-    value = raw if isinstance(raw, bytes) else packed(redact(raw, keys))
-    file.keep(Entry(debate, key, about, time.time(), len(value), value))
+def _is_json(key: Key, value: Any) -> bool:
+    """Whether a value is stored as JSON: all but vectors; an embedding that failed has none."""
+    return key.kind != "embedding" or isinstance(value, Mapping)
 
 
 def packed(text: str) -> bytes:
@@ -444,9 +482,3 @@ def unpacked(value: bytes) -> Any:
 
 def _kept(entry: Entry) -> Kept:
     return Kept(unpacked(entry.value), entry.about, entry.debate)
-
-
-def _forms(keys: Keys) -> Keys:
-    """Keys, also as JSON writes them."""
-    written = [(as_json(key)[1:-1], shown) for key, shown in keys]
-    return (*keys, *(pair for pair in written if pair not in keys))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ KEY_VERSION = 1
 """Goes up when what a part holds changes its meaning, so that older entries no longer serve."""
 PART = 24
 """Hexadecimal digits of the hash of one part."""
+NOTHING: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,28 +37,29 @@ class Key:
     hash: str
     parts: Mapping[str, str]
 
-    def joined(self, **parts: Any) -> Key:
-        """The key with further parts."""
-        hashes = {**self.parts, **_hashed(parts)}
-        return Key(self.kind, hash_of(self.kind, hashes), hashes)
 
-
-def key_of(kind: Kind, parts: Mapping[str, Any]) -> Key:
+def key_of(kind: Kind, parts: Mapping[str, Any], hashed: Mapping[str, str] = NOTHING) -> Key:
     """The key of a call.
 
     Args:
         kind: what is called.
         parts: by name, all that the result depends on, as plain JSON values. Of a chat call: provider, endpoint
             (without user and password), model, messages, schema, parameters, sample.
+        hashed: further parts, as `hashes_of` gives them.
 
     Raises:
         ValueError, TypeError: a part is no JSON value; NaN and infinity are none.
     """
-    hashes = _hashed(parts)
+    hashes = {**hashed, **hashes_of(parts)}
     return Key(kind, hash_of(kind, hashes), hashes)
 
 
-def _hashed(parts: Mapping[str, Any]) -> dict[str, str]:
+def hashes_of(parts: Mapping[str, Any]) -> dict[str, str]:
+    """By name, the hash of each part of a key.
+
+    Raises:
+        ValueError, TypeError: as `key_of`.
+    """
     return {name: hashlib.sha256(canonical(part)).hexdigest()[:PART] for name, part in parts.items()}
 
 
@@ -80,6 +83,16 @@ def canonical(value: Any) -> bytes:
 
 
 _encoder = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def as_json(value: Any) -> str:
+    """A JSON value as a text that SQLite takes; half a character (a lone surrogate) is escaped."""
+    text = _plain_encoder.encode(value)
+    return json.dumps(value, allow_nan=False) if HALF.search(text) else text
+
+
+_plain_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+HALF = re.compile("[\ud800-\udfff]")
 
 
 def new_id() -> str:
@@ -150,6 +163,11 @@ class Entry:
     created: float
     size: int
     value: bytes
+
+    def row(self) -> tuple[Any, ...]:
+        """As the file holds it: debate, key, kind, parts, about, created, size, value."""
+        key, parts, about = self.key, as_json(dict(self.key.parts)), as_json(dict(self.about))
+        return self.debate, key.hash, key.kind, parts, about, self.created, self.size, self.value
 
 
 @dataclass(frozen=True)

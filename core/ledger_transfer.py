@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal, NoReturn, cast
 
 from moot.core.errors import UserError
 from moot.core.ledger import packed, packed_floats, unpacked
-from moot.core.ledger_file import LedgerFile, as_json
-from moot.core.ledger_records import Entry, Key, Kind, Status, fingerprint_of, hash_of
+from moot.core.ledger_file import LedgerFile
+from moot.core.ledger_records import Entry, Key, Kind, Status, as_json, fingerprint_of, hash_of
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, ValidationError
 
 FORMAT = 1
@@ -144,7 +144,7 @@ def import_debate(file: LedgerFile, path: Path) -> tuple[str, int]:
                 count += 1
                 if count > MOST_ENTRIES:
                     raise ValueError(f"has more than {MOST_ENTRIES} entries")
-                file.keep(_entry(head.id, Line.model_validate(_read(text))))
+                file.keep([_entry(head.id, Line.model_validate(_read(text)))])
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}).", kind="missing_file") from error
     except (ValueError, RecursionError) as error:
@@ -165,7 +165,7 @@ def _no_number(name: str) -> NoReturn:
 
 def _entry(debate: str, line: Line) -> Entry:
     key = Key(line.kind, hash_of(line.kind, line.parts), line.parts)
-    if line.kind == "embedding":
+    if line.kind == "embedding" and not isinstance(line.value, dict):
         if not isinstance(line.value, list) or not all(_is_float(number) for number in line.value):
             raise ValueError("is an embedding whose value is no list of numbers")
         value = packed_floats(cast(list[float], line.value))

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from datetime import date
 from functools import lru_cache
 from numbers import Number
-from typing import Any
+from typing import Any, TypeVar, cast
 from urllib.parse import quote, quote_plus, unquote
 from uuid import UUID
 
@@ -30,20 +30,26 @@ FILE_NAME = re.compile(r"(?:~|\.{0,2}|[A-Za-z]:)[/\\][^\n{]*\.\w{1,8}")
 PASSWORD = re.compile(r"://[^:/@\s]*:([^/\s]+)@")
 """A user's password in an address."""
 
+T = TypeVar("T")
+
 Keys = tuple[tuple[str, str], ...]
 """Texts that are not to be shown, each with what is shown instead."""
 
 
 def held_keys() -> Keys:
-    """The keys that the environment holds, in all forms in which addresses write them, by their names; longest first.
+    """The keys that the environment holds, in all forms in which addresses and JSON write them; longest first.
 
     A user's password in an address (``OPENAI_BASE_URL``, a proxy's) is one, too.
     """
     variables = list(os.environ.items())  # each look into the environment takes a while
     named = {part: name for name, value in variables if KEY_NAME.fullmatch(name) for part in _parts(value.strip())}
     named |= {unquote(user[1]): name for name, value in variables if (user := PASSWORD.search(value))}
-    forms = {form: n for v, n in named.items() if len(v) >= 8 for form in (v, quote(v, safe=""), quote_plus(v))}
+    forms = {form: n for v, n in named.items() if len(v) >= 8 for form in _written(v)}
     return tuple((form, f"[{forms[form]}]") for form in sorted(forms, key=len, reverse=True))  # one may begin another
+
+
+def _written(key: str) -> tuple[str, ...]:
+    return key, quote(key, safe=""), quote_plus(key), json.dumps(key)[1:-1], json.dumps(key, ensure_ascii=False)[1:-1]
 
 
 def _parts(value: str) -> list[str]:
@@ -57,7 +63,7 @@ def _parts(value: str) -> list[str]:
     except (ValueError, RecursionError):
         return [value]
     secret = [of for name, of in fields.items() if isinstance(of, str) and _is_secret(name)]
-    return [value, *secret, *(json.dumps(of)[1:-1] for of in secret)]  # as they stand in JSON
+    return [value, *secret]
 
 
 def redact(text: str, keys: Keys | None = None) -> str:
@@ -70,6 +76,25 @@ def redact(text: str, keys: Keys | None = None) -> str:
     for value, shown in held_keys() if keys is None else keys:
         text = text.replace(value, shown)
     return text
+
+
+def without_keys(value: T, keys: Keys) -> T:
+    """Plain data without the value of any key that the environment holds; objects of other kinds stay as they are.
+
+    What models say and what sources find passes it before anybody else reads it, and both in the same way: so quotes
+    still match. Other than `anonymised` it hides nothing that only looks like a key: debates may be about such texts.
+
+    Args:
+        value: a text, or lists and dicts with texts.
+        keys: as `held_keys` gives them; without any, the value comes back as it is.
+    """
+    if not keys:
+        return value
+    if isinstance(value, str):
+        return cast(T, redact(value, keys))
+    if isinstance(value, dict):
+        return cast(T, {without_keys(name, keys): without_keys(of, keys) for name, of in value.items()})
+    return cast(T, [without_keys(of, keys) for of in value]) if isinstance(value, list) else value
 
 
 # --- traces -----------------------------------------------------------------------------------------------------------
@@ -87,7 +112,6 @@ SHAPES = (
     re.compile(r"(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----)[^-]{16,}"),
 )
 """What is a key by its own shape, as others of `SECRETS`."""
-USER = re.compile(r"(://)[^\s/]+(?=@)")
 SECRETS = (
     *SHAPES,
     re.compile(r"(\bbearer\s{1,9})(?=\S{0,200}\d)[\w.~+/=-]{16,}", re.IGNORECASE),
@@ -96,12 +120,9 @@ SECRETS = (
         r"\s{0,9}[=:]\s{0,9}[\"']?(?:(?:basic|bearer|token)\s{1,9})?)[^\s\"'&,;]{6,}",
         re.IGNORECASE,
     ),
-    USER,
+    re.compile(r"(://)[^\s/]+(?=@)"),
 )
 """What looks like a secret in a text, after what may stay of it. Each takes time in proportion to the text."""
-
-SHORTEST_KEY = 19
-"""Characters of the shortest key that has a shape of its own."""
 
 PLAIN = (Number, date, UUID, type(None))
 SHORTEST = 8
@@ -148,28 +169,4 @@ def _looked_through(text: str, keys: Keys) -> str:
     text = redact(text, keys)
     for secret in SECRETS:
         text = secret.sub(rf"\g<1>{HIDDEN}", text)
-    return text
-
-
-# --- replies ----------------------------------------------------------------------------------------------------------
-
-
-def redact_reply(text: str, keys: Keys) -> str:
-    """A model's reply as it is stored: without the environment's keys, and without what has the shape of a key.
-
-    Other than in traces, whatever follows "token:" or "bearer" stays: debates may be about such words, and go on with
-    what is stored. It takes about 20 microseconds for 2,000 characters.
-
-    Args:
-        text: the reply.
-        keys: as `held_keys` gives them; look them up once for many replies.
-    """
-    for value, shown in keys:
-        if value in text:
-            text = text.replace(value, shown)
-    text = USER.sub(rf"\g<1>{HIDDEN}", text)
-    long = " ".join([word for word in text.split() if len(word) >= SHORTEST_KEY])  # a tenth of the text, or nothing
-    if "PRIVATE KEY-----" in text or any(shape.search(long) for shape in SHAPES):
-        for shape in SHAPES:
-            text = shape.sub(rf"\g<1>{HIDDEN}", text)
     return text

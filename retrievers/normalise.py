@@ -16,6 +16,7 @@ from itertools import chain, zip_longest
 from urllib.parse import urlsplit
 
 from moot.core.lazy import imported
+from moot.core.redaction import held_keys, without_keys
 from moot.retrievers.evidence import Evidence, Origin
 from moot.retrievers.excerpts import beginning, is_short
 
@@ -53,7 +54,7 @@ def normalise(found: Sequence[Sequence[Evidence]], rules: Rules, retrieved: date
     Sources take turns: the first result of each, the second of each, and so on. Two pieces with the same text are one
     piece with two origins, which has the place of the first. Only white space, quotation marks, punctuation of
     sentences and case are passed over, and where one text holds a little more at its beginning or end, that one is
-    kept: one changed word can turn evidence around.
+    kept: one changed word can turn evidence around. Keys of the environment are hidden.
 
     Args:
         found: what each source found, best first.
@@ -61,7 +62,10 @@ def normalise(found: Sequence[Sequence[Evidence]], rules: Rules, retrieved: date
         retrieved: when the sources were asked.
     """
     stamp = retrieved.isoformat(timespec="seconds")
-    ranked = [[_stamped(piece, rank, stamp) for rank, piece in enumerate(pieces, 1)] for pieces in found]
+    keys = held_keys()
+    ranked = [
+        [_stamped(without_keys(piece, keys), rank, stamp) for rank, piece in enumerate(pieces, 1)] for pieces in found
+    ]
     kept: list[Evidence] = []
     words: list[list[str]] = []
     hosts: Counter[str] = Counter()

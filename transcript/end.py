@@ -156,16 +156,29 @@ def checked(citation: Mapping[str, Any], known: Mapping[str, Any]) -> str:
 
 
 def costs(document: Mapping[str, Any]) -> str:
-    """Tokens, calls, rounds, time; models; and who read what."""
-    usage = document["usage"]
-    uncounted = f" ({usage['uncounted']} calls uncounted)" if usage["uncounted"] else ""
-    spent = f"{usage['prompt_tokens']:,} + {usage['completion_tokens']:,} tokens{uncounted}"
-    spent += f" in {counted(usage['calls'], 'call')}"
+    """Tokens that were paid for, calls, rounds, time; models; and who read what."""
+    usage, held = document["usage"], document["usage"].get("from_ledger") or {}
+    prompt, reply, unknown = (
+        usage[name] - held.get(name, 0) for name in ("prompt_tokens", "completion_tokens", "uncounted")
+    )
+    spent = f"{prompt:,} + {reply:,} tokens{f' ({unknown} calls uncounted)' if unknown else ''}"
+    spent += f" in {counted(usage['calls'], 'call')}{_free(document)}"
     if has_rounds(document["settings"]):
         held = [debate["rounds"] for debate in document["debates"]] or [document["rounds"]]
         spent += f", {' + '.join(map(str, held))} round{'' if held == [1] else 's'}"
     models = ", ".join(sorted({m["model"] for m in document["models"].values()}))
     return f"{spent}, {document['seconds']:.1f} s; {models or 'no model'}; {sources(document)}."
+
+
+def _free(document: Mapping[str, Any]) -> str:
+    """Which calls cost nothing, if any."""
+    calls = document["calls"]
+    kept = sum(bool(call.get("from_ledger")) for call in calls)
+    shared = sum(bool(call.get("shared")) and not call.get("from_ledger") for call in calls)
+    ledger = f"{kept} of {len(calls)} calls came from the ledger and cost nothing" if kept else ""
+    equal = f"{shared} of {len(calls)} calls were equal to others and were not sent" if shared else ""
+    said = "; ".join(filter(None, (ledger, equal)))
+    return f" ({said})" if said else ""
 
 
 def sources(document: Mapping[str, Any]) -> str:

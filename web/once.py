@@ -155,7 +155,7 @@ async def stored(row: Debate, how: str, client: LangGraphClient) -> Response:
     """
     if row.status == "running":
         raise UserError("The debate of this idempotency key is going on elsewhere.", kind="debate_running")
-    thread, run = (await open_ledger().places()).get(row.id, ("", ""))
+    thread, run = await open_ledger().place_of(row.id) or ("", "")
     headers = {"Content-Location": f"/threads/{thread}/runs/{run}"}
     if not how:
         try:

@@ -11,7 +11,6 @@ from importlib.resources import files
 from typing import Any
 
 from moot.core.errors import MootError, UserError
-from moot.core.ledger import open_ledger
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.graphs.presets import PRESETS
 from moot.nodes.models.prices import read_prices
@@ -215,7 +214,7 @@ async def opened(request: Request) -> Any:
     stem, row = await table.found(id)
     if stem is None:
         raise UserError("This debate has no document: it was stopped before it had begun.", kind="missing_file")
-    more = await table.standing(row, (await open_ledger().places()).get(row.id), client) if row else {}
+    more = await table.standing(row, client) if row else {}
     return {"id": stem, **more, **await run_in_threadpool(_opened, stem)}
 
 

@@ -133,6 +133,10 @@ def _of_runs(study: Study) -> Iterator[str]:
             )
         if uncounted := sum(seen.tokens is None for seen in system.answered):
             yield f"{system.label}: the endpoint did not count all tokens of {uncounted} items."
+        told = [seen.document for seen in system.observations if seen.document is not None]
+        if kept := sum(document["from_ledger"] for document in told):
+            calls = sum(document["calls"] for document in told)
+            yield f"{system.label}: {kept} of {calls} calls came from the ledger and cost nothing."
 
 
 def unpriced_models(study: Study) -> list[str]:

@@ -13,7 +13,7 @@ from moot.evals.stats.item_scores import COMPUTED, item_score
 from moot.evals.stats.outcomes import ABSTAINED, Document, majority_of_runs, outcome_of
 from moot.evals.stats.panel_measures import count_concessions
 from moot.nodes.models.ledger import tokens_of
-from moot.nodes.models.prices import is_counted
+from moot.nodes.models.prices import is_counted, paid
 from moot.nodes.runtime.state import Call
 from moot.nodes.texts.answers import abstains, same_answer
 from moot.nodes.texts.quotes import count_citations
@@ -130,7 +130,7 @@ def observe(sample: Any, benchmark: Benchmark, cost_of: CostOf, document: Docume
         answers=round_answers(document),
         scored=scored_answers(document),
         tokens=tokens_of(calls) if all(map(is_counted, calls)) else None,
-        cost=cost_of(calls),
+        cost=cost_of(paid(calls)),
         warnings=Counter(clean(warned["kind"]) for warned in document["warnings"]),
         models=frozenset((clean(call["model"]), clean(call["reported_model"] or "")) for call in calls),
         error=error,
@@ -169,6 +169,7 @@ def kept_of(document: Document) -> dict[str, Any]:
     return {
         **{key: document[key] for key in KEPT},
         "calls": document["usage"]["calls"],
+        "from_ledger": (document["usage"].get("from_ledger") or {}).get("calls", 0),
         "votes": [{key: vote[key] for key in ("agent", "answer", "group")} for vote in document["votes"]],
         "metrics": {
             "citations": document["metrics"].get("citations") or count_citations(document["turns"]),

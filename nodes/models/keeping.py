@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import copy
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar, get_args
 
 from langchain_core.messages import BaseMessage
-from moot.core.errors import MootError, UserError, error_of
+from moot.core.errors import MootError, UserError, copied, error_of
 from moot.core.ledger import CallLedger, Kept, Key, key_of, open_ledger
 from moot.nodes.models.kept import key_messages
 from moot.retrievers import Evidence, Retriever
@@ -59,28 +59,28 @@ def ledger_use(use: LedgerUse) -> Iterator[None]:
         _use.reset(token)
 
 
-def current_use() -> LedgerUse:
-    """How a debate that begins now uses the ledger: as `ledger_use` says, else by ``MOOT_LEDGER``, else not at all.
+def current_use(default: Mode = "off") -> LedgerUse:
+    """How a debate that begins now uses the ledger: as `ledger_use` says, else by ``MOOT_LEDGER``, else as ``default``.
 
     Raises:
         UserError: ``MOOT_LEDGER`` is no mode.
     """
     if (use := _use.get()) is not None:
         return use
-    mode = os.environ.get("MOOT_LEDGER") or "off"
+    mode = os.environ.get("MOOT_LEDGER") or default
     for known in MODES:
         if mode == known:
             return LedgerUse(known)
     raise UserError(f"MOOT_LEDGER is {mode!r}; it may be {', '.join(MODES)}.", kind="invalid_environment")
 
 
-@dataclass
 class Flight(Generic[T]):
-    """A call that several may wait for. ``taken`` is whether somebody has its result on their books."""
+    """A call that several may wait for: ``over`` once it gave something, failed or was given up."""
 
-    task: asyncio.Task[T]
-    waiting: int = 0
-    taken: bool = False
+    def __init__(self) -> None:
+        self.over = asyncio.Event()
+        self.result: list[T] = []
+        self.error: Exception | None = None
 
 
 @dataclass
@@ -91,22 +91,27 @@ class Keeping:
         mode: see `LedgerUse`.
         ledger: the ledger.
         id: the debate whose entries are written, or in ``replay`` read first.
+        replies: how often a person had replied before this run of the debate.
     """
 
     mode: Mode
     ledger: CallLedger
     id: str
+    replies: int = 0
+    fault: str = ""
+    """Why something could not be kept; nothing if all was."""
     _flights: dict[str, Flight[Any]] = field(default_factory=dict)
-    _asked: dict[str, dict[Any, int]] = field(default_factory=dict)
+    _asked: dict[Any, dict[Any, int]] = field(default_factory=dict)
     _embedded: set[tuple[str, str]] = field(default_factory=set)
 
-    def ordinal(self, hash: str, place: Any) -> int:
-        """How many earlier places of the debate have asked the same.
+    def ordinal(self, asked: Any, place: Any) -> int | list[int]:
+        """How many earlier places of the debate have asked the same; after replies of a person, with their number.
 
         A place is a step of the debate; those who ask the same at one place share a reply, whoever of them is first.
         """
-        places = self._asked.setdefault(hash, {})
-        return places.setdefault(place, len(places))
+        places = self._asked.setdefault(asked, {})
+        earlier = places.setdefault(place, len(places))
+        return [self.replies, earlier] if self.replies else earlier
 
     async def find(self, key: Key, what: str) -> Kept | None:
         """What the ledger has for a key; None if it is to be asked. That a call failed is for replays alone.
@@ -123,38 +128,43 @@ class Keeping:
         return None if found is None or found.about.get(FAILED) else found
 
     async def keep(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
-        """Keeps what a call gave, unless nothing is written."""
+        """Keeps what a call gave, unless nothing is written. It is paid for: the debate goes on without the ledger."""
         if self.mode != "replay":
-            await self.ledger.keep(self.id, key, value, about)
+            try:
+                await self.ledger.keep(self.id, key, value, about)
+            except MootError as error:
+                self.fault = error.detail
 
     async def keep_failure(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
         """Keeps that a call failed, so that a replay fails there, too; nothing else uses it."""
         await self.keep(key, value, {**about, FAILED: 1})
 
-    async def once(self, hash: str, start: Callable[[], Coroutine[Any, Any, T]]) -> tuple[T, bool]:
-        """What a call gives that is made once for all who ask for it, and whether somebody else has it already.
+    async def once(self, hash: str, make: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
+        """What a call gives that is made once for all who ask for it, and whether somebody else made it.
 
-        Who stops waiting does not stop the call for the others.
+        The first who asks makes it. If that one is cancelled, another of those who wait does.
 
         Args:
             hash: the call's key.
-            start: makes the call; what it raises is not remembered.
+            make: makes the call; what it raises, all get who wait for it, and nobody later.
         """
-        flight = self._flights.get(hash)
-        if flight is None:
-            flight = self._flights[hash] = Flight(asyncio.create_task(start()))
-        flight.waiting += 1
+        while (flight := self._flights.get(hash)) is not None:
+            await flight.over.wait()
+            if flight.error is not None:
+                raise copied(flight.error)
+            if flight.result:
+                return flight.result[0], True
+        flight = self._flights[hash] = Flight()
         try:
-            result = await asyncio.shield(flight.task)
-        except BaseException:
-            if flight.waiting == 1 and self._flights.get(hash) is flight:
-                flight.task.cancel()
-                del self._flights[hash]
+            result = await make()
+            flight.result.append(result)
+        except BaseException as error:
+            flight.error = error if isinstance(error, Exception) else None
+            del self._flights[hash]
             raise
         finally:
-            flight.waiting -= 1
-        shared, flight.taken = flight.taken, True
-        return result, shared
+            flight.over.set()
+        return result, False
 
     async def embedded(
         self,
@@ -169,13 +179,22 @@ class Keeping:
         keys = {text: key_of("embedding", {**parts, "text": text}) for text in fresh}
         for text in fresh:
             if text not in found and (kept := await self.find(keys[text], "an embedding")) is not None:
+                if kept.about.get(FAILED):
+                    raise error_of(kept.value)
                 found[text] = kept.value
                 self._embedded.add((of, text))
         if missing := [text for text in fresh if text not in found]:
-            found |= zip(missing, await make(missing), strict=True)
+            try:
+                found |= zip(missing, await make(missing), strict=True)
+            except MootError as error:
+                for text in missing:
+                    await self.keep_failure(keys[text], error.record(""), {"model": parts["model"]})
+                raise
         fresh = [text for text in fresh if (of, text) not in self._embedded]
         self._embedded |= {(of, text) for text in fresh}
-        await asyncio.gather(*(self.keep(keys[text], found[text], {"model": parts["model"]}) for text in fresh))
+        if self.mode != "replay":
+            about = {"model": parts["model"]}
+            await self.ledger.keep_all(self.id, [(keys[text], found[text]) for text in fresh], about)
         return found
 
     def forget(self, hash: str) -> None:
@@ -222,7 +241,9 @@ class KeptSource:
         return copy.deepcopy(found)
 
 
-async def begin_keeping(use: LedgerUse, graph: str, given: Mapping[str, Any], settings: Any, id: str) -> Keeping | None:
+async def begin_keeping(
+    use: LedgerUse, graph: str, given: Mapping[str, Any], settings: Any, id: str, replies: int = 0
+) -> Keeping | None:
     """The ledger for a debate that begins, or goes on; None if it is not used.
 
     Args:
@@ -231,6 +252,7 @@ async def begin_keeping(use: LedgerUse, graph: str, given: Mapping[str, Any], se
         given: the debate's input; what is None is left out.
         settings: the debate's, as a document records them.
         id: the debate's id, if it has one; else it gets one.
+        replies: how often a person has replied in it.
 
     Raises:
         UserError: the ledger cannot be used, or the debate is somebody else's.
@@ -240,7 +262,7 @@ async def begin_keeping(use: LedgerUse, graph: str, given: Mapping[str, Any], se
         return None
     ledger = open_ledger()
     if use.mode == "replay":
-        return Keeping(use.mode, ledger, use.id or "")
+        return Keeping(use.mode, ledger, use.id or "", replies)
     begun = await ledger.begin(
         graph, asked_with(given), settings, adopt=use.adopt, id=id or use.id, idempotency_key=use.idempotency_key
     )
@@ -249,7 +271,7 @@ async def begin_keeping(use: LedgerUse, graph: str, given: Mapping[str, Any], se
             f"This request was made before: it is the debate {begun.id}. Use a new idempotency key for another one.",
             kind="debate_running",
         )
-    return Keeping(use.mode, ledger, begun.id)
+    return Keeping(use.mode, ledger, begun.id, replies)
 
 
 def asked_with(given: Mapping[str, Any]) -> dict[str, Any]:

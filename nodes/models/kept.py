@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
@@ -14,12 +15,19 @@ from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
+from moot.core.endpoint import without_user
 from moot.core.errors import UserError
+from moot.core.ledger_records import hashes_of
+from moot.nodes.models.chat_models import ChatModel
 from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
 FIELDS = ("content", "tool_calls", "invalid_tool_calls", "usage_metadata", "response_metadata", "additional_kwargs")
 """What is kept of a message; its id belongs to the run that made it."""
+FROM_LEDGER = "from_ledger"
+"""Metadata of a kept reply's run: that it cost nothing."""
+PARAMETERS = ("temperature", "max_tokens", "seed")
+"""What of a chat model its replies depend on, beside its name and its endpoint."""
 
 
 class KeptChatModel(BaseChatModel):
@@ -80,7 +88,9 @@ class KeptChatModel(BaseChatModel):
 
 def kept_model(message: AIMessage, first: BaseChatModel) -> KeptChatModel:
     """The model that gives a message which another one gave first."""
-    return KeptChatModel(message=message, first=first, tags=first.tags, metadata=first.metadata)
+    return KeptChatModel(
+        message=message, first=first, tags=first.tags, metadata={**(first.metadata or {}), FROM_LEDGER: True}
+    )
 
 
 def _written(arguments: Any) -> str | None:
@@ -125,3 +135,17 @@ def _sent(message: BaseMessage) -> Any:
     calls = [[c["name"], c["args"], c["id"]] for c in getattr(message, "tool_calls", ())]
     more = [calls, getattr(message, "tool_call_id", None)] if calls or message.type == "tool" else []
     return [message.type, message.content, *more]
+
+
+def model_hashes(model: ChatModel) -> dict[str, str]:
+    """Parts of a key: the model, its endpoint, and what of its parameters replies depend on."""
+    parameters = [getattr(model.chat, name, None) for name in PARAMETERS]
+    return _model_hashes(model.name, model.endpoint.base_url, *parameters)
+
+
+@lru_cache(maxsize=256, typed=True)
+def _model_hashes(name: str, base_url: str, *parameters: Any) -> dict[str, str]:
+    provider, _, model = name.partition(":")
+    named = dict(zip(PARAMETERS, parameters, strict=True))
+    endpoint = without_user(base_url)
+    return hashes_of({"provider": provider, "model": model, "endpoint": endpoint, "parameters": named})

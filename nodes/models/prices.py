@@ -112,6 +112,11 @@ def price_of(model: str, prices: Mapping[str, Price]) -> Price | None:
     return prices.get(model) or prices.get(DATED.sub("", model))
 
 
+def paid(calls: Iterable[Call]) -> list[Call]:
+    """A debate's calls but for those that cost nothing: their reply came from the ledger or from an equal call."""
+    return [call for call in calls if not (call.get("from_ledger") or call.get("shared"))]
+
+
 def is_counted(call: Call) -> bool:
     """Whether the tokens of a call are known; one that failed without any, or was sent as another's, has none."""
     if (call["outcome"] == "failed" and not tokens_of([call])) or call.get("shared"):

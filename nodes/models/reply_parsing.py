@@ -7,8 +7,8 @@ import re
 from itertools import islice
 from typing import Any, TypeVar
 
-from langchain_core.messages import AIMessage
-from moot.core.redaction import redact
+from langchain_core.messages import AIMessage, BaseMessage
+from moot.core.redaction import Keys, redact, without_keys
 from moot.nodes.texts.replies import Reply
 from moot.retrievers.evidence import clean
 from pydantic import ValidationError
@@ -31,6 +31,25 @@ MOST_REPLIES = 100
 def text_of(message: AIMessage) -> str:
     """A message's text; half a character (a lone surrogate) becomes a question mark, as it could not be sent again."""
     return str(message.text).encode(errors="replace").decode()
+
+
+SAID = ("content", "tool_calls", "invalid_tool_calls", "additional_kwargs", "response_metadata")
+"""Parts of a message that an endpoint writes."""
+
+
+def repeating_no_key(message: BaseMessage, keys: Keys) -> AIMessage:
+    """What a model said without the keys of the environment, which endpoints like to repeat.
+
+    Args:
+        message: what it said.
+        keys: as `held_keys` gives them.
+    """
+    said = message if isinstance(message, AIMessage) else AIMessage(message.content)
+    if not keys:
+        return said
+    fields = {name: getattr(said, name) for name in SAID}
+    shown = without_keys(fields, keys)
+    return said if shown == fields else said.model_copy(update=shown)
 
 
 def fault_of(message: AIMessage) -> tuple[str, str]:

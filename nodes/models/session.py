@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 from uuid import uuid4
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
+from moot.core.errors import MootError
 from moot.core.ledger_records import Status
+from moot.core.redaction import Keys, held_keys
 from moot.nodes.models.ceilings import Ceilings, open_ceilings
 from moot.nodes.models.keeping import Keeping, LedgerUse, begin_keeping
+from moot.nodes.runtime.state import PERSON
+
+log = logging.getLogger(__name__)
 
 SESSION = "__moot_session"
 """Its key in LangGraph's ``configurable``; keys that begin like this are in no trace and no checkpoint."""
@@ -64,17 +72,27 @@ class Session:
         await self._begun()
         return self.id
 
-    async def go_on(self) -> None:
-        """The debate goes on from where its state was left."""
+    async def go_on(self, *, replied: bool) -> None:
+        """The debate goes on from where its state was left.
+
+        Args:
+            replied: whether it goes on with a person's reply.
+        """
         if self.id and self.keeping is None:
             given = {"claim": self.before.get("opened"), "task": self.before.get("task")}
             graph, settings = self.before.get("graph") or "", self.before.get("settings")
-            self.keeping = await begin_keeping(self.use, graph, given, settings, self.id)
+            replies = replied + sum(turn["agent"] == PERSON for turn in self.before.get("turns") or ())
+            self.keeping = await begin_keeping(self.use, graph, given, settings, self.id, replies)
             await self._begun()
 
     async def _begun(self) -> None:
         if self.is_written and (recorder := recording()):
             await recorder.begun(self)
+
+    @cached_property
+    def keys(self) -> Keys:
+        """The keys that the environment holds, which no reply may repeat."""
+        return held_keys()
 
     @property
     def is_written(self) -> bool:
@@ -105,7 +123,10 @@ class Session:
             status = "waiting"
         else:
             status = "failed" if isinstance(error, Exception) else "interrupted"
-        await self.keeping.ledger.end(self.id, status, path, note)
+        try:
+            await self.keeping.ledger.end(self.id, status, path, note)
+        except MootError as fault:  # the debate itself is not to be lost for it; its row says that it was interrupted
+            log.error("%s", fault.detail)
 
     def wrote(self, update: Mapping[str, Any]) -> None:
         """Notes what a node wrote; until the superstep is over, it is in no state of the debate."""
@@ -114,7 +135,7 @@ class Session:
 
 
 class Recorder(Protocol):
-    """What a process does with every debate that runs in it beside the ledger, such as the server; see `record_in`."""
+    """What a process does with every debate that runs in it, beside the ledger: the server; see `recorded_in`."""
 
     def use(self, run: RunnableConfig) -> LedgerUse:
         """How a run uses the ledger."""
@@ -130,14 +151,19 @@ _recorder: list[Recorder] = []
 _ending: set[asyncio.Task[None]] = set()
 
 
-def record_in(recorder: Recorder) -> None:
-    """Has every debate that runs in this process from now on handed to a recorder, too."""
-    _recorder[:] = [recorder]
+@contextmanager
+def recorded_in(recorder: Recorder) -> Iterator[None]:
+    """Within it every debate that runs in this process is handed to a recorder, too."""
+    _recorder.append(recorder)
+    try:
+        yield
+    finally:
+        _recorder.remove(recorder)
 
 
 def recording() -> Recorder | None:
     """The recorder of this process, if it has one."""
-    return _recorder[0] if _recorder else None
+    return _recorder[-1] if _recorder else None
 
 
 def current_session() -> Session:

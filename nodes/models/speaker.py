@@ -14,18 +14,19 @@ from typing import Any, TypeVar, cast
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables.config import var_child_runnable_config
-from moot.core.endpoint import DEFAULT_LIMITS, Endpoint, Limits, without_user
+from moot.core.endpoint import DEFAULT_LIMITS, Endpoint, Limits
 from moot.core.errors import BudgetExhausted, MootError, Outcome, ReplyError, UserError, copied, error_of
 from moot.core.ledger import Key, key_of
+from moot.core.ledger_records import hashes_of
 from moot.core.limiter import limiter, with_retries
 from moot.core.refusals import explain
 from moot.nodes.models.ceilings import REPLY, Asked, Ceilings, Spend
 from moot.nodes.models.chat_models import ChatModel, StructuredOutput
 from moot.nodes.models.contexts import count_prompt, learn_refusal
 from moot.nodes.models.fitting import fitted, most_tokens
-from moot.nodes.models.kept import kept_model, key_messages, message_of, value_of
+from moot.nodes.models.kept import kept_model, key_messages, message_of, model_hashes, value_of
 from moot.nodes.models.ledger import Ledger, branch, tokens_of
-from moot.nodes.models.reply_parsing import fault_of, read_reply, text_of
+from moot.nodes.models.reply_parsing import fault_of, read_reply, repeating_no_key, text_of
 from moot.nodes.models.session import Session
 from moot.nodes.runtime.state import Call, LeftOut
 from moot.nodes.runtime.trace import speaking
@@ -45,9 +46,6 @@ SendingMessages = Callable[[BaseChatModel, Sequence[BaseMessage]], Awaitable[Bas
 
 REFUSALS = 4
 """How often a prompt is shortened that an endpoint finds too long."""
-
-PARAMETERS = ("temperature", "max_tokens", "seed")
-"""What of a chat model its replies depend on, beside its name and its endpoint."""
 
 _chain: ContextVar[int] = ContextVar("chain", default=0)
 
@@ -289,17 +287,15 @@ class Speaker:
         keeping = self.session.keeping
         if keeping is None:
             return await asked(self)
-        of, chat, at = self.model, self.model.chat, self.ledger
-        named = {name: getattr(chat, name, None) for name in PARAMETERS}
-        about: dict[str, Any] = {"provider": of.name.partition(":")[0], "model": of.name.partition(":")[2]}
-        about |= {"endpoint": without_user(of.endpoint.base_url), "parameters": named}
-        about |= {"messages": key_messages(messages), "sample": self.sample, **parts}
-        key = key_of("chat", about)
-        asker = (key.hash, branch.get()[1::2])
+        at = self.ledger
+        hashes = model_hashes(self.model) | hashes_of(
+            {"messages": key_messages(messages), "sample": self.sample, **parts}
+        )
+        asker = (*hashes.values(), branch.get()[1::2])
         repeated, at.asked[asker] = at.asked[asker], at.asked[asker] + 1
         step = ((var_child_runnable_config.get() or {}).get("metadata") or {}).get("langgraph_step")
-        ordinal = keeping.ordinal(key.hash, (at.node, at.phase, at.round, at.number, step, repeated))
-        key = key.joined(ordinal=ordinal)
+        place = (at.node, at.phase, at.round, at.number, step, repeated)
+        key = key_of("chat", {"ordinal": keeping.ordinal(tuple(hashes.values()), place)}, hashes)
         said, shared = await keeping.once(key.hash, lambda: self._said(key, asked, send, usable))
         _chain.set(_chain.get() + said.depth)
         at.depth = max(at.depth, _chain.get())
@@ -346,6 +342,7 @@ class Speaker:
         except MootError as error:
             said.error = error
         said.depth = _chain.get() - before
+        _chain.set(before)
         said.warnings = [(warned["kind"], warned["detail"]) for warned in part.warnings]
         good = said.error is None and usable(said.message)
         value = {
@@ -356,10 +353,7 @@ class Speaker:
             "error": said.error and said.error.record(""),
         }
         about = {"role": self.role, "node": self.ledger.place(), "model": self.model.name}
-        try:
-            await (keeping.keep if good else keeping.keep_failure)(key, value, about)
-        except MootError as error:  # the reply is paid for
-            said.warnings.append(("not_kept", error.detail))
+        await (keeping.keep if good else keeping.keep_failure)(key, value, about)
         return said
 
     async def _fitting_call(
@@ -455,7 +449,7 @@ class Speaker:
                 raise
             except Exception as error:
                 raise explain(error, self.model.endpoint, self.model.name) from error
-            return message if isinstance(message, AIMessage) else AIMessage(message.content)
+            return repeating_no_key(message, self.session.keys)
 
         try:
             message, attempts = await with_retries(attempt, self.limits, gate, self.model.name)

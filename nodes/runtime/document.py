@@ -138,7 +138,8 @@ def rounds_held(turns: Sequence[Turn]) -> int:
 def usage(calls: Sequence[Call]) -> dict[str, Any]:
     """Calls and tokens, in all and by role; ``uncounted`` calls are those whose tokens the endpoint did not give.
 
-    What an earlier run paid for is in these totals, and in ``from_ledger`` by itself, if there is any.
+    What an earlier run paid for is in these totals, and in ``from_ledger`` by itself, if there is any: what this run
+    paid for is the difference. A shared call has no tokens, as the one that was sent has them.
     """
 
     def total(of: Sequence[Call]) -> dict[str, int]:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import uuid4
 
 from moot.core.errors import MootError, WorldError
 from moot.nodes.models.ceilings import REPLY, Asked
@@ -71,11 +72,11 @@ def open_node(
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
-        id = await run.session.begin(graph, {key: state.get(key) for key in INPUT}, run.settings)
-        document = blank_document(graph, run.settings, id) | {"messages": anew([])} | dict.fromkeys(ASKED)
+        document = blank_document(graph, run.settings, uuid4().hex) | {"messages": anew([])} | dict.fromkeys(ASKED)
         document |= {key: anew(document[key]) for key in MERGED}
         named, asked, texts = state.get("task"), state.get("claim"), state.get("given")
         try:
+            document["id"] = await run.session.begin(graph, {key: state.get(key) for key in INPUT}, run.settings)
             messages = read_messages(state.get("messages"))
             document["messages"] = anew(plain(messages))
             asked = claim_of(state, messages)
@@ -207,9 +208,11 @@ def close_node() -> Node:
         update = {"stop_reason": state["stop_reason"]} | closing(state)
         if timed := update["usage"].get("ceilings", {}).get("max_seconds"):
             timed["spent"] = round(run.ceilings.elapsed(), 3)  # without waits for a person
-        if cut:
-            warned = {"kind": "budget_exhausted", "where": "close", "detail": exhausted(cut)}
-            update["warnings"] = [*update.get("warnings", []), warned]
+        warned = [{"kind": "budget_exhausted", "where": "close", "detail": exhausted(cut)}] if cut else []
+        if (keeping := run.session.keeping) and keeping.fault:
+            warned.append({"kind": "not_kept", "where": "close", "detail": keeping.fault})
+        if warned:
+            update["warnings"] = [*update.get("warnings", []), *warned]
         document = closed(state, update)
         run.session.document = document_of(document)
         conclude(document)

@@ -482,7 +482,13 @@ class Verdict(Head, About):
         Field(description="By round, who heard whom and with which weight, where that changes."),
     ]
     metrics: Annotated[dict[str, Any], Field(description="What the system reports of itself.")]
-    usage: Annotated[dict[str, Any], Field(description="Calls and tokens, in all and by role.")]
+    usage: Annotated[
+        dict[str, Any],
+        Field(
+            description="Calls and tokens, in all and by role; `from_ledger` counts those of them that came from the "
+            "ledger and cost nothing."
+        ),
+    ]
     seconds: Annotated[float, Field(description="How long the debate took, a person's replies included.")]
     settings: Annotated[
         dict[str, Any],

@@ -31,6 +31,7 @@ from langsmith.utils import LangSmithError, LangSmithWarning, get_env_var, traci
 from moot.core.redaction import anonymised, held_keys
 from moot.nodes.models.ceilings import Ceilings
 from moot.nodes.models.keeping import current_use
+from moot.nodes.models.kept import FROM_LEDGER
 from moot.nodes.models.prices import Price, costs_of, price_of, read_prices
 from moot.nodes.models.session import Session, ceilings_in, recording, session_in, with_session, within
 from moot.nodes.runtime.trace import graph_run, note
@@ -56,6 +57,10 @@ def send_in_time() -> None:
     for name, value in IN_TIME.items():
         os.environ.setdefault(name, value)
     get_env_var.cache_clear()  # type: ignore[attr-defined]
+
+
+FREE: Price = {"input": 0.0, "output": 0.0}
+"""What a reply costs that the ledger gives."""
 
 
 class Client(langsmith.Client):
@@ -86,7 +91,8 @@ class Client(langsmith.Client):
         clean: dict[str, Any] = run | self._clean({part: run[part] for part in ELSEWHERE if run.get(part)})
         metadata = (clean.get("extra") or {}).get("metadata") or {}
         if usage := metadata.get("usage_metadata"):
-            metadata["usage_metadata"] = with_costs(usage, price_of(metadata.get("model", ""), self.prices))
+            price = FREE if metadata.get(FROM_LEDGER) else price_of(metadata.get("model", ""), self.prices)
+            metadata["usage_metadata"] = with_costs(usage, price)
         return clean
 
 
@@ -154,7 +160,7 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         use = recorder.use(run_config) if recorder else current_use()
         session = Session(before, use=use, run=run_config, state=before)
         if goes_on:
-            await session.go_on()
+            await session.go_on(replied=input is not None)
         added = with_values(options) if recorder else False
         run: Any = super().astream(input, with_session(config, session), **options)
         ended: BaseException | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, NotRequired
 
 from moot.core.errors import UserError
+from moot.core.redaction import held_keys, without_keys
 from moot.retrievers.evidence import GIVEN, Evidence, clean, make_evidence, merge_evidence
 from moot.retrievers.normalise import iso_date
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
@@ -50,7 +51,8 @@ def check_given(given: Any) -> list[Evidence]:
         raise _refused(_problem(error.errors(include_url=False)[0])) from error
     if (total := sum(len(text["text"]) for text in texts)) > LONGEST_GIVEN:
         raise _refused(f"they have {total:,} characters")
-    pieces = [_piece(text, number) for number, text in enumerate(texts, 1)]
+    keys = held_keys()
+    pieces = [without_keys(_piece(text, number), keys) for number, text in enumerate(texts, 1)]
     kept = merge_evidence((), pieces)
     known = {piece["id"]: piece["text"] for piece in kept}
     if other := next((piece for piece in pieces if piece["text"] != known[piece["id"]]), None):

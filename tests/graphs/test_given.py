@@ -69,6 +69,32 @@ async def test_everybody_who_answers_reads_what_is_given(start_stub: StartStub, 
         assert all(c["verified"] and not c["fabricated"] for c in turn["citations"])
 
 
+HELD = "a1B2c3D4" * 4
+"""A key of the environment."""
+
+
+@pytest.mark.parametrize("name", ["tool_mad", "proclaim"])
+async def test_a_key_in_evidence_and_replies_is_hidden_in_both(
+    start_stub: StartStub, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", HELD)
+    said = {"citations": [{"evidence_id": "note", "quote": f"the miller wrote {HELD} on the wall"}]}
+    said |= dict.fromkeys(("rationale", "reason", "argument", "query"), f"It is {HELD}.")  # type: ignore[arg-type]
+    stub = start_stub([{"fields": said | ADMITS}])
+    system = load_graph(name)
+    chosen = system.settings.model_validate(
+        {"model": "openai:stub", "embedder": "openai:stub-embedding", "attempts": 1, **reading_demo(system.settings)}
+    )
+    note = {"id": "note", "text": f"Once the miller wrote {HELD} on the wall.", "source": "archive"}
+    document = await system.graph.ainvoke({"claim": CLAIM, "given": [note]}, context=chosen)
+    assert HELD not in str(document)
+    assert "[SHOP_PASSWORD]" in str(document["turns"])
+    assert not any(HELD in prompt for prompt in stub.prompts())
+    cited = [c for turn in document["turns"] for c in turn.get("citations") or []]
+    assert cited
+    assert all(c["verified"] for c in cited)
+
+
 async def test_the_next_debate_on_a_thread_does_not_inherit_it(start_stub: StartStub) -> None:
     stub = start_stub([{"fields": {"citations": []}}])
     kept, settings = builder.compile(checkpointer=InMemorySaver()), load_graph("standard_prompting").settings

@@ -10,13 +10,17 @@ from typing import Any
 
 import pytest
 from langchain_core.callbacks import AsyncCallbackHandler
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 from moot.core.ledger import CallLedger, open_ledger
 from moot.graphs import load_graph
 from moot.nodes.models.chat_models import open_chat_model
 from moot.nodes.models.keeping import Keeping, LedgerUse, ledger_use
+from moot.nodes.models.prices import paid
 from moot.nodes.models.session import Session
 from moot.nodes.models.speaker import Speaker
 from moot.nodes.texts.replies import QueryReply
+from moot.transcript.end import costs
 
 from tests.conftest import MODELS, StartStub, StubEndpoint, reading_demo, says, supports
 
@@ -109,6 +113,14 @@ async def test_a_debate_that_failed_is_taken_up_where_it_failed(start_stub: Star
     fresh = [call for call in second["calls"] if "from_ledger" not in call]
     assert [call["role"] for call in fresh] == ["judge"]
     assert second["usage"]["from_ledger"]["calls"] == second["usage"]["calls"] - 1
+    usage = second["usage"]
+    for total in ("calls", "prompt_tokens", "completion_tokens"):
+        assert usage[total] == sum(role[total] for role in usage["by_role"].values())
+    [judge] = paid(second["calls"])
+    assert judge["prompt_tokens"] == usage["prompt_tokens"] - usage["from_ledger"]["prompt_tokens"]
+    some = f"{judge['prompt_tokens']:,} + {judge['completion_tokens']:,} tokens in {usage['calls']} calls"
+    kept = f"({usage['calls'] - 1} of {usage['calls']} calls came from the ledger and cost nothing)"
+    assert costs(second).startswith(f"{some} {kept}")
     third = await debate("tool_mad", 0, LedgerUse("record"), **models)  # it is done, so all is asked again
     assert third["id"] != first["id"]
     assert not any(call.get("from_ledger") for call in third["calls"])
@@ -165,8 +177,11 @@ async def test_a_hit_is_a_run_for_callbacks_and_streams(name: str, stub: StubEnd
                 streamed[at] = streamed.get(at, "") + chunk.text
         seen.append((sorted(ends.ended, key=str), streamed))
     assert seen[0][0]
-    for first, again in zip(*(runs for runs, _ in seen), strict=True):
-        assert again == first
+    for (*first, about, text, tokens), (*again, about_again, text_again, tokens_again) in zip(
+        *(runs for runs, _ in seen), strict=True
+    ):
+        assert (again, text_again, tokens_again) == (first, text, tokens)
+        assert about_again == {**about, "from_ledger": True}
     assert seen[1][1] == seen[0][1]
 
 
@@ -193,4 +208,34 @@ async def test_equal_calls_in_flight_are_sent_once(stub: StubEndpoint, ledger: C
             assert [bool(call["prompt_tokens"]) for call in calls] == [True, False]
         else:
             await asyncio.gather(ask("a"), ask("b"))
-        assert len(stub.calls()) == before + (1 if together else 2)
+        assert len(stub.calls()) == before + 2  # together: one of who gave up, and one of both others
+
+
+async def test_a_budget_counts_what_the_ledger_gives(stub: StubEndpoint, ledger: CallLedger) -> None:
+    spending: dict[str, Any] = {"max_rounds": 4, "budget": 3000}
+    first = await debate("tool_mad", 3, LedgerUse("record"), **spending)
+    again = await debate("tool_mad", 3, LedgerUse("replay", id=first["id"]), **spending)
+    whole = await debate("tool_mad", 3, LedgerUse("off"), **{**spending, "budget": None})
+    assert len(first["calls"]) < len(whole["calls"])
+    assert (again["stop_reason"], len(again["calls"])) == (first["stop_reason"], len(first["calls"]))
+    assert alike(again) == alike(first)
+
+
+async def test_who_is_asked_again_after_a_reply_answers_anew(start_stub: StartStub, ledger: CallLedger) -> None:
+    stub = start_stub([{"fields": {"answer": "SUPPORTS", "rationale": "The same in each round."}}])
+    system = load_graph("tool_mad")
+    given = {"model": "openai:stub", "embedder": "openai:stub-embedding"} | reading_demo(system.settings)
+    whole = []
+    for asking in ([], ["remark"]):
+        settings = system.settings.model_validate(given | {"ask_person": asking})
+        config: Any = {"configurable": {"thread_id": "1"}}
+        before = len(stub.calls())
+        with ledger_use(LedgerUse("record")):
+            graph = system.graph.builder.compile(checkpointer=InMemorySaver())
+            document = await graph.ainvoke(CLAIM, config, context=settings)
+            while (await graph.aget_state(config)).next:
+                document = await graph.ainvoke(Command(resume=True), config, context=settings)
+        assert document["rounds"] == 3
+        assert not [call for call in document["calls"] if call.get("from_ledger")]
+        whole.append(len([call for call in stub.calls()[before:] if call["kind"] == "chat"]))
+    assert whole[0] == whole[1]

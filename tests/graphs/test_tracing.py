@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections import Counter
@@ -18,6 +19,7 @@ from langchain_core.retrievers import BaseRetriever
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from langsmith import utils
+from moot.core.ledger import open_ledger
 from moot.graphs import load_graph
 from moot.nodes.runtime import tracing
 from moot.nodes.runtime.tracing import finish, scores_of, with_costs
@@ -177,6 +179,22 @@ async def test_costs_are_where_prices_are_known(
             usage = metadata(run)["usage_metadata"]
             known = with_costs(usage, {"input": 2.0, "output": 10.0})
             assert usage.get("total_cost") == (known["total_cost"] if metadata(run)["agent"] == "agent-1" else None)
+
+
+async def test_a_kept_reply_costs_nothing(
+    start_stub: StartStub, collector: Collector, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    priced(monkeypatch, tmp_path, "openai:stub")
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path))
+    start_stub([])
+    for mode in ("record", "replay"):
+        monkeypatch.setenv("MOOT_LEDGER", mode)
+        await debate("standard_prompting", model="openai:stub")
+    await asyncio.to_thread(open_ledger().close)
+    calls = [metadata(run) for run in collector.runs.values() if run["run_type"] == "llm"]
+    costs = {call.get("from_ledger", False): call["usage_metadata"]["total_cost"] for call in calls}
+    assert costs[False] > 0
+    assert costs[True] == 0
 
 
 async def test_calls_of_a_debate_that_another_process_goes_on_with_have_costs(

@@ -1,0 +1,77 @@
+"""A ledger that cannot be used: said before the first call, and later it costs no debate what it has paid for."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moot.core.errors import WorldError
+from moot.core.ledger import CallLedger, ledger_path
+from moot.core.ledger_file import LedgerFile
+from moot.graphs import load_graph
+from moot.nodes.models.keeping import LedgerUse, ledger_use
+
+from tests.conftest import StartStub
+from tests.graphs.test_ledger_replay import debate, ledger
+
+__all__ = ["ledger"]
+
+
+async def test_a_home_that_cannot_be_written_is_said_before_the_first_call(
+    start_stub: StartStub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    stub = start_stub()
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path / "file" / "home"))
+    system = load_graph("standard_prompting")
+    with ledger_use(LedgerUse("record")):
+        document = await system.graph.ainvoke({"claim": "Otters swim."}, context=system.settings(model="openai:stub"))
+    assert (document["status"], document["error"]["kind"]) == ("failed", "invalid_environment")
+    assert "Set MOOT_HOME" in document["error"]["detail"]
+    assert len(document["id"]) == 32
+    assert stub.calls() == []
+
+
+def removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for file in ledger_path().parent.glob("ledger.sqlite*"):
+        file.unlink()
+
+
+def without_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(sqlite3.connect(ledger_path(), isolation_level=None)) as connection:
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("DELETE FROM debates")
+
+
+def full(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_room(*given: Any) -> None:
+        raise WorldError("The disk is full.", kind="ledger")
+
+    monkeypatch.setattr(LedgerFile, "keep", no_room)
+    monkeypatch.setattr(LedgerFile, "end", no_room)
+
+
+@pytest.mark.parametrize("harm", [removed, without_its_row, full])
+async def test_a_debate_outlives_its_ledger(
+    harm: Callable[[pytest.MonkeyPatch], None],
+    start_stub: StartStub,
+    ledger: CallLedger,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    stub = start_stub(latency_ms=20)
+    running = asyncio.create_task(debate("cortex_debate", 0, LedgerUse("record")))
+    while not any(row.entries for row in await ledger.debates()):
+        await asyncio.sleep(0)
+    harm(monkeypatch)
+    document = await running
+    assert document["status"] == "done", document["error"]
+    assert len([warned for warned in document["warnings"] if warned["kind"] == "not_kept"]) == 1
+    assert len(stub.calls()) > 5
+    if harm is full:
+        assert "The disk is full." in caplog.text
