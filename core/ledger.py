@@ -371,12 +371,15 @@ class _Storing:
             value = raw if isinstance(raw, bytes) else packed(redact(raw, self.keys))
             yield Entry(self.debate, key, self.about, time.time(), len(value), value)
 
+    def __call__(self, file: LedgerFile) -> None:
+        file.keep([*self.entries()])
+
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
     """A job, and who waits for what it gives."""
 
-    job: Any
+    job: Job
     future: asyncio.Future[Any] | None
 
 
@@ -400,13 +403,12 @@ def _carried_out(file: LedgerFile, group: list[_Waiting]) -> list[Any]:
     results: list[Any] = []
     try:
         with file.transaction():
-            for storing, some in groupby(group, lambda waiting: isinstance(waiting.job, _Storing)):
+            for _, some in groupby(group, lambda waiting: isinstance(waiting.job, _Storing)):
                 jobs = [waiting.job for waiting in some]
-                if storing:
-                    file.keep([entry for job in jobs for entry in job.entries()])
-                    results += [None] * len(jobs)
-                else:
-                    results += [job(file) for job in jobs]
+                stored = [job for job in jobs if isinstance(job, _Storing)]
+                if stored:
+                    file.keep([entry for job in stored for entry in job.entries()])
+                results += [None for _ in stored] or [job(file) for job in jobs]
         return results
     except Exception as error:  # noqa: BLE001
         if len(group) == 1:

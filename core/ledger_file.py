@@ -520,8 +520,8 @@ def explained(path: Path) -> Iterator[None]:
             ) from error
         if isinstance(error, sqlite3.OperationalError):
             raise WorldError(
-                f"The ledger {path} cannot be written ({error}). Make room on its disk, set MOOT_HOME to another folder, or "
-                "say `--ledger off`.",
+                f"The ledger {path} cannot be written ({error}). Make room on its disk, set MOOT_HOME to another "
+                "folder, or say `--ledger off`.",
                 kind="ledger",
                 retryable=True,
             ) from error

@@ -128,10 +128,14 @@ class Keeping:
         return None if found is None or found.about.get(FAILED) else found
 
     async def keep(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
-        """Keeps what a call gave, unless nothing is written. It is paid for: the debate goes on without the ledger."""
+        """Keeps what a call gave, unless nothing is written. A debate goes on if that fails: it has paid."""
+        await self.keep_all([(key, value)], about)
+
+    async def keep_all(self, given: Sequence[tuple[Key, Any]], about: Mapping[str, Any]) -> None:
+        """As `keep`, of several calls of one sort, each with what it gave."""
         if self.mode != "replay":
             try:
-                await self.ledger.keep(self.id, key, value, about)
+                await self.ledger.keep_all(self.id, given, about)
             except MootError as error:
                 self.fault = error.detail
 
@@ -187,14 +191,12 @@ class Keeping:
             try:
                 found |= zip(missing, await make(missing), strict=True)
             except MootError as error:
-                for text in missing:
-                    await self.keep_failure(keys[text], error.record(""), {"model": parts["model"]})
+                failed = [(keys[text], error.record("")) for text in missing]
+                await self.keep_all(failed, {"model": parts["model"], FAILED: 1})
                 raise
         fresh = [text for text in fresh if (of, text) not in self._embedded]
         self._embedded |= {(of, text) for text in fresh}
-        if self.mode != "replay":
-            about = {"model": parts["model"]}
-            await self.ledger.keep_all(self.id, [(keys[text], found[text]) for text in fresh], about)
+        await self.keep_all([(keys[text], found[text]) for text in fresh], {"model": parts["model"]})
         return found
 
     def forget(self, hash: str) -> None:
