@@ -116,6 +116,6 @@ def conclude_node(
         closed = await closed_round(state, run, by_text=by_text(run.settings))
         found = "every_round" if state.get("rounds") else "single_pass"
         closed |= recorded_round(closed["rounds"], reason=found, votes=closed["votes"])
-        return closed | await vote.step({**state, **closed}, run)
+        return closed | await vote.step({**state, **closed, "turns": state["turns"]}, run)
 
     return Node(step, prompts=(EQUIVALENCE,))
