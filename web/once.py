@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlencode
 from uuid import uuid4
 
 from langgraph_sdk.client import LangGraphClient
@@ -187,7 +188,8 @@ def joined(scope: Scope, path: str, body: Mapping[str, Any]) -> None:
     rewrite(scope, path)
     modes = body.get("stream_mode") or "values"
     named = modes if isinstance(modes, list) else [modes]
-    scope["method"], scope["query_string"] = "GET", "&".join(f"stream_mode={mode}" for mode in named).encode()
+    scope["method"] = "GET"
+    scope["query_string"] = urlencode({"stream_mode": json.dumps(named)}).encode()
     MutableHeaders(scope=scope)["last-event-id"] = "0"
 
 

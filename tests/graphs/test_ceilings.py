@@ -153,6 +153,12 @@ async def test_time_is_a_ceiling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert document["usage"]["ceilings"]["max_seconds"]["spent"] < 2 * 4  # the machine may be busy
 
 
+async def test_a_vote_that_nobody_was_asked_for_names_the_ceiling(plain: StubEndpoint) -> None:
+    document = await spend("standard_prompting", [], max_seconds=0.001)
+    assert (document["answer"], document["error"]["kind"]) == (None, "budget_exhausted")
+    assert "A ceiling was reached" in document["error"]["detail"]
+
+
 async def test_many_debates_share_a_ceiling(stub: StubEndpoint) -> None:
     with shared_ceilings(budget=60_000) as ceilings:
         documents = await asyncio.gather(*(spend("society_of_minds", [], max_rounds=5) for _ in range(20)))

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import ormsgpack
 import pytest
 from langgraph.checkpoint.base.id import uuid6
+from moot.web.once import joined
+from starlette.requests import Request
 
 from tests.conftest import CLAIM, StubEndpoint, free_port, running_stub, says
 from tests.serving import Planted, Server, running
@@ -209,3 +211,10 @@ async def test_a_click_takes_up_what_a_kill_interrupted(page: Page, tmp_path: Pa
         await page.get_by_role("link", name="Past debates").click()
         await page.get_by_text(re.compile("tool_mad · SUPPORTS")).wait_for()
         assert len(documents(server)) == 1
+
+
+def test_whoever_joins_a_run_gets_all_modes_of_its_stream() -> None:
+    scope: Any = {"type": "http", "headers": [], "path": "/runs/stream", "method": "POST"}
+    joined(scope, "/threads/1/runs/2/stream", {"stream_mode": ["updates", "custom"]})
+    [asked] = Request(scope).query_params.getlist("stream_mode")  # of several, LangGraph's server takes the last
+    assert json.loads(asked) == ["updates", "custom"]
