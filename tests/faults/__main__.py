@@ -17,6 +17,7 @@ from tests.faults.record import Fault, Result
 
 PAGE = ROOT / "docs/howto/faults.md"
 BEGIN, END = "<!-- make faults: begin -->", "<!-- make faults: end -->"
+HEAD = "| class | what was done | times | what has to come of it | lost | as expected |"
 FAULTS = (*endpoint.FAULTS, *slow.FAULTS, *machine.FAULTS, *servers.FAULTS, *evaluations.FAULTS, *tested.FAULTS)
 
 
@@ -31,16 +32,18 @@ def arranged(fault: Fault, folder: Path, *, quick: bool) -> Result:
     return result
 
 
-def table(results: dict[Fault, Result]) -> str:
-    """The table of the page, in Markdown."""
-    rows = [
-        "| class | what was done | times | what has to come of it | lost | as expected |",
-        "|---|---|---|---|---|---|",
-    ]
-    for fault, result in results.items():
-        held = "**no**" if result.wrong else "yes"
-        rows.append(f"| {fault.name} | {fault.done} | {result.times} | {fault.expected} | {result.lost} | {held} |")
-    return "\n".join(rows)
+def row(fault: Fault, result: Result) -> str:
+    """A line of the page's table, in Markdown."""
+    held = "**no**" if result.wrong else "yes"
+    return f"| {fault.name} | {fault.done} | {result.times} | {fault.expected} | {result.lost} | {held} |"
+
+
+def table(results: dict[Fault, Result], before: str = "") -> str:
+    """The table of the page, in Markdown; classes that were not tried keep the lines that they had before."""
+    kept = {line.split(" | ")[0].removeprefix("| "): line for line in before.splitlines()}
+    kept |= {fault.name: row(fault, result) for fault, result in results.items()}
+    lines = [kept[fault.name] for fault in FAULTS if fault.name in kept]
+    return "\n".join([HEAD, "|---|---|---|---|---|---|", *lines])
 
 
 def main(
@@ -55,10 +58,10 @@ def main(
             fault: arranged(fault, Path(folder) / str(number), quick=quick) for number, fault in enumerate(chosen)
         }
     print(table(results))
-    if not quick and not only:
-        text = PAGE.read_text()
-        before, after = text.split(BEGIN)[0], text.split(END)[1]
-        PAGE.write_text(f"{before}{BEGIN}\n\n{table(results)}\n\n{END}{after}")
+    if not quick:
+        before, rest = PAGE.read_text().split(BEGIN)
+        old, after = rest.split(END)
+        PAGE.write_text(f"{before}{BEGIN}\n\n{table(results, old)}\n\n{END}{after}")
     raise SystemExit(not chosen or any(result.wrong for result in results.values()))
 
 

@@ -112,7 +112,7 @@ def kill(moment: Moment, folder: Path, start: Callable[[str, Place], subprocess.
         dead = time.time()
         flying = flying_between(killed, dead, here.stub)
         wrong = first_end(ended.code, moment, ended.verdict)
-        if ended.code:
+        if ended.code and (ended.document or {}).get("status") != "done":  # else it has come to its user
             ended = here.end(start(moment.system, here))
         repaid = here.served() - whole.requests
         if not wrong and ended.verdict != whole.verdict:

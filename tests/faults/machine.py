@@ -129,21 +129,25 @@ def full(folder: Path, quick: bool) -> Result:
 
 
 def full_ledger(folder: Path, quick: bool) -> Result:
-    """The ledger's disk is full."""
+    """The ledger's disk is full from the start, or from somewhere in the debate on."""
+    wrong, sizes = "", (16384, 65536, 98304)
+    for size in sizes:
 
-    def limited() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (16384, 16384))
+        def limited(most: int = size) -> None:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
-    with place(folder) as here:
-        ended = here.end(here.start(*words_of(SYSTEM), "--out", str(here.out), preexec_fn=limited))
-        done = here.verify(SYSTEM)
-    wrong = first_wrong(
-        (ended.code in (2, 3), f"exit code {ended.code}"),
-        ("Traceback" not in ended.errors, ended.errors),
-        (done.code == 0, done.errors),
-    )
-    return Result(1, "what had not been stored yet", wrong)
+        with place(folder / str(size)) as here:
+            ended = here.end(here.start(*words_of(SYSTEM), "--out", str(here.out), preexec_fn=limited))
+            asked, warned = here.served(), str((ended.document or {}).get("warnings"))
+            done = here.verify(SYSTEM)
+        wrong = wrong or first_wrong(
+            ("Traceback" not in ended.errors, ended.errors),
+            (ended.code in (0, 3), f"exit code {ended.code} at {size} bytes: {ended.errors}"),
+            (asked == 0 if ended.code else "not_kept" in warned, f"{asked} calls were made, warnings {warned}"),
+            (done.code == 0, done.errors),
+        )
+    return Result(len(sizes), "what had no room in the ledger", wrong)
 
 
 def twice(folder: Path, quick: bool) -> Result:
@@ -257,7 +261,12 @@ FAULTS = [
     Fault("damaged index", "the index is overwritten, cut, removed", "a typed error before any call", damaged),
     Fault("search faults", "a source fails at each search", "a typed error, or a warning and a debate", searches),
     Fault("disk full: --out", "no file may grow", "the old document stays whole; the new one is printed", full),
-    Fault("disk full: ledger", "the ledger may not grow", "an error; with room the same command finishes", full_ledger),
+    Fault(
+        "disk full: ledger",
+        "the ledger may not grow, from the start or from somewhere in the debate on",
+        "an error before the first call, or a verdict with a warning; with room the same command finishes",
+        full_ledger,
+    ),
     Fault(
         "duplicates",
         "the same command twice at once; the same texts indexed twice",
