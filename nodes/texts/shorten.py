@@ -48,6 +48,7 @@ _HEADING = re.compile(r"(?:^|\n)(Round (\d+)\n)$")
 """Stands above the answers of a round in a whole debate."""
 _LINE = re.compile(r"(first|second) debate, round (\d+)[,:]")
 _CITATIONS = re.compile(r"<citations>\n(.*?)\n</citations>", re.DOTALL)
+_CITES = re.compile(r'<\w+(?: [^<>]*)? cites="([^"]*)"[^<>]*>')
 _CITED = re.compile(r"^(?:\[this quote[^\]]*\] )?(\S{1,64}): ", re.MULTILINE)
 
 
@@ -360,5 +361,5 @@ def cited_in(text: str) -> Iterator[str]:
     """
     for citations in _CITATIONS.finditer(text):
         yield from _CITED.findall(citations[1])
-    for cites in re.findall(r' cites="([^"]*)"', text):
+    for cites in _CITES.findall(text):
         yield from (cited.partition(" ")[0] for cited in cites.split(", "))

@@ -12,12 +12,14 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from moot.core.errors import BudgetExhausted
 from moot.graphs import DESCRIPTIONS, load_graph, shared_ceilings
-from moot.nodes.models.ceilings import Asked, Ceilings, Spend, reservation
+from moot.nodes.models.ceilings import Asked, Ceilings, Spend, reservation, spent_by
 from moot.nodes.models.contexts import count_prompt, forget_contexts
+from moot.nodes.models.keeping import LedgerUse, ledger_use
 from moot.nodes.models.ledger import tokens_of
 from moot.nodes.runtime.node import Node
 from moot.nodes.runtime.settings import Settings
 from moot.nodes.runtime.system import Debate
+from moot.transcript import lines
 
 from tests.benchmarks.ceilings import CLAIM, GIVEN, LEAST, many, scripted, spend
 from tests.conftest import StubEndpoint
@@ -88,6 +90,22 @@ async def test_a_trial_ends_with_a_verdict(stub: StubEndpoint) -> None:
     (warning,) = [w for w in document["warnings"] if w["kind"] == "budget_exhausted"]
     assert "Not asked: " in warning["detail"]
     assert "judge" not in warning["detail"]
+
+
+async def test_calls_that_are_sent_once_for_several_are_counted(
+    plain: StubEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
+    with ledger_use(LedgerUse("record")):
+        document = await spend("proclaim", [], budget=6_500)
+    assert any(call.get("shared") for call in document["calls"])
+    assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
+    assert 0 < spent(document) <= 6_500
+    sent = [call for call in document["calls"] if not call.get("shared")]
+    assert spent_by(document["calls"], {}) == Spend(spent(document), 0, len(sent))
+    shown = "\n".join(line.text for section in lines(document) for line in section.lines)
+    assert "(not asked: the budget was used up)" in shown
+    assert "reply: budget_exhausted" not in shown
 
 
 async def test_fifty_agents_at_once_keep_within_a_ceiling(stub: StubEndpoint) -> None:
