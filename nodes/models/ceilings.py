@@ -299,6 +299,10 @@ class Ceilings:
     def _room(self) -> Spend:
         return self.most.minus(self.spent).minus(self.held).minus(self.kept())
 
+    def elapsed(self) -> float:
+        """Seconds since the debate began, or went on after a wait."""
+        return time.monotonic() - self._started
+
     def _deadline(self, deciding: bool) -> float:
         """The moment until which a call may take."""
         if self.seconds == math.inf:

@@ -239,9 +239,10 @@ def _written(
 def _remaining(group: Sequence[Unit], allotted: Mapping[Unit, int], gone: set[Unit]) -> list[str]:
     """What remains of a list, with a note if something of it is left out."""
     if group[0].kind == "round":
-        out = sorted({unit.place for unit in group if unit in gone})
         rest = [unit.text for unit in group if unit not in gone]
-        return [_note(_rounds(out)), *rest] if out else rest
+        series = dict.fromkeys(unit.series for unit in group if unit in gone)
+        out = [_rounds(sorted({unit.place for unit in gone & {*group} if unit.series == of}), of) for of in series]
+        return [_note(" and ".join(out)), *rest] if out else rest
     kept = [unit for unit in group if unit in allotted]
     cut = {unit for unit in kept if allotted[unit] < _size(unit)}
     rest = [_cut_element(unit.text, allotted[unit]) if unit in cut else unit.text for unit in kept]
@@ -259,8 +260,9 @@ def _pieces(count: int, more: bool) -> str:
     return f"{count}{' more' if more else ''} piece{'s' if count > 1 else ''} of evidence"
 
 
-def _rounds(numbers: Sequence[int]) -> str:
-    return f"round {numbers[0]}" if len(numbers) == 1 else f"rounds {numbers[0]} to {numbers[-1]}"
+def _rounds(numbers: Sequence[int], series: str = "") -> str:
+    rounds = f"round {numbers[0]}" if len(numbers) == 1 else f"rounds {numbers[0]} to {numbers[-1]}"
+    return f"{rounds} of the {series} debate" if series else rounds
 
 
 def _longest_said(texts: Sequence[str], over: int) -> tuple[int, int, int]:
