@@ -171,7 +171,7 @@ def _no_number(name: str) -> NoReturn:
 
 def _entry(debate: str, line: Line) -> Entry:
     key = Key(line.kind, hash_of(line.kind, line.parts), line.parts)
-    if line.kind == "embedding":
+    if line.kind == "embedding" and not isinstance(line.value, dict):
         if not isinstance(line.value, list) or not all(_is_float(number) for number in line.value):
             raise ValueError("is an embedding whose value is no list of numbers")
         value = packed_floats(cast(list[float], line.value))

@@ -156,7 +156,7 @@ async def stored(row: Debate, how: str, client: LangGraphClient) -> Response:
     """
     if row.status == "running":
         raise UserError("The debate of this idempotency key is going on elsewhere.", kind="debate_running")
-    thread, run = (await open_ledger().places()).get(row.id, ("", ""))
+    thread, run = await open_ledger().place_of(row.id) or ("", "")
     headers = {"Content-Location": f"/threads/{thread}/runs/{run}"}
     if not how:
         try:
@@ -164,7 +164,7 @@ async def stored(row: Debate, how: str, client: LangGraphClient) -> Response:
         except APIError:  # from before the server was started
             known = {"run_id": run, "thread_id": thread, "status": "success", "metadata": {"debate": row.id}}
             return JSONResponse(known, headers=headers)
-    stem, _ = await found(row.id)
+    stem, _ = await found(row.id, client)
     if stem is None:
         raise UserError("The debate of this idempotency key has no document.", kind="missing_file")
     document = await asyncio.to_thread(debates.load, stem)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import time
@@ -10,13 +11,13 @@ from typing import Annotated
 
 import typer
 
-from tests.faults import endpoint, machine, slow, tested
+from tests.faults import endpoint, evaluations, machine, servers, slow, tested
 from tests.faults.debates import ROOT
 from tests.faults.record import Fault, Result
 
 PAGE = ROOT / "docs/howto/faults.md"
 BEGIN, END = "<!-- make faults: begin -->", "<!-- make faults: end -->"
-FAULTS = (*endpoint.FAULTS, *slow.FAULTS, *machine.FAULTS, *tested.FAULTS)
+FAULTS = (*endpoint.FAULTS, *slow.FAULTS, *machine.FAULTS, *servers.FAULTS, *evaluations.FAULTS, *tested.FAULTS)
 
 
 def arranged(fault: Fault, folder: Path, *, quick: bool) -> Result:
@@ -49,6 +50,7 @@ def main(
     """Arrange faults; the exit code is 1 if one of them does not come out as it has to."""
     chosen = [fault for fault in FAULTS if not only or fault.name.startswith(tuple(only))]
     with tempfile.TemporaryDirectory(prefix="moot-faults-") as folder:
+        os.environ |= dict.fromkeys(("TMPDIR", "XDG_DATA_HOME"), folder)  # what killed processes leave goes with it
         results = {
             fault: arranged(fault, Path(folder) / str(number), quick=quick) for number, fault in enumerate(chosen)
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,8 @@ from tests.commands import COMMAND
 from tests.conftest import CLAIM, StubEndpoint, running_stub
 
 ROOT = Path(__file__).parents[2]
+IN_PYTHON = (sys.executable, "-m", "tests.faults.in_python")
+"""A program of somebody's who calls graphs from Python."""
 SHELF = "langchain:tests.faults.sources:shelf"
 READERS = [{"name": name, "retriever": SHELF} for name in ("rag", "search")]
 SYSTEMS: dict[str, dict[str, Any]] = {
@@ -27,9 +30,14 @@ SYSTEMS: dict[str, dict[str, Any]] = {
 """Systems that are disturbed, with settings under which they read no index."""
 
 
+def settings_of(system: str) -> dict[str, Any]:
+    """What a debate of a system is held with."""
+    return {"embedder": "openai:stub-embedding", **SYSTEMS.get(system, {})}
+
+
 def words_of(system: str, **settings: Any) -> list[str]:
     """The command line of a debate."""
-    chosen = {"embedder": "openai:stub-embedding", **SYSTEMS.get(system, {}), **settings}
+    chosen = settings_of(system) | settings
     pairs = [part for key, value in chosen.items() for part in ("--set", f"{key}={json.dumps(value)}")]
     return ["verify", CLAIM, "--graph", system, "--model", "openai:stub", *pairs]
 
@@ -47,12 +55,12 @@ class Place:
         """Where the document is written."""
         return self.folder / "verdict.json"
 
-    def start(self, *words: str, **options: Any) -> subprocess.Popen[str]:
-        """Starts a command of moot."""
+    def start(self, *words: str, program: Sequence[str] = COMMAND, **options: Any) -> subprocess.Popen[str]:
+        """Starts a command, of moot if no other program is named."""
         here = {"MOOT_HOME": str(self.folder / "home"), "OPENAI_BASE_URL": self.stub.url, "OPENAI_API_KEY": "sk-stub"}
         pipe = subprocess.PIPE
         return subprocess.Popen(
-            [*COMMAND, *words],
+            [*program, *words],
             stdin=subprocess.DEVNULL,
             stdout=pipe,
             stderr=pipe,

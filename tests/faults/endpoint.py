@@ -7,12 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.faults.debates import Ended, Place, place, words_of
+from tests.benchmarks.latency import RULES, SETTINGS
+from tests.faults.debates import IN_PYTHON, READERS, Ended, Place, place, words_of
 from tests.faults.record import Fault, Result, first_wrong
 
 Rule = dict[str, Any]
 SYSTEM = "madke"
 ONE = {"attempts": 1}
+DEBATES, PER_SECOND, MOST_CALLS = 32, 40, 1.1
+"""Of one process; what the endpoint takes; how many times the calls may be sent."""
 OVERFLOW = {"error": {"message": "maximum context length is 64 tokens", "code": "context_length_exceeded"}}
 ODD = ('{"choices": [', "null", '{"choices": []}', "<html>", '{"error": {"message": "no"}}', "")
 """Bodies that are cut, or no replies."""
@@ -58,6 +61,17 @@ def fails(kinds: set[str], *rules: Rule, **settings: Any) -> Callable[[Path, boo
                 (again <= 0, f"{again} calls were paid again after {json.dumps(rule)}"),
             )
         return Result(len(rules), f"{repaid} calls paid again", wrong)
+
+    return arrange
+
+
+def both(*faults: Callable[[Path, bool], Result]) -> Callable[[Path, bool], Result]:
+    """Faults of one class that come to different ends."""
+
+    def arrange(folder: Path, quick: bool) -> Result:
+        found = [fault(folder / f"part-{number}", quick) for number, fault in enumerate(faults)]
+        wrong = next((result.wrong for result in found if result.wrong), "")
+        return Result(sum(r.times for r in found), "; ".join(r.lost for r in found), wrong)
 
     return arrange
 
@@ -118,6 +132,28 @@ def loaded(folder: Path, quick: bool) -> Result:
     return Result(number, f"{len(lost)} debates", lost[0].errors[-500:] if lost else "")
 
 
+def bucket(folder: Path, quick: bool) -> Result:
+    """Many debates in one process at an endpoint that takes so many calls a second."""
+    number = 8 if quick else DEBATES
+    options = {"bucket": PER_SECOND, "bucket_size": PER_SECOND // 2, "retry_after": "1"}
+    with place(folder, RULES, latency_ms=30, **options) as here:
+        settings = {**SETTINGS, "debaters": READERS, "embedder": "openai:stub-embedding"}
+        given = {"graph": "tool_mad", "settings": settings, "mode": "off", "out": str(here.out)}
+        given["claims"] = [f"Resolution {n} says so." for n in range(number)]
+        process = here.start(json.dumps(given), program=IN_PYTHON)
+        _, errors = process.communicate(timeout=500)
+        documents = json.loads(here.out.read_text()) if here.out.exists() else []
+        sent = [call["status"] for call in here.stub.calls()]
+    done = sum(document["status"] == "done" for document in documents)
+    share = len(sent) / max(1, sent.count(200))
+    wrong = first_wrong(
+        (process.returncode == 0, errors[-500:]),
+        (done == number, f"{number - done} of {number} debates are lost"),
+        (quick or share <= MOST_CALLS, f"{share:.2f} times the calls"),
+    )
+    return Result(number, f"{number - done} debates; {share:.2f} times the calls that were answered", wrong)
+
+
 FAULTS = [
     Fault(
         "429 alone",
@@ -130,6 +166,12 @@ FAULTS = [
         "debates in processes of their own at an endpoint that takes 3 calls at a time and refuses the others",
         "all debates end with verdicts",
         loaded,
+    ),
+    Fault(
+        "429 under load, one process",
+        f"{DEBATES} Tool-MAD debates at once at an endpoint that takes {PER_SECOND} calls a second",
+        f"all debates end with verdicts, with at most {MOST_CALLS} times the calls",
+        bucket,
     ),
     Fault(
         "5xx",
@@ -165,9 +207,9 @@ FAULTS = [
     ),
     Fault(
         "replies cut off",
-        "each reply ends at its length limit",
-        "a typed error",
-        always({"cut"}, {"finish": "length"}),
+        "one reply, and then each reply, ends at its length limit",
+        "it is asked for once more; if that is cut, too, a typed error",
+        both(passes({"finish": "length", "times": 1}), always({"cut"}, {"finish": "length"})),
     ),
     Fault(
         "refusals", "the model refuses each call", "a typed error", always({"refused"}, {"finish": "content_filter"})

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import random
 import signal
+import subprocess
 import time
-from collections.abc import Iterator
+import urllib.request
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.faults.debates import SYSTEMS, Place, place, words_of
+from tests.conftest import CLAIM, StubEndpoint
+from tests.faults.debates import IN_PYTHON, SYSTEMS, Place, place, settings_of, words_of
 
 LATENCY_MS = 60
 """Of a call, so that some are under way when a debate is killed."""
@@ -77,26 +81,39 @@ def undisturbed(system: str, folder: Path) -> Undisturbed:
         return Undisturbed(ended.verdict, here.served(), time.monotonic() - started)
 
 
-def kill(moment: Moment, folder: Path) -> Killed:
+def by_command(system: str, here: Place) -> subprocess.Popen[str]:
+    """Starts a debate as ``moot verify``."""
+    return here.start(*words_of(system), "--out", str(here.out))
+
+
+def in_python(system: str, here: Place) -> subprocess.Popen[str]:
+    """Starts the same debate in a Python process that has it recorded."""
+    chosen = {"model": "openai:stub", **settings_of(system)}
+    given = {"graph": system, "settings": chosen, "claims": [CLAIM], "mode": "record", "out": str(here.out)}
+    return here.start(json.dumps(given), program=IN_PYTHON)
+
+
+def kill(moment: Moment, folder: Path, start: Callable[[str, Place], subprocess.Popen[str]] = by_command) -> Killed:
     """Kills a debate and goes on with it by the same command.
 
     Args:
         moment: when.
         folder: a folder for all such debates.
+        start: starts a debate.
     """
     whole = undisturbed(moment.system, folder)
     name = f"{moment.system}-{moment.signal.name}-{moment.by}-{moment.share:.6f}"
     with place(folder / name, latency_ms=LATENCY_MS) as here:
-        process = here.start(*words_of(moment.system), "--out", str(here.out))
+        process = start(moment.system, here)
         wait_for(moment, whole, here, process)
         before, killed = here.served(), time.time()
         process.send_signal(moment.signal)
         ended = here.end(process)
         dead = time.time()
-        flying = sum(call["recv"] <= dead and call["end"] >= killed - STORING for call in calls_until_idle(here))
+        flying = flying_between(killed, dead, here.stub)
         wrong = first_end(ended.code, moment, ended.verdict)
         if ended.code:
-            ended = here.verify(moment.system)
+            ended = here.end(start(moment.system, here))
         repaid = here.served() - whole.requests
         if not wrong and ended.verdict != whole.verdict:
             wrong = f"another verdict: {ended.verdict} {ended.errors[-500:]}"
@@ -115,11 +132,17 @@ def wait_for(moment: Moment, whole: Undisturbed, here: Place, process: Any) -> N
         time.sleep(0.005)
 
 
-def calls_until_idle(here: Place) -> list[dict[str, Any]]:
-    """The endpoint's log, once it has answered everybody."""
-    while here.stats()["in_flight"]:
+def flying_between(killed: float, dead: float, stub: StubEndpoint) -> int:
+    """Requests that were under way when a process was killed, or that it sent before it was dead."""
+    while in_flight(stub):
         time.sleep(0.01)
-    return here.stub.calls()
+    return sum(call["recv"] <= dead and call["end"] >= killed - STORING for call in stub.calls())
+
+
+def in_flight(stub: StubEndpoint) -> int:
+    """Requests that the endpoint has not answered yet."""
+    with urllib.request.urlopen(stub.url.removesuffix("/v1") + "/stub/stats") as reply:
+        return int(json.load(reply)["in_flight"])
 
 
 def first_end(code: int, moment: Moment, verdict: Any) -> str:

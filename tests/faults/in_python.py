@@ -1,0 +1,29 @@
+"""A program that calls a graph from Python; its argument is a JSON object with the parameters of `main`.
+
+It holds all debates at once, uses the ledger for them as ``mode`` says, and writes the documents to the file ``out``
+(of one debate, its document).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from moot.graphs import load_graph
+from moot.nodes.models.keeping import LedgerUse, ledger_use
+
+
+async def main(graph: str, settings: dict[str, Any], claims: list[str], mode: Any, out: str) -> None:
+    """Holds the debates."""
+    system = load_graph(graph)
+    context = system.settings.model_validate(settings)
+    with ledger_use(LedgerUse(mode)):
+        documents = await asyncio.gather(*(system.graph.ainvoke({"claim": c}, context=context) for c in claims))
+    Path(out).write_text(json.dumps(documents[0] if len(documents) == 1 else documents))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(**json.loads(sys.argv[1])))

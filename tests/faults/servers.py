@@ -1,0 +1,221 @@
+"""Faults of ``moot serve``: it is killed in the middle of debates, or others try to use it."""
+
+from __future__ import annotations
+
+import html
+import json
+import random
+import re
+import signal
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import CLAIM, StubEndpoint, free_port, running_stub, says
+from tests.faults.debates import ROOT, SHELF
+from tests.faults.kills import LATENCY_MS, flying_between
+from tests.faults.record import Fault, Result, first_wrong
+from tests.serving import Server, plant, running
+
+NAMED = SHELF.removeprefix("langchain:")
+DEBATES = "/moot/api/debates"
+ROLES = ("rag", "search", "scorer", "judge")
+RULES = [says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SUPPORTS")]
+SETTINGS: dict[str, Any] = {
+    "model": "openai:stub",
+    "models": {role: f"openai:stub-{role}" for role in ROLES},
+    "embedder": "openai:stub-embedding",
+    "debaters": [{"name": name, "retriever": SHELF} for name in ("rag", "search")],
+    "max_rounds": 2,
+}
+MARKUP = "<script>alert(1)</script> <img src=x onerror=alert(2)> [x](javascript:alert(3)) <iframe src='//evil.test'>"
+
+
+@contextmanager
+def serving(folder: Path, stub: StubEndpoint) -> Iterator[Server]:
+    """``moot serve`` with its home in a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    command = ["-c", "from moot.cli.main import run; run()", "serve", "--port", str(port := free_port())]
+    yield from running(command, folder, port, stub, MOOT_LANGCHAIN_SOURCES=NAMED, PYTHONPATH=str(ROOT))
+
+
+def debate(claim: str = CLAIM, **settings: Any) -> dict[str, Any]:
+    """A request for a debate."""
+    return {"assistant_id": "tool_mad", "input": {"claim": claim}, "context": SETTINGS | settings}
+
+
+def unwatched(server: Server, thread: str, claim: str) -> None:
+    """Asks for a debate as a program does that comes back later."""
+    server.json(f"/threads/{thread}/runs", debate(claim))
+
+
+def watched(server: Server, thread: str, claim: str) -> None:
+    """Asks for a debate as the page does, and reads along."""
+
+    def read() -> None:
+        with suppress(OSError, HTTPException):  # it ends with the server
+            server.send(f"/threads/{thread}/runs/stream", debate(claim) | {"stream_mode": ["custom", "updates"]})
+
+    threading.Thread(target=read, daemon=True).start()
+
+
+def killed(ask: Callable[[Server, str, str], None]) -> Callable[[Path, bool], Result]:
+    """The server is killed at random moments; the next one goes on with the debate, and is killed in the next."""
+
+    def arrange(folder: Path, quick: bool) -> Result:
+        times, draw = 2 if quick else 8, random.Random(21)
+        repaid, flying, wrong, left, whole, answer = 0, 0, "", "", 0, None
+        before = under_way = 0
+        folder.mkdir(parents=True)
+        with running_stub(folder / "stub", RULES, latency_ms=LATENCY_MS) as stub:
+            for number in range(times + 1):
+                with serving(folder / "server", stub) as server:
+                    if left:
+                        found = gone_on(server, left)
+                        more = len(stub.calls()) - before - whole
+                        repaid += max(0, more)
+                        wrong = wrong or first_wrong(
+                            (found["status"] == "done", f"{left}: {found['status']}"),
+                            (found["answer"] == answer, f"another answer: {found['answer']}"),
+                            (more <= under_way, f"{more} calls repaid, {under_way} were under way"),
+                        )
+                    else:
+                        answer, whole = server.json("/runs/wait", debate())["answer"], len(stub.calls())
+                    if number == times:
+                        break
+                    before, left = len(stub.calls()), server.json("/threads", {})["thread_id"]
+                    ask(server, left, f"Claim number {number}.")
+                    wait_for(stub, before + draw.randrange(1, whole))
+                    at = time.time()
+                    server.process.send_signal((signal.SIGKILL, signal.SIGTERM)[number % 2])
+                    server.process.wait(60)
+                    under_way = flying_between(at, time.time(), stub)
+                    flying += under_way
+        return Result(times, f"{repaid} calls paid again; {flying} were under way", wrong)
+
+    return arrange
+
+
+def wait_for(stub: StubEndpoint, calls: int) -> None:
+    """Waits until the endpoint has answered so many calls."""
+    deadline = time.monotonic() + 60
+    while len(stub.calls()) < calls:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{len(stub.calls())} calls, not {calls}")
+        time.sleep(0.02)
+
+
+def gone_on(server: Server, thread: str) -> dict[str, Any]:
+    """The document of a debate of the server before, which goes on if it was interrupted, as by the page's button."""
+    rows = [row for row in server.json(DEBATES)["debates"] if row["status"] == "interrupted"]
+    for row in rows:
+        place = server.json(f"{DEBATES}/{row['id']}/resume", {})
+        server.send(f"/threads/{place['thread_id']}/runs/{place['run_id']}/join")
+    document: dict[str, Any] = server.json(f"{DEBATES}/{thread}")["document"]
+    return document
+
+
+def refused(folder: Path, quick: bool) -> Result:
+    """Requests that would have the server call, or be called by, somebody else."""
+    elsewhere = "http://127.0.0.1:1/v1"
+    asked: list[tuple[str, Any, dict[str, str]]] = [
+        ("/info", None, {"host": "evil.example"}),
+        ("/info", None, {"host": "localhost.evil.example"}),
+        ("/runs/wait", debate(), {"origin": "https://evil.example"}),
+        ("/runs/wait", debate(), {"origin": "null", "sec-fetch-site": "cross-site"}),
+        (DEBATES, None, {"sec-fetch-site": "cross-site", "sec-fetch-mode": "cors"}),
+        ("/runs/wait", debate(models={"judge": f"{elsewhere}:stub"}), {}),
+        ("/runs/wait", debate(embedder="somebody/model"), {}),
+        ("/runs/wait", debate(debaters=[{"name": "rag", "retriever": "langchain:os:system"}]), {}),
+        ("/runs/wait", {**debate(), "webhook": elsewhere}, {}),
+        ("/runs/wait", debate(base_url=elsewhere), {}),
+    ]
+    folder.mkdir(parents=True)
+    with running_stub(folder / "stub", RULES) as stub, serving(folder / "server", stub) as server:
+        answered = []
+        for path, body, headers in asked:
+            try:
+                said = server.send(path, body, headers)
+            except urllib.error.HTTPError as error:
+                error.close()
+            else:
+                document = json.loads(said)
+                if not (isinstance(document, dict) and (document.get("error") or document.get("__error__"))):
+                    answered.append(f"{path} {json.dumps(body)[-80:]} {headers}")
+        called = len(stub.calls())
+        own = server.json("/runs/wait", debate())["status"]
+    wrong = first_wrong(
+        (own == "done", "its own request is not answered either"),
+        (not answered, f"answered: {'; '.join(answered)}"),
+        (called == 0, f"{called} calls were made"),
+    )
+    return Result(len(asked), wrong=wrong)
+
+
+def marked_up(folder: Path, quick: bool) -> Result:
+    """A claim, a given text and replies with markup."""
+    said = {"rationale": MARKUP, "query": MARKUP, "reason": MARKUP}
+    folder.mkdir(parents=True)
+    with running_stub(folder / "stub", [{"fields": said}]) as stub, serving(folder / "server", stub) as server:
+        thread = server.json("/threads", {})["thread_id"]
+        request = debate(f"{MARKUP} {CLAIM}")
+        request["input"]["given"] = [{"text": MARKUP, "title": MARKUP}]
+        document = server.json(f"/threads/{thread}/runs/wait", request)
+        id = server.json(f"{DEBATES}/{thread}")["id"]
+        report = server.send(f"{DEBATES}/{id}/html").decode()
+        page = server.send(f"/moot/debates/{id}").decode()
+        listed = urllib.request.urlopen(f"{server.url}{DEBATES}")
+        with listed:
+            kind = listed.headers["content-type"]
+    alive = re.findall(r"<(?:script|img|iframe)\b[^>]*(?:alert|evil|onerror)|href=.javascript:", report + page)
+    wrong = first_wrong(
+        (document["status"] == "done", f"{document['status']}: {document.get('error')}"),
+        (html.escape("<script>alert(1)</script>") in report, "the report does not show it"),
+        ("<script>alert(1)" not in report + page, "a script of a reply is in the page"),
+        (not alive, f"{alive[:3]}"),
+        (kind.startswith("application/json"), kind),
+    )
+    return Result(3, wrong=wrong)
+
+
+def pickled(folder: Path, quick: bool) -> Result:
+    """Pickles lie where the server might look for its own files."""
+    folder.mkdir(parents=True)
+    home = folder / "server" / "home"
+    home.mkdir(parents=True)
+    marks = [plant(folder / "server"), plant(home)]
+    with running_stub(folder / "stub", RULES) as stub, serving(folder / "server", stub) as server:
+        document = server.json("/runs/wait", debate())
+    read = [str(mark) for mark in marks if mark.exists()]
+    wrong = first_wrong((document["status"] == "done", str(document.get("error"))), (not read, f"read: {read}"))
+    return Result(6, wrong=wrong)
+
+
+FAULTS = [
+    Fault(
+        "kill -9 and SIGTERM of the API server",
+        "`moot serve` is killed at random moments of debates that nobody watches; the next one is told to go on",
+        "all finish with the undisturbed run's answer; only calls under way are paid again",
+        killed(unwatched),
+    ),
+    Fault(
+        "kill -9 and SIGTERM under the page",
+        "the same with debates that are watched as the page does, and gone on with as by its button",
+        "all finish with the undisturbed run's answer; only calls under way are paid again",
+        killed(watched),
+    ),
+    Fault(
+        "SSRF",
+        "other hosts and websites ask the server; requests name addresses, models and sources of their own",
+        "refused, and nobody is called",
+        refused,
+    ),
+    Fault("HTML", "the claim, a given text and all replies hold tags and scripts", "shown as text", marked_up),
+    Fault("unsafe deserialisation", "pickles lie where the server starts", "they are not read", pickled),
+]
