@@ -212,13 +212,16 @@ class Ceilings:
             self.left_out[asked.role] += 1
             raise
         self._kept.pop(key, None)
-        self._last = asked
-        if self._least is None or need.tokens < self._least.spend(self.prices).tokens:
-            self._least = asked
+        self._was_made(asked)
         for level in self._levels():
             level.held = level.held.plus(need)
         end = asyncio.get_running_loop().time() + until - time.monotonic()
         return Held(need, None if until == math.inf else end)
+
+    def _was_made(self, asked: Asked) -> None:
+        self._last = asked
+        if self._least is None or asked.spend(self.prices).tokens < self._least.spend(self.prices).tokens:
+            self._least = asked
 
     def settle(self, held: Held, spent: Spend, seconds: float) -> None:
         """A call has ended.
@@ -234,19 +237,20 @@ class Ceilings:
             level._longest = max(level._longest, seconds)
             level._wake()
 
-    def paid(self, role: str, calls: Sequence[Call], *, left_out: bool) -> None:
+    def paid(self, asked: Asked, calls: Sequence[Call], *, left_out: bool) -> None:
         """Calls that an earlier run of the debate paid, and the ledger had: they count, and are not made.
 
         Args:
-            role: who spoke.
+            asked: the first of them.
             calls: as the ledger has them.
             left_out: whether a call was not made then either.
         """
         if not self.bounded:
             return
-        self.left_out += Counter([role] * left_out)
+        self.left_out += Counter([asked.role] * left_out)
         if calls:
-            self._kept = {key: one for key, one in self._kept.items() if one.role != role}
+            self._kept = {key: one for key, one in self._kept.items() if one.role != asked.role}
+            self._was_made(asked)
         for level in self._levels():
             level.spent = level.spent.plus(spent_by(calls, self.prices))
 

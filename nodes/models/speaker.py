@@ -22,7 +22,7 @@ from moot.core.limiter import limiter, with_retries
 from moot.core.refusals import explain
 from moot.nodes.models.ceilings import REPLY, Asked, Ceilings, Spend
 from moot.nodes.models.chat_models import ChatModel, StructuredOutput
-from moot.nodes.models.contexts import count_prompt, learn_refusal
+from moot.nodes.models.contexts import bytes_of, count_prompt, learn_refusal
 from moot.nodes.models.fitting import fitted, most_tokens
 from moot.nodes.models.kept import kept_model, key_messages, message_of, model_hashes, value_of
 from moot.nodes.models.ledger import Ledger, branch, tokens_of
@@ -296,7 +296,7 @@ class Speaker:
         step = ((var_child_runnable_config.get() or {}).get("metadata") or {}).get("langgraph_step")
         place = (at.node, at.phase, at.round, at.number, step, repeated)
         key = key_of("chat", {"ordinal": keeping.ordinal(tuple(hashes.values()), place)}, hashes)
-        said, shared = await keeping.once(key.hash, lambda: self._said(key, asked, send, usable))
+        said, shared = await keeping.once(key.hash, lambda: self._said(key, messages, parts, asked, send, usable))
         _chain.set(_chain.get() + said.depth)
         at.depth = max(at.depth, _chain.get())
         own = {"node": at.node, "role": self.role, "agent": at.agent, "phase": at.phase, "round": at.round}
@@ -315,6 +315,8 @@ class Speaker:
     async def _said(
         self,
         key: Key,
+        messages: Sequence[BaseMessage],
+        parts: Mapping[str, Any],
         asked: Callable[[Speaker], Awaitable[AIMessage]],
         send: Sending,
         usable: Callable[[AIMessage], bool],
@@ -332,7 +334,7 @@ class Speaker:
             calls = [cast(Call, {**call, "from_ledger": True}) for call in value["calls"]]
             warnings = [(kind, detail) for kind, detail in value["warnings"]]
             error = error_of(value["error"]) if value["error"] else None
-            self.ceilings.paid(self.role, value["calls"], left_out=isinstance(error, BudgetExhausted))
+            self._take_up(messages, parts, calls, left_out=isinstance(error, BudgetExhausted))
             return Said(message, calls, warnings, value["depth"], error)
         left = None if self.tokens_left is None else self.tokens_left - tokens_of(self.ledger.calls)
         part, before = self.ledger.part(), _chain.get()
@@ -355,6 +357,17 @@ class Speaker:
         about = {"role": self.role, "node": self.ledger.place(), "model": self.model.name}
         await (keeping.keep if good else keeping.keep_failure)(key, value, about)
         return said
+
+    def _take_up(
+        self, messages: Sequence[BaseMessage], parts: Mapping[str, Any], calls: Sequence[Call], *, left_out: bool
+    ) -> None:
+        """Learns of an ask that the ledger has what was learned as it was made, so that ceilings decide alike."""
+        size = sum(bytes_of(str(message.content)) for message in messages)
+        if calls and "left_out" not in calls[0]:
+            count_prompt(self.model.name, size, calls[0]["prompt_tokens"])
+        beside = parts.get("schema") or parts.get("tools")
+        asked = self._asked("", size + (len(json.dumps(beside)) if beside and self.ceilings.bounded else 0))
+        self.ceilings.paid(asked, calls, left_out=left_out)
 
     async def _fitting_call(
         self,
