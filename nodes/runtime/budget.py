@@ -165,5 +165,5 @@ def exhausted(left_out: Mapping[str, int]) -> str:
     Args:
         left_out: how often, by role.
     """
-    who = (f"{role} ({count})" if count > 1 else role for role, count in left_out.items())
+    who = (f"{role} ({count})" if count > 1 else role for role, count in sorted(left_out.items()))
     return f"The budget did not allow for every call. Not asked: {', '.join(who)}."

@@ -237,6 +237,17 @@ async def test_the_requests_are_bounded_in_length(plain: StubEndpoint) -> None:
 # --- by itself --------------------------------------------------------------------------------------------------------
 
 
+async def test_calls_that_the_ledger_has_leave_as_much_as_calls_that_are_made() -> None:
+    call: Any = {"role": "a", "model": "openai:m", "prompt_tokens": 600, "completion_tokens": 100, "outcome": "ok"}
+    asked = Asked("a", "", "openai:m", 2400, 500)
+    made, had = Ceilings(), Ceilings()
+    for ceilings in (made, had):
+        await ceilings.begin({"tokens": 3000})
+    made.settle(await made.reserve(asked), spent_by([call], {}), 1.0)
+    had.paid(asked, [call], left_out=False)
+    assert (made.affords(), made.is_spent()) == (had.affords(), had.is_spent()) == (1, False)
+
+
 def test_what_is_reserved_for_a_call() -> None:
     assert reservation(3000, 512) == Spend(1512, 0, 1)
     assert reservation(3001, 512) == Spend(1513, 0, 1)

@@ -14,9 +14,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from moot.core.ledger import CallLedger, open_ledger
 from moot.graphs import load_graph
-from moot.nodes.models import contexts
 from moot.nodes.models.chat_models import open_chat_model
-from moot.nodes.models.keeping import Keeping, LedgerUse, Mode, ledger_use
+from moot.nodes.models.keeping import Keeping, LedgerUse, ledger_use
 from moot.nodes.models.prices import paid
 from moot.nodes.models.session import Session
 from moot.nodes.models.speaker import Speaker
@@ -241,25 +240,3 @@ async def test_who_is_asked_again_after_a_reply_answers_anew(start_stub: StartSt
         assert not [call for call in document["calls"] if call.get("from_ledger")]
         whole.append(len([call for call in stub.calls()[before:] if call["kind"] == "chat"]))
     assert whole[0] == whole[1]
-
-
-async def test_a_debate_under_a_ceiling_goes_on_as_it_would_have(
-    start_stub: StartStub, ledger: CallLedger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bounded: dict[str, Any] = {"budget": 9000, "max_rounds": 4, "attempts": 1}
-
-    async def in_a_new_process(mode: Mode) -> dict[str, Any]:
-        monkeypatch.setattr(contexts, "_bytes_per_token", {})
-        return await debate("society_of_minds", 1, LedgerUse(mode), **bounded)
-
-    stub = start_stub([{"match": "<answer", "status": 401, "times": 1}])
-    cut = await in_a_new_process("record")
-    assert (cut["status"], len(cut["calls"])) == ("failed", 6), cut["error"]
-    resumed = await in_a_new_process("record")
-    assert resumed["id"] == cut["id"]
-    assert resumed["usage"]["from_ledger"]["calls"] >= 3
-    undisturbed = await in_a_new_process("off")
-    assert undisturbed["stop_reason"] == "budget_exhausted"
-    turns = [[(t["agent"], t["round"], t["answer"]) for t in one["turns"]] for one in (resumed, undisturbed)]
-    assert turns[0] == turns[1]
-    assert stub.calls()
