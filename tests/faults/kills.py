@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conftest import CLAIM, StubEndpoint
-from tests.faults.debates import IN_PYTHON, SYSTEMS, Place, place, settings_of, words_of
+from tests.faults.debates import IN_PYTHON, SYSTEMS, Ended, Place, place, settings_of, words_of
 
 LATENCY_MS = 60
 """Of a call, so that some are under way when a debate is killed."""
@@ -111,7 +111,7 @@ def kill(moment: Moment, folder: Path, start: Callable[[str, Place], subprocess.
         ended = here.end(process)
         dead = time.time()
         flying = flying_between(killed, dead, here.stub)
-        wrong = first_end(ended.code, moment, ended.verdict)
+        wrong = first_end(ended, moment)
         if ended.code and (ended.document or {}).get("status") != "done":  # else it has come to its user
             ended = here.end(start(moment.system, here))
         repaid = here.served() - whole.requests
@@ -145,8 +145,8 @@ def in_flight(stub: StubEndpoint) -> int:
         return int(json.load(reply)["in_flight"])
 
 
-def first_end(code: int, moment: Moment, verdict: Any) -> str:
+def first_end(ended: Ended, moment: Moment) -> str:
     """What is wrong with the end of a process that was sent a signal; it may have been over before."""
-    if code in (0, -signal.SIGKILL if moment.signal == signal.SIGKILL else 128 + moment.signal, -moment.signal):
+    if ended.code in (0, -signal.SIGKILL if moment.signal == signal.SIGKILL else 128 + moment.signal, -moment.signal):
         return ""
-    return f"exit code {code}, {verdict}"
+    return f"exit code {ended.code}, {ended.verdict}: {ended.errors[-1500:]}"
