@@ -49,6 +49,9 @@ def list_command(
     from rich.table import Table
     from rich.text import Text
 
+    if not debates:
+        print("No such debate is in the ledger." if status or graph or text else "The ledger is empty.")  # noqa: T201
+        return
     table = Table("id", "begun", "system", "status", "entries", "size", "input", box=None, padding=(0, 2, 0, 0))
     for debate in debates:
         facts = (debate.graph, debate.status, str(debate.entries), _size(debate.size), _claim(debate))
@@ -93,7 +96,7 @@ def export_command(id: Id, file: Annotated[Path, typer.Argument(help="The file t
     with _opened() as ledger_file:
         debate = _find(ledger_file, id)
         count = export_debate(ledger_file, debate.id, file) if ledger_file else 0
-    print(f"{count} entries of the debate {debate.id} are in {file}.")  # noqa: T201
+    print(f"The debate {debate.id} is in {file}, entries: {count}.")  # noqa: T201
 
 
 @ledger.command("import")
@@ -105,7 +108,7 @@ def import_command(file: Annotated[Path, typer.Argument(help="A file of `moot le
 
     with closing(LedgerFile(ledger_path())) as ledger_file:
         id, count = import_debate(ledger_file, file)
-    print(f"The debate {id} was added with {count} entries.")  # noqa: T201
+    print(f"The debate {id} was added, entries: {count}.")  # noqa: T201
 
 
 @ledger.command("prune")
@@ -146,7 +149,7 @@ def _find(file: LedgerFile | None, id: str) -> Debate:
 
     found = file.debates(id=id, limit=2) if file and id else []
     if not found:
-        raise UserError(f"There is no debate {id} in the ledger; see `moot ledger`.", kind="unknown_debate")
+        raise UserError(f"There is no debate {id!r} in the ledger; see `moot ledger`.", kind="unknown_debate")
     if len(found) > 1:
         raise UserError(f"Several debates begin with {id}; give more of the id.", kind="unknown_debate")
     return found[0]

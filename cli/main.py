@@ -353,7 +353,7 @@ def eval_power(
 @app.command("serve")
 def serve_command(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Where the server listens.")] = 2024,
-    host: Annotated[str, typer.Option(help="The address where it listens; others than loopback reach it then.")] = (
+    host: Annotated[str, typer.Option(help="The address where it listens; any but loopback needs MOOT_TOKEN.")] = (
         "127.0.0.1"
     ),
     at_once: Annotated[int, typer.Option(min=1, max=1000, help="Debates that run at the same time.")] = 10,

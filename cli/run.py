@@ -145,7 +145,7 @@ class Left:
         left = max(self.total - self.ended, 0)
         seconds = (time.monotonic() - self.started) / self.ended * left
         failed = f"; {self.faults.total()} failed" if self.faults else ""
-        return f"about {seconds / 60:.1f} min and {self.tokens / self.ended * left:,.0f} tokens left{failed}"
+        return f"about {seconds / 60:.1f} min and {self.tokens / self.ended * left:,.0f} tokens to go{failed}"
 
 
 def fault_of(sample: EvalSample) -> str:

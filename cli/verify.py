@@ -76,6 +76,7 @@ def held_debate(
         stop.run(runner, replies.keep(debate, value, given))
         return given
 
+    document: dict[str, Any] = {}
     try:
         document = stop.run(runner, running.run(dict(given)))
         while running.waits:
@@ -85,7 +86,7 @@ def held_debate(
     except (EOFError, KeyboardInterrupt):
         return document
     except asyncio.CancelledError:  # before its first step was over, or between two
-        if running.state:
+        if document:
             return document
         return unfinished(blank_document(system.name, begins.settings) | {"claim": given["claim"], "messages": []})
     return document

@@ -8,6 +8,7 @@ import re
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -70,11 +71,16 @@ def find_endpoint(provider: str) -> Endpoint:
             "OpenAI-compatible endpoint works as openai:NAME with OPENAI_BASE_URL set.",
             kind="unknown_provider",
         )
-    return _endpoint(known, os.environ.get(known.base_url_variable, ""), os.environ.get(known.key_variable, ""))
+    base_url, key = os.environ.get(known.base_url_variable, ""), os.environ.get(known.key_variable, "")
+    return _endpoint(known, base_url, key, needs_key=not replaying.get())
+
+
+replaying: ContextVar[bool] = ContextVar("replaying", default=False)
+"""Whether a debate is replayed: nothing is sent then, so that no key is needed."""
 
 
 @lru_cache(maxsize=256)
-def _endpoint(known: Provider, base_url: str, key: str) -> Endpoint:
+def _endpoint(known: Provider, base_url: str, key: str, *, needs_key: bool) -> Endpoint:
     base_url, key = (base_url or known.base_url).strip(), key.strip()
     check_address(base_url, known.base_url_variable)
     if not (key.isascii() and key.isprintable()):
@@ -82,7 +88,7 @@ def _endpoint(known: Provider, base_url: str, key: str) -> Endpoint:
             f"{known.key_variable} holds characters that no key has. Copy the key again, without line breaks.",
             kind="invalid_environment",
         )
-    if not key and base_url == PROVIDERS["openai"].base_url:
+    if needs_key and not key and base_url == PROVIDERS["openai"].base_url:
         raise UserError(
             f"{known.key_variable} is not set, so models of {known.name} cannot be called. Set it, or point "
             f"{known.base_url_variable} at an endpoint of your own, or use the model embedded:smollm2-135m.",

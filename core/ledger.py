@@ -223,6 +223,10 @@ class CallLedger:
         """Debates, newest first; see `LedgerFile.debates`."""
         return await self._do(lambda file: file.debates(status, graph, text, limit))
 
+    async def outline(self) -> list[tuple[str, Status, float]]:
+        """Of all debates id, status and when they were begun; newest first."""
+        return await self._do(lambda file: file.outline())
+
     async def debate(self, id: str) -> Debate | None:
         """A debate; None if there is none of this id."""
         found = await self._do(lambda file: file.debates(id=id))
@@ -239,6 +243,10 @@ class CallLedger:
     async def place(self, id: str, thread: str, run: str) -> None:
         """Notes on which thread of a server a debate runs, and as which run."""
         await self._do(lambda file: file.place(id, thread, run))
+
+    async def place_of(self, id: str) -> tuple[str, str] | None:
+        """The thread and the run of a debate on a server, if it has run on one."""
+        return await self._do(lambda file: file.place_of(id))
 
     async def places(self, thread: str | None = None) -> dict[str, tuple[str, str]]:
         """By debate, its thread and run on a server; see `LedgerFile.places`."""
@@ -271,8 +279,9 @@ class CallLedger:
     ) -> None:
         """As `keep`, of several calls of one sort, each with what it gave: all are stored, or none."""
         if given:
-            raw = [(key, packed_floats(value) if key.kind == "embedding" else as_json(value)) for key, value in given]
-            await self._do(_Storing(debate, raw, about or {}, self._keys))
+            raw = [(key, as_json(value) if _is_json(key, value) else packed_floats(value)) for key, value in given]
+            storing: Any = _Storing(debate, raw, about or {}, self._keys)
+            await self._do(storing)
 
     async def find(self, key: Key, prefer: str | None = None) -> Kept | None:
         """The newest entry of a key in any debate; that of the debate ``prefer``, if it has one."""
@@ -362,12 +371,15 @@ class _Storing:
             value = raw if isinstance(raw, bytes) else packed(redact(raw, self.keys))
             yield Entry(self.debate, key, self.about, time.time(), len(value), value)
 
+    def __call__(self, file: LedgerFile) -> None:
+        file.keep([*self.entries()])
+
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
     """A job, and who waits for what it gives."""
 
-    job: Any
+    job: Job
     future: asyncio.Future[Any] | None
 
 
@@ -391,13 +403,12 @@ def _carried_out(file: LedgerFile, group: list[_Waiting]) -> list[Any]:
     results: list[Any] = []
     try:
         with file.transaction():
-            for storing, some in groupby(group, lambda waiting: isinstance(waiting.job, _Storing)):
+            for _, some in groupby(group, lambda waiting: isinstance(waiting.job, _Storing)):
                 jobs = [waiting.job for waiting in some]
-                if storing:
-                    file.keep([entry for job in jobs for entry in job.entries()])
-                    results += [None] * len(jobs)
-                else:
-                    results += [job(file) for job in jobs]
+                stored = [job for job in jobs if isinstance(job, _Storing)]
+                if stored:
+                    file.keep([entry for job in stored for entry in job.entries()])
+                results += [None for _ in stored] or [job(file) for job in jobs]
         return results
     except Exception as error:  # noqa: BLE001
         if len(group) == 1:
@@ -442,6 +453,11 @@ def _pruned(path: Path) -> Pruned:
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
+
+
+def _is_json(key: Key, value: Any) -> bool:
+    """Whether a value is stored as JSON: all but vectors; an embedding that failed has none."""
+    return key.kind != "embedding" or isinstance(value, Mapping)
 
 
 def packed(text: str) -> bytes:

@@ -47,6 +47,7 @@ class Head(BaseModel):
     status: Status
     started: Moment
     updated: Moment
+    entries: Annotated[int, Field(ge=0)] = 0
 
 
 class Line(BaseModel):
@@ -145,6 +146,8 @@ def import_debate(file: LedgerFile, path: Path) -> tuple[str, int]:
                 if count > MOST_ENTRIES:
                     raise ValueError(f"has more than {MOST_ENTRIES} entries")
                 file.keep([_entry(head.id, Line.model_validate(_read(text)))])
+            if count < head.entries:
+                raise ValueError(f"is the last one, but {head.entries} were written: the file is cut off")
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}).", kind="missing_file") from error
     except (ValueError, RecursionError) as error:
@@ -156,7 +159,10 @@ def import_debate(file: LedgerFile, path: Path) -> tuple[str, int]:
 def _read(line: bytes) -> Any:
     if not line.endswith(b"\n"):
         raise ValueError("is cut off" if len(line) < LONGEST_LINE else f"has more than {LONGEST_LINE // 2**20} MiB")
-    return json.loads(line, parse_constant=_no_number)
+    try:
+        return json.loads(line, parse_constant=_no_number)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"is no JSON ({error})") from None  # else it would be taken for damage of the ledger
 
 
 def _no_number(name: str) -> NoReturn:
@@ -165,7 +171,7 @@ def _no_number(name: str) -> NoReturn:
 
 def _entry(debate: str, line: Line) -> Entry:
     key = Key(line.kind, hash_of(line.kind, line.parts), line.parts)
-    if line.kind == "embedding":
+    if line.kind == "embedding" and not isinstance(line.value, dict):
         if not isinstance(line.value, list) or not all(_is_float(number) for number in line.value):
             raise ValueError("is an embedding whose value is no list of numbers")
         value = packed_floats(cast(list[float], line.value))
@@ -184,4 +190,4 @@ def _why(error: Exception) -> str:
         return f"is not as expected at {'.'.join(str(part) for part in first['loc'])[:100]!r} ({first['msg'][:200]})"
     if isinstance(error, RecursionError):
         return "is nested too deeply"
-    return f"is no JSON ({error})" if isinstance(error, json.JSONDecodeError | UnicodeDecodeError) else str(error)
+    return f"is no JSON ({error})" if isinstance(error, UnicodeDecodeError) else str(error)

@@ -110,7 +110,7 @@ class Limiter:
         left = until - loop.time()
         if left > LONGEST_WAIT:
             raise WorldError(
-                f"{error.detail} Of that, {left:.0f} s are left, in which nothing is sent.",
+                f"{error.detail} Nothing is sent to it for another {left:.0f} s.",
                 kind=error.kind,
                 retryable=True,
                 retry_after=left,

@@ -19,6 +19,7 @@ from moot.core.endpoint import (
     check_address,
     made_in_thread,
     make_client,
+    replaying,
 )
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.lazy import imported
@@ -311,7 +312,7 @@ class WebRetriever(ABC):
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS, published_before: str | None = None) -> None:
         self.source.address()
-        if not self.source.key() and self.needs_key:
+        if not self.source.key() and self.needs_key and not replaying.get():
             raise UserError(
                 f"{self.source.key_variable} is not set, so {self.source.name} cannot be asked. Set it, or use the "
                 "retriever `web` (which takes what there is), `wikipedia`, `bm25:CORPUS` or `chroma:CORPUS`.",

@@ -16,6 +16,9 @@ Tone = Literal[
 that there is none, ``caveat`` what is to be known of a verdict, ``warning`` what did not work and ``caution`` what
 stands above warnings, ``aside`` what is said about the debate, ``more`` how much is left out."""
 
+NOT_ASKED = "not asked: the budget was used up"
+"""What is said in place of a reply that a ceiling left too little to ask for."""
+
 
 @dataclass(frozen=True)
 class Line:
@@ -83,5 +86,7 @@ def reasoned(what: str, reason: str | None) -> str:
 
 
 def unusable(turn: Turn) -> str:
-    """What is said of a reply that could not be used."""
+    """What is said of a reply that could not be used, or was not asked for."""
+    if turn.get("outcome") == "budget_exhausted":
+        return NOT_ASKED
     return f"nothing that can be used ({turn.get('outcome', 'unparsed')})"

@@ -11,7 +11,7 @@ from typing import Any
 from moot.nodes.runtime.state import PERSON, RoundRecord, Turn
 from moot.nodes.trial.confidence import QUALITIES
 from moot.nodes.trial.counsel import SIDES, kept_out
-from moot.transcript.line import Line, Tone, counted, line, reasoned, say, titled
+from moot.transcript.line import NOT_ASKED, Line, Tone, counted, line, reasoned, say, titled
 from moot.transcript.panel import panel_verdict
 from moot.transcript.words import Words
 
@@ -285,7 +285,9 @@ class TrialWords(Words):
 
 
 def unusable(turn: Turn) -> str:
-    """What is said in place of a reply that could not be used."""
+    """What is said in place of a reply that could not be used, or was not asked for."""
+    if turn.get("outcome") == "budget_exhausted":
+        return f"({NOT_ASKED})"
     return f"(no usable reply: {turn.get('outcome', 'unparsed')})"
 
 

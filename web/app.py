@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from moot.core.garbage import collected_seldom
-from moot.nodes.models.session import record_in
+from moot.nodes.models.keeping import current_use
+from moot.nodes.models.session import recorded_in
 from moot.web.caller import check_auth
 from moot.web.cancelling import listen_on
 from moot.web.checks import Checks
@@ -25,16 +26,15 @@ from starlette.middleware import Middleware
 async def lifespan(_: Starlette) -> AsyncIterator[None]:
     """As long as the server runs; it may hold many debates."""
     check_auth()
-    os.environ.setdefault("MOOT_LEDGER", "record")  # a server keeps what its debates paid for
+    current_use()  # refuses a mode that is none
     if os.environ.get("LANGGRAPH_CHECKPOINTER"):  # as `moot serve` starts it
         from moot.web.threads import restore
 
         await restore()
-    with collected_seldom():
+    with recorded_in(TABLE), collected_seldom():
         yield
 
 
 BEFORE = (Guard, Login, Checks, Once, Docs)
 app = Starlette(routes=ROUTES, middleware=[Middleware(one) for one in BEFORE], lifespan=lifespan)
 listen_on()
-record_in(TABLE)

@@ -25,14 +25,22 @@ def caller_client(scope: Scope) -> LangGraphClient:
     return LangGraphClient(httpx.AsyncClient(base_url="http://moot", transport=transport, headers=headers))
 
 
+def has_users() -> bool:
+    """Whether the server has an `Auth` object, so that each user sees their own threads alone."""
+    return bool(_config() and _config().LANGGRAPH_AUTH)
+
+
+def _config() -> Any:
+    return sys.modules.get("langgraph_api.config")
+
+
 def check_auth() -> None:
     """Makes sure that a server whose `Auth` object says who may ask it says so of the page, too.
 
     Raises:
         UserError: the page's routes are open to everybody.
     """
-    config: Any = sys.modules.get("langgraph_api.config")
-    if config is None or not config.LANGGRAPH_AUTH or (config.HTTP_CONFIG or {}).get("enable_custom_route_auth"):
+    if not has_users() or (_config().HTTP_CONFIG or {}).get("enable_custom_route_auth"):
         return
     raise UserError(
         "langgraph.json names an Auth object, which LangGraph asks only about its own routes: everybody could read the "

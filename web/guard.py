@@ -39,7 +39,8 @@ def refusal(headers: Headers, method: str, path: str, hosts: Collection[str], or
     """
     host = ", ".join(headers.getlist("host")).lower()
     if not (is_known(host, hosts) or is_health(path, method)):
-        return f"This server is not known as {host!r}: name it in MOOT_ALLOWED_HOSTS if it is meant to be."
+        name = host.rpartition(":")[0] if re.search(r":\d+$", host) else host
+        return f"This server is not known as {name!r}: name it in MOOT_ALLOWED_HOSTS if it is meant to be."
     for origin in map(str.lower, headers.getlist("origin")):
         if origin not in (f"http://{host}", f"https://{host}", *origins):
             return f"This server answers no other website: name {origin} in MOOT_ALLOWED_ORIGINS if it is to."

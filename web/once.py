@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlencode
 from uuid import uuid4
 
 from langgraph_sdk.client import LangGraphClient
@@ -155,7 +156,7 @@ async def stored(row: Debate, how: str, client: LangGraphClient) -> Response:
     """
     if row.status == "running":
         raise UserError("The debate of this idempotency key is going on elsewhere.", kind="debate_running")
-    thread, run = (await open_ledger().places()).get(row.id, ("", ""))
+    thread, run = await open_ledger().place_of(row.id) or ("", "")
     headers = {"Content-Location": f"/threads/{thread}/runs/{run}"}
     if not how:
         try:
@@ -163,7 +164,7 @@ async def stored(row: Debate, how: str, client: LangGraphClient) -> Response:
         except APIError:  # from before the server was started
             known = {"run_id": run, "thread_id": thread, "status": "success", "metadata": {"debate": row.id}}
             return JSONResponse(known, headers=headers)
-    stem, _ = await found(row.id)
+    stem, _ = await found(row.id, client)
     if stem is None:
         raise UserError("The debate of this idempotency key has no document.", kind="missing_file")
     document = await asyncio.to_thread(debates.load, stem)
@@ -187,7 +188,8 @@ def joined(scope: Scope, path: str, body: Mapping[str, Any]) -> None:
     rewrite(scope, path)
     modes = body.get("stream_mode") or "values"
     named = modes if isinstance(modes, list) else [modes]
-    scope["method"], scope["query_string"] = "GET", "&".join(f"stream_mode={mode}" for mode in named).encode()
+    scope["method"] = "GET"
+    scope["query_string"] = urlencode({"stream_mode": json.dumps(named)}).encode()
     MutableHeaders(scope=scope)["last-event-id"] = "0"
 
 

@@ -11,7 +11,6 @@ from importlib.resources import files
 from typing import Any
 
 from moot.core.errors import MootError, UserError
-from moot.core.ledger import open_ledger
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.graphs.presets import PRESETS
 from moot.nodes.models.prices import read_prices
@@ -212,10 +211,10 @@ async def opened(request: Request) -> Any:
     id, client = request.path_params["id"], caller_client(request.scope)
     if len(id) == THREAD and not await table.lives(id, client):  # whose it is the server knows
         raise UserError("There is no such thread.", kind="missing_file")
-    stem, row = await table.found(id)
+    stem, row = await table.found(id, client)
     if stem is None:
         raise UserError("This debate has no document: it was stopped before it had begun.", kind="missing_file")
-    more = await table.standing(row, (await open_ledger().places()).get(row.id), client) if row else {}
+    more = await table.standing(row, client) if row else {}
     return {"id": stem, **more, **await run_in_threadpool(_opened, stem)}
 
 
@@ -277,6 +276,7 @@ async def downloaded(request: Request) -> Response:
     id, kind = request.path_params["id"], request.path_params["kind"]
     if kind != "json" and kind not in DOWNLOADS:
         raise UserError(f"There is no download as {kind[:20]!r}: json, md and html there are.", kind="missing_file")
+    await table.found(id, caller_client(request.scope))
     text = await run_in_threadpool(_download, id, kind)
     name = {"Content-Disposition": f'attachment; filename="moot-{id}.{kind}"'}
     return Response(text, media_type=(KINDS | DOWNLOADS)[kind], headers=name)

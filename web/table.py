@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -28,6 +28,7 @@ from moot.nodes.models.session import Session
 from moot.nodes.runtime.document import unfinished
 from moot.nodes.runtime.state import place_of, written_values
 from moot.web import debates
+from moot.web.caller import has_users
 from starlette.concurrency import run_in_threadpool
 
 log = logging.getLogger(__name__)
@@ -36,8 +37,8 @@ CLAIMED = "moot_request"
 """The key of a run's metadata by which its debate finds what its request said of it."""
 THREADS = UUID("2a1de1f3-5d3f-4a37-9d52-5f0e6bb0b6c1")
 """The name space of threads that debates go on on, if they had none."""
-MOST_LISTED = 5000
-"""Rows that are looked through for a list."""
+A_SEARCH = 1000
+"""Threads that are asked for at a time."""
 OVER = ("interrupted", "failed")
 """The status of debates that can be taken up."""
 
@@ -65,9 +66,9 @@ class Table:
         return {CLAIMED: name}
 
     def use(self, run: RunnableConfig) -> LedgerUse:
-        """How a run uses the ledger: as ``MOOT_LEDGER`` says, for the debate that its request claimed."""
+        """How a run uses the ledger, for the debate that its request claimed: by ``MOOT_LEDGER``, else ``record``."""
         claim = self.claims.pop((run.get("metadata") or {}).get(CLAIMED) or "", Claim())
-        return replace(current_use(), id=claim.debate, idempotency_key=claim.key)
+        return replace(current_use("record"), id=claim.debate, idempotency_key=claim.key)
 
     async def begun(self, session: Session) -> None:
         """A debate has its row: on which thread and as which run it goes on."""
@@ -124,18 +125,39 @@ async def listed(page: int, client: LangGraphClient) -> tuple[list[dict[str, Any
     many of its calls are kept, ``thread``, and what can be done: ``resume``, ``watch``, ``answer``.
     """
     ledger = open_ledger()
-    rows = await ledger.debates(limit=MOST_LISTED)
+    rows = await ledger.outline()
     known = {stem[-32:]: stem for stem in reversed(await run_in_threadpool(debates.stems))}
-    shown = {row.id: row for row in rows if row.id in known or row.status != "done"}
-    begun = {id: f"{datetime.fromtimestamp(row.started, UTC):{debates.MOMENT}}-{id}" for id, row in shown.items()}
-    ids = sorted((begun | known).items(), key=lambda one: one[1], reverse=True)
-    places = await ledger.places()
+    begun = {id: started for id, status, started in rows if id not in known and status != "done"}
+    moments = {id: f"{datetime.fromtimestamp(started, UTC):{debates.MOMENT}}-{id}" for id, started in begun.items()}
+    ids = sorted((moments | known).items(), key=lambda one: one[1], reverse=True)
+    if has_users():
+        own, places = await threads_of(client), await ledger.places()
+        ids = [(id, stem) for id, stem in ids if id in places and places[id][0] in own]
     first = (page - 1) * debates.A_PAGE
-    entries = []
-    for id, stem in ids[first : first + debates.A_PAGE]:
-        entry = await run_in_threadpool(debates.entry, stem) if id in known else described(shown[id])
-        entries.append(entry | (await standing(shown[id], places.get(id), client) if id in shown else {}))
-    return entries, len(ids)
+    listed = [await entry_of(*one, known, client) for one in ids[first : first + debates.A_PAGE]]
+    return [entry for entry in listed if entry], len(ids)
+
+
+async def threads_of(client: LangGraphClient) -> set[str]:
+    """The threads that whoever asks may see."""
+    found: set[str] = set()
+    while True:
+        more = await client.threads.search(limit=A_SEARCH, offset=len(found), select=["thread_id"])
+        found |= {thread["thread_id"] for thread in more}
+        if len(more) < A_SEARCH:
+            return found
+
+
+async def entry_of(id: str, stem: str, known: Collection[str], client: LangGraphClient) -> dict[str, Any] | None:
+    """What the list says of a debate; None if it was deleted just now."""
+    row = await open_ledger().debate(id)
+    if id in known:
+        entry = await run_in_threadpool(debates.entry, stem)
+    elif row is not None:
+        entry = described(row)
+    else:
+        return None
+    return entry | (await standing(row, client) if row else {})
 
 
 def described(row: Debate) -> dict[str, Any]:
@@ -149,8 +171,9 @@ def described(row: Debate) -> dict[str, Any]:
     }
 
 
-async def standing(row: Debate, place: tuple[str, str] | None, client: LangGraphClient) -> dict[str, Any]:
+async def standing(row: Debate, client: LangGraphClient) -> dict[str, Any]:
     """How a debate of the table stands, and what can be done: it can be watched, answered, or go on."""
+    place = await open_ledger().place_of(row.id)
     more: dict[str, Any] = {"status": row.status, "debate": row.id, "calls": row.entries, "note": row.note}
     if row.status in ("running", "waiting") and place and await lives(place[0], client):
         return more | {"thread": place[0], "can": "watch" if row.status == "running" else "answer"}
@@ -175,8 +198,10 @@ async def lives(thread: str, client: LangGraphClient) -> bool:
     return True
 
 
-async def found(id: str) -> tuple[str | None, Debate | None]:
+async def found(id: str, client: LangGraphClient) -> tuple[str | None, Debate | None]:
     """The document's id and the row of a debate, by either's id or by its thread's; of a thread, of its last debate.
+
+    Of a server with users each finds the debates of their own threads, and those of no thread.
 
     Raises:
         UserError: there is none.
@@ -189,7 +214,8 @@ async def found(id: str) -> tuple[str | None, Debate | None]:
         stem: str | None = id
     else:  # of several branches the last
         stem = await run_in_threadpool(newest, row) if row else None
-    if stem is None and row is None:
+    place = await ledger.place_of(row.id) if row and has_users() else None
+    if (stem is None and row is None) or (place and not await lives(place[0], client)):
         raise UserError("There is no such debate: it was deleted, or the link is wrong.", kind="missing_file")
     return stem, row
 
@@ -210,14 +236,14 @@ async def go_on(id: str, client: LangGraphClient) -> dict[str, str]:
     Raises:
         UserError: there is none, or it is not to be taken up.
     """
-    _, row = await found(id)
+    _, row = await found(id, client)
     if row is None or row.graph not in DESCRIPTIONS:
         raise UserError("This debate is in no table: its input and settings are not known here.", kind="bad_request")
     if row.status not in (*OVER, "waiting"):
         said = {"running": "is still going on", "done": "is over"}[row.status]
         raise UserError(f"This debate {said}; one that was interrupted or failed can go on.", kind="bad_request")
-    places = await open_ledger().places()
-    thread = places[row.id][0] if row.id in places else str(uuid5(THREADS, row.id))
+    place = await open_ledger().place_of(row.id)
+    thread = place[0] if place else str(uuid5(THREADS, row.id))
     try:
         await client.threads.create(thread_id=thread, if_exists="do_nothing", graph_id=row.graph)
         run = await client.runs.create(
@@ -244,11 +270,11 @@ async def delete(id: str, client: LangGraphClient) -> None:
     Raises:
         UserError: there is none, or it is still going on.
     """
-    stem, row = await found(id)
+    stem, row = await found(id, client)
     if row is not None:
         if row.status == "running":
             raise UserError("This debate is still going on: stop it first.", kind="bad_request")
-        place = (await open_ledger().places()).get(row.id)
+        place = await open_ledger().place_of(row.id)
         if place:
             with suppress(NotFoundError):  # it lasted as long as its server
                 await client.threads.delete(place[0])

@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiosqlite
+from langgraph.checkpoint.base.id import UUID
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph_sdk import get_client
@@ -24,6 +25,8 @@ from moot.graphs import DESCRIPTIONS
 
 DAYS = 30
 """Days that a thread is kept after its debate has last changed."""
+EPOCH = 12_219_292_800
+"""Seconds from 1582-10-15, from which on checkpoints count, to 1970."""
 TABLES = ("checkpoints", "writes")
 
 
@@ -77,15 +80,24 @@ class Saver(AsyncSqliteSaver):
                     )
                 await self.conn.commit()
 
-    async def threads(self) -> list[str]:
-        """The ids of all threads."""
+    async def threads(self) -> dict[str, float]:
+        """By the ids of all threads, when each was last written, in seconds since 1970."""
         await self.setup()
-        async with self.lock, self.conn.execute("SELECT DISTINCT thread_id FROM checkpoints") as rows:
-            return [row[0] async for row in rows]
+        latest = "SELECT thread_id, max(checkpoint_id) FROM checkpoints GROUP BY thread_id"
+        async with self.lock, self.conn.execute(latest) as rows:
+            return {thread: written_at(checkpoint) async for thread, checkpoint in rows}
+
+
+def written_at(checkpoint: str) -> float:
+    """When a checkpoint was written, in seconds since 1970: its id says it."""
+    return UUID(checkpoint).time / 1e7 - EPOCH
 
 
 async def restore() -> None:
-    """Makes the threads of debates known again to a server that has just started; old ones, and those of none, go."""
+    """Makes the threads of debates known again to a server that has just started; old ones go.
+
+    Those of no debate are not in its list, but another server of the same home may be using them.
+    """
     ledger = open_ledger()
     rows = {row.id: row for row in await ledger.debates()}
     limit = time.time() - DAYS * 86400
@@ -97,8 +109,8 @@ async def restore() -> None:
     }
     threads = get_client(url=None, api_key=None).threads
     async with checkpointer() as saver:
-        for thread in await saver.threads():
+        for thread, written in (await saver.threads()).items():
             if thread in graphs:
                 await threads.create(thread_id=thread, graph_id=graphs[thread], if_exists="do_nothing")
-            else:
+            elif written <= limit:
                 await saver.adelete_thread(thread)

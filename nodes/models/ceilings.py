@@ -299,6 +299,10 @@ class Ceilings:
     def _room(self) -> Spend:
         return self.most.minus(self.spent).minus(self.held).minus(self.kept())
 
+    def elapsed(self) -> float:
+        """Seconds since the debate began, or went on after a wait."""
+        return time.monotonic() - self._started
+
     def _deadline(self, deciding: bool) -> float:
         """The moment until which a call may take."""
         if self.seconds == math.inf:
@@ -341,8 +345,9 @@ class Ceilings:
 
 
 def spent_by(calls: Sequence[Call], prices: Mapping[str, Price]) -> Spend:
-    """What calls took; USD are 0 if there are no prices."""
-    return Spend(tokens_of(calls), (cost_of(calls, prices) or 0) if prices else 0, len(calls))
+    """What calls took, but for those that were sent as another's; USD are 0 if there are no prices."""
+    sent = [call for call in calls if not call.get("shared")]
+    return Spend(tokens_of(sent), (cost_of(sent, prices) or 0) if prices else 0, len(sent))
 
 
 def said(name: str, amount: float) -> str:

@@ -59,15 +59,15 @@ def ledger_use(use: LedgerUse) -> Iterator[None]:
         _use.reset(token)
 
 
-def current_use() -> LedgerUse:
-    """How a debate that begins now uses the ledger: as `ledger_use` says, else by ``MOOT_LEDGER``, else not at all.
+def current_use(default: Mode = "off") -> LedgerUse:
+    """How a debate that begins now uses the ledger: as `ledger_use` says, else by ``MOOT_LEDGER``, else as ``default``.
 
     Raises:
         UserError: ``MOOT_LEDGER`` is no mode.
     """
     if (use := _use.get()) is not None:
         return use
-    mode = os.environ.get("MOOT_LEDGER") or "off"
+    mode = os.environ.get("MOOT_LEDGER") or default
     for known in MODES:
         if mode == known:
             return LedgerUse(known)
@@ -91,24 +91,27 @@ class Keeping:
         mode: see `LedgerUse`.
         ledger: the ledger.
         id: the debate whose entries are written, or in ``replay`` read first.
+        replies: how often a person had replied before this run of the debate.
     """
 
     mode: Mode
     ledger: CallLedger
     id: str
+    replies: int = 0
     fault: str = ""
     """Why something could not be kept; nothing if all was."""
     _flights: dict[str, Flight[Any]] = field(default_factory=dict)
     _asked: dict[Any, dict[Any, int]] = field(default_factory=dict)
     _embedded: set[tuple[str, str]] = field(default_factory=set)
 
-    def ordinal(self, asked: Any, place: Any) -> int:
-        """How many earlier places of the debate have asked the same.
+    def ordinal(self, asked: Any, place: Any) -> int | list[int]:
+        """How many earlier places of the debate have asked the same; after replies of a person, with their number.
 
         A place is a step of the debate; those who ask the same at one place share a reply, whoever of them is first.
         """
         places = self._asked.setdefault(asked, {})
-        return places.setdefault(place, len(places))
+        earlier = places.setdefault(place, len(places))
+        return [self.replies, earlier] if self.replies else earlier
 
     async def find(self, key: Key, what: str) -> Kept | None:
         """What the ledger has for a key; None if it is to be asked. That a call failed is for replays alone.
@@ -125,10 +128,14 @@ class Keeping:
         return None if found is None or found.about.get(FAILED) else found
 
     async def keep(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
-        """Keeps what a call gave, unless nothing is written. It is paid for: the debate goes on without the ledger."""
+        """Keeps what a call gave, unless nothing is written. A debate goes on if that fails: it has paid."""
+        await self.keep_all([(key, value)], about)
+
+    async def keep_all(self, given: Sequence[tuple[Key, Any]], about: Mapping[str, Any]) -> None:
+        """As `keep`, of several calls of one sort, each with what it gave."""
         if self.mode != "replay":
             try:
-                await self.ledger.keep(self.id, key, value, about)
+                await self.ledger.keep_all(self.id, given, about)
             except MootError as error:
                 self.fault = error.detail
 
@@ -176,15 +183,20 @@ class Keeping:
         keys = {text: key_of("embedding", {**parts, "text": text}) for text in fresh}
         for text in fresh:
             if text not in found and (kept := await self.find(keys[text], "an embedding")) is not None:
+                if kept.about.get(FAILED):
+                    raise error_of(kept.value)
                 found[text] = kept.value
                 self._embedded.add((of, text))
         if missing := [text for text in fresh if text not in found]:
-            found |= zip(missing, await make(missing), strict=True)
+            try:
+                found |= zip(missing, await make(missing), strict=True)
+            except MootError as error:
+                failed = [(keys[text], error.record("")) for text in missing]
+                await self.keep_all(failed, {"model": parts["model"], FAILED: 1})
+                raise
         fresh = [text for text in fresh if (of, text) not in self._embedded]
         self._embedded |= {(of, text) for text in fresh}
-        if self.mode != "replay":
-            about = {"model": parts["model"]}
-            await self.ledger.keep_all(self.id, [(keys[text], found[text]) for text in fresh], about)
+        await self.keep_all([(keys[text], found[text]) for text in fresh], {"model": parts["model"]})
         return found
 
     def forget(self, hash: str) -> None:
@@ -231,7 +243,9 @@ class KeptSource:
         return copy.deepcopy(found)
 
 
-async def begin_keeping(use: LedgerUse, graph: str, given: Mapping[str, Any], settings: Any, id: str) -> Keeping | None:
+async def begin_keeping(
+    use: LedgerUse, graph: str, given: Mapping[str, Any], settings: Any, id: str, replies: int = 0
+) -> Keeping | None:
     """The ledger for a debate that begins, or goes on; None if it is not used.
 
     Args:
@@ -240,6 +254,7 @@ async def begin_keeping(use: LedgerUse, graph: str, given: Mapping[str, Any], se
         given: the debate's input; what is None is left out.
         settings: the debate's, as a document records them.
         id: the debate's id, if it has one; else it gets one.
+        replies: how often a person has replied in it.
 
     Raises:
         UserError: the ledger cannot be used, or the debate is somebody else's.
@@ -249,7 +264,7 @@ async def begin_keeping(use: LedgerUse, graph: str, given: Mapping[str, Any], se
         return None
     ledger = open_ledger()
     if use.mode == "replay":
-        return Keeping(use.mode, ledger, use.id or "")
+        return Keeping(use.mode, ledger, use.id or "", replies)
     begun = await ledger.begin(
         graph, asked_with(given), settings, adopt=use.adopt, id=id or use.id, idempotency_key=use.idempotency_key
     )
@@ -258,7 +273,7 @@ async def begin_keeping(use: LedgerUse, graph: str, given: Mapping[str, Any], se
             f"This request was made before: it is the debate {begun.id}. Use a new idempotency key for another one.",
             kind="debate_running",
         )
-    return Keeping(use.mode, ledger, begun.id)
+    return Keeping(use.mode, ledger, begun.id, replies)
 
 
 def asked_with(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -118,8 +118,8 @@ def paid(calls: Iterable[Call]) -> list[Call]:
 
 
 def is_counted(call: Call) -> bool:
-    """Whether the tokens of a call are known; one that failed without any, or was not sent, has none to know."""
-    if not tokens_of([call]) and (call["outcome"] == "failed" or call.get("shared")):
+    """Whether the tokens of a call are known; one that failed without any, or was sent as another's, has none."""
+    if (call["outcome"] == "failed" and not tokens_of([call])) or call.get("shared"):
         return True
     return None not in (call["prompt_tokens"], call["completion_tokens"]) and tokens_of([call]) > 0
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -17,6 +18,7 @@ from moot.core.ledger_records import Status
 from moot.core.redaction import Keys, held_keys
 from moot.nodes.models.ceilings import Ceilings, open_ceilings
 from moot.nodes.models.keeping import Keeping, LedgerUse, begin_keeping
+from moot.nodes.runtime.state import PERSON
 
 log = logging.getLogger(__name__)
 
@@ -70,12 +72,17 @@ class Session:
         await self._begun()
         return self.id
 
-    async def go_on(self) -> None:
-        """The debate goes on from where its state was left."""
+    async def go_on(self, *, replied: bool) -> None:
+        """The debate goes on from where its state was left.
+
+        Args:
+            replied: whether it goes on with a person's reply.
+        """
         if self.id and self.keeping is None:
             given = {"claim": self.before.get("opened"), "task": self.before.get("task")}
             graph, settings = self.before.get("graph") or "", self.before.get("settings")
-            self.keeping = await begin_keeping(self.use, graph, given, settings, self.id)
+            replies = replied + sum(turn["agent"] == PERSON for turn in self.before.get("turns") or ())
+            self.keeping = await begin_keeping(self.use, graph, given, settings, self.id, replies)
             await self._begun()
 
     async def _begun(self) -> None:
@@ -128,7 +135,7 @@ class Session:
 
 
 class Recorder(Protocol):
-    """What a process does with every debate that runs in it beside the ledger, such as the server; see `record_in`."""
+    """What a process does with every debate that runs in it, beside the ledger: the server; see `recorded_in`."""
 
     def use(self, run: RunnableConfig) -> LedgerUse:
         """How a run uses the ledger."""
@@ -144,14 +151,19 @@ _recorder: list[Recorder] = []
 _ending: set[asyncio.Task[None]] = set()
 
 
-def record_in(recorder: Recorder) -> None:
-    """Has every debate that runs in this process from now on handed to a recorder, too."""
-    _recorder[:] = [recorder]
+@contextmanager
+def recorded_in(recorder: Recorder) -> Iterator[None]:
+    """Within it every debate that runs in this process is handed to a recorder, too."""
+    _recorder.append(recorder)
+    try:
+        yield
+    finally:
+        _recorder.remove(recorder)
 
 
 def recording() -> Recorder | None:
     """The recorder of this process, if it has one."""
-    return _recorder[0] if _recorder else None
+    return _recorder[-1] if _recorder else None
 
 
 def current_session() -> Session:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from langgraph.runtime import Runtime
-from moot.core.endpoint import Limits
+from moot.core.endpoint import Limits, replaying
 from moot.core.errors import MootError, UserError, error_of
 from moot.core.ledger import embeddings
 from moot.nodes.models.ceilings import REPLY, Ceilings
@@ -246,6 +246,7 @@ class Node:
         mark(ledger)
         run = Run(settings, ledger)
         embeddings.set(run.session.keeping)
+        replaying.set(run.session.use.mode == "replay")
         try:
             update = await self._taken(state, run)
             fault: MootError | None = uncounted(ledger.calls, run.ceilings)

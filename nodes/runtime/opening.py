@@ -206,6 +206,8 @@ def close_node() -> Node:
         if cut:
             state = {**state, "stop_reason": "budget_exhausted"}
         update = {"stop_reason": state["stop_reason"]} | closing(state)
+        if timed := update["usage"].get("ceilings", {}).get("max_seconds"):
+            timed["spent"] = round(run.ceilings.elapsed(), 3)  # without waits for a person
         warned = [{"kind": "budget_exhausted", "where": "close", "detail": exhausted(cut)}] if cut else []
         if (keeping := run.session.keeping) and keeping.fault:
             warned.append({"kind": "not_kept", "where": "close", "detail": keeping.fault})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from langgraph.checkpoint.memory import InMemorySaver
@@ -50,7 +51,8 @@ class Running:
             self.waits = {}
             return self._unfinished()
         finally:
-            await close_clients()
+            with suppress(asyncio.CancelledError):  # too late: what was said is not lost by it
+                await close_clients()
         return self._unfinished() if self.waits else document_of(self.state)
 
     async def _stream(self, given: Any) -> None:

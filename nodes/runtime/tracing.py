@@ -160,7 +160,7 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         use = recorder.use(run_config) if recorder else current_use()
         session = Session(before, use=use, run=run_config, state=before)
         if goes_on:
-            await session.go_on()
+            await session.go_on(replied=input is not None)
         added = with_values(options) if recorder else False
         run: Any = super().astream(input, with_session(config, session), **options)
         ended: BaseException | None = None

@@ -41,11 +41,17 @@ def answers_of(turns: Sequence[Turn], round: int | None = None) -> list[Turn]:
 def last_answers(turns: Sequence[Turn]) -> list[Turn]:
     """As `answers_of`; those whom a ceiling left too little to ask in the last round stand by their last answers.
 
+    An agent's sample never stands for another one that was not asked.
+
     Args:
         turns: of the debate.
     """
-    given = {turn["agent"]: turn for turn in turns if turn["step"] == "respond" and not was_cut(turn)}
-    return [given.get(turn["agent"], turn) if was_cut(turn) else turn for turn in answers_of(turns)]
+
+    def who(turn: Turn) -> tuple[Any, ...]:
+        return turn["agent"], turn.get("number")
+
+    given = {who(turn): turn for turn in turns if turn["step"] == "respond" and not was_cut(turn)}
+    return [given.get(who(turn), turn) if was_cut(turn) else turn for turn in answers_of(turns)]
 
 
 def silence_of(turns: Sequence[Turn]) -> Outcome:

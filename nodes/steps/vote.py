@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from moot.core.errors import ReplyError
+from moot.core.errors import BUDGET_EXHAUSTED, ReplyError, WorldError
 from moot.nodes.runtime.budget import rounds_or_budget
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.state import DebateState, StopReason, Vote, recorded_round
@@ -78,10 +78,13 @@ def vote_node(
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
         votes = state["votes"]
         if all(vote["group"] is None for vote in votes):
+            answers = answers_of(state["turns"])
+            if {turn.get("outcome") for turn in answers} == {BUDGET_EXHAUSTED}:
+                raise WorldError("A ceiling was reached before any agent was asked. Raise it.", kind=BUDGET_EXHAUSTED)
             raise ReplyError(
                 "No agent gave a usable answer, so there is nothing to count. "
                 "Try another model, or another `structured_output`.",
-                silence_of(answers_of(state["turns"])),
+                silence_of(answers),
             )
         weights = [weigh(v, run.settings) if v["group"] is not None else None for v in votes]
         votes = [v if w is None else {**v, "weight": w} for v, w in zip(votes, weights, strict=True)]
@@ -113,6 +116,6 @@ def conclude_node(
         closed = await closed_round(state, run, by_text=by_text(run.settings))
         found = "every_round" if state.get("rounds") else "single_pass"
         closed |= recorded_round(closed["rounds"], reason=found, votes=closed["votes"])
-        return closed | await vote.step({**state, **closed}, run)
+        return closed | await vote.step({**state, **closed, "turns": state["turns"]}, run)
 
     return Node(step, prompts=(EQUIVALENCE,))

@@ -48,6 +48,7 @@ _HEADING = re.compile(r"(?:^|\n)(Round (\d+)\n)$")
 """Stands above the answers of a round in a whole debate."""
 _LINE = re.compile(r"(first|second) debate, round (\d+)[,:]")
 _CITATIONS = re.compile(r"<citations>\n(.*?)\n</citations>", re.DOTALL)
+_CITES = re.compile(r'<\w+(?: [^<>]*)? cites="([^"]*)"[^<>]*>')
 _CITED = re.compile(r"^(?:\[this quote[^\]]*\] )?(\S{1,64}): ", re.MULTILINE)
 
 
@@ -238,9 +239,10 @@ def _written(
 def _remaining(group: Sequence[Unit], allotted: Mapping[Unit, int], gone: set[Unit]) -> list[str]:
     """What remains of a list, with a note if something of it is left out."""
     if group[0].kind == "round":
-        out = sorted({unit.place for unit in group if unit in gone})
         rest = [unit.text for unit in group if unit not in gone]
-        return [_note(_rounds(out)), *rest] if out else rest
+        series = dict.fromkeys(unit.series for unit in group if unit in gone)
+        out = [_rounds(sorted({unit.place for unit in gone & {*group} if unit.series == of}), of) for of in series]
+        return [_note(" and ".join(out)), *rest] if out else rest
     kept = [unit for unit in group if unit in allotted]
     cut = {unit for unit in kept if allotted[unit] < _size(unit)}
     rest = [_cut_element(unit.text, allotted[unit]) if unit in cut else unit.text for unit in kept]
@@ -258,8 +260,9 @@ def _pieces(count: int, more: bool) -> str:
     return f"{count}{' more' if more else ''} piece{'s' if count > 1 else ''} of evidence"
 
 
-def _rounds(numbers: Sequence[int]) -> str:
-    return f"round {numbers[0]}" if len(numbers) == 1 else f"rounds {numbers[0]} to {numbers[-1]}"
+def _rounds(numbers: Sequence[int], series: str = "") -> str:
+    rounds = f"round {numbers[0]}" if len(numbers) == 1 else f"rounds {numbers[0]} to {numbers[-1]}"
+    return f"{rounds} of the {series} debate" if series else rounds
 
 
 def _longest_said(texts: Sequence[str], over: int) -> tuple[int, int, int]:
@@ -360,5 +363,5 @@ def cited_in(text: str) -> Iterator[str]:
     """
     for citations in _CITATIONS.finditer(text):
         yield from _CITED.findall(citations[1])
-    for cites in re.findall(r' cites="([^"]*)"', text):
+    for cites in _CITES.findall(text):
         yield from (cited.partition(" ")[0] for cited in cites.split(", "))

@@ -173,4 +173,5 @@ def _when(turn: Turn) -> str:
 
 
 def _block(heading: str, tag: str, lines: Sequence[str]) -> str:
-    return f"{heading}\n{as_data(tag, chr(10).join(lines))}" if lines else ""
+    whole = (" ".join(line.splitlines()) for line in lines)  # what others wrote begins no line of ours
+    return f"{heading}\n{as_data(tag, chr(10).join(whole))}" if lines else ""

@@ -57,9 +57,10 @@ def test_debates_are_listed_and_explained(home: Path) -> None:
 def test_without_a_ledger_there_is_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "none"))
     assert json.loads(moot("ledger", "--json").stdout) == []
+    assert moot("ledger").stdout == "The ledger is empty.\n"
     assert moot("ledger", "prune").returncode == 0
     missing = moot("ledger", "show", "12")
-    assert (missing.returncode, "no debate 12" in missing.stderr) == (2, True)
+    assert (missing.returncode, "no debate '12'" in missing.stderr) == (2, True)
     assert not (tmp_path / "none").exists()
     assert moot("ledger", "--status", "over").returncode == 2
 
@@ -98,7 +99,9 @@ LINE = {"kind": "chat", "parts": {"model": "0" * 24}, "about": {}, "created": 1.
     [
         ([], "cut off"),
         ([b"\x80\x04K\x01.\n"], "no JSON"),
+        ([b"{\n"], "its first line is no JSON"),
         ([HEAD | {"moot_ledger": 2}], "'moot_ledger'"),
+        ([HEAD | {"entries": 2}, LINE], "entry 1 is the last one, but 2 were written"),
         ([HEAD | {"id": "../../etc/passwd"}], "'id'"),
         ([HEAD | {"document": "/etc/passwd"}], "'document'"),
         ([HEAD | {"status": "owned"}], "'status'"),

@@ -23,6 +23,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "settings": (["nope"], "moot: There is no graph 'nope'"),
     "index": (["nowhere", "--corpus", "mine"], "moot: There is no file or folder nowhere"),
     "serve": (["--port", "{taken}"], "moot: The server cannot listen"),
+    "ledger": (["show", "nowhere"], "moot: "),
     "assistants": (["--url", "http://127.0.0.1:{closed}"], "moot: "),
     "eval tasks": (["--nonsense"], "No such option"),
     "eval run": (["nowhere.yaml"], "moot: "),

@@ -38,7 +38,7 @@ def small_files() -> None:
 def test_a_document_that_does_not_fit_leaves_the_old_one_and_is_shown(tmp_path: Path) -> None:
     out = tmp_path / "document.json"
     out.write_text("old")
-    command = [*VERIFY, "--out", str(out), "--graph", "standard_prompting"]
+    command = [*VERIFY, "--out", str(out), "--graph", "standard_prompting", "--ledger", "off"]
     done = subprocess.run(command, capture_output=True, text=True, preexec_fn=small_files)
     assert done.returncode == 3, done.stderr
     assert "document.json cannot be written (File too large). Make room" in " ".join(done.stderr.split())

@@ -158,6 +158,9 @@ async def test_debates_are_listed_and_deleted(ledger: CallLedger) -> None:
     assert [debate.id for debate in await ledger.debates(graph="a")] == ids[:1]
     assert [debate.id for debate in await ledger.debates(text='SAY "')] == ids[1:]
     assert [debate.id for debate in await ledger.debates(status="running")] == ids[1:]
+    assert [(id, status) for id, status, _ in await ledger.outline()] == [(ids[1], "running"), (ids[0], "done")]
+    await ledger.place(ids[0], "a thread", "a run")
+    assert [await ledger.place_of(id) for id in ids] == [("a thread", "a run"), None]
     first = await ledger.debate(ids[0])
     assert first is not None
     assert (first.entries, first.document, first.status) == (1, "/somewhere.json", "done")

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from langchain_core.callbacks import AsyncCallbackHandler
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 from moot.core.ledger import CallLedger, open_ledger
 from moot.graphs import load_graph
 from moot.nodes.models.chat_models import open_chat_model
@@ -73,11 +75,12 @@ def alike(document: dict[str, Any]) -> dict[str, Any]:
 
 async def test_debates_replay_without_a_miss(stub: StubEndpoint, ledger: CallLedger) -> None:
     wanted = [(SYSTEMS[n % 3], n) for n in range(20)]
-    recorded = await asyncio.gather(*(debate(*what, LedgerUse("record")) for what in wanted))
+    recorded = await asyncio.gather(*(debate(*what, LedgerUse("record"), max_rounds=2) for what in wanted))
     assert {document["status"] for document in recorded} == {"done"}, [d["error"] for d in recorded]
     paid = len(stub.calls())
     uses = [LedgerUse("replay", id=first["id"]) for first in recorded]
-    replayed = await asyncio.gather(*(debate(*what, use) for what, use in zip(wanted, uses, strict=True)))
+    again_in = zip(wanted, uses, strict=True)
+    replayed = await asyncio.gather(*(debate(*what, use, max_rounds=2) for what, use in again_in))
     for (name, _), first, again in zip(wanted, recorded, replayed, strict=True):
         assert again["error"] is None, name
         assert alike(again) == alike(first)
@@ -217,3 +220,23 @@ async def test_a_budget_counts_what_the_ledger_gives(stub: StubEndpoint, ledger:
     assert len(first["calls"]) < len(whole["calls"])
     assert (again["stop_reason"], len(again["calls"])) == (first["stop_reason"], len(first["calls"]))
     assert alike(again) == alike(first)
+
+
+async def test_who_is_asked_again_after_a_reply_answers_anew(start_stub: StartStub, ledger: CallLedger) -> None:
+    stub = start_stub([{"fields": {"answer": "SUPPORTS", "rationale": "The same in each round."}}])
+    system = load_graph("tool_mad")
+    given = {"model": "openai:stub", "embedder": "openai:stub-embedding"} | reading_demo(system.settings)
+    whole = []
+    for asking in ([], ["remark"]):
+        settings = system.settings.model_validate(given | {"ask_person": asking})
+        config: Any = {"configurable": {"thread_id": "1"}}
+        before = len(stub.calls())
+        with ledger_use(LedgerUse("record")):
+            graph = system.graph.builder.compile(checkpointer=InMemorySaver())
+            document = await graph.ainvoke(CLAIM, config, context=settings)
+            while (await graph.aget_state(config)).next:
+                document = await graph.ainvoke(Command(resume=True), config, context=settings)
+        assert document["rounds"] == 3
+        assert not [call for call in document["calls"] if call.get("from_ledger")]
+        whole.append(len([call for call in stub.calls()[before:] if call["kind"] == "chat"]))
+    assert whole[0] == whole[1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import re
 from typing import Any
@@ -286,8 +285,7 @@ async def test_every_role_has_a_model_and_a_temperature_of_its_own(
 def scripted_server(**fields: Any) -> Any:
     """The scripted endpoint's replies without its process, as it does not tell how it was asked."""
     module = importlib.import_module("tests.stub_llm")
-    options = {"rules": "", "labels": "A", "reply_chars": 40, "no_trace": True, "prompts": "", "log": "", "seed": 0}
-    stub = module.Stub(argparse.Namespace(**options, concurrency_limit=0, malformed_rate=0))
+    stub = module.Stub(module.parse(["--labels", "A", "--reply-chars", "40", "--no-trace"]))
 
     def answer(number: int, body: dict[str, Any]) -> Any:
         made = stub.embedding_answer if "input" in body else stub.chat_answer

@@ -213,4 +213,4 @@ async def test_embeddings_with_odd_counts(monkeypatch: pytest.MonkeyPatch) -> No
     body = {"data": [{"index": 0, "embedding": [3.0, 4.0]}], "usage": {"prompt_tokens": "many"}}
     async with raw_server(says(answer(body))) as raw:
         monkeypatch.setenv("OPENAI_BASE_URL", raw.url)
-        assert await (await open_encoder("openai:m")).embed(["a"]) == [[0.6, 0.8]]
+        assert await (await open_encoder("openai:m")).embed(["a"]) == [pytest.approx([0.6, 0.8])]

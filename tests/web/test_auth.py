@@ -79,8 +79,12 @@ def test_without_a_token_nobody_is_answered(owned: Server) -> None:
 
 def test_the_page_keeps_only_own_threads(owned: Server) -> None:
     thread = thread_of(owned, ADA)
-    assert owned.refused("/moot/api/debates", {"thread_id": thread}, BOB)[0] == 404
-    assert json.loads(owned.send("/moot/api/debates", {"thread_id": thread}, ADA))["id"]
+    id = json.loads(owned.send(f"/moot/api/debates/{thread}", headers=ADA))["id"]
+    lists = [json.loads(owned.send("/moot/api/debates", headers=user))["debates"] for user in (ADA, BOB)]
+    assert [[entry["id"] for entry in entries].count(id) for entries in lists] == [1, 0]
+    for place in (thread, id, f"{id}/json", id[-32:]):
+        assert owned.refused(f"/moot/api/debates/{place}", None, BOB)[0] == 404, place
+    assert json.loads(owned.send(f"/moot/api/debates/{id}/json", headers=ADA))["status"] == "done"
     resumed = {"assistant_id": "standard_prompting", "command": {"resume": True}}
     # What a run may go on with is looked at as who asks: of a thread of ada's bob learns nothing.
     assert owned.refused(f"/threads/{thread}/runs/wait", resumed, ADA)[0] == 422
@@ -102,12 +106,13 @@ async def test_the_page_shows_only_own_threads(owned: Server) -> None:
             page.set_default_timeout(30_000)
             await page.goto("/moot/debates")
             await page.get_by_role("heading", name="Past debates").wait_for()
-            assert await page.get_by_role("region", name="Under way").get_by_role("link").count() == seen
+            waits = page.get_by_role("listitem").filter(has_text="waits for an answer")
+            assert await waits.count() == seen
             if not seen:
                 await page.goto(f"/moot?thread={thread}")
                 await page.get_by_role("alert").first.wait_for()
                 continue
-            await page.get_by_role("link", name=CLAIM).first.click()
+            await waits.get_by_role("link", name=CLAIM).click()
             await page.get_by_label("Query of one").wait_for()
         await browser.close()
 

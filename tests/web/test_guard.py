@@ -48,6 +48,7 @@ def test_who_is_answered(headers: dict[str, str], method: str, path: str) -> Non
     ("headers", "method", "path", "said"),
     [
         ({"host": "evil.example"}, "GET", "/info", "not known as 'evil.example'"),  # DNS rebinding
+        ({"host": "192.0.2.2:2024"}, "GET", "/info", "not known as '192.0.2.2': name it"),
         ({"host": "localhost.evil.example:2024"}, "GET", "/info", "not known"),
         ({"host": "localhost@evil.example"}, "GET", "/info", "not known"),
         ({"host": ""}, "GET", "/", "not known"),

@@ -75,7 +75,7 @@ class Live {
   async follow(stream) {
     for (let failures = 0; ; ) {
       try {
-        stream ??= events(`${this.path}/stream?stream_mode=updates&stream_mode=custom`, { last: this.last });
+        stream ??= events(`${this.path}/stream?stream_mode=${encodeURIComponent(JSON.stringify(STREAM.stream_mode))}`, { last: this.last });
         for await (const event of stream) {
           if (failures) this.say("Connected again.");
           failures = 0;

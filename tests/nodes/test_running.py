@@ -1,0 +1,23 @@
+"""A debate that runs: what stops it too late loses nothing of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from moot.graphs.standard_prompting import graph
+from moot.nodes.runtime import running
+from moot.nodes.speakers.single import SingleAgentSettings
+
+
+async def test_a_debate_that_is_over_is_not_lost_to_a_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def interrupted() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr(running, "close_clients", interrupted)
+    settings = SingleAgentSettings(model="fake:1")
+    document = await running.Running(graph, settings, lambda update: None).run({"claim": "Saffron is a root."})
+    assert document["status"] == "done"

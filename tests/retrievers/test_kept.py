@@ -1,0 +1,93 @@
+"""Searches and embeddings that the ledger has kept: a replay needs no key and opens no connection."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from moot.core.endpoint import find_endpoint, replaying
+from moot.core.errors import MootError
+from moot.core.ledger import CallLedger, embeddings, open_ledger
+from moot.graphs import load_graph
+from moot.nodes.models.keeping import Keeping, LedgerUse, ledger_use
+from moot.retrievers import UserError, open_encoder
+
+from tests.conftest import running_stub
+
+from .conftest import Serve
+from .vendors import FOUND, TAVILY, StartVendor, starter
+
+
+@pytest.fixture
+def start(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> StartVendor:
+    return starter(serve, monkeypatch)
+
+
+@pytest.fixture
+async def ledger(empty_home: Path) -> AsyncIterator[CallLedger]:
+    opened = open_ledger()
+    yield opened
+    await asyncio.to_thread(opened.close)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_search_replays_when_nobody_is_there(
+    start: StartVendor, ledger: CallLedger, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fails: bool
+) -> None:
+    server = await start(TAVILY, lambda n: web.Response(status=432) if fails else FOUND)
+    system = load_graph("rag")
+    settings = system.settings.model_validate({"model": "openai:stub", "sources": ["tavily"], "attempts": 1})
+
+    async def debate(use: LedgerUse) -> dict[str, Any]:
+        with ledger_use(use):
+            document: dict[str, Any] = await system.graph.ainvoke({"claim": "Baikal is deep."}, context=settings)
+        return document
+
+    with running_stub(tmp_path / "stub") as stub:
+        monkeypatch.setenv("OPENAI_BASE_URL", stub.url)
+        first = await debate(LedgerUse("record"))
+    asked = len(server.paths)
+    assert asked
+    assert (first["error"] or {}).get("kind") == ("retrieval_failed" if fails else None)
+    for key in ("TAVILY_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(key, raising=False)
+    monkeypatch.setenv("TAVILY_BASE_URL", "http://127.0.0.1:9")
+    again = await debate(LedgerUse("replay", id=first["id"]))
+    assert (again["status"], again["error"], again["answer"]) == (first["status"], first["error"], first["answer"])
+    assert [piece["id"] for piece in again["evidence"]] == [piece["id"] for piece in first["evidence"]]
+    assert len(server.paths) == asked
+
+
+async def test_an_embedding_that_failed_fails_in_a_replay_alone(
+    serve: Serve, ledger: CallLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = await serve(lambda n, body: web.json_response({"error": {"message": "No."}}, status=400))
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+    begun = await ledger.begin("g", {}, {})
+    encoder = await open_encoder("openai:some-embedding")
+    errors = []
+    for mode, calls in (("record", 1), ("record", 2), ("replay", 2)):
+        embeddings.set(Keeping(mode, ledger, begun.id))  # type: ignore[arg-type]
+        with pytest.raises(MootError) as caught:
+            await encoder.embed(["a text"])
+        errors.append((caught.value.kind, caught.value.detail))
+        assert len(server.paths) == calls
+    embeddings.set(None)
+    assert len(set(errors)) == 1
+
+
+def test_a_replay_alone_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("OPENAI_")]:
+        monkeypatch.delenv(name)
+    with pytest.raises(UserError, match="OPENAI_API_KEY is not set"):
+        find_endpoint("openai")
+    token = replaying.set(True)
+    try:
+        assert find_endpoint("openai").base_url == "https://api.openai.com/v1"
+    finally:
+        replaying.reset(token)
