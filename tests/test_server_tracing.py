@@ -27,7 +27,7 @@ def test_the_server_sends_traces_without_keys(tmp_path: Path) -> None:
             run = {"assistant_id": "tool_mad", "input": {"claim": f"{CLAIM} {KEY}"}, "context": context}
             config = {"tags": [KEY]}
             document = server.json("/runs/wait", run | {"metadata": {"who": KEY}, "config": config})
-            assert (document["status"], document["turns"][0]["rationale"]) == ("done", f"I know {KEY}.")
+            assert (document["status"], document["turns"][0]["rationale"]) == ("done", "I know [OPENAI_API_KEY].")
             collector.wait_for(lambda: all(run.get("end_time") for run in collector.runs.values()))
             assert "BlockingError" not in server.log()
     assert not any(KEY.encode() in sent for sent in collector.raw)

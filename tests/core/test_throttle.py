@@ -191,7 +191,7 @@ def test_more_patience_than_we_have_ends_the_call_and_those_that_follow() -> Non
             assert caught.value.retry_after == pytest.approx(left)
             assert len(model.sent) == 1
             await asyncio.sleep(20)
-        assert "80 s are left" in caught.value.detail
+        assert "another 80 s" in caught.value.detail
         assert (await with_retries(other.answer, Limits(), model.gate, "b"))[1] == 1
         model.size = model.tokens = 1.0
         assert (await with_retries(model.answer, Limits(), model.gate, "a"))[1] == 1
