@@ -44,6 +44,8 @@ class Session:
     """The ledger as this debate's calls use it, once it has begun."""
     document: dict[str, Any] | None = None
     """The result document, once the debate is closed."""
+    recorder: Recorder | None = None
+    """Who is told of this debate beside the ledger, to its end."""
     run: RunnableConfig = field(default_factory=RunnableConfig)
     """The config that the run was started with."""
     state: Mapping[str, Any] = field(default_factory=dict)
@@ -86,8 +88,8 @@ class Session:
             await self._begun()
 
     async def _begun(self) -> None:
-        if self.is_written and (recorder := recording()):
-            await recorder.begun(self)
+        if self.is_written and self.recorder:
+            await self.recorder.begun(self)
 
     @cached_property
     def keys(self) -> Keys:
@@ -113,8 +115,8 @@ class Session:
 
     async def _end(self, error: BaseException | None) -> None:
         path = note = None
-        if self.id and (recorder := recording()):
-            path, note = await recorder.ended(self, error)
+        if self.id and self.recorder:
+            path, note = await self.recorder.ended(self, error)
         if self.keeping is None or not self.is_written:
             return
         if self.document is not None:
@@ -130,7 +132,7 @@ class Session:
 
     def wrote(self, update: Mapping[str, Any]) -> None:
         """Notes what a node wrote; until the superstep is over, it is in no state of the debate."""
-        if recording() and update:
+        if self.recorder and update:
             self.written.append(update)
 
 

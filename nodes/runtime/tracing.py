@@ -158,7 +158,7 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         recorder = recording()
         run_config: RunnableConfig = config or RunnableConfig()
         use = recorder.use(run_config) if recorder else current_use()
-        session = Session(before, use=use, run=run_config, state=before)
+        session = Session(before, use=use, recorder=recorder, run=run_config, state=before)
         if goes_on:
             await session.go_on(replied=input is not None)
         added = with_values(options) if recorder else False
