@@ -9,7 +9,6 @@ import sqlite3
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -296,7 +295,7 @@ async def test_every_awaited_entry_survives_a_kill(ledger: CallLedger) -> None:
     assert [d.status for d in await ledger.debates()] == ["running"]
     child.send_signal(signal.SIGKILL)
     rest, _ = await asyncio.to_thread(child.communicate)
-    lines = "".join([*said, rest]).splitlines()
+    lines = "".join([*said, rest]).split("\n")[:-1]  # the kill may cut the last one
     assert [d.status for d in await ledger.debates(status="interrupted")] == ["interrupted"]
     begun = await ledger.begin("a", {"claim": "x"}, {})
     assert (begun.id, begun.resumed) == (id, True)
@@ -315,17 +314,6 @@ async def test_of_two_processes_one_takes_a_debate_over(ledger: CallLedger) -> N
     for child in children:
         await asyncio.to_thread(child.communicate, "")
     assert {debate.status for debate in await ledger.debates()} == {"interrupted"}
-
-
-async def test_an_entry_costs_little(ledger: CallLedger) -> None:
-    begun = await ledger.begin("a", {"claim": "x"}, {})
-    messages = [{"role": "system", "content": "s" * 1500}, {"role": "user", "content": "evidence " * 700}]
-    started = time.process_time()
-    for n in range(500):
-        key = key_of("chat", {"model": "stub", "messages": messages, "sample": n})
-        assert ledger.kept(begun.id, key) is None
-        await ledger.keep(begun.id, key, {"content": "reply " * 150})
-    assert (time.process_time() - started) / 500 < 0.001  # about 0.12 ms on an idle machine
 
 
 def test_the_path_follows_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
