@@ -294,7 +294,8 @@ async def test_every_awaited_entry_survives_a_kill(ledger: CallLedger) -> None:
     said = [child.stdout.readline() for _ in range(300)]
     assert [d.status for d in await ledger.debates()] == ["running"]
     child.send_signal(signal.SIGKILL)
-    rest, _ = await asyncio.to_thread(child.communicate)
+    rest = await asyncio.to_thread(child.stdout.read)  # `communicate` would lose what is buffered
+    await asyncio.to_thread(child.communicate)
     lines = "".join([*said, rest]).split("\n")[:-1]  # the kill may cut the last one
     assert [d.status for d in await ledger.debates(status="interrupted")] == ["interrupted"]
     begun = await ledger.begin("a", {"claim": "x"}, {})
