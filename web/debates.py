@@ -18,7 +18,7 @@ from moot.nodes.runtime.document import upgraded
 from moot.nodes.runtime.state import VerdictOutput
 from moot.nodes.texts.quotes import find_quote
 from moot.retrievers.stores import corpora_folder
-from moot.transcript.document import settings_of
+from moot.transcript.document import settings_of, unfit
 from pydantic import TypeAdapter, ValidationError
 
 Document = dict[str, Any]
@@ -97,11 +97,6 @@ def _check_quotes(document: Document) -> None:
             place = (citation["start"], citation["end"])
             if citation["verified"] and find_quote(citation["quote"], texts.get(citation["evidence_id"], "")) != place:
                 raise unfit(f"it calls a quote verified that does not stand in {citation['evidence_id'][:40]!r}")
-
-
-def unfit(why: str) -> UserError:
-    """What is said of what is no result document."""
-    return UserError(f"This is no result document as `moot verify --out FILE` writes it: {why}.", kind="invalid_file")
 
 
 def began(document: Document) -> datetime:

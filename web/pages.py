@@ -22,12 +22,14 @@ from moot.retrievers.corpus import known_corpora
 from moot.retrievers.evidence import clean
 from moot.retrievers.search import ABOUT
 from moot.transcript import ending, lines
+from moot.transcript.document import fitting
 from moot.transcript.end import other_warnings
+from moot.transcript.report.report import report
+from moot.transcript.report.sources import marks_of
 from moot.web import debates, table
 from moot.web.caller import caller_client
 from moot.web.docs import PLACE, docs_page
 from moot.web.login import LOG_IN, TOKEN
-from moot.web.report import fitting, marks_of, report
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
