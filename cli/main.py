@@ -112,7 +112,10 @@ def verify(
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result document and nothing else.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Write the result document to this file.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write to this file: the result document, or if it ends in .html or .md a report to read."),
+    ] = None,
 ) -> None:
     """Debate a claim and say the verdict, with what it rests on."""
     from moot.cli.signals import Stop
@@ -134,6 +137,33 @@ def verify(
         asked["given"] = [text for path in given or [] for text in read_given(path)]
         begun = begins(system, asked, chosen, ledger, resume=resume, fresh=fresh)
         raise SystemExit(debate(system, asked, begun, stop, as_json=as_json, out=out))
+
+
+@app.command("report")
+def report_command(
+    documents: Annotated[
+        list[Path], typer.Argument(metavar="DOC...", help="Result documents (.json), and folders of them.")
+    ],
+    html: Annotated[bool, typer.Option("--html", help="A page that needs nothing else (default).")] = False,
+    md: Annotated[bool, typer.Option("--md", help="Markdown.")] = False,
+    claimreview: Annotated[
+        bool, typer.Option("--claimreview", help="ClaimReview (JSON-LD); needs --publisher and --url.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder, or for one report its file.", show_default="beside each document")
+    ] = None,
+    publisher: Annotated[str, typer.Option(help="Who publishes the claim reviews.", show_default=False)] = "",
+    url: Annotated[
+        str,
+        typer.Option(help="The page that shows the review; {id} in it becomes a file's name.", show_default=False),
+    ] = "",
+) -> None:
+    """Write reports of debates, to read, print and send."""
+    from moot.cli.report import Publisher, write_reports
+
+    asked = {"html": html, "md": md, "claimreview": claimreview}
+    kinds = [kind for kind, wanted in asked.items() if wanted] or ["html"]
+    raise SystemExit(write_reports(documents, kinds, out, Publisher(publisher, url)))
 
 
 @app.command()

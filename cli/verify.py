@@ -11,11 +11,11 @@ from typing import Any
 from langgraph.types import Command
 from moot.cli.ask import Asked
 from moot.cli.output import give
+from moot.cli.report import form_of
 from moot.cli.resuming import Begins, PersonReplies, going_on
 from moot.cli.screen import Screen
 from moot.cli.signals import Stop, end_now
 from moot.core.errors import USER_KINDS
-from moot.core.files import check_writable
 from moot.graphs import DebateSystem
 from moot.nodes.models.keeping import LedgerUse, ledger_use
 from moot.nodes.runtime.document import blank_document, unfinished
@@ -32,10 +32,9 @@ def debate(
     A signal ends the process here, once the document is written: threads that are still busy would hold it up.
 
     Raises:
-        UserError: the file cannot be written.
+        UserError: the file cannot be written, or its name ends in what is none of the forms.
     """
-    if out is not None:
-        check_writable(out)
+    form = form_of(out) if out is not None else None
     if begins.earlier is not None and begins.earlier.entries:
         print(going_on(begins.earlier), file=sys.stderr, flush=True)  # noqa: T201
     console = Console(stderr=as_json, quiet=as_json, soft_wrap=not Console().is_terminal)
@@ -44,7 +43,7 @@ def debate(
     runner = asyncio.Runner()
     with ledger_use(begins.use):
         document = held_debate(system, given, begins, lambda new: screen.show(live.feed(new)), runner, stop)
-    give(document, as_json=as_json, out=out)
+    give(document, as_json=as_json, out=out, form=form)
     if not as_json:
         screen.show(live.end(document))
     elif document["error"]:

@@ -13,8 +13,8 @@ from moot.evals.runs.logs import READ, checked_document
 from moot.evals.runs.solver import DOCUMENT, document_in
 from moot.nodes.runtime.document import upgraded
 from moot.nodes.runtime.state import SCHEMA_VERSION, VerdictOutput
+from moot.transcript.report.report import report
 from moot.web import debates
-from moot.web.report import report
 
 DOCUMENTS = sorted((Path(__file__).parent / "documents_0_1_0").glob("*.json"))
 """Of ``moot verify --model fake:1 --out``, with few short pieces of evidence: done, failed, interrupted."""

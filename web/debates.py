@@ -79,7 +79,8 @@ def checked_document(value: Any) -> Document:
         json.dumps(document, allow_nan=False, ensure_ascii=False).encode()
     except ValidationError as error:
         first = error.errors()[0]
-        raise unfit(f"{'.'.join(map(str, first['loc']))}: {first['msg']}"[:300]) from error
+        place = ".".join(map(str, first["loc"]))
+        raise unfit(f"{place}{': ' if place else ''}{first['msg']}"[:300]) from error
     except (ValueError, RecursionError) as error:
         raise unfit(str(error)[:300]) from error
     return document

@@ -24,6 +24,7 @@ from moot.retrievers.search import ABOUT
 from moot.transcript import ending, lines
 from moot.transcript.document import fitting
 from moot.transcript.end import other_warnings
+from moot.transcript.report.claim_review import claim_review
 from moot.transcript.report.report import report
 from moot.transcript.report.sources import marks_of
 from moot.web import debates, table
@@ -51,7 +52,7 @@ HEADERS = {
 THREAD = 36
 """Characters of a thread's id."""
 KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "json": "application/json"}
-DOWNLOADS = {"md": "text/markdown", "html": "text/html"}
+DOWNLOADS = {"md": "text/markdown", "html": "text/html", "claimreview": "application/ld+json"}
 STATIC = {
     file.name: (file.read_bytes(), KINDS[file.name.rpartition(".")[2]])
     for file in files("moot.web").joinpath("static").iterdir()
@@ -274,18 +275,24 @@ async def deleted(request: Request) -> Any:
 
 
 async def downloaded(request: Request) -> Response:
-    """A debate as a file: ``json``, ``md`` or ``html``."""
+    """A debate as a file: ``json``, ``md``, ``html``, or for a ``publisher`` and a ``url`` ``claimreview``."""
     id, kind = request.path_params["id"], request.path_params["kind"]
     if kind != "json" and kind not in DOWNLOADS:
-        raise UserError(f"There is no download as {kind[:20]!r}: json, md and html there are.", kind="missing_file")
+        raise UserError(
+            f"There is no download as {kind[:20]!r}: json, md, html and claimreview there are.", kind="missing_file"
+        )
     await table.found(id, caller_client(request.scope))
-    text = await run_in_threadpool(_download, id, kind)
-    name = {"Content-Disposition": f'attachment; filename="moot-{id}.{kind}"'}
+    asked = request.query_params
+    text = await run_in_threadpool(_download, id, kind, asked.get("publisher", ""), asked.get("url", ""))
+    end = "claimreview.json" if kind == "claimreview" else kind
+    name = {"Content-Disposition": f'attachment; filename="moot-{id}.{end}"'}
     return Response(text, media_type=(KINDS | DOWNLOADS)[kind], headers=name)
 
 
-def _download(id: str, kind: str) -> str | bytes:
+def _download(id: str, kind: str, publisher: str, url: str) -> str | bytes:
     document = debates.load(id)
+    if kind == "claimreview":
+        return claim_review(document, publisher, url)
     return debates.path_of(id).read_bytes() if kind == "json" else report(document, kind)
 
 

@@ -31,6 +31,13 @@ ANSWERS: Mapping[str, Shown] = {
 }
 """Kinds of answers, each with its colour and shape; an answer in other words has the kind ``text``."""
 
+FOUND: Mapping[str, tuple[str, str]] = {
+    "SUPPORTED": ("sup", "Supported"),
+    "NOT SUPPORTED": ("ref", "Not supported"),
+    "INCONCLUSIVE": ("nee", "Inconclusive"),
+}
+"""What judges of a panel find, each with its kind and its word."""
+
 SPELLINGS = {
     **dict.fromkeys(SUPPORTED, "sup"),
     **dict.fromkeys(REFUTED, "ref"),

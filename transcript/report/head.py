@@ -13,7 +13,7 @@ from moot.nodes.texts.verdict import caveat_in_words, caveats, reasons_by_who
 from moot.transcript.end import tied
 from moot.transcript.line import counted, list_of
 from moot.transcript.panel import votes_for
-from moot.transcript.report.codes import ANSWERS, answer_kind, answer_word, words_for
+from moot.transcript.report.codes import ANSWERS, FOUND, answer_kind, answer_word, words_for
 from moot.transcript.report.names import Names
 from moot.transcript.report.sources import Quoted, Sources, plain
 
@@ -60,6 +60,18 @@ def chip_of(document: Mapping[str, Any], answer: str | None) -> Chip:
     """An answer of somebody's, as a chip."""
     kind = answer_kind(document["task"], answer)
     return Chip(kind, plain(answer_word(kind, answer)))
+
+
+def given_chip(document: Mapping[str, Any], turn: Mapping[str, Any]) -> Chip:
+    """What a turn answered or found, as a chip."""
+    if "verdict" in turn:
+        return found_chip(turn["verdict"])
+    return chip_of(document, turn.get("answer"))
+
+
+def found_chip(verdict: str | None) -> Chip:
+    """What a judge of a panel found, as a chip."""
+    return Chip(*FOUND.get(verdict or "", ("text", plain(verdict)) if verdict else ("non", "No verdict")))
 
 
 def verdict_of(document: Mapping[str, Any], names: Names) -> Verdict:
@@ -214,7 +226,7 @@ def groups_by_stance(summary: Mapping[str, Any], sources: Sources, names: Names)
     left = Group("Quoted, not sorted")
     for one in sources.quotes:
         stance = stances.get((one.id, one.start, one.end))
-        (groups[stance] if stance in groups else left).quotes.append((one, quoted_by(one, names)))
+        (groups.get(stance, left)).quotes.append((one, quoted_by(one, names)))
     for group in (groups["for"], groups["against"]):
         group.said = "" if group.quotes else "Nothing that was quoted."
     return [group for group in (*groups.values(), left) if group.quotes or group.said]
@@ -233,8 +245,7 @@ def dissent(document: Mapping[str, Any], names: Names) -> tuple[str, list[tuple[
     panel = (document["metrics"] or {}).get("panel")
     if panel:
         other = [
-            (Chip("text", one["verdict"].capitalize()), names(one["agent"]), plain(one["reason"] or ""))
-            for one in panel["dissent"]
+            (found_chip(one["verdict"]), names(one["agent"]), plain(one["reason"] or "")) for one in panel["dissent"]
         ]
         return ("" if other else "None: the judges found the same."), other
     votes, answer = document["votes"], document["answer"]

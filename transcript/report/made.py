@@ -18,9 +18,9 @@ from moot.transcript.report.codes import model_words, words_for
 
 def made(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Names of facts, and the facts, without the command."""
-    about = DESCRIPTIONS[document["graph"]].removeprefix("Control: ")
+    about = DESCRIPTIONS[document["graph"]]
+    about = about.partition(": ")[2] or about
     name = words_for("method", document["graph"])
-    about = about.removeprefix(f"{name}: ")
     ids = dict.fromkeys((document["id"],) if document["id"] else ())
     facts = [
         ("Method", f"{name}. {about[:1].upper()}{about[1:]}"),

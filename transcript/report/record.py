@@ -12,10 +12,10 @@ from moot.retrievers.evidence import clean
 from moot.transcript.document import lines
 from moot.transcript.line import Line, counted, list_of
 from moot.transcript.report.codes import CODES, words_for
-from moot.transcript.report.head import Chip, chip_of
+from moot.transcript.report.head import Chip, chip_of, given_chip
 from moot.transcript.report.names import Names
 from moot.transcript.report.sources import Sources, plain, title_of
-from moot.transcript.words import ANSWERS, STOPS
+from moot.transcript.words import ANSWERS
 
 MOST_ROWS = 8
 """Of more who answer, a row for each answer says how many gave it."""
@@ -103,10 +103,9 @@ def timeline(document: Mapping[str, Any], names: Names) -> Timeline | None:
         for row in rows:
             row.cells.append(Cell())
         for turn in judged:
-            said = turn.get("verdict", turn.get("answer"))
-            chip = Chip("text", plain(said).capitalize()) if turn.get("verdict") else chip_of(document, said)
             blank = [Cell() for _ in rounds]
-            rows.append(Row(names(turn["agent"]), "", [*blank, Cell([chip], note=_failed(turn))]))
+            decided = Cell([given_chip(document, turn)], note=_failed(turn))
+            rows.append(Row(names(turn["agent"]), "", [*blank, decided]))
     why = [_why(document, number, names, last=number == rounds[-1]) for number in rounds]
     return Timeline(columns, rows, [*why, *[""] * (len(columns) - len(why))])
 
@@ -135,9 +134,14 @@ def _counted(document: Mapping[str, Any], answers: list[Any], rounds: list[int])
         of = given.setdefault(chip.word, {})
         of[turn["round"]] = of.get(turn["round"], 0) + 1
     return [
-        Row(f"“{word}”" if chips[word].kind == "text" else word, "", [
-            Cell([chips[word]] if of.get(number) else [], note=counted(of.get(number, 0), "answer")) for number in rounds
-        ])
+        Row(
+            f"“{word}”" if chips[word].kind == "text" else word,
+            "",
+            [
+                Cell([chips[word]] if of.get(number) else [], note=counted(of.get(number, 0), "answer"))
+                for number in rounds
+            ],
+        )
         for word, of in given.items()
     ]
 
@@ -190,7 +194,7 @@ def parts(document: Mapping[str, Any], sources: Sources, names: Names) -> list[P
         lines_of = [one for one in section.lines if one.tone != "aside"]
         if not lines_of:
             continue
-        cards, notes, done = list[Card](), list[Said](), set[int]()
+        cards, notes, done = list[Card](), list[Said](), set[tuple[int, str]]()
         for one in lines_of:
             if not one.who and one.turn is None:
                 notes.append(sources.numbered(_note(one.text, names)))
@@ -224,36 +228,41 @@ def _note(text: str, names: Names) -> str:
 
 
 def _tell(
-    document: Mapping[str, Any], one: Line, card: Card, done: set[int], sources: Sources, names: Names
+    document: Mapping[str, Any], one: Line, card: Card, done: set[tuple[int, str]], sources: Sources, names: Names
 ) -> None:
     """Puts a line into its card; what a turn found, answered, quoted and scored is told once, from the turn itself."""
-    turn = document["turns"][one.turn] if one.turn is not None else None
     verb, _, number = one.what.partition(" ")
-    if turn is None:
-        card.items.append(Item(words_for("does", one.what if one.what in CODES["does"] else verb), sources.numbered(one.text)))
+    if one.turn is None:
+        card.items.append(Item(_does(one.what), sources.numbered(one.text)))
         return
-    place: Any = one.turn
-    if one.what == "cites":
+    turn = document["turns"][one.turn]
+    if verb == "cites":
         return
-    if verb == "finds" and "retrieval" in turn and turn["evidence_ids"] and "joined" not in turn and not turn.get("gap"):
-        if (place, "finds") not in done:  # type: ignore[comparison-overlap]
-            done.add((place, "finds"))  # type: ignore[arg-type]
-            known = [(sources.numbers[id], title_of(sources.pieces[id])) for id in turn["evidence_ids"] if id in sources.pieces]
-            card.items.append(Item("Found", found=known))
+    if verb == "finds" and turn.get("retrieval") == "ok" and turn["evidence_ids"] and not {"joined", "gap"} & {*turn}:
+        if (one.turn, verb) not in done:
+            done.add((one.turn, verb))
+            known = [id for id in turn["evidence_ids"] if id in sources.pieces]
+            found = [(sources.numbers[id], title_of(sources.pieces[id])) for id in known]
+            card.items.append(Item("Found", found=found))
         return
-    if verb in ("scores", "score") and turn.get("scores") and "logic" not in turn and turn["step"] == "respond":
+    if verb in ("scores", "score") and turn.get("scores") and turn["step"] == "respond":
         card.items += _checked(document, turn)
         return
-    if verb in (*ANSWERS.values(), "answer", "decides") and ("answer" in turn or "verdict" in turn):
+    if verb in (*ANSWERS.values(), "answer", "decides") and {"answer", "verdict"} & {*turn}:
         _answered(document, one, turn, card, sources, number)
     else:
-        label = words_for("does", one.what if one.what in CODES["does"] else verb)
-        if number and one.what not in CODES["does"] and number.isdecimal():
-            label += f" {number}"
-        card.items.append(Item(label, sources.numbered(_outcomes(one.text)), bad=one.tone == "warning"))
-    if (place, "cites") not in done and one.tone == "answer":  # type: ignore[comparison-overlap]
-        done.add((place, "cites"))  # type: ignore[arg-type]
+        card.items.append(Item(_does(one.what), sources.numbered(_outcomes(one.text)), bad=one.tone == "warning"))
+    if one.tone == "answer" and (one.turn, "cites") not in done:
+        done.add((one.turn, "cites"))
         card.items += _cited(turn, sources)
+
+
+def _does(what: str) -> str:
+    """A word for what somebody does, with a number if it has one: ``premise 2`` is "Premise 2"."""
+    verb, _, number = what.partition(" ")
+    if what in CODES["does"]:
+        return words_for("does", what)
+    return words_for("does", verb) + (f" {number}" if number.isdecimal() else "")
 
 
 def _answered(
@@ -265,7 +274,7 @@ def _answered(
         card.chips.append(Chip("non", "No answer"))
         card.items.append(Item(label, [(_failed(turn) or "nothing that can be used", None)], bad=True))
         return
-    chip = Chip("text", plain(said).capitalize()) if turn.get("verdict") else chip_of(document, said)
+    chip = given_chip(document, turn)
     card.chips.append(chip)
     why = clean(turn.get("rationale") or turn.get("reason") or "")
     given = why or "gave no reasons"
@@ -284,7 +293,11 @@ def _cited(turn: Mapping[str, Any], sources: Sources) -> list[Item]:
         elif citation["verified"]:
             items.append(Item("Quoted", [(f"“{plain(citation['quote'])}”", None), ("", number)]))
         else:
-            told = [(f"“{plain(citation['quote'])}”", None), ("", number), (": not in this source in these words", None)]
+            told = [
+                (f"“{plain(citation['quote'])}”", None),
+                ("", number),
+                (": not in this source in these words", None),
+            ]
             items.append(Item("Quoted", told, bad=True))
     return items
 
@@ -314,6 +327,3 @@ def _outcomes(text: str) -> str:
         lambda found: words_for("outcome", found[1]),
         text,
     )
-
-
-__all__ = ["STOPS", "Card", "Cell", "Item", "Part", "Row", "Timeline", "parts", "timeline"]

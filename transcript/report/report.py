@@ -5,6 +5,7 @@ What a reader sees is put together here from the parts; the templates are in ``t
 
 from __future__ import annotations
 
+import html
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
+from moot.nodes.texts.verdict import caveats
 from moot.retrievers.evidence import GIVEN, clean
 from moot.transcript.document import fitting
 from moot.transcript.line import counted, list_of
@@ -38,7 +40,6 @@ __all__ = ["escaped", "report"]
 Document = Mapping[str, Any]
 MARKUP = re.compile(r"[\\`*_{}\[\]#|~$^]|^[-+=:]|(?<=^\d)[.)]|(?<=^\d\d)[.)]")
 """What Markdown would take for more than text."""
-FIRST_ROUND_OPEN = False
 STAND_INS = ("stand_in", "retrieval_failed")
 SHORTENED = ("evidence_cut", "prompt_shortened", "exhibits_left_out", "evidence_not_compared", "source_not_summarised")
 TOLD_ELSEWHERE = ("empty_retrieval", "fabricated_citation", "unverified_quote", "demo_model", "no_evidence")
@@ -129,7 +130,9 @@ def _said_by(document: Document) -> str:
     task = document["task"] or {}
     if task.get("subject") == "question":
         return ""
-    return f"Said by: {plain(task.get('speaker') or 'not given')} · When: {plain(task.get('claim_date') or 'not given')}"
+    return (
+        f"Said by: {plain(task.get('speaker') or 'not given')} · When: {plain(task.get('claim_date') or 'not given')}"
+    )
 
 
 def _sentences(summary: Mapping[str, Any], sources: Sources) -> list[tuple[str, list[int]]]:
@@ -182,8 +185,6 @@ def _source(sources: Sources, id: str, document: Document) -> dict[str, Any]:
 
 def clean_part(text: str) -> str:
     """A part of a text as it is displayed; spaces at its ends stay."""
-    import html
-
     found = html.unescape(text)
     kept = clean(found)
     before = " " if found[:1].isspace() and kept else ""
@@ -205,9 +206,9 @@ def _searched(document: Document, sources: Sources, names: Names, summary: Mappi
     if found := list(dict.fromkeys([*missing, *empty])):
         facts.append(Fact("Not found", found))
     elif not summary and document["corpora"]:
-        facts.append(Fact("Not found", ["Each search found something. What was looked for in vain was not worked out."]))
+        facts.append(Fact("Not found", ["Each search found something. What it lacked was not worked out."]))
     instead = dict.fromkeys(
-        f"{names(one['agent'])} was to search {source_words(one['requested'])}; {source_words(one['retriever'])} stood in."
+        f"{names(one['agent'])} was to search the web; {source_words(one['retriever'])} stood in."
         for one in document["corpora"]
         if _stood_in(one)
     )
@@ -226,7 +227,9 @@ def _searched(document: Document, sources: Sources, names: Names, summary: Mappi
         if one["kind"] not in (*STAND_INS, *SHORTENED, *TOLD_ELSEWHERE, "fabricated_citations")
     )
     if other:
-        said = [words_for("warning", kind) + (f" ({count} times)" if count > 1 else "") for kind, count in other.items()]
+        said = [
+            words_for("warning", kind) + (f" ({count} times)" if count > 1 else "") for kind, count in other.items()
+        ]
         facts.append(Fact("Also to know", said, bad=True))
     return facts
 
@@ -248,7 +251,11 @@ def _where(document: Document, sources: Sources) -> list[str]:
     given = sum(GIVEN in (r["retriever"] for r in piece["retrievals"]) for piece in sources.pieces.values())
     told = [f"{list_of(where)}, in {counted(searches, 'search').replace('searchs', 'searches')}."] if where else []
     told += [f"{counted(given, 'text')} {'was' if given == 1 else 'were'} given with the claim."] if given else []
-    return [*told, f"{counted(len(sources.pieces), 'passage')} came back; {len(sources.quoted)} were quoted."]
+    return [*told, f"{counted(len(sources.pieces), 'passage')} came back; {_quoted(len(sources.quoted))}."]
+
+
+def _quoted(count: int) -> str:
+    return f"{count or 'none'} {'was' if count == 1 else 'were'} quoted"
 
 
 def _checked(sources: Sources) -> str:
@@ -267,8 +274,10 @@ def _checked(sources: Sources) -> str:
 
 
 def _went_wrong(document: Document, names: Names, sources: Sources) -> list[tuple[str, Any, int]]:
-    """All warnings, each once: its words, what exactly was said, and how often."""
-    found = Counter((one["kind"], one["detail"]) for one in document["warnings"])
+    """The warnings that do not stand beside the verdict, each once: its words, what exactly was said, how often."""
+    beside = [(one["kind"], one["detail"]) for one in caveats(document)]
+    warned = [(one["kind"], one["detail"]) for one in document["warnings"]]
+    found = Counter(one for one in warned if one not in beside)
     return [
         (words_for("warning", kind), sources.numbered(names.within(plain(detail))), count)
         for (kind, detail), count in found.items()

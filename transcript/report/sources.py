@@ -67,7 +67,7 @@ class Sources:
 
     @cached_property
     def quotes(self) -> list[Quoted]:
-        """What was quoted and stands in its source, each place once, in the order of the sources."""
+        """What was quoted and stands in its source, by source; what a longer quote holds is part of that."""
         found: dict[tuple[str, int, int], Quoted] = {}
         for turn in self.document["turns"]:
             for citation in turn.get("citations") or []:
@@ -79,7 +79,14 @@ class Sources:
                 one.differs |= text.strip() != citation["quote"].strip()
                 one.who[turn.get("side") or turn["agent"]] = None
                 one.turns.append(turn)
-        return sorted(found.values(), key=lambda one: (one.number, one.start, one.end))
+        whole: list[Quoted] = []
+        for one in sorted(found.values(), key=lambda one: (one.number, one.start, -one.end)):
+            if whole and whole[-1].id == one.id and one.end <= whole[-1].end:  # part of a longer quote
+                whole[-1].who |= one.who
+                whole[-1].turns += one.turns
+            else:
+                whole.append(one)
+        return whole
 
     @cached_property
     def faulty(self) -> list[Faulty]:
