@@ -152,6 +152,13 @@ def report_command(
     out: Annotated[
         Path | None, typer.Option(help="The folder, or for one report its file.", show_default="beside each document")
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Sums each debate up for readers, as provider:name: one call each, which its document keeps.",
+            show_default=False,
+        ),
+    ] = None,
     publisher: Annotated[str, typer.Option(help="Who publishes the claim reviews.", show_default=False)] = "",
     url: Annotated[
         str,
@@ -163,7 +170,7 @@ def report_command(
 
     asked = {"html": html, "md": md, "claimreview": claimreview}
     kinds = [kind for kind, wanted in asked.items() if wanted] or ["html"]
-    raise SystemExit(write_reports(documents, kinds, out, Publisher(publisher, url)))
+    raise SystemExit(write_reports(documents, kinds, out, Publisher(publisher, url), model))
 
 
 @app.command()
@@ -415,7 +422,7 @@ def schema() -> None:
 
 def result_schema() -> dict[str, Any]:
     """The JSON Schema of the result document."""
-    from moot.nodes.runtime.state import VerdictOutput
+    from moot.nodes.runtime.state import ResultDocument
     from pydantic import TypeAdapter
 
-    return TypeAdapter(VerdictOutput).json_schema()
+    return TypeAdapter(ResultDocument).json_schema()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +14,7 @@ from moot.core.errors import MootError, UserError
 from moot.core.files import check_writable, not_written, write_whole
 from moot.transcript.report.claim_review import checked_publisher, claim_review
 from moot.transcript.report.report import report
+from moot.transcript.report.summary import with_summary
 from moot.web.debates import LARGEST, imported
 
 SUFFIXES = {"html": ".html", "md": ".md", "claimreview": ".claimreview.json"}
@@ -26,7 +29,9 @@ class Publisher:
     url: str
 
 
-def write_reports(documents: Sequence[Path], kinds: Sequence[str], out: Path | None, publisher: Publisher) -> int:
+def write_reports(
+    documents: Sequence[Path], kinds: Sequence[str], out: Path | None, publisher: Publisher, model: str | None = None
+) -> int:
     """Writes reports and prints their paths; returns the exit code: 2 if there is a document that has none.
 
     Args:
@@ -34,6 +39,7 @@ def write_reports(documents: Sequence[Path], kinds: Sequence[str], out: Path | N
         kinds: keys of `SUFFIXES`.
         out: the folder, or for one report its file; None for beside the documents.
         publisher: for claim reviews.
+        model: who sums up for readers each document that has no summary yet; the document keeps it.
 
     Raises:
         UserError: there is no document, the file or folder cannot be written, or a claim review lacks its publisher.
@@ -53,6 +59,9 @@ def write_reports(documents: Sequence[Path], kinds: Sequence[str], out: Path | N
     for path in found:
         try:
             document = read_document(path)
+            if model is not None and "reader_summary" not in document:
+                document = asyncio.run(with_summary(document, {"model": model}))
+                _write(path, json.dumps(document, ensure_ascii=False, indent=2) + "\n")
             for kind in kinds:
                 target = _target(path, kind, out, single=single)
                 _write(target, render(document, kind, publisher, path.stem))

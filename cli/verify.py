@@ -21,6 +21,7 @@ from moot.nodes.models.keeping import LedgerUse, ledger_use
 from moot.nodes.runtime.document import blank_document, unfinished
 from moot.nodes.runtime.running import Running, Update
 from moot.transcript import Live
+from moot.transcript.report.summary import summarised
 from rich.console import Console
 
 
@@ -43,6 +44,7 @@ def debate(
     runner = asyncio.Runner()
     with ledger_use(begins.use):
         document = held_debate(system, given, begins, lambda new: screen.show(live.feed(new)), runner, stop)
+        document = for_readers(document, runner, stop)
     give(document, as_json=as_json, out=out, form=form)
     if not as_json:
         screen.show(live.end(document))
@@ -89,6 +91,16 @@ def held_debate(
             return document
         return unfinished(blank_document(system.name, begins.settings) | {"claim": given["claim"], "messages": []})
     return document
+
+
+def for_readers(document: dict[str, Any], runner: asyncio.Runner, stop: Stop) -> dict[str, Any]:
+    """The document with its summary for readers, if its settings want one; as it was if that is interrupted."""
+    if not document["settings"].get("reader_summary"):
+        return document
+    try:
+        return stop.run(runner, summarised(document))
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        return document
 
 
 def interrupted(document: Mapping[str, Any], use: LedgerUse, out: Path | None) -> str:

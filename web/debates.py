@@ -15,7 +15,8 @@ from typing import Any
 from moot.core.errors import UserError
 from moot.core.files import not_kept, write_whole
 from moot.nodes.runtime.document import upgraded
-from moot.nodes.runtime.state import VerdictOutput
+from moot.nodes.runtime.state import CheckedQuote, ResultDocument
+from moot.nodes.steps.reader import checked_quotes
 from moot.nodes.texts.quotes import find_quote
 from moot.retrievers.stores import corpora_folder
 from moot.transcript.document import settings_of, unfit
@@ -88,7 +89,7 @@ def checked_document(value: Any) -> Document:
 
 @lru_cache(maxsize=1)
 def _shape() -> TypeAdapter[Any]:
-    return TypeAdapter(VerdictOutput)
+    return TypeAdapter(ResultDocument)
 
 
 def _check_quotes(document: Document) -> None:
@@ -98,6 +99,12 @@ def _check_quotes(document: Document) -> None:
             place = (citation["start"], citation["end"])
             if citation["verified"] and find_quote(citation["quote"], texts.get(citation["evidence_id"], "")) != place:
                 raise unfit(f"it calls a quote verified that does not stand in {citation['evidence_id'][:40]!r}")
+    if summary := document.get("reader_summary"):
+        known = checked_quotes(document)
+        named = [quote for sentence in summary["sentences"] for quote in sentence["citations"]]
+        named += [{key: stance[key] for key in CheckedQuote.__annotations__} for stance in summary["stances"]]
+        if any(quote not in known for quote in named):
+            raise unfit("its summary rests on a quote that was not checked")
 
 
 def began(document: Document) -> datetime:
@@ -142,6 +149,17 @@ def write(document: Document) -> Path:
             if earlier not in (path, *over):
                 earlier.unlink(missing_ok=True)
     return path
+
+
+def replace(id: str, document: Document) -> None:
+    """Writes a document that has got more in place of its file.
+
+    Raises:
+        UserError: there is none, or it cannot be written.
+    """
+    path_of(id)
+    with keeping() as folder:
+        _put(folder, id, _written_out(document))
 
 
 def files_of(debate: str) -> list[Path]:

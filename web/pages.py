@@ -27,6 +27,7 @@ from moot.transcript.end import other_warnings
 from moot.transcript.report.claim_review import claim_review
 from moot.transcript.report.report import report
 from moot.transcript.report.sources import marks_of
+from moot.transcript.report.summary import summarised
 from moot.web import debates, table
 from moot.web.caller import caller_client
 from moot.web.docs import PLACE, docs_page
@@ -268,6 +269,18 @@ def _said(content: bytes) -> dict[str, Any]:
     return said_of(_json(content), over=False)
 
 
+async def summed_up(request: Request) -> Any:
+    """Sums a debate up for readers if its setting `reader_summary` is on and nobody has; its document keeps it."""
+    stem, _ = await table.found(request.path_params["id"], caller_client(request.scope))
+    if stem is None:
+        raise UserError("This debate has no document yet.", kind="missing_file")
+    document = await run_in_threadpool(debates.load, stem)
+    summed = await summarised(document)
+    if summed is not document:
+        await run_in_threadpool(debates.replace, stem, summed)
+    return {"id": stem}
+
+
 async def deleted(request: Request) -> Any:
     """Deletes a debate with all that is kept of it."""
     await table.delete(request.path_params["id"], caller_client(request.scope))
@@ -316,5 +329,6 @@ ROUTES: list[Route] = [
     route("/moot/api/debates/{id}", opened),
     route("/moot/api/debates/{id}", deleted, "DELETE"),
     route("/moot/api/debates/{id}/resume", resumed, "POST"),
+    route("/moot/api/debates/{id}/summary", summed_up, "POST"),
     route("/moot/api/debates/{id}/{kind}", downloaded),
 ]

@@ -118,6 +118,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "judge_contradicts_votes": "The judge's finding and the answers disagree.",
         "new_answer": "The moderator preferred an answer that nobody gave.",
         "no_evidence": "The verdict rests on no evidence.",
+        "no_reader_summary": "The debate could not be summed up for readers.",
         "no_search": "Nothing was searched for.",
         "not_kept": "This debate could not be kept to go on later.",
         "not_weighed": "A passage was not admitted, as it could not be weighed.",
