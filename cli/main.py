@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+from moot.cli.history import corpora, delete_command, list_command, show_command
 from moot.cli.ledger import ledger
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ app = typer.Typer(
 evaluations = typer.Typer(help="Measure what moot is made of.", no_args_is_help=True)
 app.add_typer(evaluations, name="eval")
 app.add_typer(ledger, name="ledger")
+app.add_typer(corpora, name="corpora")
+for name, command in (("list", list_command), ("show", show_command), ("delete", delete_command)):
+    app.command(name)(command)
 
 
 def run() -> None:
@@ -142,7 +146,8 @@ def verify(
 @app.command("report")
 def report_command(
     documents: Annotated[
-        list[Path], typer.Argument(metavar="DOC...", help="Result documents (.json), and folders of them.")
+        list[Path],
+        typer.Argument(metavar="DOC...", help="Result documents (.json), folders of them, and ids of `moot list`."),
     ],
     html: Annotated[bool, typer.Option("--html", help="A page that needs nothing else (default).")] = False,
     md: Annotated[bool, typer.Option("--md", help="Markdown.")] = False,

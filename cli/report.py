@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from moot.cli.history import document_id
 from moot.core.errors import MootError, UserError
 from moot.core.files import check_writable, not_written, write_whole
 from moot.transcript.report.claim_review import checked_publisher, claim_review
 from moot.transcript.report.report import report
 from moot.transcript.report.summary import with_summary
-from moot.web.debates import LARGEST, imported
+from moot.web.debates import LARGEST, imported, path_of
 
 SUFFIXES = {"html": ".html", "md": ".md", "claimreview": ".claimreview.json"}
 """The kinds of files, each with the end of its name."""
@@ -103,7 +104,10 @@ def _found(paths: Sequence[Path]) -> Iterator[Path]:
         elif path.is_file():
             yield path
         else:
-            raise UserError(f"There is no file {path}.", kind="missing_file")
+            try:
+                yield path_of(document_id(str(path)))
+            except UserError as error:
+                raise UserError(f"There is no file {path}, and no such debate is kept.", kind="missing_file") from error
 
 
 def _target(path: Path, kind: str, out: Path | None, *, single: bool) -> Path:

@@ -22,6 +22,7 @@ from moot.nodes.runtime.document import blank_document, unfinished
 from moot.nodes.runtime.running import Running, Update
 from moot.transcript import Live
 from moot.transcript.report.summary import summarised
+from moot.web.debates import history_is_on, kept_here
 from rich.console import Console
 
 
@@ -36,6 +37,7 @@ def debate(
         UserError: the file cannot be written, or its name ends in what is none of the forms.
     """
     form = form_of(out) if out is not None else None
+    history_is_on()  # refuses a value that is none
     if begins.earlier is not None and begins.earlier.entries:
         print(going_on(begins.earlier), file=sys.stderr, flush=True)  # noqa: T201
     console = Console(stderr=as_json, quiet=as_json, soft_wrap=not Console().is_terminal)
@@ -45,6 +47,8 @@ def debate(
     with ledger_use(begins.use):
         document = held_debate(system, given, begins, lambda new: screen.show(live.feed(new)), runner, stop)
         document = for_readers(document, runner, stop)
+    if fault := kept_here(document):
+        print(f"moot: {fault}", file=sys.stderr)  # noqa: T201
     give(document, as_json=as_json, out=out, form=form)
     if not as_json:
         screen.show(live.end(document))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import secrets
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from moot.core.errors import UserError
+from moot.core.errors import MootError, UserError
 from moot.core.files import not_kept, write_whole
 from moot.nodes.runtime.document import upgraded
 from moot.nodes.runtime.state import CheckedQuote, ResultDocument
@@ -194,6 +195,38 @@ def _written_out(document: Document) -> str:
 def moment_of(document: Document) -> str:
     """When a debate began, as its id begins."""
     return f"{began(document):{MOMENT}}"
+
+
+def moment_at(started: float) -> str:
+    """A moment in seconds since 1970, as an id begins."""
+    return f"{datetime.fromtimestamp(started, UTC):{MOMENT}}"
+
+
+def kept_here(document: Document) -> str:
+    """Keeps a debate in the history of this machine, unless ``MOOT_HISTORY`` is ``off``; why it is not kept, if so.
+
+    Raises:
+        UserError: ``MOOT_HISTORY`` is neither ``on`` nor ``off``.
+    """
+    if not history_is_on() or not document["id"]:
+        return ""
+    try:
+        write(document)
+    except MootError as error:
+        return error.detail
+    return ""
+
+
+def history_is_on() -> bool:
+    """Whether debates of this machine are kept: ``MOOT_HISTORY`` is not ``off``.
+
+    Raises:
+        UserError: it is neither ``on`` nor ``off``.
+    """
+    said = os.environ.get("MOOT_HISTORY", "").strip().lower() or "on"
+    if said not in ("on", "off"):
+        raise UserError(f"MOOT_HISTORY is on or off, not {said[:20]!r}.", kind="invalid_environment")
+    return said == "on"
 
 
 def _status(path: Path) -> Any:

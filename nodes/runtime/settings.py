@@ -147,7 +147,7 @@ class Settings(BaseModel):
     )
     reader_summary: bool = Field(
         False,
-        description="On: once there is a verdict, the role reporter sums the debate up for readers of its report: three "
+        description="On: after the verdict, the role reporter sums the debate up for readers of its report: three "
         "sentences with citations, what each quote speaks for, what was not found. One more call.",
     )
     timeout: float = Field(120.0, gt=0, le=3600, description="Seconds that one request may take.")
