@@ -174,7 +174,8 @@ def report_command(
     from moot.cli.report import Publisher, write_reports
 
     asked = {"html": html, "md": md, "claimreview": claimreview}
-    kinds = [kind for kind, wanted in asked.items() if wanted] or ["html"]
+    kinds = [kind for kind, wanted in asked.items() if wanted]
+    kinds = kinds or (["md"] if out and out.suffix.lower() == ".md" else ["html"])
     raise SystemExit(write_reports(documents, kinds, out, Publisher(publisher, url), model))
 
 

@@ -20,6 +20,8 @@ from moot.web.debates import LARGEST, imported, path_of
 
 SUFFIXES = {"html": ".html", "md": ".md", "claimreview": ".claimreview.json"}
 """The kinds of files, each with the end of its name."""
+ENDS = {"html": (".html", ".htm"), "md": (".md",), "claimreview": (".json", ".jsonld")}
+"""Ends that a file may have that is named."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,9 @@ def write_reports(
                 kind="bad_request",
             )
     single = out is not None and len(found) * len(kinds) == 1 and out.suffix != "" and not out.is_dir()
+    if single and out is not None and out.suffix.lower() not in ENDS[kinds[0]]:
+        ends = " or ".join(ENDS[kinds[0]])
+        raise UserError(f"--out takes a name that ends in {ends} here, not {out.name}.", kind="invalid_file")
     faults = 0
     for path in found:
         try:

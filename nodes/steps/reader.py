@@ -15,10 +15,10 @@ from moot.nodes.runtime.settings import REPORTER
 from moot.nodes.runtime.state import Call, CheckedQuote, ReaderSummary, Turn, Warned
 from moot.nodes.steps.compare import answers_of
 from moot.nodes.texts.replies import Reply, Text
-from moot.nodes.texts.show import listed, show_claim, show_evidence
+from moot.nodes.texts.show import show_claim, show_evidence
 from moot.nodes.texts.task import full_answer
 from moot.nodes.texts.verdict import reasons_by_who, verdict_citations
-from moot.prompts.files import as_data
+from moot.prompts.files import as_data, listed
 from moot.retrievers.evidence import clean
 from typing_extensions import TypedDict
 
@@ -124,10 +124,10 @@ def shown(document: Mapping[str, Any], quotes: Sequence[CheckedQuote]) -> dict[s
         as_data("quote", pieces[q["evidence_id"]]["text"][q["start"] : q["end"]], number=str(n), of=q["evidence_id"])
         for n, q in enumerate(quotes, 1)
     )
-    queries = dict.fromkeys(clean(turn["query"]) for turn in document["turns"] if turn.get("query"))
+    queries = dict.fromkeys(clean(turn["query"] or "") for turn in document["turns"] if turn.get("query"))
     reasons = reasons_by_who(dict(document))
     verdict = document["answer"] or document["raw_verdict"]
-    others = dict.fromkeys(clean(turn["rationale"]) for turn in differing(document) if turn.get("rationale"))
+    others = dict.fromkeys(clean(turn["rationale"] or "") for turn in differing(document) if turn.get("rationale"))
     quoted = {q["evidence_id"] for q in quotes}
     return {
         "subject": task["subject"],

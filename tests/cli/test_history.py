@@ -40,7 +40,7 @@ def test_a_debate_is_kept_listed_shown_reported_and_deleted(tmp_path: Path, monk
     assert moot("report", own[:10], "--out", str(out)).returncode == 0
     assert "Bats &lt;b&gt;fly&lt;/b&gt;." in out.read_text("utf-8")
     assert "several" in moot("show", "2").stderr.lower()
-    assert moot("delete", own, input="n\n").returncode != 0
+    assert moot("delete", own, typed="n\n").returncode != 0
     assert moot("delete", own, "--yes").stdout == f"Deleted: {own}\n"
     assert [entry["claim"] for entry in json.loads(moot("list", "--json").stdout)] == ["Eggs are laid."]
     assert "moot list" in moot("show", own).stderr

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from moot.core.errors import UserError
-from moot.graphs.summarise_for_readers import graph
+from moot.graphs.summarise_for_readers import ReaderSettings, graph
 from moot.nodes.steps.reader import ReaderReply, checked_quotes, differing, figures, resting
 from moot.nodes.texts.task import make_task
 from moot.transcript.report.report import report
@@ -97,7 +97,7 @@ async def test_a_debate_without_a_checked_quote_costs_no_call(start_stub: StartS
     document = await a_debate()
     for turn in document["turns"]:
         turn["citations"] = []
-    state = await graph.ainvoke({"document": document}, context=graph.context_schema(model="openai:stub"))
+    state = await graph.ainvoke({"document": document}, context=ReaderSettings(model="openai:stub"))
     assert state["reader_summary"]["sentences"] == []
     assert not state.get("calls")
 

@@ -13,7 +13,7 @@ from moot.nodes.texts.verdict import caveat_in_words, caveats, reasons_by_who
 from moot.transcript.end import tied
 from moot.transcript.line import counted, list_of
 from moot.transcript.panel import votes_for
-from moot.transcript.report.codes import ANSWERS, FOUND, answer_kind, answer_word, words_for
+from moot.transcript.report.codes import ANSWERS, FOUND, answer_kind, answer_word, source_words, words_for
 from moot.transcript.report.names import Names
 from moot.transcript.report.sources import Quoted, Sources, plain
 
@@ -164,11 +164,19 @@ def warned_of(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     told = []
     for one in caveats(document):
         lead, said = words_for("warning", one["kind"]), plain(caveat_in_words(one))
-        told.append((lead, said.removeprefix("A source failed: ").removeprefix(lead).strip()))
+        if one["kind"] == "retrieval_failed":
+            said = failed_source(one)
+        told.append((lead, said.removeprefix(lead).strip()))
     if one_sided(document):
         said = "All chose their answer freely and chose the same. Nobody argued the other side, so it may be thinner "
         told.append(("One-sided debate.", f"{said}than the evidence."))
     return told
+
+
+def failed_source(warned: Mapping[str, Any]) -> str:
+    """Which source failed, in a sentence; why it did is in the record."""
+    name = source_words(str(warned["detail"]).partition(": ")[0])
+    return f"{name[:1].upper()}{name[1:]} could not be searched."
 
 
 def one_sided(document: Mapping[str, Any]) -> bool:
@@ -225,8 +233,8 @@ def groups_by_stance(summary: Mapping[str, Any], sources: Sources, names: Names)
     groups = {stance: Group(heading) for stance, heading in STANCES.items()}
     left = Group("Quoted, not sorted")
     for one in sources.quotes:
-        stance = stances.get((one.id, one.start, one.end))
-        (groups.get(stance, left)).quotes.append((one, quoted_by(one, names)))
+        stance = stances.get((one.id, one.start, one.end), "")
+        groups.get(stance, left).quotes.append((one, quoted_by(one, names)))
     for group in (groups["for"], groups["against"]):
         group.said = "" if group.quotes else "Nothing that was quoted."
     return [group for group in (*groups.values(), left) if group.quotes or group.said]
@@ -253,19 +261,21 @@ def dissent(document: Mapping[str, Any], names: Names) -> tuple[str, list[tuple[
         return "", []
     ours = {vote["group"] for vote in votes if vote["answer"] == answer and answer is not None}
     against = [vote for vote in votes if vote["group"] not in ours or vote["group"] is None]
-    last = {turn["agent"]: turn for turn in answers_of(document["turns"])}
+    last: dict[str, Any] = {turn["agent"]: turn for turn in answers_of(document["turns"])}
     told = []
     for vote in against:
         reason = last.get(vote["agent"], {}).get("rationale") or ""
         told.append((chip_of(document, vote["answer"]), names(vote["agent"]), plain(reason)))
     if told:
         return "", told
-    rounds = {turn["agent"]: turn.get("answer") for turn in document["turns"] if turn["step"] == "respond"}
-    changed = any(
-        turn.get("answer") != rounds[turn["agent"]] for turn in document["turns"] if turn["step"] == "respond"
-    )
-    said = "None at the end; somebody changed their answer on the way, as the record shows." if changed else ""
-    return said or "None: all gave this answer each time they were asked.", []
+    given: dict[str, dict[Any, None]] = {}
+    for turn in document["turns"]:
+        if turn["step"] == "respond" and "number" not in turn:
+            given.setdefault(turn["agent"], {})[chip_of(document, turn.get("answer")).word] = None
+    changed = [names(agent) for agent, answers in given.items() if len(answers) > 1]
+    if changed and document["task"]["kind"] == "labels":
+        return f"None at the end. {list_of(changed)} changed their answer on the way; see the record.", []
+    return "None: all gave this answer each time they were asked." if not changed else "None at the end.", []
 
 
 def sides_of(groups: Iterable[Group]) -> tuple[list[Group], list[Group]]:

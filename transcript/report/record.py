@@ -288,16 +288,13 @@ def _cited(turn: Mapping[str, Any], sources: Sources) -> list[Item]:
     for citation in turn.get("citations") or []:
         number = sources.numbers.get(citation["evidence_id"])
         if citation["fabricated"] or number is None:
-            told = f"“{plain(citation['quote'])}”: names a source that it was not shown; not counted"
-            items.append(Item("Quoted", [(told, None)], bad=True))
+            invented = f"“{plain(citation['quote'])}”: names a source that it was not shown; not counted"
+            items.append(Item("Quoted", [(invented, None)], bad=True))
         elif citation["verified"]:
             items.append(Item("Quoted", [(f"“{plain(citation['quote'])}”", None), ("", number)]))
         else:
-            told = [
-                (f"“{plain(citation['quote'])}”", None),
-                ("", number),
-                (": not in this source in these words", None),
-            ]
+            said: Said = [(f"“{plain(citation['quote'])}”", None), ("", number)]
+            told = [*said, (": not in this source in these words", None)]
             items.append(Item("Quoted", told, bad=True))
     return items
 

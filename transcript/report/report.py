@@ -212,7 +212,11 @@ def _searched(document: Document, sources: Sources, names: Names, summary: Mappi
         for one in document["corpora"]
         if _stood_in(one)
     )
-    failed = [one["detail"] for one in document["warnings"] if one["kind"] in STAND_INS]
+    failed = [
+        head.failed_source(one) if one["kind"] == "retrieval_failed" else one["detail"]
+        for one in document["warnings"]
+        if one["kind"] in STAND_INS
+    ]
     if told := [*instead, *dict.fromkeys(names.within(plain(one)) for one in failed)]:
         facts.append(Fact("Stood in or failed", told, bad=True))
     cut = sum("shown" in piece or bool(piece.get("truncated")) for piece in document["evidence"])
@@ -243,13 +247,12 @@ def _where(document: Document, sources: Sources) -> list[str]:
     read = {source_words(one["retriever"]): one.get("passages") for one in document["corpora"]}
     if not read and not sources.pieces:
         return ["Nothing: this method answers from what the model knows."]
-    where = [
-        f"{name[:1].upper()}{name[1:]}" + (f" ({passages:,} passages)" if passages is not None else "")
-        for name, passages in read.items()
-    ]
+    where = [name + (f" ({passages:,} passages)" if passages is not None else "") for name, passages in read.items()]
     searches = sum("retrieval" in turn for turn in document["turns"])
     given = sum(GIVEN in (r["retriever"] for r in piece["retrievals"]) for piece in sources.pieces.values())
-    told = [f"{list_of(where)}, in {counted(searches, 'search').replace('searchs', 'searches')}."] if where else []
+    listed = list_of(where)
+    times = f"{searches:,} search{'' if searches == 1 else 'es'}"
+    told = [f"{listed[:1].upper()}{listed[1:]}, in {times}."] if where else []
     told += [f"{counted(given, 'text')} {'was' if given == 1 else 'were'} given with the claim."] if given else []
     return [*told, f"{counted(len(sources.pieces), 'passage')} came back; {_quoted(len(sources.quoted))}."]
 
@@ -275,7 +278,7 @@ def _checked(sources: Sources) -> str:
 
 def _went_wrong(document: Document, names: Names, sources: Sources) -> list[tuple[str, Any, int]]:
     """The warnings that do not stand beside the verdict, each once: its words, what exactly was said, how often."""
-    beside = [(one["kind"], one["detail"]) for one in caveats(document)]
+    beside = [(one["kind"], one["detail"]) for one in caveats(document) if one["kind"] != "retrieval_failed"]
     warned = [(one["kind"], one["detail"]) for one in document["warnings"]]
     found = Counter(one for one in warned if one not in beside)
     return [
