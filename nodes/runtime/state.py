@@ -17,7 +17,7 @@ from moot.nodes.texts.given import MOST_GIVEN, GivenText
 from moot.nodes.trial.turns import KINDS as TRIAL_KINDS
 from moot.nodes.trial.turns import TrialFields
 from moot.retrievers.evidence import Evidence, merge_evidence
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
 SCHEMA_VERSION = "1.3"
@@ -548,6 +548,8 @@ class VerdictOutput(Verdict, TrialUpdate):
 
 class ResultDocument(VerdictOutput):
     """The result document with what was added to it after its debate."""
+
+    __pydantic_config__ = ConfigDict(title="VerdictOutput")
 
     reader_summary: NotRequired[
         Annotated[

@@ -125,7 +125,7 @@ async function sumUp(view, id) {
 /** A button that asks for a publisher and an address, and saves the debate as ClaimReview. */
 function reviewer(id) {
   const name = h("input", { type: "text", required: true, autocomplete: "organization" });
-  const url = h("input", { type: "url", required: true, placeholder: "https://" });
+  const url = h("input", { type: "url", required: true });
   const save = (event) => {
     event.preventDefault();
     const asked = new URLSearchParams({ publisher: name.value, url: url.value });
