@@ -549,7 +549,7 @@ class VerdictOutput(Verdict, TrialUpdate):
 class ResultDocument(VerdictOutput):
     """The result document with what was added to it after its debate."""
 
-    __pydantic_config__ = ConfigDict(title="VerdictOutput")
+    __pydantic_config__ = ConfigDict(title="VerdictOutput")  # type: ignore[misc]
 
     reader_summary: NotRequired[
         Annotated[
