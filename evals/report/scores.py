@@ -197,7 +197,7 @@ def _over_runs(system: System, study: Study) -> list[Cell]:
 def together(system: System, study: Study) -> tuple[Score, Score]:
     """The score of the majority of runs, and of an oracle who picks the run."""
     task = study.benchmark.task
-    kind = None if TASKS[task].kind == "choice" else make_task(task)
+    kind = None if TASKS[task].kind == "choice" or task == "labels" else make_task(task)
 
     def same(one: str, other: str) -> bool:
         return one == other if kind is None else same_answer(kind, one, other)
