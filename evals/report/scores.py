@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from statistics import stdev, variance
 from typing import NamedTuple
 
 from moot.evals.report.comparison import Study, System
 from moot.evals.report.tables import Cell, Column, Nested, Table, columns, table
+from moot.evals.stats.clusters import by_group, clustered_wilson
 from moot.evals.stats.estimates import estimate, mean_of, over_items, run_means
 from moot.evals.stats.item_scores import item_score
 from moot.evals.stats.observations import Observation
 from moot.evals.stats.outcomes import ABSTAINED, Score, majority_of_runs, mean_score, oracle_of_runs
-from moot.evals.stats.significance import RESAMPLES, wilson
+from moot.evals.stats.significance import RESAMPLES, Interval
 from moot.nodes.steps.score import average
 from moot.nodes.texts.answers import same_answer
 from moot.nodes.texts.task import TASKS, make_task
@@ -71,9 +72,22 @@ def systems_table(study: Study) -> Table | None:
 def _scores(system: System, study: Study, first: str, others: Sequence[str]) -> list[Cell]:
     silent = sum(seen.outcome == ABSTAINED for seen in system.answered)
     counts: list[Cell] = [len(system.runs) or "", len(system.answered), system.errors, system.not_run or "", silent]
-    share = wilson([right(seen, study) for seen in system.observations]) if len(system.items) == 1 else None
+    share = share_right(system, study) if len(system.items) == 1 else None
     scores = [estimate(system, first), share, *(estimate(system, name) for name in others)]
     return [name_of(system), system.of or "", *counts, *scores]
+
+
+def share_right(system: System, study: Study, ids: Collection[str] | None = None) -> Interval:
+    """The share of a single run's items that are right with Wilson's interval over groups.
+
+    Args:
+        system: with one run.
+        study: that it is of.
+        ids: the items; by default all.
+    """
+    seen = [one for one in system.observations if ids is None or one.id in ids]
+    judged = [right(one, study) for one in seen]
+    return clustered_wilson(by_group((system.clusters[one.id] for one in seen), judged), judged.count(None))
 
 
 def strata_table(study: Study) -> Table | None:

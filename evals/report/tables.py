@@ -90,8 +90,10 @@ def shown(cell: Cell, kind: Kind) -> str:
     if isinstance(cell, Nested):
         return cell.text
     if isinstance(cell, Interval):
+        if cell.value is None and cell.reason:
+            return f"not computable: {cell.reason}"
         if cell.low is None or cell.high is None:
-            return shown(cell.value, kind)
+            return f"{shown(cell.value, kind)} [no interval: {cell.reason}]" if cell.reason else shown(cell.value, kind)
         return f"{shown(cell.value, kind)} [{shown(cell.low, kind)}, {shown(cell.high, kind)}]"
     if cell is None:
         return "unknown" if kind == "money" else "–"

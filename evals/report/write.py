@@ -22,8 +22,9 @@ from moot.evals.report.pictures import pictures
 from moot.evals.report.runs import errors_table, notes_of, runs_table, settings_table, warnings_table
 from moot.evals.report.scores import costs_table, seeds_table, strata_table, systems_table
 from moot.evals.report.tables import Table, as_csv, as_markdown, as_records, escaped
-from moot.evals.report.tests import differences_table, policies_table
-from moot.evals.runs.logs import read_runs
+from moot.evals.report.tests import Comparison, comparisons_of, differences_table, policies_table
+from moot.evals.runs.logs import Run, read_runs
+from moot.evals.stats.significance import Family
 from moot.nodes.models.prices import cost_of, read_prices
 
 
@@ -67,13 +68,36 @@ def compare(paths: Sequence[Path], *, against: str | None = None, prices: Path |
     runs, notes = read_runs(paths, lambda calls: cost_of(calls, table_of_prices))
     studies = studies_of(runs)
     check_against(studies, against)
-    sections = tuple(_section(number, study, against) for number, study in enumerate(studies, 1))
+    family, said, of_families = family_of(runs)
+    compared = comparisons_of(studies, against, family)
+    made = zip(studies, compared, strict=True)
+    sections = tuple(_section(n, study, tests, said) for n, (study, tests) in enumerate(made, 1))
+    notes += of_families
     return Report(sections, tuple(notes), datetime.now(UTC).isoformat(timespec="seconds"), version("moot"))
 
 
-def _section(number: int, study: Study, against: str | None) -> Section:
+def family_of(runs: Sequence[Run]) -> tuple[Family, str, list[str]]:
+    """Which tests are corrected together, the same in words, and a note if plans do not agree."""
+    stated = {run.family for run in runs}
+    own = "those of its benchmark with its model"
+    if stated == {"benchmark"}:
+        return "benchmark", f"{own}, the family that the plan states", []
+    every = "all tests of this report"
+    if stated == {"report"}:
+        return "report", f"{every}, the family that the plan states (or its default)", []
+    notes = ["The logs' plans state different families of tests: all tests of this report count as one family."]
+    return "report", f"{every}, the default, as no plan states a family for all logs", notes if len(stated) > 1 else []
+
+
+def _section(number: int, study: Study, tests: Sequence[Comparison], family: str) -> Section:
     makers: list[Callable[[Study], Table | None]] = [
-        *(systems_table, partial(differences_table, against=against), costs_table, seeds_table, policies_table),
+        *(
+            systems_table,
+            partial(differences_table, compared=tests, family=family),
+            costs_table,
+            seeds_table,
+            policies_table,
+        ),
         *(calibration_table, reliability_table, thresholds_table, *report_debates.TABLES, strata_table),
         *(errors_table, warnings_table, runs_table, settings_table),
     ]
