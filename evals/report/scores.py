@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from statistics import stdev, variance
 from typing import NamedTuple
@@ -11,6 +12,7 @@ from moot.evals.report.tables import Cell, Column, Nested, Table, columns, table
 from moot.evals.stats.clusters import by_group, clustered_wilson
 from moot.evals.stats.estimates import estimate, mean_of, over_items, run_means
 from moot.evals.stats.item_scores import item_score
+from moot.evals.stats.metrics import by_label
 from moot.evals.stats.observations import Observation
 from moot.evals.stats.outcomes import ABSTAINED, Score, majority_of_runs, mean_score, oracle_of_runs
 from moot.evals.stats.significance import RESAMPLES, Interval
@@ -88,6 +90,66 @@ def share_right(system: System, study: Study, ids: Collection[str] | None = None
     seen = [one for one in system.observations if ids is None or one.id in ids]
     judged = [right(one, study) for one in seen]
     return clustered_wilson(by_group((system.clusters[one.id] for one in seen), judged), judged.count(None))
+
+
+# --- labels -----------------------------------------------------------------------------------------------------------
+
+
+def _labels_of(study: Study) -> list[str]:
+    """The labels of a study's items and of its task, in the task's order; none if answers are no labels."""
+    task = TASKS[study.benchmark.task]
+    if task.kind not in ("labels", "choice"):
+        return []
+    known = [label for label, *_ in task.labels]
+    gold = sorted({seen.gold[0] for system in study.measured for seen in system.observations})
+    return list(dict.fromkeys([*known, *gold]))
+
+
+def confusion_table(study: Study) -> Table | None:
+    """For each right label how often each answer was given, those that are missing in a column of their own."""
+    labels = _labels_of(study)
+    heads = [SYSTEM, Column("right", "right label"), *columns("count", items="items")]
+    heads += [Column(f"given_{n}", f"answered {label}", "count") for n, label in enumerate(labels, 1)]
+    heads += columns("count", other="another answer", none="no answer", errors="missing")
+    rows: list[list[Cell]] = []
+    for system in study.measured:
+        counts = Counter((seen.gold[0], seen.outcome) for seen in system.observations)
+        for label in labels:
+            of = {outcome: count for (right, outcome), count in counts.items() if right == label}
+            if of:
+                named: list[Cell] = [of.pop(given, 0) for given in labels]
+                silent, missing = of.pop(ABSTAINED, 0), of.pop(None, 0)
+                every = sum(counts[key] for key in counts if key[0] == label)
+                rows.append([system.label, label, every, *named, sum(of.values()) or None, silent, missing])
+    return table(
+        "confusion",
+        "Confusion matrix",
+        "How many items with each right label were given each answer, of all runs together. No answer: the system "
+        "ended without one. Missing: it failed.",
+        heads,
+        rows,
+    )
+
+
+def labels_table(study: Study) -> Table | None:
+    """Precision, recall and F1 of each label."""
+    labels = _labels_of(study)
+    heads = [SYSTEM, Column("label", "label"), *columns("count", right="have it", given="were given it")]
+    heads += [*columns("share", precision="", recall="", f1="F1"), *columns("count", errors="missing items")]
+    rows: list[list[Cell]] = []
+    for system in study.measured:
+        seen = system.observations
+        scores = by_label([one.gold[0] for one in seen], [one.outcome for one in seen], labels)
+        missing = Counter(one.gold[0] for one in seen if one.outcome is None)
+        rows += [[system.label, label, *scores[label], missing[label]] for label in labels]
+    return table(
+        "labels",
+        "By label",
+        "Of all runs together, over items that are not missing; an item without an answer was given no label. A dash "
+        "is not computable: the precision of a label that was never given, the recall of one that no item has.",
+        heads,
+        rows,
+    )
 
 
 def strata_table(study: Study) -> Table | None:

@@ -20,7 +20,14 @@ from moot.evals.report.drawing import Picture
 from moot.evals.report.html import html_page
 from moot.evals.report.pictures import pictures
 from moot.evals.report.runs import errors_table, notes_of, runs_table, settings_table, warnings_table
-from moot.evals.report.scores import costs_table, seeds_table, strata_table, systems_table
+from moot.evals.report.scores import (
+    confusion_table,
+    costs_table,
+    labels_table,
+    seeds_table,
+    strata_table,
+    systems_table,
+)
 from moot.evals.report.tables import Table, as_csv, as_markdown, as_records, escaped
 from moot.evals.report.tests import Comparison, comparisons_of, differences_table, policies_table
 from moot.evals.runs.logs import Run, read_runs
@@ -91,13 +98,8 @@ def family_of(runs: Sequence[Run]) -> tuple[Family, str, list[str]]:
 
 def _section(number: int, study: Study, tests: Sequence[Comparison], family: str) -> Section:
     makers: list[Callable[[Study], Table | None]] = [
-        *(
-            systems_table,
-            partial(differences_table, compared=tests, family=family),
-            costs_table,
-            seeds_table,
-            policies_table,
-        ),
+        *(systems_table, partial(differences_table, compared=tests, family=family), labels_table, confusion_table),
+        *(costs_table, seeds_table, policies_table),
         *(calibration_table, reliability_table, thresholds_table, *report_debates.TABLES, strata_table),
         *(errors_table, warnings_table, runs_table, settings_table),
     ]
