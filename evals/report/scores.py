@@ -38,6 +38,15 @@ FIGURES = ("calls", "depth", "rounds", "seconds")
 """Figures of a result document that are averaged."""
 
 
+LOST = ("retrieval_failed", "stand_in", "empty_retrieval", "no_evidence", "nothing_admitted", "premises_not_searched")
+"""Warnings of result documents that say that a debate had less evidence, or other, than its sources promise."""
+
+
+def lost_evidence(system: System) -> int:
+    """How many items had less evidence than they should have, or other; of several runs together."""
+    return sum(not seen.warnings.keys().isdisjoint(LOST) for seen in system.observations)
+
+
 def name_of(system: System) -> Cell:
     """The cell that names a row; controls stand below their system."""
     return Nested(system.label) if system.of else system.label
@@ -56,13 +65,15 @@ def systems_table(study: Study) -> Table | None:
     """Every system with its scores, and beside them how many items they are not of."""
     first, *others = [name for name in study.benchmark.metrics if name in TITLES]
     heads = [SYSTEM, Column("of", "control of"), *columns("count", runs="", items="", errors="", not_run="")]
-    heads += [*columns("count", abstained=""), Column(first, TITLES[first], "share")]
+    heads += columns("count", abstained="", lost="with less evidence")
+    heads.append(Column(first, TITLES[first], "share"))
     heads += columns("share", wilson="Wilson's interval", **{name: TITLES[name] for name in others})
     return table(
         "systems",
         "Systems",
         "Items are those with an outcome, in all runs together; errors are missing data and count in no score. "
-        "Abstentions are not right; see the policies. In brackets: 95% percentile bootstrap intervals over items "
+        "Abstentions are not right; see the policies. With less evidence: a source failed, another stood in for it, or "
+        "nothing was found; see the warnings. In brackets: 95% percentile bootstrap intervals over groups of items "
         f"({RESAMPLES:,} resamples; of several runs: of the mean of their scores), and Wilson's of a single run, which "
         "is the better one for few items and for shares near 0 or 1. A label prior is taken from these very items: no "
         "constant answer does better.",
@@ -74,6 +85,7 @@ def systems_table(study: Study) -> Table | None:
 def _scores(system: System, study: Study, first: str, others: Sequence[str]) -> list[Cell]:
     silent = sum(seen.outcome == ABSTAINED for seen in system.answered)
     counts: list[Cell] = [len(system.runs) or "", len(system.answered), system.errors, system.not_run or "", silent]
+    counts.append(lost_evidence(system) if system.runs else "")
     share = share_right(system, study) if len(system.items) == 1 else None
     scores = [estimate(system, first), share, *(estimate(system, name) for name in others)]
     return [name_of(system), system.of or "", *counts, *scores]
@@ -179,6 +191,19 @@ class Spent(NamedTuple):
     score: float | None
     tokens: float | None
     cost: float | None
+    seconds: float | None
+
+
+RATIOS = {"": "tokens", "_cost": "USD", "_seconds": "seconds"}
+"""What a control takes of what its system takes, by the end of the column's key."""
+
+
+def ratios(own: Spent, its: Spent | None) -> list[Cell]:
+    """What a control takes of what its system takes, in tokens, USD and seconds; None if one of both is unknown."""
+    if its is None:
+        return [""] * len(RATIOS)
+    pairs = zip(own[1:], its[1:], strict=True)
+    return [one / other if one is not None and other else None for one, other in pairs]
 
 
 def costs_table(study: Study) -> Table | None:
@@ -190,18 +215,18 @@ def costs_table(study: Study) -> Table | None:
     }
     heads = [SYSTEM, *columns("share", score=TITLES[study.headline]), *columns("count", errors="", tokens="")]
     heads += [*columns("money", cost="cost (USD)"), *columns("count", priced="items with a known cost")]
-    heads += [*columns("number", **dict.fromkeys(FIGURES, "")), *columns("ratio", relative="tokens / its system's")]
+    heads += columns("number", **dict.fromkeys(FIGURES, ""))
+    heads += columns("ratio", **{f"relative{key}": f"{title} / its system's" for key, title in RATIOS.items()})
     heads += columns("money", total="all calls (USD)")
     heads += columns("text", front_cost="on the front by cost", front_tokens="on the front by tokens")
     rows: list[list[Cell]] = []
     for i, system in enumerate(study.measured):
         priced = sum(seen.cost is not None for seen in system.answered)
         means: list[Cell] = [average([seen.figure(name) for seen in system.answered]) for name in FIGURES]
-        own, its = spent[system.label].tokens, spent[system.of].tokens if system.of in spent else None
         on = ["yes" if best[i] else "" for best in fronts.values()]
-        relative = own / its if own is not None and its else ""
-        score, *taken = spent[system.label]
-        rows.append([name_of(system), score, system.errors, *taken, priced, *means, relative, total_cost(system), *on])
+        relative = ratios(spent[system.label], spent.get(system.of or ""))
+        score, *taken, _ = spent[system.label]
+        rows.append([name_of(system), score, system.errors, *taken, priced, *means, *relative, total_cost(system), *on])
     return table(
         "costs",
         "What an item takes",
@@ -217,7 +242,8 @@ def costs_table(study: Study) -> Table | None:
 
 def _spent(system: System, study: Study) -> Spent:
     tokens, costs = [seen.tokens for seen in system.answered], [seen.cost for seen in system.answered]
-    return Spent(mean_of(system, study.headline), average(tokens), average(costs))
+    seconds = average([seen.figure("seconds") for seen in system.answered])
+    return Spent(mean_of(system, study.headline), average(tokens), average(costs), seconds)
 
 
 def total_cost(system: System) -> float | None:

@@ -18,7 +18,7 @@ from moot.evals.stats.metrics import LabelScore, accuracy, macro_f1, under_polic
 from moot.evals.stats.observations import Observation
 from moot.evals.stats.outcomes import ABSTAINED
 from moot.evals.stats.power import ALPHA, POWER, minimum_detectable_effect
-from moot.evals.stats.significance import Family, PairedTest, holm, mcnemar, sign_flips
+from moot.evals.stats.significance import Family, Interval, PairedTest, holm, mcnemar, sign_flips
 from moot.nodes.texts.task import TASKS
 
 # --- differences ------------------------------------------------------------------------------------------------------
@@ -35,6 +35,7 @@ class Comparison:
         detectable: the least difference that these items show; "none", or None if that is not computable.
         p_holm: the p-value, adjusted within its family; None if there is none.
         family: how many tests the family has.
+        apart: the difference by the study's first measure.
     """
 
     first: System
@@ -43,6 +44,7 @@ class Comparison:
     detectable: Cell
     p_holm: float | None
     family: int
+    apart: Interval
 
 
 def comparisons_of(
@@ -62,14 +64,15 @@ def comparisons_of(
     families = [[p for tests in tested for p in tests]] if family == "report" else tested
     adjusted = iter([p for tests in families for p in holm([one.p for one in tests])])
     sizes = [sum(one.p is not None for one in tests) for tests in families]
-    made = []
+    made: list[list[Comparison]] = []
     for n, (study, tests) in enumerate(zip(studies, tested, strict=True)):
         size = sizes[0 if family == "report" else n]
         alpha = ALPHA / max(size, 1)
-        pairs = zip(pairs_of(study, against), tests, strict=True)
-        made.append(
-            [Comparison(a, b, test, least(study, a, b, test, alpha), next(adjusted), size) for (a, b), test in pairs]
-        )
+        made.append([])
+        for (one, other), test in zip(pairs_of(study, against), tests, strict=True):
+            apart = difference(one, other, study.headline, common_items(one, other))
+            shows = least(study, one, other, test, alpha)
+            made[-1].append(Comparison(one, other, test, shows, next(adjusted), size, apart))
     return made
 
 
@@ -85,8 +88,9 @@ def differences_table(
         family: which tests belong together, and who says so, in words.
     """
     names = [study.headline, *([study.second] if study.second else [])]
+    seconds = names[1:]
     tests = comparisons_of([study], against)[0] if compared is None else compared
-    rows = [[*_pair(one.first, one.second, names), *_test_cells(one)] for one in tests]
+    rows = [[*_pair(one, seconds), *_test_cells(one)] for one in tests]
     heads = [SYSTEM, Column("against", "against"), *columns("count", items="", missing="", elsewhere="of one alone")]
     heads += columns("signed", **{f"difference_{name}": f"difference in {TITLES[name]}" for name in names})
     heads += columns("count", groups="groups of items", better="", worse="")
@@ -116,10 +120,11 @@ def _test_cells(one: Comparison) -> list[Cell]:
     return [groups, test.better, test.worse, test.p, one.p_holm, name, one.detectable]
 
 
-def _pair(first: System, second: System, names: Sequence[str]) -> list[Cell]:
-    """Who is compared with whom, on how many items, and how far apart they are."""
+def _pair(one: Comparison, seconds: Sequence[str]) -> list[Cell]:
+    """Who is compared with whom, on how many items, and how far apart they are, also by second measures."""
+    first, second = one.first, one.second
     ids = common_items(first, second)
-    differences = [difference(first, second, name, ids) for name in names]
+    differences = [one.apart, *(difference(first, second, name, ids) for name in seconds)]
     apart = len(first.gold.keys() | second.gold.keys()) - len(ids)
     return [first.label, second.label, differences[0].n, differences[0].missing, apart, *differences]
 

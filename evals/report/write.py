@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
@@ -17,7 +17,9 @@ from moot.evals.report import debates as report_debates
 from moot.evals.report.comparison import Study, check_against, studies_of
 from moot.evals.report.confidence import calibration_table, reliability_table, thresholds_table
 from moot.evals.report.drawing import Picture
+from moot.evals.report.findings import NOTHING, Findings, findings_of
 from moot.evals.report.html import html_page
+from moot.evals.report.overview import overview_table
 from moot.evals.report.pictures import pictures
 from moot.evals.report.runs import errors_table, notes_of, runs_table, settings_table, warnings_table
 from moot.evals.report.scores import (
@@ -28,7 +30,7 @@ from moot.evals.report.scores import (
     strata_table,
     systems_table,
 )
-from moot.evals.report.tables import Table, as_csv, as_markdown, as_records, escaped
+from moot.evals.report.tables import Table, as_csv, as_latex, as_markdown, as_records, escaped
 from moot.evals.report.tests import Comparison, comparisons_of, differences_table, policies_table
 from moot.evals.runs.logs import Run, read_runs
 from moot.evals.stats.significance import Family
@@ -58,6 +60,8 @@ class Report:
     notes: tuple[str, ...]
     made: str
     moot_version: str
+    overview: Table | None = None
+    findings: Findings = NOTHING
 
 
 def compare(paths: Sequence[Path], *, against: str | None = None, prices: Path | None = None) -> Report:
@@ -80,7 +84,9 @@ def compare(paths: Sequence[Path], *, against: str | None = None, prices: Path |
     made = zip(studies, compared, strict=True)
     sections = tuple(_section(n, study, tests, said) for n, (study, tests) in enumerate(made, 1))
     notes += of_families
-    return Report(sections, tuple(notes), datetime.now(UTC).isoformat(timespec="seconds"), version("moot"))
+    made_at, whole = datetime.now(UTC).isoformat(timespec="seconds"), overview_table(studies)
+    findings = findings_of(list(zip(studies, compared, strict=True)), family)
+    return Report(sections, tuple(notes), made_at, version("moot"), whole, findings)
 
 
 def family_of(runs: Sequence[Run]) -> tuple[Family, str, list[str]]:
@@ -128,6 +134,10 @@ def as_document(report: Report) -> dict[str, Any]:
         "moot_version": report.moot_version,
         "compared_at": report.made,
         "notes": list(report.notes),
+        "headline": report.findings.headline,
+        "findings": list(report.findings.sentences),
+        "not_measured": [{"what": what, "why": why} for what, why in report.findings.not_measured],
+        "tables": {report.overview.key: as_records(report.overview)} if report.overview else {},
         "studies": [
             {
                 "benchmark": section.benchmark,
@@ -159,7 +169,7 @@ def check_folder(folder: Path) -> None:
 
 
 def write_report(report: Report, folder: Path) -> list[Path]:
-    """Writes ``report.md``, ``report.html``, tables as CSV files and pictures as SVG and PNG files.
+    """Writes ``report.md``, ``report.html``, tables as CSV and LaTeX files, and pictures as SVG, PNG and PDF files.
 
     Returns:
         The two reports.
@@ -170,13 +180,17 @@ def write_report(report: Report, folder: Path) -> list[Path]:
     """
     check_folder(folder)
     sections = tuple(map(with_pictures, report.sections))
-    whole = Report(sections, report.notes, report.made, report.moot_version)
+    whole = replace(report, sections=sections)
     files: dict[str, str | bytes] = {"report.md": markdown_page(whole), "report.html": html_page(whole)}
+    tables = {made.key: made for made in [report.overview] if made}
     for section in sections:
-        files |= {f"tables/{section.name}-{made.key}.csv": as_csv(made) for made in section.tables}
+        tables |= {f"{section.name}-{made.key}": made for made in section.tables}
         for picture in section.pictures:
             files[f"pictures/{section.name}-{picture.key}.svg"] = picture.svg
             files[f"pictures/{section.name}-{picture.key}.png"] = picture.png
+            files[f"pictures/{section.name}-{picture.key}.pdf"] = picture.pdf
+    for name, made in tables.items():
+        files |= {f"tables/{name}.csv": as_csv(made), f"tables/{name}.tex": as_latex(made, f"tab:{name}")}
     try:
         for name, content in files.items():
             write_whole(folder / name, content)
@@ -187,7 +201,10 @@ def write_report(report: Report, folder: Path) -> list[Path]:
 
 def markdown_page(report: Report) -> str:
     """A report in Markdown, its pictures beside it."""
-    lines = ["# Comparison of debate systems", f"moot {report.moot_version}, {report.made}.", *_bullets(report.notes)]
+    lines = [f"# {escaped(report.findings.headline)}", f"moot {report.moot_version}, {report.made}."]
+    lines += [*_bullets(report.findings.sentences), *([as_markdown(report.overview)] if report.overview else [])]
+    lines += ["### What was not measured", *_bullets([f"{a}: {b}" for a, b in report.findings.not_measured])]
+    lines += _bullets(report.notes)
     for section in report.sections:
         lines += [f"## {escaped(section.title)}", f"Licence of the data: {escaped(section.licence)}."]
         lines += _bullets(section.notes)

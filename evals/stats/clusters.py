@@ -112,6 +112,29 @@ def clustered_wilson(groups: Sequence[Sequence[bool]], missing: int = 0, confide
     return Interval(mean.value, float(low), float(high), mean.n, missing)
 
 
+def mean_of_intervals(intervals: Sequence[Interval]) -> Interval:
+    """The mean of independent figures with its interval, from theirs (MOVER: Zou and Donner 2008, eq. 5).
+
+    Of K figures x with intervals [l, u] and the mean m, it is m - sqrt(sum (x - l)²) / K to m + sqrt(sum (u - x)²) / K.
+
+    Args:
+        intervals: of the figures.
+
+    Returns:
+        Without a value if one of the figures has none, without ends if one has no interval.
+    """
+    n, missing, k = sum(one.n for one in intervals), sum(one.missing for one in intervals), len(intervals)
+    values = [one.value for one in intervals if one.value is not None]
+    if not k or len(values) < k:
+        return Interval(None, None, None, n, missing, reason="a figure is missing")
+    mean = sum(values) / k
+    ends = [(x.value - x.low, x.high - x.value) for x in intervals if None not in (x.value, x.low, x.high)]  # type: ignore[operator]
+    if len(ends) < k:
+        return Interval(mean, None, None, n, missing, reason="a figure has none")
+    below, above = (sqrt(sum(arm**2 for arm in arms)) / k for arms in zip(*ends, strict=True))
+    return Interval(mean, mean - below, mean + above, n, missing)
+
+
 def cluster_bootstrap(
     groups: Sequence[Sequence[T]], figure: Callable[[Sequence[T]], Statistic], missing: int = 0
 ) -> Interval:
