@@ -62,6 +62,7 @@ class Report:
     moot_version: str
     overview: Table | None = None
     findings: Findings = NOTHING
+    published: Table | None = None
 
 
 def compare(paths: Sequence[Path], *, against: str | None = None, prices: Path | None = None) -> Report:
