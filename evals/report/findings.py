@@ -67,9 +67,10 @@ def _headline(
         best, other = better_of(one)
         parts.append(f"{best} was right more often than {other}" + (f" on {study.benchmark.title}" if several else ""))
     if len(found) > 2:
-        winners = {better_of(one)[0] for _, one in found}
+        winners, places = {better_of(one)[0] for _, one in found}, {study.benchmark.title for study, _ in found}
         if len(winners) == 1:
-            return f"{winners.pop()} was right more often in {len(found)} of {len(tested)} comparisons"
+            where = f", all on {places.pop()}" if several and len(places) == 1 else ""
+            return f"{winners.pop()} was right more often in {len(found)} of {len(tested)} comparisons{where}"
         return f"{len(found)} of {len(tested)} comparisons show a difference that chance does not explain"
     rest = "; no other difference was found" if len(tested) > len(found) else ""
     return "; ".join(parts) + rest
@@ -83,7 +84,7 @@ def _of_found(found: Sequence[tuple[Study, Comparison]]) -> Iterator[str]:
         if len(ends) == 2:
             low, high = ends if (one.apart.value or 0) > 0 else (-ends[1], -ends[0])
             said += f" (95% interval {low * 100:+.1f} to {high * 100:+.1f})"
-        yield f"{said}, on {one.test.n} items; p = {p_text(one.test.p)}, by Holm {p_text(one.p_holm)}."
+        yield f"{said}, on {one.test.n} items; p {p_text(one.test.p)}, by Holm {p_text(one.p_holm)}."
     if len(found) > MOST:
         yield f"{len(found) - MOST} more differences are in the tables."
 
@@ -105,8 +106,8 @@ def _of_others(
         return
     rest = [one for _, one in tested if one.p_holm is not None and one.p_holm > ALPHA]
     smallest = min(one.p_holm for one in rest if one.p_holm is not None)
-    told = f"{'All' if not found else 'The other'} {others} tests may be chance (the smallest p by Holm is "
-    yield f"{told}{p_text(smallest)}). That does not show that these systems are equally good."
+    told = f"{'All' if not found else 'The other'} {others} tested differences may be chance (smallest p by "
+    yield f"{told}Holm {p_text(smallest)}). That does not show that these systems are equally good."
     least = sorted(one.detectable for one in rest if isinstance(one.detectable, float))
     if least:
         span = in_100(least[0]) if least[-1] - least[0] < 0.0005 else f"{least[0] * 100:.1f} to {in_100(least[-1])}"
@@ -123,7 +124,7 @@ def in_100(share: float | None) -> str:
 
 def p_text(p: float | None) -> str:
     """A p-value in a sentence."""
-    return "unknown" if p is None else "less than 0.001" if p < 0.001 else f"{p:.3f}"
+    return "unknown" if p is None else "< 0.001" if p < 0.001 else f"= {p:.3f}"
 
 
 # --- what was not measured --------------------------------------------------------------------------------------------

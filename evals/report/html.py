@@ -26,6 +26,8 @@ LEFT, RIGHT, TOP, HEIGHT = 44, 540, 24, 286
 """Edges of the chart of costs, in its own units."""
 NEXT = 17
 """How far apart labels of points are."""
+ASIDE = ("tokens", "seconds")
+"""Columns of the overview that are not on the page: it has what an item costs, and its calls."""
 LONGEST = 30
 """Characters of a point's label."""
 
@@ -46,6 +48,7 @@ def html_page(report: Report) -> str:
         report=report,
         tokens=package("markupsafe").Markup(_text("moot.transcript", "look/tokens.css")),
         kick=kick_of(report),
+        main=None if report.overview is None else report.overview.without(ASIDE),
         best=best_of(report.overview),
         scores=span_of(intervals),
         chart=chart_of(report.overview),

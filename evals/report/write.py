@@ -21,6 +21,7 @@ from moot.evals.report.findings import NOTHING, Findings, findings_of
 from moot.evals.report.html import html_page
 from moot.evals.report.overview import overview_table
 from moot.evals.report.pictures import pictures
+from moot.evals.report.published import published_table
 from moot.evals.report.runs import errors_table, notes_of, runs_table, settings_table, warnings_table
 from moot.evals.report.scores import (
     confusion_table,
@@ -87,7 +88,7 @@ def compare(paths: Sequence[Path], *, against: str | None = None, prices: Path |
     notes += of_families
     made_at, whole = datetime.now(UTC).isoformat(timespec="seconds"), overview_table(studies)
     findings = findings_of(list(zip(studies, compared, strict=True)), family)
-    return Report(sections, tuple(notes), made_at, version("moot"), whole, findings)
+    return Report(sections, tuple(notes), made_at, version("moot"), whole, findings, published_table(studies))
 
 
 def family_of(runs: Sequence[Run]) -> tuple[Family, str, list[str]]:
@@ -129,6 +130,11 @@ def with_pictures(section: Section) -> Section:
     return Section(**{**vars(section), "pictures": drawn})
 
 
+def of_all(report: Report) -> list[Table]:
+    """The tables of a report as a whole."""
+    return [made for made in (report.overview, report.published) if made]
+
+
 def as_document(report: Report) -> dict[str, Any]:
     """A report as plain JSON, without its pictures."""
     return {
@@ -138,7 +144,7 @@ def as_document(report: Report) -> dict[str, Any]:
         "headline": report.findings.headline,
         "findings": list(report.findings.sentences),
         "not_measured": [{"what": what, "why": why} for what, why in report.findings.not_measured],
-        "tables": {report.overview.key: as_records(report.overview)} if report.overview else {},
+        "tables": {made.key: as_records(made) for made in of_all(report)},
         "studies": [
             {
                 "benchmark": section.benchmark,
@@ -183,7 +189,7 @@ def write_report(report: Report, folder: Path) -> list[Path]:
     sections = tuple(map(with_pictures, report.sections))
     whole = replace(report, sections=sections)
     files: dict[str, str | bytes] = {"report.md": markdown_page(whole), "report.html": html_page(whole)}
-    tables = {made.key: made for made in [report.overview] if made}
+    tables = {made.key: made for made in of_all(report)}
     for section in sections:
         tables |= {f"{section.name}-{made.key}": made for made in section.tables}
         for picture in section.pictures:
@@ -203,7 +209,7 @@ def write_report(report: Report, folder: Path) -> list[Path]:
 def markdown_page(report: Report) -> str:
     """A report in Markdown, its pictures beside it."""
     lines = [f"# {escaped(report.findings.headline)}", f"moot {report.moot_version}, {report.made}."]
-    lines += [*_bullets(report.findings.sentences), *([as_markdown(report.overview)] if report.overview else [])]
+    lines += [*_bullets(report.findings.sentences), *map(as_markdown, of_all(report))]
     lines += ["### What was not measured", *_bullets([f"{a}: {b}" for a, b in report.findings.not_measured])]
     lines += _bullets(report.notes)
     for section in report.sections:
