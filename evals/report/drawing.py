@@ -85,7 +85,7 @@ def _in_black(figure: Any) -> None:
     """Draws in black what is grey, so as to be seen on dark screens too."""
     same = package("matplotlib.colors").same_color
     for artist in figure.findobj():
-        for name in ("color", "edgecolor"):
+        for name in ("color", "edgecolor", "markeredgecolor", "markerfacecolor"):
             given = getattr(artist, f"get_{name}", lambda: None)()
             if isinstance(given, str | tuple) and same(given, INK):
                 getattr(artist, f"set_{name}")("black")

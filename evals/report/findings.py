@@ -71,7 +71,7 @@ def _headline(
         if len(winners) == 1:
             where = f", all on {places.pop()}" if several and len(places) == 1 else ""
             return f"{winners.pop()} was right more often in {len(found)} of {len(tested)} comparisons{where}"
-        return f"{len(found)} of {len(tested)} comparisons show a difference that chance does not explain"
+        return f"{len(found)} of {len(tested)} comparisons show a difference"
     rest = "; no other difference was found" if len(tested) > len(found) else ""
     return "; ".join(parts) + rest
 
@@ -170,10 +170,10 @@ def _missing(compared: Compared) -> Iterator[tuple[str, str]]:
     every = sum(len(system.observations) + system.not_run for system in systems)
     tests = [(study, one) for study, of_one in compared for one in of_one if one.apart.value]
     turned = sum(_turns(study, one) for study, one in tests)
-    sign = f"turns {turned} of {len(tests)} differences round" if turned else "turns no difference round"
+    sign = f"turn {turned} of {len(tests)} differences round" if turned else "turn no difference round"
     yield (
         "Missing answers",
-        f"{lost:,} of {every:,} answers are missing and count for no system. As wrong ones, that {sign}.",
+        f"{lost:,} of {every:,} answers are missing and count for no system. Counted as wrong, they {sign}.",
     )
 
 

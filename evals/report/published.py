@@ -69,7 +69,11 @@ def interval_of(one: Published) -> tuple[Interval, str]:
 def published_table(studies: Sequence[Study]) -> Table | None:
     """Systems that were measured here beside the same systems in the papers; None if there is none of them."""
     heads = [SYSTEM, *columns("text", benchmark="", measure=""), *columns("share", ours="ours")]
-    heads += [*columns("text", model="our model"), *columns("share", theirs="THEIRS"), *columns("count", n="their n")]
+    heads += [
+        *columns("text", model="our model"),
+        *columns("share", theirs="theirs (the paper's)"),
+        *columns("count", n="their n"),
+    ]
     heads += columns("text", their_model="their model", interval="their interval", source="from")
     rows: list[list[Cell]] = []
     for study in studies:
