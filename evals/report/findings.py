@@ -43,7 +43,7 @@ def findings_of(compared: Compared, family: Family) -> Findings:
     tested = [(study, one) for study, tests in compared for one in tests if one.p_holm is not None]
     found = [(study, one) for study, one in tested if one.p_holm is not None and one.p_holm <= ALPHA]
     headline = _headline(tested, found, compared)
-    sentences = [*_of_found(found), *_of_others(tested, found, family)]
+    sentences = [*_of_found(found), *_of_others(tested, found), *_of_family(tested, family)]
     return Findings(headline, tuple(sentences), tuple(_not_measured(compared)))
 
 
@@ -89,32 +89,39 @@ def _of_found(found: Sequence[tuple[Study, Comparison]]) -> Iterator[str]:
         yield f"{len(found) - MOST} more differences are in the tables."
 
 
-def _of_others(
-    tested: Sequence[tuple[Study, Comparison]], found: Sequence[tuple[Study, Comparison]], family: Family
-) -> Iterator[str]:
+def _of_family(tested: Sequence[tuple[Study, Comparison]], family: Family) -> Iterator[str]:
     if not tested:
         return
-    size, others = tested[0][1].family, len(tested) - len(found)
+    size = tested[0][1].family
     if family == "report":
-        yield f"Holm's correction is for all {size} tests of this report, by the first measure of each benchmark."
+        every = f"all {size} tests" if size > 1 else "the one test"
+        yield f"Holm's correction is for {every} of this report, by the first measure of each benchmark."
     else:
         yield (
             "Holm's correction is for each benchmark's tests by themselves: over several benchmarks, a difference by "
             "chance is that much likelier."
         )
+
+
+def _of_others(tested: Sequence[tuple[Study, Comparison]], found: Sequence[tuple[Study, Comparison]]) -> Iterator[str]:
+    others = len(tested) - len(found)
     if not others:
         return
     rest = [one for _, one in tested if one.p_holm is not None and one.p_holm > ALPHA]
     smallest = min(one.p_holm for one in rest if one.p_holm is not None)
-    told = f"{'All' if not found else 'The other'} {others} tested differences may be chance (smallest p by "
-    yield f"{told}Holm {p_text(smallest)}). That does not show that these systems are equally good."
+    which = "The tested difference" if others == 1 else f"{'The other' if found else 'All'} {others} tested differences"
+    told = f"{which} may be chance (smallest p by Holm {p_text(smallest)})."
+    yield f"{told} That does not show that these systems are equally good."
     least = sorted(one.detectable for one in rest if isinstance(one.detectable, float))
     if least:
         span = in_100(least[0]) if least[-1] - least[0] < 0.0005 else f"{least[0] * 100:.1f} to {in_100(least[-1])}"
-        yield f"With a chance of {POWER:.0%}, these items show a difference of {span} or more, depending on the test."
+        yield (
+            f"A difference of {span}, depending on the test, would be found with a chance of {POWER:.0%}; a smaller "
+            "one is missed more often."
+        )
     if none := len(rest) - len(least):
-        what = "all" if none == len(rest) else f"{none} of these tests"
-        yield f"For {what}, no difference would be found with that chance, as too few items tell the systems apart."
+        what = "No" if none == len(rest) else f"In {none} of these tests no"
+        yield f"{what} difference would be found with a chance of {POWER:.0%}: too few items tell the systems apart."
 
 
 def in_100(share: float | None) -> str:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from moot.evals.report.comparison import Study, System
+from moot.evals.report.comparison import NOTHING_SETTLED, Study, System
 from moot.evals.report.scores import SYSTEM, TITLES, lost_evidence, share_right
 from moot.evals.report.tables import Cell, Column, Nested, Table, columns, table
 from moot.evals.stats.clusters import mean_of_intervals
 from moot.evals.stats.estimates import estimate
 from moot.evals.stats.significance import Interval
 from moot.nodes.steps.score import average
+
+CONSTANT = {NOTHING_SETTLED: "always the label for open claims"}
+"""What a constant answer is called whose label differs from benchmark to benchmark."""
 
 
 @dataclass
@@ -51,8 +54,9 @@ def lines_of(studies: Sequence[Study]) -> tuple[list[tuple[str, list[int]]], lis
         at = places.setdefault((study.benchmark.title, study.data), len(places))
         counts.setdefault(at, []).append(len(ids))
         for system in study.systems:
-            own = system.control if system.of is None and not system.runs else system.label
-            key = (str(own), system.of, study.model or "several models")
+            derived = system.of is None and not system.runs
+            own = CONSTANT.get(str(system.control), str(system.control)) if derived else system.label
+            key = (own, system.of, study.model or "several models")
             line = lines.setdefault(key, Line(key[0], system.of is not None, key[2]))
             line.scores[at], line.systems[at] = score_of(system, study, ids), system
     titles = [", ".join(filter(None, named)) for named in places]
