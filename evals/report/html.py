@@ -161,14 +161,14 @@ def chart_of(of: Table | None) -> dict[str, Any] | None:
     across, ticks = _log_scale(min(xs), max(xs), "$" if by == "cost" else "")
     up, lines = _scale(min(ys), max(ys))
     on = front([(x, y) for _, x, y in known])
-    points = [
+    points: list[dict[str, Any]] = [
         {"name": name, "x": across(x), "y": up(y), "on": best} for (name, x, y), best in zip(known, on, strict=True)
     ]
     what = "Cost" if by == "cost" else "Tokens"
     told = "; ".join(f"{name} {y:.3f} at {x:,.4g}" for name, x, y in known)
     mean = f"Mean over {len(scores)} benchmarks, for systems that were measured on all." if len(scores) > 1 else ""
     return {
-        "about": f"{mean} {'USD' if by == 'cost' else 'Tokens'} an item, by what was paid.".strip(),
+        "about": f"{mean} {'USD by the table of prices.' if by == 'cost' else 'No price is known of all.'}".strip(),
         "alt": f"Score by {what.lower()} an item. On the line or below it: {told}.",
         "height": HEIGHT,
         "unit": f"{what} an item; each step to the right is dearer (log scale)",

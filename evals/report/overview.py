@@ -108,5 +108,6 @@ def _row(line: Line, benchmarks: int, several: bool) -> list[Cell]:
 def taken(system: System, figure: str) -> float | None:
     """What an item with an outcome takes on average: tokens, calls, seconds, or USD as ``cost``."""
     seen = system.answered
-    own = {"tokens": [one.tokens for one in seen], "cost": [one.cost for one in seen]}
-    return average(own[figure] if figure in own else [one.figure(figure) for one in seen])
+    if figure == "tokens":
+        return average([one.tokens for one in seen])
+    return average([one.cost if figure == "cost" else one.figure(figure) for one in seen])

@@ -85,9 +85,9 @@ def published_table(studies: Sequence[Study]) -> Table | None:
                 if measure not in study.benchmark.metrics:
                     continue
                 theirs, whose = interval_of(one)
-                named = [study.benchmark.title, TITLES[measure]]
-                own = [estimate(system, measure), study.model or "several"]
-                told = [theirs, one.n, one.model, whose, f"{one.source}, {one.where}"]
+                named: list[Cell] = [study.benchmark.title, TITLES[measure]]
+                own: list[Cell] = [estimate(system, measure), study.model or "several"]
+                told: list[Cell] = [theirs, one.n, one.model, whose, f"{one.source}, {one.where}"]
                 rows.append([system.label, *named, *own, *told])
     return table(
         "published",
