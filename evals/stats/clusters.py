@@ -22,7 +22,7 @@ NO_ITEMS, ALL_ALIKE, UNDEFINED = "no items", "no spread", "undefined"
 """Why a figure or its interval is not computable. No spread: all items, or all resamples, have one value. Undefined:
 what the figure divides by is 0."""
 FEW_GROUPS = 30
-"""Below so many groups intervals tend to be too narrow (Cameron and Miller 2015, section VI: 20 to 50)."""
+"""Below so many groups intervals tend to be too narrow (Cameron and Miller 2015 name 20 to 50)."""
 SPREAD = 1e-12
 """What the ends of an interval differ by at most if all resamples have one value, as numbers are rounded."""
 T = TypeVar("T", bound=Hashable)
@@ -57,7 +57,7 @@ def by_group(groups: Iterable[Hashable], values: Iterable[T | None]) -> list[lis
 
 
 def clustered_mean(groups: Sequence[Sequence[float]]) -> ClusteredMean:
-    """A mean with its cluster-robust standard error (Liang and Zeger 1986; Miller 2024, eq. 4).
+    """A mean with its cluster-robust standard error (Liang and Zeger 1986; for evaluations Miller 2024).
 
     se² = G / (G - 1) x the sum over groups of (the sum of the group's values - mean)² / n², for G groups of n items.
     With one item in each group this is s / sqrt(n).
@@ -113,7 +113,7 @@ def clustered_wilson(groups: Sequence[Sequence[bool]], missing: int = 0, confide
 
 
 def mean_of_intervals(intervals: Sequence[Interval]) -> Interval:
-    """The mean of independent figures with its interval, from theirs (MOVER: Zou and Donner 2008, eq. 5).
+    """The mean of independent figures with its interval, from theirs (MOVER: Zou and Donner 2008).
 
     Of K figures x with intervals [l, u] and the mean m, it is m - sqrt(sum (x - l)²) / K to m + sqrt(sum (u - x)²) / K.
 

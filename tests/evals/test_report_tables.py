@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from moot.evals.report.scores import confusion_table, labels_table
 from moot.evals.report.tests import comparisons_of
+from moot.evals.report.write import compare
 
-from tests.evals.made_logs import debate
+from tests.evals.made_logs import debate, write_log
 from tests.evals.made_study import CONTROL, DEBATE, GOLD, N, R, S, study
 
 
@@ -43,3 +45,24 @@ def test_tests_are_corrected_within_their_family(tmp_path: Path) -> None:
         assert [one.p_holm for one in first] == [one.p_holm for one in second]
         assert {one.family for one in first} == {size}
         assert min(p for one in first if (p := one.p_holm) is not None) == pytest.approx(size * 2 / 2**8)
+
+
+@pytest.mark.parametrize(
+    ("stated", "expected"),
+    [
+        (("benchmark", "benchmark"), "2 tests: those of its benchmark with its model, the family that the plan states"),
+        (("report", "report"), "4 tests: all tests of this report, the family that the plan states (or its default)"),
+        (("report", "benchmark"), "4 tests: all tests of this report, the default, as no plan states a family for all"),
+        (("", ""), "4 tests: all tests of this report, the default, as no plan states a family for all logs"),
+    ],
+)
+def test_reports_say_which_family_their_tests_are(tmp_path: Path, stated: tuple[str, str], expected: str) -> None:
+    for benchmark, family in zip(("fever", "feverous"), stated, strict=True):
+        for name, documents in (("a", DEBATE), ("b", CONTROL)):
+            facts: dict[str, Any] = {"benchmark": benchmark, "family": family, "model": "m"}
+            write_log(tmp_path, f"{name}-{benchmark}", documents, GOLD, system=name, **facts)
+    made = compare([tmp_path])
+    for section in made.sections:
+        [differences] = [table for table in section.tables if table.key == "differences"]
+        assert f"Holm's correction is for {expected}" in differences.caption
+    assert len([note for note in made.notes if "different families" in note]) == (len(set(stated)) > 1)
