@@ -3,12 +3,14 @@ measured."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 from moot.evals.report.comparison import Study, common_items
 from moot.evals.report.runs import unpriced_models
+from moot.evals.report.scores import lost_evidence
 from moot.evals.report.tests import Comparison
 from moot.evals.stats.clusters import FEW_GROUPS
 from moot.evals.stats.estimates import item_means
@@ -156,6 +158,11 @@ def _not_measured(compared: Compared) -> Iterator[tuple[str, str]]:
             "Chance of sampling",
             f"{', '.join(dict.fromkeys(single))}: one run each. Intervals are over items, not over runs.",
         )
+    lost = Counter[str]()
+    for system in (system for study in studies for system in study.measured):
+        lost[system.label] += lost_evidence(system)
+    if told := ", ".join(f"{label} on {count}" for label, count in lost.items() if count):
+        yield "The same evidence", f"Items on which a source failed, another stood in or nothing was found: {told}."
     yield from _missing(compared)
     clustered = [one.test for _, tests in compared for one in tests if one.test.groups < one.test.n]
     if few := [test.groups for test in clustered if test.groups < FEW_GROUPS]:

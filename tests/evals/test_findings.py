@@ -135,6 +135,7 @@ def test_systems_beside_each_other_on_the_same_items(tmp_path: Path) -> None:
     assert value(rows["a"]["average"]) == approx((6 / 7 + 1) / 2)
     assert rows["a_own"]["average"] is None  # which was not measured on the second
     assert (rows["a"]["errors"], rows["a_own"]["lost"]) == (1, 8)
+    assert dict(findings(first).not_measured)["The same evidence"].endswith(" or nothing was found: a_own on 8.")
     assert (rows["a"]["tokens"], rows["a"]["calls"]) == (1500, 1)
 
 
