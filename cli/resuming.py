@@ -13,7 +13,7 @@ from typing import Any
 from moot.cli.options import parse_pairs, parse_settings
 from moot.core.errors import UserError
 from moot.core.ledger import Debate, key_of, open_ledger
-from moot.core.ledger_records import moot_version
+from moot.core.ledger.records import moot_version
 from moot.core.redaction import anonymised
 from moot.graphs import DebateSystem
 from moot.nodes.models.keeping import MODES, LedgerUse, Mode

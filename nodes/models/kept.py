@@ -17,7 +17,7 @@ from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from moot.core.endpoint import without_user
 from moot.core.errors import UserError
-from moot.core.ledger_records import hashes_of
+from moot.core.ledger.records import hashes_of
 from moot.nodes.models.chat_models import ChatModel
 from pydantic import ValidationError
 from pydantic_core import to_jsonable_python

@@ -17,7 +17,7 @@ from langchain_core.runnables.config import var_child_runnable_config
 from moot.core.endpoint import DEFAULT_LIMITS, Endpoint, Limits
 from moot.core.errors import BudgetExhausted, MootError, Outcome, ReplyError, UserError, copied, error_of
 from moot.core.ledger import Key, key_of
-from moot.core.ledger_records import hashes_of
+from moot.core.ledger.records import hashes_of
 from moot.core.limiter import limiter, with_retries
 from moot.core.refusals import explain
 from moot.nodes.models.ceilings import REPLY, Asked, Ceilings, Spend

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from moot.core.ledger import key_of, open_ledger
-from moot.core.ledger_file import LedgerFile
+from moot.core.ledger.file import LedgerFile
 
 from tests.commands import moot
 
@@ -135,13 +135,13 @@ def test_a_line_or_a_file_that_is_too_long_is_refused(
     file.write_text("".join(json.dumps(line) + "\n" for line in (HEAD, LINE, LINE, LINE)))
     for bound, most, why in (("LONGEST_LINE", 1000, ""), ("MOST_ENTRIES", 2, "entries"), ("LARGEST", 100, "MiB")):
         with monkeypatch.context() as patch:
-            patch.setattr(f"moot.core.ledger_transfer.{bound}", most)
+            patch.setattr(f"moot.core.ledger.transfer.{bound}", most)
             done = moot("ledger", "import", file)
             assert (done.returncode == 2) == bool(why)
             assert why in done.stderr
         moot("ledger", "prune", "--older", "1")
     with monkeypatch.context() as patch:
-        patch.setattr("moot.core.ledger_transfer.LONGEST_LINE", 100)
+        patch.setattr("moot.core.ledger.transfer.LONGEST_LINE", 100)
         assert "has more than" in moot("ledger", "import", file).stderr
 
 

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moot.core.errors import UserError
 from moot.core.ledger import CallLedger, Key, key_of, ledger_path, open_ledger
-from moot.core.ledger_file import SCHEMA_VERSION, LedgerFile
+from moot.core.ledger.file import SCHEMA_VERSION, LedgerFile
 
 SETTINGS = {"model": "openai:stub", "api_key": "sk-nobody-may-see-this-1234"}
 

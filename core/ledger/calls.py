@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import json
 import logging
 import os
 import queue
 import threading
 import time
-import zlib
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -25,11 +23,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-import numpy as np
 from moot.core.errors import MootError, UserError, copied
 from moot.core.home import moot_home
-from moot.core.ledger_file import LedgerFile
-from moot.core.ledger_records import Begun, Debate, Entry, Key, Pruned, Request, Status, as_json, fingerprint_of, key_of
+from moot.core.ledger.file import LedgerFile
+from moot.core.ledger.records import Begun, Debate, Entry, Key, Pruned, Request, Status, as_json, fingerprint_of, key_of
+from moot.core.ledger.values import packed, packed_floats, unpacked
 from moot.core.redaction import Keys, anonymised, held_keys, redact
 
 __all__ = [
@@ -52,8 +50,6 @@ Job = Callable[[LedgerFile], Any]
 
 MOST_AT_ONCE = 1000
 """Jobs of one transaction at most."""
-COMPRESSED = 2048
-"""Bytes from which on a value is compressed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -458,29 +454,6 @@ def _pruned(path: Path) -> Pruned:
 def _is_json(key: Key, value: Any) -> bool:
     """Whether a value is stored as JSON: all but vectors; an embedding that failed has none."""
     return key.kind != "embedding" or isinstance(value, Mapping)
-
-
-def packed(text: str) -> bytes:
-    """A JSON text as it is stored: with a letter before it, and compressed if it is long."""
-    plain = text.encode()
-    return b"t" + plain if len(plain) < COMPRESSED else b"z" + zlib.compress(plain, 1)
-
-
-def packed_floats(numbers: Iterable[float]) -> bytes:
-    """Numbers as they are stored: 32-bit floats."""
-    return b"f" + np.asarray(numbers, dtype="<f4").tobytes()
-
-
-def unpacked(value: bytes) -> Any:
-    """The JSON value, or the list of floats, that is stored so.
-
-    Raises:
-        ValueError: it is none.
-    """
-    tag, rest = value[:1], value[1:]
-    if tag == b"f":
-        return np.frombuffer(rest, dtype="<f4").tolist()
-    return json.loads(zlib.decompress(rest) if tag == b"z" else rest)
 
 
 def _kept(entry: Entry) -> Kept:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, cast
 
 from moot.core.errors import UserError
-from moot.core.ledger import packed, packed_floats, unpacked
-from moot.core.ledger_file import LedgerFile
-from moot.core.ledger_records import Entry, Key, Kind, Status, as_json, fingerprint_of, hash_of
+from moot.core.ledger.file import LedgerFile
+from moot.core.ledger.records import Entry, Key, Kind, Status, as_json, fingerprint_of, hash_of
+from moot.core.ledger.values import packed, packed_floats, unpacked
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, ValidationError
 
 FORMAT = 1

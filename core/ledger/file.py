@@ -15,9 +15,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-from moot.core.errors import MootError, UserError, WorldError
-from moot.core.ledger_records import (
+from filelock import FileLock
+from moot.core.errors import UserError
+from moot.core.ledger.faults import explained
+from moot.core.ledger.owners import Owner
+from moot.core.ledger.records import (
     Begun,
     Debate,
     Entry,
@@ -26,7 +28,6 @@ from moot.core.ledger_records import (
     Request,
     Status,
     as_json,
-    is_id,
     moot_version,
     new_id,
 )
@@ -83,8 +84,7 @@ class LedgerFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lock: FileLock | None = None
-        self.owner = ""
+        self._owner = Owner(path)
         with explained(path):
             _create(path)
             self._inode = path.stat().st_ino
@@ -130,11 +130,7 @@ class LedgerFile:
     def close(self) -> None:
         """Closes the file; debates that this process has not ended are interrupted."""
         self._connection.close()
-        if self._lock is not None:
-            self._lock.release()
-            _owned.discard(self.owner)
-            Path(self._lock.lock_file).unlink(missing_ok=True)
-            self._lock = None
+        self._owner.release()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -153,10 +149,10 @@ class LedgerFile:
 
     def begin(self, request: Request) -> Begun:
         """Takes over a debate, or writes a new one, within a transaction."""
-        self._become_owner()
+        self._owner.hold()
         known = self._named_before(request)
         if known is not None:
-            status = self._status(known["status"], known["owner"])
+            status = self._owner.status(known["status"], known["owner"])
             if known["id"] != request.id and status in ("running", "waiting", "done"):
                 return Begun(known["id"], resumed=False, owned=False)
             if status == "running":
@@ -172,13 +168,13 @@ class LedgerFile:
                 request.fingerprint,
             )
             for row in unfinished:
-                if self._status(row["status"], row["owner"]) != "running":
+                if self._owner.status(row["status"], row["owner"]) != "running":
                     return self._take_over(row["id"], resumed=True)
         now, id = time.time(), request.id or new_id()
         texts = (request.fingerprint, moot_version(), request.graph, request.input, request.settings)
         self._connection.execute(
             "INSERT INTO debates VALUES (?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, NULL, ?, NULL)",
-            (id, *texts, self.owner, os.getpid(), now, now, request.idempotency_key),
+            (id, *texts, self._owner.id, os.getpid(), now, now, request.idempotency_key),
         )
         return Begun(id, resumed=False)
 
@@ -199,7 +195,7 @@ class LedgerFile:
     def _take_over(self, id: str, *, resumed: bool) -> Begun:
         self._connection.execute(
             "UPDATE debates SET status = 'running', owner = ?, pid = ?, updated = ? WHERE id = ?",
-            (self.owner, os.getpid(), time.time(), id),
+            (self._owner.id, os.getpid(), time.time(), id),
         )
         return Begun(id, resumed)
 
@@ -263,7 +259,7 @@ class LedgerFile:
         """Of all debates id, status and when they were begun; newest first. Far quicker than `debates`."""
         living: dict[str, bool] = {}
         return [
-            (row["id"], self._status(row["status"], row["owner"], living), row["started"])
+            (row["id"], self._owner.status(row["status"], row["owner"], living), row["started"])
             for row in self._rows("SELECT id, status, owner, started FROM debates ORDER BY started DESC, id")
         ]
 
@@ -271,7 +267,7 @@ class LedgerFile:
         id, fingerprint, version, graph, input, settings, status, owner = row[:8]
         pid, started, updated, document, named, note, entries, size = row[8:]
         with explained(self.path):
-            shown = self._status(status, owner, living)
+            shown = self._owner.status(status, owner, living)
             asked, chosen = json.loads(input), json.loads(settings)
         return Debate(
             id,
@@ -323,44 +319,6 @@ class LedgerFile:
             thread or "",
         )
         return {row["debate"]: (row["thread"], row["run"]) for row in rows}
-
-    # --- who owns a debate --------------------------------------------------------------------------------------------
-
-    def _become_owner(self) -> None:
-        """Holds a lock as long as this process lives: what it owns and has not ended is then interrupted."""
-        if self._lock is None:
-            owner = new_id()
-            lock = self._lock_of(owner)
-            lock.parent.mkdir(exist_ok=True, mode=0o700)
-            self._lock = FileLock(lock, mode=0o600, thread_local=False)
-            self._lock.acquire()
-            self.owner = owner
-            _owned.add(owner)
-
-    def _lock_of(self, owner: str) -> Path:
-        return self.path.with_name("running") / f"{owner}.lock"
-
-    def _status(self, status: Status, owner: str | None, living: dict[str, bool] | None = None) -> Status:
-        if status != "running":
-            return status
-        known = {} if living is None else living
-        owner = owner or ""
-        if owner not in known:
-            known[owner] = self._lives(owner)
-        return "running" if known[owner] else "interrupted"
-
-    def _lives(self, owner: str) -> bool:
-        if owner in _owned:
-            return True
-        path = self._lock_of(owner)
-        if not is_id(owner) or not path.exists():
-            return False
-        try:
-            with FileLock(path, timeout=0, mode=0o600):
-                path.unlink(missing_ok=True)
-        except Timeout:
-            return True
-        return False
 
     # --- entries ------------------------------------------------------------------------------------------------------
 
@@ -459,7 +417,7 @@ class LedgerFile:
         """Removes a debate that nobody runs and that has not changed since a moment; whether it did."""
         with self.transaction():
             for row in self._rows("SELECT * FROM debates WHERE id = ? AND updated <= ?", id, limit):
-                if self._status(row["status"], row["owner"]) != "running":
+                if self._owner.status(row["status"], row["owner"]) != "running":
                     table, column = ("debates", "id") if row["document"] is None else ("entries", "debate")
                     self._connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (id,))
                     return True
@@ -470,10 +428,6 @@ class LedgerFile:
         count: int = _value(self._connection.execute(f"PRAGMA {which}"))
         size: int = _value(self._connection.execute("PRAGMA page_size"))
         return count * size
-
-
-_owned: set[str] = set()
-"""As whom this process owns debates; it does not ask for its own locks."""
 
 
 def _value(rows: sqlite3.Cursor) -> Any:
@@ -488,49 +442,3 @@ def _create(path: Path) -> None:
     except FileExistsError:  # not opened: closing it would give up the locks of this process's other connections
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             path.chmod(0o600)
-
-
-@contextmanager
-def explained(path: Path) -> Iterator[None]:
-    """Errors of the file and its folder, in our words.
-
-    Raises:
-        UserError: it cannot be read or written, or is damaged.
-        WorldError: the disk is full or fails, or another process holds the file for too long.
-    """
-    try:
-        yield
-    except MootError:
-        raise
-    except OSError as error:
-        raise _unwritable(path, error.strerror or str(error)) from error
-    except (sqlite3.Error, json.JSONDecodeError) as error:
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
-        if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
-            raise _unwritable(path, str(error)) from error
-        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or isinstance(error, json.JSONDecodeError):
-            raise UserError(
-                f"The ledger {path} is damaged ({error}). Move it elsewhere or delete it, or say `--ledger off`.",
-                kind="damaged_ledger",
-            ) from error
-        if code == sqlite3.SQLITE_CONSTRAINT:
-            raise UserError(
-                f"The ledger {path} has no row for this debate any more: somebody has removed it while the debate ran.",
-                kind="unknown_debate",
-            ) from error
-        if isinstance(error, sqlite3.OperationalError):
-            raise WorldError(
-                f"The ledger {path} cannot be written ({error}). Make room on its disk, set MOOT_HOME to another "
-                "folder, or say `--ledger off`.",
-                kind="ledger",
-                retryable=True,
-            ) from error
-        raise
-
-
-def _unwritable(path: Path, why: str) -> UserError:
-    return UserError(
-        f"The ledger of calls cannot be kept in {path.parent} ({why}). Set MOOT_HOME to a folder that can be written, "
-        "or say `--ledger off`: then nothing is kept, and a debate that is interrupted is lost.",
-        kind="invalid_environment",
-    )
