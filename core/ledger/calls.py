@@ -15,7 +15,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -25,9 +25,9 @@ from typing import Any, Protocol, TypeVar
 
 from moot.core.errors import MootError, UserError, copied
 from moot.core.home import moot_home
-from moot.core.ledger.file import LedgerFile
+from moot.core.ledger.file import MOST_ROWS, LedgerFile
 from moot.core.ledger.records import Begun, Debate, Entry, Key, Pruned, Request, Status, as_json, fingerprint_of, key_of
-from moot.core.ledger.values import packed, packed_floats, unpacked
+from moot.core.ledger.values import packed, packed_vectors, unpacked
 from moot.core.redaction import Keys, anonymised, held_keys, redact
 
 __all__ = [
@@ -50,6 +50,10 @@ Job = Callable[[LedgerFile], Any]
 
 MOST_AT_ONCE = 1000
 """Jobs of one transaction at most."""
+PAUSE = 0.005
+"""Seconds between two transactions at least: what many debates keep is gathered meanwhile."""
+LOOK = 0.1
+"""Seconds after which it is looked whether somebody has removed the file; before a debate begins it always is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ class Kept:
     """What a call gave, found again.
 
     Args:
-        value: a JSON value; of an embedding, a list of floats.
+        value: a JSON value; of an embedding, a list of vectors.
         about: what the call was: its role and model.
         debate: the id of the debate that made it.
     """
@@ -80,19 +84,14 @@ class Embeddings(Protocol):
     """What keeps the embeddings of a debate; it is found in `embeddings`."""
 
     async def embedded(
-        self,
-        parts: Mapping[str, Any],
-        texts: Sequence[str],
-        known: Mapping[str, list[float]],
-        make: Callable[[list[str]], Awaitable[list[list[float]]]],
-    ) -> dict[str, list[float]]:
-        """The vector of each text: a known one, else that which is kept, else a new one.
+        self, parts: Mapping[str, Any], texts: Sequence[str], make: Callable[[], Awaitable[list[list[float]]]]
+    ) -> list[list[float]]:
+        """The vectors of texts, in order: those that are kept, else new ones.
 
         Args:
-            parts: the parts of the keys, but for the text.
+            parts: the parts of the key, but for the texts.
             texts: what is embedded.
-            known: vectors that are at hand.
-            make: embeds texts.
+            make: embeds them.
         """
         ...
 
@@ -262,26 +261,25 @@ class CallLedger:
         Args:
             debate: the id of a debate that has begun.
             key: what was asked.
-            value: what it gave: a JSON value; for an embedding, numbers, of which 32-bit floats are stored.
+            value: what it gave: a JSON value; for an embedding, vectors, of which 32-bit floats are stored.
             about: what the call was, to be shown: its role and model.
 
         Raises:
             ValueError, TypeError: the value is no JSON value.
         """
-        await self.keep_all(debate, [(key, value)], about)
+        raw = as_json(value) if _is_json(key, value) else packed_vectors(value)
+        storing: Any = _Storing(debate, key, raw, about or {}, self._keys)
+        await self._do(storing)
 
-    async def keep_all(
-        self, debate: str, given: Sequence[tuple[Key, Any]], about: Mapping[str, Any] | None = None
-    ) -> None:
-        """As `keep`, of several calls of one sort, each with what it gave: all are stored, or none."""
-        if given:
-            raw = [(key, as_json(value) if _is_json(key, value) else packed_floats(value)) for key, value in given]
-            storing: Any = _Storing(debate, raw, about or {}, self._keys)
-            await self._do(storing)
+    async def find(self, key: Key, prefer: str | None = None, *, failed: bool = True) -> Kept | None:
+        """The newest entry of a key in any debate; that of the debate ``prefer``, if it has one.
 
-    async def find(self, key: Key, prefer: str | None = None) -> Kept | None:
-        """The newest entry of a key in any debate; that of the debate ``prefer``, if it has one."""
-        entry = await self._do(lambda file: file.find(key.hash, prefer))
+        Args:
+            key: what is asked.
+            prefer: a debate's id.
+            failed: whether entries of calls that failed are found, too.
+        """
+        entry = await self._do(lambda file: file.find(key.hash, prefer, failed=failed))
         return None if entry is None else _kept(entry)
 
     async def nearest(self, key: Key, debate: str | None = None) -> Near | None:
@@ -333,13 +331,17 @@ class CallLedger:
     def _write(self) -> None:
         """Carries out jobs, all that are queued in one transaction, until the ledger is closed."""
         file: LedgerFile | None = None
-        closing = False
+        closing, begun, seen = False, 0.0, 0.0
         while not closing:
+            time.sleep(max(0.0, begun + PAUSE - time.monotonic()))
             group, closing = _queued(self._jobs)
+            begun = time.monotonic()
             try:
-                if file is not None and not file.is_there():  # somebody has removed it
-                    file.close()
-                    file = None
+                if file is not None and (begun > seen + LOOK or not _stores(group)):
+                    seen = begun
+                    if not file.is_there():  # somebody has removed it
+                        file.close()
+                        file = None
                 if file is None and group:
                     file = LedgerFile(self.path)
                     if file.is_overfull():
@@ -354,21 +356,21 @@ class CallLedger:
 
 @dataclass(frozen=True, slots=True)
 class _Storing:
-    """The job that stores what calls gave; several at once are one statement."""
+    """The job that stores what a call gave; several at once are one statement."""
 
     debate: str
-    given: Sequence[tuple[Key, str | bytes]]
+    key: Key
+    raw: str | bytes
     about: Mapping[str, Any]
     keys: Keys
 
-    def entries(self) -> Iterator[Entry]:
+    def entry(self) -> Entry:
         """What is stored."""
-        for key, raw in self.given:
-            value = raw if isinstance(raw, bytes) else packed(redact(raw, self.keys))
-            yield Entry(self.debate, key, self.about, time.time(), len(value), value)
+        value = self.raw if isinstance(self.raw, bytes) else packed(redact(self.raw, self.keys))
+        return Entry(self.debate, self.key, self.about, time.time(), len(value), value)
 
     def __call__(self, file: LedgerFile) -> None:
-        file.keep([*self.entries()])
+        file.keep([self.entry()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,18 +400,26 @@ def _carried_out(file: LedgerFile, group: list[_Waiting]) -> list[Any]:
     """What the jobs give, or why they fail; one that fails takes no other with it."""
     results: list[Any] = []
     try:
+        if _stores(group) and len(group) <= MOST_ROWS:
+            file.keep([waiting.job.entry() for waiting in group])  # one statement, which is a transaction of its own
+            return [None] * len(group)
         with file.transaction():
             for _, some in groupby(group, lambda waiting: isinstance(waiting.job, _Storing)):
                 jobs = [waiting.job for waiting in some]
                 stored = [job for job in jobs if isinstance(job, _Storing)]
                 if stored:
-                    file.keep([entry for job in stored for entry in job.entries()])
+                    file.keep([job.entry() for job in stored])
                 results += [None for _ in stored] or [job(file) for job in jobs]
         return results
     except Exception as error:  # noqa: BLE001
         if len(group) == 1:
             return [error]
     return [_carried_out(file, [waiting])[0] for waiting in group]
+
+
+def _stores(group: list[_Waiting]) -> bool:
+    """Whether all that is to be done is to store what calls gave."""
+    return all(isinstance(waiting.job, _Storing) for waiting in group)
 
 
 def _wake(group: list[_Waiting], results: list[Any]) -> None:

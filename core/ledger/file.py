@@ -20,6 +20,7 @@ from moot.core.errors import UserError
 from moot.core.ledger.faults import explained
 from moot.core.ledger.owners import Owner
 from moot.core.ledger.records import (
+    FAILED,
     Begun,
     Debate,
     Entry,
@@ -42,32 +43,43 @@ DAYS = 30.0
 MOST_BYTES = 10**9
 """Bytes of the file that are let stand."""
 
-ROWS = 100
-"""Entries of one statement at most."""
+ROWS = (1, 4, 16, 64)
+"""Entries of one statement: of few sorts, as SQLite takes longer to compile a statement than to carry it out."""
+MOST_ROWS = ROWS[-1]
 
 SCHEMA = """
 CREATE TABLE debates (
-    id TEXT PRIMARY KEY, fingerprint TEXT NOT NULL, version TEXT NOT NULL, graph TEXT NOT NULL,
-    input TEXT NOT NULL, settings TEXT NOT NULL, status TEXT NOT NULL, owner TEXT, pid INTEGER,
+    number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, fingerprint TEXT NOT NULL, version TEXT NOT NULL,
+    graph TEXT NOT NULL, input TEXT NOT NULL, settings TEXT NOT NULL, status TEXT NOT NULL, owner TEXT, pid INTEGER,
     started REAL NOT NULL, updated REAL NOT NULL, document TEXT, idempotency_key TEXT UNIQUE, note TEXT
 ) STRICT;
 CREATE INDEX debates_fingerprint ON debates (fingerprint, started);
 CREATE INDEX debates_started ON debates (started);
 CREATE INDEX debates_updated ON debates (updated);
 CREATE TABLE entries (
-    seq INTEGER PRIMARY KEY, debate TEXT NOT NULL REFERENCES debates (id) ON DELETE CASCADE, key TEXT NOT NULL,
+    seq INTEGER PRIMARY KEY, debate INTEGER NOT NULL REFERENCES debates ON DELETE CASCADE, key BLOB NOT NULL,
     kind TEXT NOT NULL, parts TEXT NOT NULL, about TEXT NOT NULL, created REAL NOT NULL, size INTEGER NOT NULL,
     value BLOB NOT NULL, UNIQUE (debate, key)
 ) STRICT;
-CREATE INDEX entries_key ON entries (key);
 CREATE TABLE runs (
     debate TEXT PRIMARY KEY REFERENCES debates (id) ON DELETE CASCADE, thread TEXT NOT NULL, run TEXT NOT NULL
 ) STRICT;
 CREATE INDEX runs_thread ON runs (thread);
 """
+NO_ROW = (None,) * 8
+KEEP = {
+    count: "INSERT OR REPLACE INTO entries (debate, key, kind, parts, about, created, size, value) "
+    "SELECT (SELECT number FROM debates WHERE id = column1), column2, column3, column4, column5, column6, column7, "
+    f"column8 FROM (VALUES {', '.join(['(?, ?, ?, ?, ?, ?, ?, ?)'] * count)}) WHERE column1 IS NOT NULL"
+    for count in ROWS
+}
+BY_KEY = "CREATE INDEX IF NOT EXISTS entries_key ON entries (key)"
+"""Made when a key is first looked up in all debates: each call that is kept then changes one page more of the file."""
+OF_DEBATE = "debate = (SELECT number FROM debates WHERE id = ?)"
+COLUMNS = "seq, id, key, kind, parts, about, created, size, value"
 OLD = (
     "SELECT id FROM debates WHERE updated <= ? "
-    "AND (document IS NULL OR EXISTS (SELECT 1 FROM entries WHERE debate = id))"
+    "AND (document IS NULL OR EXISTS (SELECT 1 FROM entries WHERE debate = number))"
 )
 """Debates of which something can be removed for their age."""
 
@@ -123,7 +135,7 @@ class LedgerFile:
     def is_there(self) -> bool:
         """Whether the file is still the one that was opened."""
         try:
-            return self.path.stat().st_ino == self._inode
+            return os.stat(self.path).st_ino == self._inode
         except FileNotFoundError:
             return False
 
@@ -173,7 +185,7 @@ class LedgerFile:
         now, id = time.time(), request.id or new_id()
         texts = (request.fingerprint, moot_version(), request.graph, request.input, request.settings)
         self._connection.execute(
-            "INSERT INTO debates VALUES (?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, NULL, ?, NULL)",
+            "INSERT INTO debates VALUES (NULL, ?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, NULL, ?, NULL)",
             (id, *texts, self._owner.id, os.getpid(), now, now, request.idempotency_key),
         )
         return Begun(id, resumed=False)
@@ -239,7 +251,8 @@ class LedgerFile:
             where.append("instr(lower(input), lower(?))")
             values.append(as_json(text)[1:-1])
         counted = (
-            "(SELECT count(*) FROM entries WHERE debate = id), (SELECT total(size) FROM entries WHERE debate = id)"
+            "(SELECT count(*) FROM entries WHERE debate = number), "
+            "(SELECT total(size) FROM entries WHERE debate = number)"
         )
         rows = self._connection.execute(
             f"SELECT *, {counted} FROM debates WHERE {' AND '.join(where)} ORDER BY started DESC, id", values
@@ -264,8 +277,8 @@ class LedgerFile:
         ]
 
     def _debate(self, row: Any, living: dict[str, bool]) -> Debate:
-        id, fingerprint, version, graph, input, settings, status, owner = row[:8]
-        pid, started, updated, document, named, note, entries, size = row[8:]
+        _, id, fingerprint, version, graph, input, settings, status, owner = row[:9]
+        pid, started, updated, document, named, note, entries, size = row[9:]
         with explained(self.path):
             shown = self._owner.status(status, owner, living)
             asked, chosen = json.loads(input), json.loads(settings)
@@ -290,7 +303,7 @@ class LedgerFile:
     def add(self, row: tuple[Any, ...]) -> None:
         """Adds a debate from elsewhere: id, fingerprint, version, graph, input, settings, status, times, note."""
         self._connection.execute(
-            "INSERT INTO debates VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL, ?, ?, NULL, NULL, ?)", row
+            "INSERT INTO debates VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, ?, ?, NULL, NULL, ?)", row
         )
 
     def delete(self, id: str) -> None:
@@ -323,15 +336,14 @@ class LedgerFile:
     # --- entries ------------------------------------------------------------------------------------------------------
 
     def keep(self, entries: Sequence[Entry]) -> None:
-        """Stores what calls gave, each in place of what its debate had for its key."""
-        for start in range(0, len(entries), ROWS):
-            some = entries[start : start + ROWS]
-            # One statement: Python's lock is given up for each, and a busy event loop gives it back late.
-            rows = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?)"] * len(some))
-            self._connection.execute(
-                f"INSERT OR REPLACE INTO entries (debate, key, kind, parts, about, created, size, value) VALUES {rows}",
-                [part for entry in some for part in entry.row()],
-            )
+        """Stores what calls gave, each in place of what its debate had for its key; `MOST_ROWS` at once or none."""
+        with explained(self.path):
+            for start in range(0, len(entries), MOST_ROWS):
+                # One statement: Python's lock is given up for each, and a busy event loop gives it back late.
+                rows = [entry.row() for entry in entries[start : start + MOST_ROWS]]
+                count = next(count for count in ROWS if count >= len(rows))
+                rows += [NO_ROW] * (count - len(rows))
+                self._connection.execute(KEEP[count], [part for row in rows for part in row])
 
     def entries(self, debate: str, after: int = 0, limit: int = -1) -> list[tuple[int, Entry]]:
         """A debate's entries in the order in which they were stored, each with its place.
@@ -341,17 +353,27 @@ class LedgerFile:
             after: only those after this place.
             limit: how many at most; -1 for all.
         """
-        return self._entries("debate = ? AND seq > ? ORDER BY seq LIMIT ?", debate, after, limit)
+        return self._entries(f"{OF_DEBATE} AND seq > ? ORDER BY seq LIMIT ?", debate, after, limit)
 
-    def find(self, hash: str, prefer: str | None) -> Entry | None:
-        """The newest entry of a key, of whatever debate; that of a named debate before all others'."""
-        found = self._entries("key = ? ORDER BY debate IS ? DESC, seq DESC LIMIT 1", hash, prefer)
+    def find(self, hash: str, prefer: str | None, *, failed: bool = True) -> Entry | None:
+        """The newest entry of a key, of whatever debate; that of a named debate before all others'.
+
+        Args:
+            hash: the key's.
+            prefer: the debate's id.
+            failed: whether entries of calls that failed are found, too.
+        """
+        key, usable = bytes.fromhex(hash), "" if failed else f" AND json_extract(about, '$.{FAILED}') IS NULL"
+        found = self._entries(f"key = ? AND {OF_DEBATE}{usable}", key, prefer)
+        if not found:
+            self._connection.execute(BY_KEY)
+            found = self._entries(f"key = ?{usable} ORDER BY seq DESC LIMIT 1", key)
         return found[0][1] if found else None
 
     def alike(self, key: Key, debate: str | None, limit: int = 2000) -> Entry | None:
         """The entry of the same kind that shares most parts with a key, the newest of several; of that debate if one is
         named, else among the newest ``limit``."""
-        where = "kind = ? AND debate = ?" if debate else "kind = ?"
+        where = f"kind = ? AND {OF_DEBATE}" if debate else "kind = ?"
         values = (key.kind, debate) if debate else (key.kind,)
         best, most = None, -1
         for seq, parts in self._connection.execute(
@@ -363,11 +385,10 @@ class LedgerFile:
         return None if best is None else self._entries("seq = ?", best)[0][1]
 
     def _entries(self, where: str, *values: Any) -> list[tuple[int, Entry]]:
-        columns = "seq, debate, key, kind, parts, about, created, size, value"
         return [
-            (seq, Entry(debate, Key(kind, hash, json.loads(parts)), json.loads(about), created, size, value))
-            for seq, debate, hash, kind, parts, about, created, size, value in self._connection.execute(
-                f"SELECT {columns} FROM entries WHERE {where}", values
+            (seq, Entry(debate, Key(kind, key.hex(), json.loads(parts)), json.loads(about), created, size, value))
+            for seq, debate, key, kind, parts, about, created, size, value in self._connection.execute(
+                f"SELECT {COLUMNS} FROM entries JOIN debates ON number = debate WHERE {where}", values
             )
         ]
 
@@ -391,13 +412,13 @@ class LedgerFile:
             pruned += self._forget(row["id"], limit)
         while self._used() > most:
             first = self._rows(
-                "SELECT id FROM debates WHERE status IN ('done', 'failed') "
-                "AND EXISTS (SELECT 1 FROM entries WHERE debate = id) ORDER BY status, updated LIMIT 1"
+                "SELECT number FROM debates WHERE status IN ('done', 'failed') "
+                "AND EXISTS (SELECT 1 FROM entries WHERE debate = number) ORDER BY status, updated LIMIT 1"
             )
             if not first:
                 break
             with self.transaction():
-                self._connection.execute("DELETE FROM entries WHERE debate = ?", (first[0]["id"],))
+                self._connection.execute("DELETE FROM entries WHERE debate = ?", (first[0]["number"],))
             pruned += 1
         if pruned:
             with explained(self.path):
@@ -418,8 +439,8 @@ class LedgerFile:
         with self.transaction():
             for row in self._rows("SELECT * FROM debates WHERE id = ? AND updated <= ?", id, limit):
                 if self._owner.status(row["status"], row["owner"]) != "running":
-                    table, column = ("debates", "id") if row["document"] is None else ("entries", "debate")
-                    self._connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (id,))
+                    table, column = ("debates", "number") if row["document"] is None else ("entries", "debate")
+                    self._connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (row["number"],))
                     return True
         return False
 

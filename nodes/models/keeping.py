@@ -14,6 +14,7 @@ from typing import Any, Generic, Literal, TypeVar, get_args
 from langchain_core.messages import BaseMessage
 from moot.core.errors import MootError, UserError, copied, error_of
 from moot.core.ledger import CallLedger, Kept, Key, key_of, open_ledger
+from moot.core.ledger.records import FAILED
 from moot.nodes.models.kept import key_messages
 from moot.retrievers import Evidence, Retriever
 
@@ -21,10 +22,6 @@ T = TypeVar("T")
 
 Mode = Literal["record", "reuse", "replay", "off"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-
-
-FAILED = "failed"
-"""What says, of an entry, that its call gave nothing that could be used."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +99,7 @@ class Keeping:
     """Why something could not be kept; nothing if all was."""
     _flights: dict[str, Flight[Any]] = field(default_factory=dict)
     _asked: dict[Any, dict[Any, int]] = field(default_factory=dict)
-    _embedded: set[tuple[str, str]] = field(default_factory=set)
+    _embedded: set[str] = field(default_factory=set)
 
     def ordinal(self, asked: Any, place: Any) -> int | list[int]:
         """How many earlier places of the debate have asked the same; after replies of a person, with their number.
@@ -119,23 +116,19 @@ class Keeping:
         Raises:
             UserError: nothing is kept, and nothing may be asked.
         """
-        record = self.mode == "record"
-        found = self.ledger.kept(self.id, key) if record else await self.ledger.find(key, self.id)
-        if self.mode == "replay":
-            if found is None:
-                raise await self.ledger.miss(key, what, self.id or None)
-            return found
-        return None if found is None or found.about.get(FAILED) else found
+        if self.mode == "record":
+            found = self.ledger.kept(self.id, key)
+            return None if found is None or found.about.get(FAILED) else found
+        found = await self.ledger.find(key, self.id, failed=self.mode == "replay")
+        if found is None and self.mode == "replay":
+            raise await self.ledger.miss(key, what, self.id or None)
+        return found
 
     async def keep(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
         """Keeps what a call gave, unless nothing is written. A debate goes on if that fails: it has paid."""
-        await self.keep_all([(key, value)], about)
-
-    async def keep_all(self, given: Sequence[tuple[Key, Any]], about: Mapping[str, Any]) -> None:
-        """As `keep`, of several calls of one sort, each with what it gave."""
         if self.mode != "replay":
             try:
-                await self.ledger.keep_all(self.id, given, about)
+                await self.ledger.keep(self.id, key, value, about)
             except MootError as error:
                 self.fault = error.detail
 
@@ -171,32 +164,29 @@ class Keeping:
         return result, False
 
     async def embedded(
-        self,
-        parts: Mapping[str, Any],
-        texts: Sequence[str],
-        known: Mapping[str, list[float]],
-        make: Callable[[list[str]], Awaitable[list[list[float]]]],
-    ) -> dict[str, list[float]]:
+        self, parts: Mapping[str, Any], texts: Sequence[str], make: Callable[[], Awaitable[list[list[float]]]]
+    ) -> list[list[float]]:
         """As `Embeddings.embedded`."""
-        found, of = dict(known), str(parts)
-        fresh = [text for text in dict.fromkeys(texts) if text not in found or (of, text) not in self._embedded]
-        keys = {text: key_of("embedding", {**parts, "text": text}) for text in fresh}
-        for text in fresh:
-            if text not in found and (kept := await self.find(keys[text], "an embedding")) is not None:
+        key, about = key_of("embedding", {**parts, "texts": list(texts)}), {"model": parts["model"]}
+
+        async def embed() -> list[list[float]]:
+            if (kept := await self.find(key, f"embeddings of {parts['model']}")) is not None:
                 if kept.about.get(FAILED):
                     raise error_of(kept.value)
-                found[text] = kept.value
-                self._embedded.add((of, text))
-        if missing := [text for text in fresh if text not in found]:
+                found: list[list[float]] = kept.value
+                return found
             try:
-                found |= zip(missing, await make(missing), strict=True)
+                found = await make()
             except MootError as error:
-                failed = [(keys[text], error.record("")) for text in missing]
-                await self.keep_all(failed, {"model": parts["model"], FAILED: 1})
+                await self.keep_failure(key, error.record(""), about)
                 raise
-        fresh = [text for text in fresh if (of, text) not in self._embedded]
-        self._embedded |= {(of, text) for text in fresh}
-        await self.keep_all([(keys[text], found[text]) for text in fresh], {"model": parts["model"]})
+            if key.hash not in self._embedded:
+                self._embedded.add(key.hash)
+                await self.keep(key, found, about)
+            return found
+
+        found, _ = await self.once(key.hash, embed)
+        self.forget(key.hash)  # those who ask later have what the encoder remembers
         return found
 
     def forget(self, hash: str) -> None:

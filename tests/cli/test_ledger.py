@@ -30,7 +30,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             claim = f"Claim {number} \x1b[31m"
             begun = await ledger.begin("tool_mad", {"claim": claim}, {"model": "m"}, id=f"{number}" * 32)
             await ledger.keep(begun.id, CHAT, {"content": "“yes”"}, {"role": "judge", "model": "m"})
-            await ledger.keep(begun.id, TEXT, [0.1, 2.0])
+            await ledger.keep(begun.id, TEXT, [[0.1, 2.0]])
             await ledger.end(begun.id, status, "/doc.json" if number == 2 else None)  # type: ignore[arg-type]
         await asyncio.to_thread(ledger.close)
 
@@ -83,7 +83,7 @@ def test_a_debate_is_moved_whole(home: Path, tmp_path: Path, monkeypatch: pytest
 
     id, reply, floats = asyncio.run(go_on())
     assert (id, reply) == ("1" * 32, {"content": "“yes”"})
-    assert floats == pytest.approx([0.1, 2.0])
+    assert floats == [pytest.approx([0.1, 2.0])]
     again = tmp_path / "again.jsonl"
     assert moot("ledger", "export", "1", again).returncode == 0
     assert again.read_text().splitlines()[1:] == file.read_text().splitlines()[1:]
@@ -110,8 +110,9 @@ LINE = {"kind": "chat", "parts": {"model": "0" * 24}, "about": {}, "created": 1.
         ([HEAD, LINE, LINE | {"parts": {"model": "x"}}], "entry 2"),
         ([HEAD, LINE | {"parts": {}}], "'parts'"),
         ([HEAD, LINE | {"about": {"role": ["x"]}}], "'about"),
-        ([HEAD, LINE | {"kind": "embedding", "value": ["x"]}], "no list of numbers"),
-        ([HEAD, LINE | {"kind": "embedding", "value": [1e300]}], "no list of numbers"),
+        ([HEAD, LINE | {"kind": "embedding", "value": [["x"]]}], "no list of vectors"),
+        ([HEAD, LINE | {"kind": "embedding", "value": [[1e300]]}], "no list of vectors"),
+        ([HEAD, LINE | {"kind": "embedding", "value": [[1.0], [1.0, 2.0]]}], "different lengths"),
         ([HEAD, LINE | {"value": float("nan")}], "holds NaN"),
         ([HEAD, b'{"kind": ' + b"[" * 100_000 + b"\n"], "nested too deeply"),
         ([HEAD, b'{"kind": ' + b"9" * 5000 + b"}\n"], "entry 1"),

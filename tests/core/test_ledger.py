@@ -83,7 +83,7 @@ async def test_what_is_kept_is_found_when_the_debate_goes_on(ledger: CallLedger)
     reply = {"content": "“Yes.” " * 2000, "tool_calls": []}
     await asyncio.gather(*(ledger.keep(begun.id, chat(n), {**reply, "n": n}, {"role": "judge"}) for n in range(50)))
     embedding = key_of("embedding", {"text": "a"})
-    await ledger.keep(begun.id, embedding, [0.5, -1.25, 3.0])
+    await ledger.keep(begun.id, embedding, [[0.5, -1.25, 3.0], [1, 2, 3]])
     assert ledger.kept(begun.id, chat(0)) is None  # it was begun now: nothing is looked up
     await ledger.end(begun.id, "failed")
 
@@ -96,7 +96,7 @@ async def test_what_is_kept_is_found_when_the_debate_goes_on(ledger: CallLedger)
         assert kept.about == {"role": "judge"}
     found = ledger.kept(again.id, embedding)
     assert found is not None
-    assert found.value == [0.5, -1.25, 3.0]
+    assert found.value == [[0.5, -1.25, 3.0], [1, 2, 3]]
     assert ledger.kept(again.id, chat(50)) is None
     await ledger.end(again.id, "done")
     assert not (await ledger.begin("tool_mad", {"claim": "é \ud800"}, SETTINGS)).resumed
