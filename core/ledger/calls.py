@@ -50,7 +50,7 @@ Job = Callable[[LedgerFile], Any]
 
 MOST_AT_ONCE = 1000
 """Jobs of one transaction at most."""
-PAUSE = 0.005
+PAUSE = 0.01
 """Seconds between two transactions at least: what many debates keep is gathered meanwhile."""
 LOOK = 0.1
 """Seconds after which it is looked whether somebody has removed the file; before a debate begins it always is."""
@@ -176,7 +176,7 @@ class CallLedger:
             fingerprint_of(graph, input, settings),
             graph,
             redact(as_json(input), self._keys),
-            as_json(anonymised(settings)),
+            as_json(anonymised(settings, self._keys)),
             adopt,
             idempotency_key,
         )

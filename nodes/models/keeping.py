@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,7 +15,6 @@ from moot.core.errors import MootError, UserError, copied, error_of
 from moot.core.ledger import CallLedger, Kept, Key, key_of, open_ledger
 from moot.core.ledger.records import FAILED
 from moot.nodes.models.kept import key_messages
-from moot.retrievers import Evidence, Retriever
 
 T = TypeVar("T")
 
@@ -100,6 +98,8 @@ class Keeping:
     _flights: dict[str, Flight[Any]] = field(default_factory=dict)
     _asked: dict[Any, dict[Any, int]] = field(default_factory=dict)
     _embedded: set[str] = field(default_factory=set)
+    opened: dict[Any, Mapping[str, Any]] = field(default_factory=dict)
+    """What is kept of sources that search a corpus; see `open_kept_corpus`."""
 
     def ordinal(self, asked: Any, place: Any) -> int | list[int]:
         """How many earlier places of the debate have asked the same; after replies of a person, with their number.
@@ -119,8 +119,18 @@ class Keeping:
         if self.mode == "record":
             found = self.ledger.kept(self.id, key)
             return None if found is None or found.about.get(FAILED) else found
-        found = await self.ledger.find(key, self.id, failed=self.mode == "replay")
-        if found is None and self.mode == "replay":
+        if self.mode == "replay":
+            return await self.replayed(key, what)
+        return await self.ledger.find(key, self.id, failed=False)
+
+    async def replayed(self, key: Key, what: str) -> Kept:
+        """What the ledger has for a key in a replay.
+
+        Raises:
+            UserError: nothing.
+        """
+        found = await self.ledger.find(key, self.id)
+        if found is None:
             raise await self.ledger.miss(key, what, self.id or None)
         return found
 
@@ -192,45 +202,6 @@ class Keeping:
     def forget(self, hash: str) -> None:
         """A call that failed may be made again."""
         self._flights.pop(hash, None)
-
-
-class KeptSource:
-    """A source whose findings are kept: one that is asked the same again in a debate gives the same.
-
-    Args:
-        source: the source.
-        keeping: the debate's ledger.
-        parts: what its findings depend on beside the query.
-    """
-
-    def __init__(self, source: Retriever, keeping: Keeping, parts: Mapping[str, Any]) -> None:
-        self.name = source.name
-        self.source = source
-        self.keeping = keeping
-        self.parts = parts
-
-    async def search(self, query: str, k: int) -> list[Evidence]:
-        """As the source's."""
-        key = key_of("search", {**self.parts, "source": self.name, "query": query, "k": k})
-
-        async def find() -> list[Evidence]:
-            kept = await self.keeping.find(key, f"the search of {self.name} for {query[:200]!r}")
-            if kept is not None and kept.about.get(FAILED):
-                raise error_of(kept.value)
-            if kept is not None:
-                found: list[Evidence] = kept.value
-                return found
-            about = {"source": self.name, "query": query[:200]}
-            try:
-                found = await self.source.search(query, k)
-            except MootError as error:
-                await self.keeping.keep_failure(key, error.record(""), about)
-                raise
-            await self.keeping.keep(key, found, about)
-            return found
-
-        found, _ = await self.keeping.once(key.hash, find)
-        return copy.deepcopy(found)
 
 
 async def begin_keeping(
