@@ -50,8 +50,8 @@ Job = Callable[[LedgerFile], Any]
 
 MOST_AT_ONCE = 1000
 """Jobs of one transaction at most."""
-PAUSE = 0.01
-"""Seconds between two transactions at least: what many debates keep is gathered meanwhile."""
+PAUSE = 0.02
+"""Seconds between two transactions at least: each takes a while, and what many debates keep is gathered meanwhile."""
 LOOK = 0.1
 """Seconds after which it is looked whether somebody has removed the file; before a debate begins it always is."""
 
