@@ -143,7 +143,7 @@ def going_on(earlier: Debate) -> str:
     """What is said of a debate that goes on."""
     moment = datetime.fromtimestamp(earlier.updated).isoformat(" ", "seconds")
     ended = {"failed": "failed", "waiting": "waited for you"}.get(earlier.status, "was interrupted")
-    calls = "1 call is" if earlier.entries == 1 else f"{earlier.entries} calls are"
+    calls = {0: "no call is", 1: "1 call is"}.get(earlier.calls, f"{earlier.calls} calls are")
     return (
         f"moot: going on with the debate that {ended} at {moment}: {calls} in the ledger. With --fresh it is held anew."
     )

@@ -76,6 +76,7 @@ KEEP = {
 BY_KEY = "CREATE INDEX IF NOT EXISTS entries_key ON entries (key)"
 """Made when a key is first looked up in all debates: each call that is kept then changes one page more of the file."""
 OF_DEBATE = "debate = (SELECT number FROM debates WHERE id = ?)"
+USABLE = f"json_extract(about, '$.{FAILED}') IS NULL"
 COLUMNS = "seq, id, key, kind, parts, about, created, size, value"
 OLD = (
     "SELECT id FROM debates WHERE updated <= ? "
@@ -252,6 +253,7 @@ class LedgerFile:
             values.append(as_json(text)[1:-1])
         counted = (
             "(SELECT count(*) FROM entries WHERE debate = number), "
+            f"(SELECT total(kind = 'chat' AND {USABLE}) FROM entries WHERE debate = number), "
             "(SELECT total(size) FROM entries WHERE debate = number)"
         )
         rows = self._connection.execute(
@@ -278,7 +280,7 @@ class LedgerFile:
 
     def _debate(self, row: Any, living: dict[str, bool]) -> Debate:
         _, id, fingerprint, version, graph, input, settings, status, owner = row[:9]
-        pid, started, updated, document, named, note, entries, size = row[9:]
+        pid, started, updated, document, named, note, entries, calls, size = row[9:]
         with explained(self.path):
             shown = self._owner.status(status, owner, living)
             asked, chosen = json.loads(input), json.loads(settings)
@@ -297,6 +299,7 @@ class LedgerFile:
             named,
             note,
             entries,
+            int(calls),
             int(size),
         )
 
@@ -363,7 +366,7 @@ class LedgerFile:
             prefer: the debate's id.
             failed: whether entries of calls that failed are found, too.
         """
-        key, usable = bytes.fromhex(hash), "" if failed else f" AND json_extract(about, '$.{FAILED}') IS NULL"
+        key, usable = bytes.fromhex(hash), "" if failed else f" AND {USABLE}"
         found = self._entries(f"key = ? AND {OF_DEBATE}{usable}", key, prefer)
         if not found:
             self._connection.execute(BY_KEY)

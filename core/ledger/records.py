@@ -147,6 +147,7 @@ class Debate:
         idempotency_key: what its caller named it.
         note: what else is to be said of it.
         entries: how many are kept.
+        calls: how many of them are replies of models.
         size: bytes of their values.
     """
 
@@ -164,6 +165,7 @@ class Debate:
     idempotency_key: str | None
     note: str | None
     entries: int
+    calls: int
     size: int
 
 

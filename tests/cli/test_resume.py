@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.commands import moot
-from tests.conftest import StartStub
+from tests.commands import COMMAND, moot, moot_process
+from tests.conftest import StartStub, StubEndpoint
 
 CLAIM = "An otter holds hands while it sleeps."
 RAG = ["verify", CLAIM, "--graph", "rag", "--model", "openai:stub", "--set", 'sources=["bm25:demo-news"]']
@@ -50,6 +52,32 @@ def test_what_a_person_replied_is_not_asked_twice(start_stub: StartStub) -> None
     assert (code, done["id"]) == (0, failed["id"]), said
     assert "going on with the debate that failed at" in said
     assert "Otters sleep on their backs." in stub.prompts()[-1]
+
+
+def test_a_debate_that_waits_for_a_person_goes_on_in_another_process(start_stub: StartStub) -> None:
+    stub = start_stub()
+    words = ["verify", CLAIM, "--graph", "peer_review", "--model", "openai:stub", "--ask", "remark", "--json"]
+    first = subprocess.Popen([*COMMAND, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert first.stderr is not None
+    said = b""
+    while b"> " not in said:  # it asks
+        said += os.read(first.stderr.fileno(), 4096)
+    first.kill()
+    first.communicate()
+    [row] = json.loads(moot("ledger", "--json").stdout)
+    assert (row["status"], row["calls"]) == ("waiting", len(chats(stub)))
+    assert row["calls"]
+    second = moot_process(*words, typed="Otters sleep on their backs.\n" * 9)
+    document = json.loads(second.stdout)
+    assert (second.returncode, document["status"], document["id"]) == (0, "done", row["id"]), second.stderr
+    assert "going on with the debate that waited for you" in second.stderr
+    assert f": {row['calls']} calls are in the ledger" in second.stderr
+    assert len(chats(stub)) == document["usage"]["calls"]  # none was made twice
+    assert "Otters sleep on their backs." in stub.prompts()[-1]
+
+
+def chats(stub: StubEndpoint) -> list[Any]:
+    return [call for call in stub.calls() if call["kind"] == "chat"]
 
 
 def test_fresh_begins_anew(start_stub: StartStub) -> None:
