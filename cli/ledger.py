@@ -111,6 +111,21 @@ def import_command(file: Annotated[Path, typer.Argument(help="A file of `moot le
     print(f"The debate {id} was added, entries: {count}.")  # noqa: T201
 
 
+@ledger.command("delete")
+def delete_command(id: Id) -> None:
+    """Remove a debate and what is kept of its calls. Its result document stays."""
+    from moot.core.errors import UserError
+
+    with _opened() as file:
+        debate = _find(file, id)
+        if debate.status == "running":
+            raise UserError(f"The debate {debate.id} is running. Stop it first.", kind="debate_running")
+        if file:
+            with file.transaction():
+                file.delete(debate.id)
+    print(f"The debate {debate.id} was removed, entries: {debate.entries}.")  # noqa: T201
+
+
 @ledger.command("prune")
 def prune_command(
     everything: Annotated[bool, typer.Option("--all", help="Remove every debate that is not running.")] = False,

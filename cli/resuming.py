@@ -91,8 +91,19 @@ def mode_of(text: str) -> Mode:
     raise UserError(f"--ledger takes {', '.join(MODES)}, not {text!r}.", kind="invalid_setting")
 
 
-async def unfinished_debates(graph: str, given: Mapping[str, Any]) -> list[Debate]:
-    """The debates of a system and an input that did not end, and that no process holds; the newest first."""
+def last_unfinished(given: Mapping[str, Any]) -> str | None:
+    """The system of the last debate of an input that did not end; None if there is none."""
+    found = asyncio.run(unfinished_debates(None, given))
+    return found[0].graph if found else None
+
+
+async def unfinished_debates(graph: str | None, given: Mapping[str, Any]) -> list[Debate]:
+    """The debates of an input that did not end, and that no process holds; the newest first.
+
+    Args:
+        graph: only those of this system.
+        given: the input.
+    """
     wanted = {key: value for key, value in given.items() if value}
     found = await open_ledger().debates(graph=graph, text=str(given["claim"]))
     return [debate for debate in found if asked_for(debate) == wanted and is_left(debate)]

@@ -33,12 +33,15 @@ class LedgerUse:
         id: the debate's id in the ledger: one that goes on, or that of a new one; in ``replay``, the debate whose
             entries are taken first.
         idempotency_key: what makes two equal requests one debate.
+        ends: whether a debate that came to its end is over in the ledger, too. Else that is for whoever began it to say
+            (`CallLedger.end`) once they have its document; if they are killed before, it is gone on with at no cost.
     """
 
     mode: Mode = "off"
     adopt: bool = True
     id: str | None = None
     idempotency_key: str | None = None
+    ends: bool = True
 
 
 _use: ContextVar[LedgerUse | None] = ContextVar("ledger use", default=None)
@@ -46,7 +49,11 @@ _use: ContextVar[LedgerUse | None] = ContextVar("ledger use", default=None)
 
 @contextmanager
 def ledger_use(use: LedgerUse) -> Iterator[None]:
-    """Debates that begin within use the ledger so."""
+    """Debates that begin within use the ledger so.
+
+    Args:
+        use: how.
+    """
     token = _use.set(use)
     try:
         yield

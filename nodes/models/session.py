@@ -120,6 +120,8 @@ class Session:
         if self.keeping is None or not self.is_written:
             return
         if self.document is not None:
+            if not self.use.ends:
+                return
             status: Status = "done" if self.document["status"] == "done" else "failed"
         elif error is None:
             status = "waiting"

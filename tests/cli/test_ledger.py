@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from moot.core.ledger import key_of, open_ledger
 from moot.core.ledger.file import LedgerFile
+from moot.core.ledger.records import Request
 
 from tests.commands import moot
 
@@ -144,6 +145,19 @@ def test_a_line_or_a_file_that_is_too_long_is_refused(
     with monkeypatch.context() as patch:
         patch.setattr("moot.core.ledger.transfer.LONGEST_LINE", 100)
         assert "has more than" in moot("ledger", "import", file).stderr
+
+
+def test_one_debate_is_deleted(home: Path) -> None:
+    assert "was removed, entries: 2." in moot("ledger", "delete", "11").stdout
+    assert [debate["id"][0] for debate in json.loads(moot("ledger", "--json").stdout)] == ["2"]
+    missing = moot("ledger", "delete", "11")
+    assert (missing.returncode, "no debate '11'" in missing.stderr) == (2, True)
+    file = LedgerFile(home / "ledger.sqlite")
+    assert file.find(CHAT.hash, "1" * 32) == file.find(CHAT.hash, "2" * 32)
+    begun = file.begin(Request(None, "f", "g", "{}", "{}", adopt=False, idempotency_key=None))
+    running = moot("ledger", "delete", begun.id)
+    file.close()
+    assert (running.returncode, "is running" in running.stderr) == (2, True)
 
 
 def test_prune_removes_what_is_not_running(home: Path) -> None:

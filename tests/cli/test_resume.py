@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import select
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -92,3 +94,31 @@ def test_fresh_begins_anew(start_stub: StartStub) -> None:
 def test_a_mode_that_there_is_not_is_refused() -> None:
     code, _, said = document("--ledger", "maybe")
     assert (code, "record, reuse, replay, off" in said) == (2, True)
+
+
+def test_a_document_that_was_not_written_costs_nothing(start_stub: StartStub, tmp_path: Path) -> None:
+    stub, pipe = start_stub(), tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    writer = os.open(pipe, os.O_WRONLY)  # else it ends when the command has seen that it can be written
+    fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)  # less than the document: its writer waits
+    first = subprocess.Popen([*COMMAND, *RAG, "--out", str(pipe)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    select.select([reader], [], [])
+    first.kill()
+    _, said = first.communicate()
+    os.close(reader)
+    os.close(writer)
+    paid = len(stub.calls())
+    assert paid, said
+    assert [row["status"] for row in json.loads(moot("ledger", "--json").stdout)] == ["interrupted"]
+    assert moot(*RAG, "--out", tmp_path / "verdict.json").returncode == 0
+    assert json.loads((tmp_path / "verdict.json").read_text())["status"] == "done"
+    assert len(stub.calls()) == paid
+    assert [row["status"] for row in json.loads(moot("ledger", "--json").stdout)] == ["done"]
+
+
+def test_resume_finds_the_graph(start_stub: StartStub) -> None:
+    start_stub([DOWN])
+    _, failed, _ = document(*ONCE)
+    done = json.loads(moot("verify", CLAIM, "--resume", "--json").stdout)
+    assert (done["id"], done["graph"], done["status"]) == (failed["id"], "rag", "done")

@@ -136,6 +136,15 @@ async def test_reuse_prefers_a_debate_and_a_miss_names_what_differs(ledger: Call
     assert "no search call" in (await ledger.miss(key_of("search", {"query": "q"}), "a search")).detail
 
 
+async def test_a_newer_call_that_failed_hides_no_answer(ledger: CallLedger) -> None:
+    ids = [(await ledger.begin("a", {"claim": str(n)}, {})).id for n in range(2)]
+    await ledger.keep(ids[0], chat(1), "good")
+    await ledger.keep(ids[1], chat(1), "bad", {"failed": 1})
+    for prefer in (None, ids[1]):
+        newest, usable = await ledger.find(chat(1), prefer), await ledger.find(chat(1), prefer, failed=False)
+        assert (newest and newest.value, usable and usable.value) == ("bad", "good")
+
+
 async def test_keys_are_not_stored(ledger: CallLedger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", 'quo"ted-secret-value')
     begun = await ledger.begin("a", {"claim": "x"}, SETTINGS)
