@@ -337,7 +337,7 @@ class CallLedger:
             group, closing = _queued(self._jobs)
             begun = time.monotonic()
             try:
-                if file is not None and (begun > seen + LOOK or not _stores(group)):
+                if file is not None and (begun > seen + LOOK or len(_storing(group)) < len(group)):
                     seen = begun
                     if not file.is_there():  # somebody has removed it
                         file.close()
@@ -400,16 +400,15 @@ def _carried_out(file: LedgerFile, group: list[_Waiting]) -> list[Any]:
     """What the jobs give, or why they fail; one that fails takes no other with it."""
     results: list[Any] = []
     try:
-        if _stores(group) and len(group) <= MOST_ROWS:
-            file.keep([waiting.job.entry() for waiting in group])  # one statement, which is a transaction of its own
+        if len(stored := _storing(group)) == len(group) <= MOST_ROWS:
+            file.keep([job.entry() for job in stored])  # one statement, which is a transaction of its own
             return [None] * len(group)
         with file.transaction():
             for _, some in groupby(group, lambda waiting: isinstance(waiting.job, _Storing)):
-                jobs = [waiting.job for waiting in some]
-                stored = [job for job in jobs if isinstance(job, _Storing)]
-                if stored:
+                waiting = [*some]
+                if stored := _storing(waiting):
                     file.keep([job.entry() for job in stored])
-                results += [None for _ in stored] or [job(file) for job in jobs]
+                results += [None for _ in stored] or [one.job(file) for one in waiting]
         return results
     except Exception as error:  # noqa: BLE001
         if len(group) == 1:
@@ -417,9 +416,9 @@ def _carried_out(file: LedgerFile, group: list[_Waiting]) -> list[Any]:
     return [_carried_out(file, [waiting])[0] for waiting in group]
 
 
-def _stores(group: list[_Waiting]) -> bool:
-    """Whether all that is to be done is to store what calls gave."""
-    return all(isinstance(waiting.job, _Storing) for waiting in group)
+def _storing(group: list[_Waiting]) -> list[_Storing]:
+    """Those jobs of a group that store what calls gave."""
+    return [waiting.job for waiting in group if isinstance(waiting.job, _Storing)]
 
 
 def _wake(group: list[_Waiting], results: list[Any]) -> None:
