@@ -33,7 +33,7 @@ from moot.core.ledger.records import (
     new_id,
 )
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 APPLICATION = 0x6D6F6F74
 """What SQLite's header says of who wrote the file: "moot"."""
 BUSY = 30.0
@@ -124,9 +124,10 @@ class LedgerFile:
         if _value(run("PRAGMA application_id")) != APPLICATION:
             raise sqlite3.DatabaseError("it is no ledger of moot")
         found = _value(run("PRAGMA user_version"))
-        if found > SCHEMA_VERSION:
+        if found != SCHEMA_VERSION:
+            which = "a later" if found > SCHEMA_VERSION else "an earlier"
             raise UserError(
-                f"The ledger {self.path} was written by a later version of moot (its schema is {found}, this version "
+                f"The ledger {self.path} was written by {which} version of moot (its schema is {found}, this version "
                 f"knows {SCHEMA_VERSION}). Use that version, set MOOT_HOME to another folder, or say `--ledger off`.",
                 kind="damaged_ledger",
             )

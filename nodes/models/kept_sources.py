@@ -35,7 +35,8 @@ class KeptSource:
         async def find() -> list[Evidence]:
             kept = await self.keeping.find(key, searching(self.name, query))
             if kept is not None:
-                return findings(kept)
+                found: list[Evidence] = value_of(kept)
+                return found
             about = {"source": self.name, "query": query[:200]}
             try:
                 found = await self.source.search(query, k)
@@ -76,7 +77,8 @@ class KeptCorpus:
         """As the source's."""
         key = key_of("search", {**self.parts, "passages": self.passages, "query": query, "k": k})
         if self.source is None:
-            return findings(await self.keeping.replayed(key, searching(self.name, query)))
+            found: list[Evidence] = value_of(await self.keeping.replayed(key, searching(self.name, query)))
+            return found
         about = {"source": self.name, "query": query[:200]}
         try:
             found = await self.source.search(query, k)
@@ -101,24 +103,23 @@ async def open_kept_corpus(
         UserError, WorldError: it cannot be opened, or, in a replay, could not be.
     """
     place, name = tuple(parts.values()), parts["source"]
-    known = keeping.opened.get(place)
-    key = None if known else key_of("search", {**parts, "opened": True})
-    if keeping.mode == "replay":
-        if key is not None:
-            known = findings(await keeping.replayed(key, f"the source {name}"))
-            keeping.opened[place] = known
-        return KeptCorpus(None, keeping, parts, known)
-    try:
-        source = await open_source()
-    except MootError as error:
-        if key is not None:
-            await keeping.keep_failure(key, error.record(""), {"source": name})
-        raise
-    opened = {of: getattr(source, of, None) for of in ("name", "passages", "encoder")}
+    key = None if place in keeping.opened else key_of("search", {**parts, "opened": True})
+    source = None
+    if keeping.mode != "replay":
+        try:
+            source = await open_source()
+        except MootError as error:
+            if key is not None:
+                await keeping.keep_failure(key, error.record(""), {"source": name})
+            raise
     if key is not None:
+        if source is None:
+            opened: Mapping[str, Any] = value_of(await keeping.replayed(key, f"the source {name}"))
+        else:
+            opened = {of: getattr(source, of, None) for of in ("name", "passages", "encoder")}
+            await keeping.keep(key, opened, {"source": source.name})
         keeping.opened[place] = opened
-        await keeping.keep(key, opened, {"source": source.name})
-    return KeptCorpus(source, keeping, parts, opened)
+    return KeptCorpus(source, keeping, parts, keeping.opened[place])
 
 
 def searching(name: str, query: str) -> str:
@@ -126,8 +127,8 @@ def searching(name: str, query: str) -> str:
     return f"the search of {name} for {query[:200]!r}"
 
 
-def findings(kept: Kept) -> Any:
-    """What is kept of a source.
+def value_of(kept: Kept) -> Any:
+    """What a source gave.
 
     Raises:
         UserError, WorldError: that it failed.

@@ -92,7 +92,7 @@ class Run:
         """A source by name; a corpus may be as it was a moment ago unless ``recent`` is false."""
         settings: Settings = self.settings
         before = day.isoformat() if (day := getattr(settings, "published_before", None)) else None
-        read = {
+        read: dict[str, Any] = {
             "corpus": settings.corpus,
             "encoder": settings.embedder,
             "reranker": getattr(settings, "reranker", None),
