@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from moot.cli.report import form_of
 from moot.cli.resuming import Begins, PersonReplies, going_on
 from moot.cli.screen import Screen
 from moot.cli.signals import Stop, end_now
-from moot.core.errors import USER_KINDS
+from moot.core.errors import USER_KINDS, MootError
+from moot.core.ledger import open_ledger
 from moot.graphs import DebateSystem
 from moot.nodes.models.keeping import LedgerUse, ledger_use
 from moot.nodes.runtime.document import blank_document, unfinished
@@ -44,7 +46,7 @@ def debate(
     live = Live(begins.settings)
     screen = Screen(console, live.speakers, Console(stderr=True, soft_wrap=console.soft_wrap))
     runner = asyncio.Runner()
-    with ledger_use(begins.use):
+    with ledger_use(replace(begins.use, ends=False)):
         document = held_debate(system, given, begins, lambda new: screen.show(live.feed(new)), runner, stop)
         document = for_readers(document, runner, stop)
     if fault := kept_here(document):
@@ -56,6 +58,7 @@ def debate(
         print(f"moot: {document['error']['detail']}", file=sys.stderr)  # noqa: T201
     if document["status"] == "interrupted":
         print(interrupted(document, begins.use, out), file=sys.stderr)  # noqa: T201
+    runner.run(end_in_ledger(document, begins.use))
     if stop.signal:
         end_now(exit_code(document, stop))
     runner.close()
@@ -105,6 +108,15 @@ def for_readers(document: dict[str, Any], runner: asyncio.Runner, stop: Stop) ->
         return stop.run(runner, summarised(document))
     except (asyncio.CancelledError, KeyboardInterrupt):
         return document
+
+
+async def end_in_ledger(document: Mapping[str, Any], use: LedgerUse) -> None:
+    """Says in the ledger that a debate is over, now that its document is written and shown."""
+    if use.mode in ("record", "reuse") and document["status"] != "interrupted":
+        try:
+            await open_ledger().end(document["id"], "done" if document["status"] == "done" else "failed")
+        except MootError as error:
+            print(f"moot: {error.detail}", file=sys.stderr)  # noqa: T201
 
 
 def interrupted(document: Mapping[str, Any], use: LedgerUse, out: Path | None) -> str:

@@ -12,6 +12,7 @@ from moot.nodes.cortex.debating_graph import History, Round, first_history, next
 from moot.nodes.cortex.weigh import WeighingSettings, weigh_node
 from moot.nodes.models.chat_models import ChatModel, ModelChoice, open_chat_model
 from moot.nodes.models.fake import FakeChatModel
+from moot.nodes.models.keeping import LedgerUse, ledger_use
 from moot.nodes.models.ledger import Ledger
 from moot.nodes.models.prices import Price, cost_of, read_prices
 from moot.nodes.models.sizes import Size, size_of
@@ -244,6 +245,7 @@ __all__ = [
     "History",
     "JudgementReply",
     "Ledger",
+    "LedgerUse",
     "ModelChoice",
     "ModeratorReply",
     "Needs",
@@ -352,6 +354,7 @@ __all__ = [
     "judge_record_node",
     "keep_what_rests_node",
     "last_round",
+    "ledger_use",
     "majority",
     "make_task",
     "merge_turns",

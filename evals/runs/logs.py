@@ -59,6 +59,7 @@ class Run:
         observations: of the items that were run, each once.
         notes: what has to be said of it.
         versions: of moot and of Inspect.
+        family: which tests its plan has corrected together; empty if the log does not say.
     """
 
     file: str
@@ -82,6 +83,7 @@ class Run:
     observations: tuple[Observation, ...] = ()
     notes: tuple[str, ...] = ()
     versions: str = ""
+    family: str = ""
 
 
 def read_runs(paths: Sequence[Path], cost_of: CostOf) -> tuple[list[Run], list[str]]:
@@ -143,6 +145,7 @@ def _read_run(header: Header, cost_of: CostOf) -> Run:
         observations=tuple(observations.values()),
         notes=tuple(clean(note) for note in notes),
         versions=_versions(spec, first),
+        family=clean(str(facts.get("family") or "")),
     )
 
 
