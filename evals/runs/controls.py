@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from inspect_ai.solver import Solver, TaskState, solver
 from moot.evals.runs.reference import Reference, References
-from moot.evals.runs.solver import DebateFailed, Question, dated, document_of, solving
+from moot.evals.runs.solver import DebateFailed, Question, dated, document_of, seeded, solving
 from moot.graphs import load_graph
 from moot.nodes.runtime.settings import EvidenceSettings, Settings, checked_settings
 
@@ -131,6 +131,7 @@ def control(name: Control, logs: str, of: str, **settings: Any) -> Solver:
             raise DebateFailed("unknown_budget: the debate itself did not end on this sample")
         chosen = checked_settings(system.settings, {**settings, **matched.settings(debate)})
         more = {"given": debate.evidence} if matched.reads and debate.evidence else {}
-        return await document_of(system, {**question, **more}, dated(chosen, sample))
+        own = seeded(dated(chosen, sample), sample, name, of, settings)
+        return await document_of(system, {**question, **more}, own)
 
     return solving(hold)
