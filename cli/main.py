@@ -250,6 +250,7 @@ def eval_run(
     controls: Annotated[
         bool, typer.Option("--controls", help="Measure each debate's controls beside it, at its own cost.")
     ] = False,
+    equal: Annotated[str | None, typer.Option(help="That cost: tokens, usd or calls.", show_default="tokens")] = None,
     logs: Annotated[Path, typer.Option(help="The folder of Inspect's logs.")] = Path("logs"),
     at_once: Annotated[int, typer.Option(min=1, max=1000, help="Samples in flight.")] = 16,
     time_limit: Annotated[int | None, typer.Option(min=1, help="Seconds that a sample may take.")] = None,
@@ -269,9 +270,8 @@ def eval_run(
     from moot.evals.runs.run import Limits
 
     several = {"models": tuple(model or ()), "seeds": tuple(seed or ()), "limit": limit, "sample_seed": sample_seed}
-    wanted = plan_of(
-        plan, graph or [], task or [], parse_pairs(settings or []), **several, judge=judge, controls=controls
-    )
+    several |= {"judge": judge, "controls": controls, "equal": equal}
+    wanted = plan_of(plan, graph or [], task or [], parse_pairs(settings or []), **several)
     limits = Limits(at_once, time_limit, retry_on_error, fail_on_error, budget, max_cost, max_calls, max_seconds)
     raise SystemExit(evaluate(wanted, logs, limits, as_json=as_json))
 

@@ -33,6 +33,12 @@ TITLES = {
 """How measures are called."""
 FIGURES = ("calls", "depth", "rounds", "seconds")
 """Figures of a result document that are averaged."""
+RELATIVE = {
+    "relative": "tokens / its system's",
+    "relative_cost": "USD / its system's",
+    "relative_seconds": "seconds / its system's",
+}
+"""What a control took, as a multiple."""
 
 
 def name_of(system: System) -> Cell:
@@ -114,26 +120,26 @@ def costs_table(study: Study) -> Table | None:
     }
     heads = [SYSTEM, *columns("share", score=TITLES[study.headline]), *columns("count", errors="", tokens="")]
     heads += [*columns("money", cost="cost (USD)"), *columns("count", priced="items with a known cost")]
-    heads += [*columns("number", **dict.fromkeys(FIGURES, "")), *columns("ratio", relative="tokens / its system's")]
+    heads += [*columns("number", **dict.fromkeys(FIGURES, "")), *columns("ratio", **RELATIVE)]
     heads += columns("money", total="all calls (USD)")
     heads += columns("text", front_cost="on the front by cost", front_tokens="on the front by tokens")
     rows: list[list[Cell]] = []
     for i, system in enumerate(study.measured):
         priced = sum(seen.cost is not None for seen in system.answered)
         means: list[Cell] = [average([seen.figure(name) for seen in system.answered]) for name in FIGURES]
-        own, its = spent[system.label].tokens, spent[system.of].tokens if system.of in spent else None
         on = ["yes" if best[i] else "" for best in fronts.values()]
-        relative = own / its if own is not None and its else ""
+        relative = relative_to(system, next((one for one in study.measured if one.label == system.of), None))
         score, *taken = spent[system.label]
-        rows.append([name_of(system), score, system.errors, *taken, priced, *means, relative, total_cost(system), *on])
+        rows.append([name_of(system), score, system.errors, *taken, priced, *means, *relative, total_cost(system), *on])
     return table(
         "costs",
         "What an item takes",
         "Means over items with an outcome, as far as the figure is known of them. Costs are by the table of prices, "
         "unknown where a model has no price or an endpoint did not count. All calls: of failed samples too, but not of "
         "their earlier tries; unknown where a sample left no result document, as one that Inspect's time limit ended. "
-        "Depth is the longest chain of calls that wait for each other. On the front: no other system is as good for "
-        "less, or better for as much.",
+        "Depth is the longest chain of calls that wait for each other. A control's multiples of "
+        "what its system took are over the items of which both are known. On the front: no other system is as good "
+        "for less, or better for as much.",
         heads,
         rows,
     )
@@ -142,6 +148,34 @@ def costs_table(study: Study) -> Table | None:
 def _spent(system: System, study: Study) -> Spent:
     tokens, costs = [seen.tokens for seen in system.answered], [seen.cost for seen in system.answered]
     return Spent(mean_of(system, study.headline), average(tokens), average(costs))
+
+
+def relative_to(system: System, its: System | None) -> list[Cell]:
+    """What a control took in tokens, USD and seconds by what its system took, over the items of which both are known.
+
+    Runs are paired by their seeds.
+    """
+    if its is None:
+        return [""] * len(RELATIVE)
+    runs = {run.seed: items for run, items in zip(its.runs, its.items, strict=True)}
+    pairs = [
+        (seen, other)
+        for run, items in zip(system.runs, system.items, strict=True)
+        for id, seen in items.items()
+        if seen.outcome is not None and (other := runs.get(run.seed, {}).get(id)) and other.outcome is not None
+    ]
+    figures = (lambda seen: seen.tokens, lambda seen: seen.cost, lambda seen: seen.figure("seconds"))
+    return [ratio_of([(figure(own), figure(other)) for own, other in pairs]) for figure in figures]
+
+
+def ratio_of(pairs: Sequence[tuple[float | None, float | None]]) -> float | None:
+    """The sum of the first by that of the second, over the pairs of which both are known; None if that is nothing.
+
+    ratio_of([(1, 2), (3, 2), (None, 9)]) == 1.0
+    """
+    known = [(own, other) for own, other in pairs if own is not None and other is not None]
+    whole = sum(other for _, other in known)
+    return sum(own for own, _ in known) / whole if whole else None
 
 
 def total_cost(system: System) -> float | None:

@@ -1,0 +1,75 @@
+"""What a debate took, and what another system may take to be its equal: in tokens, in USD, or in calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, NamedTuple
+
+from moot.core.errors import UserError
+from moot.nodes.models.ledger import tokens_of
+from moot.nodes.models.prices import Price, cost_of, is_counted
+from moot.nodes.runtime.state import Call
+
+Equal = Literal["tokens", "usd", "calls"]
+"""In what a control is its debate's equal."""
+SAID: Mapping[Equal, str] = {"tokens": "tokens", "usd": "USD", "calls": "calls"}
+"""The same in words."""
+
+
+class Taken(NamedTuple):
+    """What a debate took, whoever paid for it; None for what is not known."""
+
+    tokens: int | None
+    usd: float | None
+    calls: int
+    seconds: float
+
+
+def taken(calls: Iterable[Call], seconds: float, prices: Mapping[str, Price]) -> Taken:
+    """What calls took, also if their replies came from the ledger; those that were sent as another's count once.
+
+    Args:
+        calls: of a debate.
+        seconds: that it took.
+        prices: as `read_prices` gives them.
+    """
+    sent = [call for call in calls if not call.get("shared")]
+    tokens = tokens_of(sent) if all(map(is_counted, sent)) else None
+    return Taken(tokens or None, cost_of(sent, prices), len(sent), seconds)
+
+
+def ceiling_of(debate: Taken, equal: Equal) -> dict[str, Any]:
+    """The settings with which self-consistency takes as much as a debate: as many samples as that buys.
+
+        ceiling_of(Taken(1200, 0.0034, 7, 2.5), "usd") == {"max_cost": 0.0034}
+        ceiling_of(Taken(1200, 0.0034, 7, 2.5), "calls") == {"samples": 7, "max_calls": 7}
+
+    Args:
+        debate: what it took.
+        equal: in what they are to be equal.
+
+    Raises:
+        UserError: that is not known of the debate, or is nothing.
+    """
+    amount = getattr(debate, equal)
+    if not amount:
+        why = {
+            "tokens": "the endpoint did not count the tokens of the debate",
+            "usd": "its cost is not known or nothing, as a model has no price (MOOT_PRICES names a file of prices), or "
+            "the endpoint did not count its tokens",
+            "calls": "the debate made no call",
+        }[equal]
+        raise UserError(f"No control can be matched to the debate: {why}.", kind="invalid_setting")
+    if equal == "calls":
+        return {"samples": amount, "max_calls": amount}
+    return {"budget" if equal == "tokens" else "max_cost": amount}
+
+
+def ratios(control: Taken, debate: Taken) -> dict[str, float | None]:
+    """What a control took as a multiple of what its debate took, by what; None if one is not known, or is nothing.
+
+    ratios(Taken(900, 0.0051, 6, 1.0), Taken(1200, 0.0034, 8, 2.5)) ==
+        {"tokens": 0.75, "usd": 1.5, "calls": 0.75, "seconds": 0.4}
+    """
+    both = zip(Taken._fields, control, debate, strict=True)
+    return {name: one / of if one is not None and of else None for name, one, of in both}
