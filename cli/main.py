@@ -111,6 +111,16 @@ def verify(
             "[default: record]",
         ),
     ] = None,
+    beside: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CONTROL",
+            help="What to run after the debate with as much as it took, to compare: self_consistency.",
+        ),
+    ] = None,
+    equal: Annotated[
+        str | None, typer.Option(help="In what --beside is to be equal: tokens, usd or calls.  [default: tokens]")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result document and nothing else.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the result document to this file.")] = None,
 ) -> None:
@@ -118,6 +128,7 @@ def verify(
     from moot.cli.signals import Stop
 
     with Stop() as stop:  # from here on: what follows is imported for a second
+        from moot.cli.beside import control_of
         from moot.cli.options import parse_labels, read_given
         from moot.cli.resuming import Chosen, begins
         from moot.cli.verify import debate
@@ -132,8 +143,9 @@ def verify(
         asked = {"claim": claim, "task": task or bundle.task, "labels": parse_labels(labels), "options": option}
         asked |= {"claim_date": claim_date, "speaker": speaker}
         asked["given"] = [text for path in given or [] for text in read_given(path)]
-        begun = begins(system, asked, chosen, ledger, resume=resume, fresh=fresh)
-        raise SystemExit(debate(system, asked, begun, stop, as_json=as_json, out=out))
+        begun = begins(system, asked, chosen, ledger, resume=resume, fresh=fresh, control=beside)
+        control = control_of(beside, equal, begun.settings)
+        raise SystemExit(debate(system, asked, begun, stop, as_json=as_json, out=out, control=control))
 
 
 @app.command()

@@ -10,6 +10,7 @@ from typing import Any
 
 from langgraph.types import Command
 from moot.cli.ask import Asked
+from moot.cli.beside import Control, beside
 from moot.cli.output import give
 from moot.cli.resuming import Begins, PersonReplies, going_on
 from moot.cli.screen import Screen
@@ -21,13 +22,23 @@ from moot.nodes.models.keeping import LedgerUse, ledger_use
 from moot.nodes.runtime.document import blank_document, unfinished
 from moot.nodes.runtime.running import Running, Update
 from moot.transcript import Live
+from moot.transcript.end import beside_begins, lines_beside
 from rich.console import Console
 
 
 def debate(
-    system: DebateSystem, given: Mapping[str, Any], begins: Begins, stop: Stop, *, as_json: bool, out: Path | None
+    system: DebateSystem,
+    given: Mapping[str, Any],
+    begins: Begins,
+    stop: Stop,
+    *,
+    as_json: bool,
+    out: Path | None,
+    control: Control | None = None,
 ) -> int:
     """Runs a debate; prints it as it happens, or its document alone; returns the exit code.
+
+    A control runs after a debate that is done; before it does, the debate is printed, and its document is written.
 
     A signal ends the process here, once the document is written: threads that are still busy would hold it up.
 
@@ -44,12 +55,27 @@ def debate(
     runner = asyncio.Runner()
     with ledger_use(begins.use):
         document = held_debate(system, given, begins, lambda new: screen.show(live.feed(new)), runner, stop)
-    give(document, as_json=as_json, out=out)
+    follows = control if document["status"] == "done" else None
+    give(document, as_json=as_json and not follows, out=out)
     if not as_json:
         screen.show(live.end(document))
     elif document["error"]:
         print(f"moot: {document['error']['detail']}", file=sys.stderr)  # noqa: T201
-    if document["status"] == "interrupted":
+    if follows:
+        screen.show(beside_begins(follows.name, follows.equal))
+
+        def hold(control: DebateSystem, begins: Begins) -> dict[str, Any]:
+            with ledger_use(begins.use):
+                return held_debate(control, given, begins, lambda new: None, runner, stop)
+
+        try:
+            document["beside"] = beside(follows, document, begins, hold)
+        finally:
+            give(document, as_json=as_json, out=out)
+        screen.show(lines_beside(document))
+        if as_json and document["beside"]["error"]:
+            print(f"moot: {document['beside']['error']['detail']}", file=sys.stderr)  # noqa: T201
+    if document["status"] == "interrupted" or stopped_beside(document):
         print(interrupted(document, begins.use, out), file=sys.stderr)  # noqa: T201
     if stop.signal:
         end_now(exit_code(document, stop))
@@ -94,7 +120,8 @@ def held_debate(
 
 def interrupted(document: Mapping[str, Any], use: LedgerUse, out: Path | None) -> str:
     """What is said of a debate that was interrupted: how to go on with it."""
-    said = f"moot: interrupted after {document['usage']['calls']} calls."
+    held = document["beside"]["document"] if stopped_beside(document) else document
+    said = f"moot: interrupted after {held['usage']['calls']} calls{' of the control' * stopped_beside(document)}."
     if out is not None:
         said += f" What was said until then is in {out}."
     if use.mode == "off":
@@ -103,9 +130,19 @@ def interrupted(document: Mapping[str, Any], use: LedgerUse, out: Path | None) -
 
 
 def exit_code(document: Mapping[str, Any], stop: Stop) -> int:
-    """0 for a verdict, 2 for the user's mistakes, 3 for the world's; 130 if it was interrupted, 143 by SIGTERM."""
-    if document["status"] == "done":
-        return 0
-    if document["status"] == "interrupted":
+    """0 for a verdict, 2 for the user's mistakes, 3 for the world's; 130 if it was interrupted, 143 by SIGTERM.
+
+    Of a debate with a verdict it is that of its control.
+    """
+    if document["status"] == "interrupted" or stopped_beside(document):
         return stop.exit_code
-    return 2 if document["error"]["kind"] in USER_KINDS else 3
+    error = document["error"] or (document.get("beside") or {}).get("error")
+    if not error:
+        return 0
+    return 2 if error["kind"] in USER_KINDS else 3
+
+
+def stopped_beside(document: Mapping[str, Any]) -> bool:
+    """Whether the control of a debate was interrupted."""
+    held = (document.get("beside") or {}).get("document")
+    return bool(held) and held["status"] == "interrupted"

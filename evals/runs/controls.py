@@ -25,8 +25,9 @@ from moot.core.errors import UserError
 from moot.evals.runs.reference import Reference, References
 from moot.evals.runs.solver import DebateFailed, Question, dated, document_of, seeded, solving
 from moot.graphs import load_graph
-from moot.nodes.models.equal_cost import Equal, ceiling_of
+from moot.nodes.models.equal_cost import ceiling_of
 from moot.nodes.runtime.settings import EvidenceSettings, Settings, checked_settings
+from moot.nodes.runtime.state import Equal
 
 Control = Literal[
     "self_consistency",
@@ -35,8 +36,6 @@ Control = Literal[
     "self_consistency_with_evidence",
     "self_correction_with_evidence",
 ]
-SHARED = frozenset(Settings.model_fields) - {"models", "temperature"} | {"max_evidence_tokens"}
-"""Settings of a debate that its controls have too."""
 
 
 @dataclass(frozen=True)
@@ -95,12 +94,6 @@ def retrieval_variants(system: type[Settings], settings: Mapping[str, Any]) -> d
         none = {"retrieval none": {**settings, "sources": []}}
         return {**(once if settings.get("progressive_retrieval", True) else {}), **none}
     return {}
-
-
-def shared_settings(graph: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What a control on this graph takes over of a debate's settings."""
-    known = load_graph(graph).settings.model_fields
-    return {key: value for key, value in settings.items() if key in SHARED and key in known}
 
 
 @solver(name="control")

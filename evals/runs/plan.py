@@ -13,12 +13,13 @@ from typing import Any, Literal
 
 from moot.core.errors import UserError
 from moot.evals.benchmarks.catalogue import BENCHMARKS
-from moot.evals.runs.controls import CONTROLS, Control, controls_of, is_debate, retrieval_variants, shared_settings
+from moot.evals.runs.controls import CONTROLS, Control, controls_of, is_debate, retrieval_variants
 from moot.evals.stats.measures import package
 from moot.graphs import load_graph, suggest
-from moot.nodes.models.equal_cost import SAID, Equal
+from moot.nodes.models.equal_cost import SAID, shared_settings
 from moot.nodes.models.prices import price_of, read_prices
 from moot.nodes.runtime.settings import ModelName, checked_settings, problem_of
+from moot.nodes.runtime.state import Equal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 SPEAKERS = {"models", "agents", "debaters", "judges"}
@@ -269,7 +270,7 @@ def _controls(cell: Cell, wanted: Collection[str], equal: Equal) -> Iterable[Cel
         )
     for name in names:
         graph, own = CONTROLS[name].graph, equal if CONTROLS[name].at_cost else None
-        settings = shared_settings(graph, cell.settings)
+        settings = shared_settings(load_graph(graph).settings, cell.settings)
         label = f"{cell.system} {name.replace('_', ' ')}"
         label += "" if own in (None, "tokens") else f" at equal {SAID[equal]}"
         yield Cell(label, graph, cell.task, settings, cell.model, cell.seed, name, cell, cell.position, own)

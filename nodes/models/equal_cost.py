@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from moot.core.errors import UserError
 from moot.nodes.models.ledger import tokens_of
 from moot.nodes.models.prices import Price, cost_of, is_counted
-from moot.nodes.runtime.state import Call
+from moot.nodes.runtime.settings import Settings
+from moot.nodes.runtime.state import Call, Equal
 
-Equal = Literal["tokens", "usd", "calls"]
-"""In what a control is its debate's equal."""
 SAID: Mapping[Equal, str] = {"tokens": "tokens", "usd": "USD", "calls": "calls"}
-"""The same in words."""
+"""In what a control is its debate's equal, in words."""
+SHARED = frozenset(Settings.model_fields) - {"models", "temperature"} | {"max_evidence_tokens"}
+"""Settings of a debate that its controls have too."""
 
 
 class Taken(NamedTuple):
@@ -22,17 +23,19 @@ class Taken(NamedTuple):
     tokens: int | None
     usd: float | None
     calls: int
-    seconds: float
+    seconds: float | None
 
 
-def taken(calls: Iterable[Call], seconds: float, prices: Mapping[str, Price]) -> Taken:
+def taken(calls: Iterable[Call], seconds: float | None, prices: Mapping[str, Price]) -> Taken:
     """What calls took, also if their replies came from the ledger; those that were sent as another's count once.
 
     Args:
         calls: of a debate.
-        seconds: that it took.
+        seconds: that it took; not known of one of whose calls an earlier run waited for.
         prices: as `read_prices` gives them.
     """
+    calls = list(calls)
+    seconds = None if any(call.get("from_ledger") for call in calls) else seconds
     sent = [call for call in calls if not call.get("shared")]
     tokens = tokens_of(sent) if all(map(is_counted, sent)) else None
     return Taken(tokens or None, cost_of(sent, prices), len(sent), seconds)
@@ -73,3 +76,13 @@ def ratios(control: Taken, debate: Taken) -> dict[str, float | None]:
     """
     both = zip(Taken._fields, control, debate, strict=True)
     return {name: one / of if one is not None and of else None for name, one, of in both}
+
+
+def shared_settings(kind: type[Settings], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What a control takes over of a debate's settings.
+
+    Args:
+        kind: the settings of the control's graph.
+        settings: the debate's.
+    """
+    return {key: value for key, value in settings.items() if key in SHARED and key in kind.model_fields}
