@@ -87,7 +87,7 @@ def beside(
     try:
         held = hold(load_graph(control.name), _begins(control, debate, begins))
     except MootError as error:
-        return _told(control, debate, None, None) | {"error": error.record("beside")}  # type: ignore[return-value]
+        return _told(control, debate, None, None) | {"error": error.record("beside")}
     return _told(control, debate, taken(held["calls"], held["seconds"], prices), held)
 
 

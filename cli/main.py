@@ -282,8 +282,8 @@ def eval_run(
     from moot.evals.runs.run import Limits
 
     several = {"models": tuple(model or ()), "seeds": tuple(seed or ()), "limit": limit, "sample_seed": sample_seed}
-    several |= {"judge": judge, "controls": controls, "equal": equal}
-    wanted = plan_of(plan, graph or [], task or [], parse_pairs(settings or []), **several)
+    measured = {"judge": judge, "controls": controls, "equal": equal}
+    wanted = plan_of(plan, graph or [], task or [], parse_pairs(settings or []), **several, **measured)
     limits = Limits(at_once, time_limit, retry_on_error, fail_on_error, budget, max_cost, max_calls, max_seconds)
     raise SystemExit(evaluate(wanted, logs, limits, as_json=as_json))
 

@@ -120,8 +120,9 @@ def held_debate(
 
 def interrupted(document: Mapping[str, Any], use: LedgerUse, out: Path | None) -> str:
     """What is said of a debate that was interrupted: how to go on with it."""
-    held = document["beside"]["document"] if stopped_beside(document) else document
-    said = f"moot: interrupted after {held['usage']['calls']} calls{' of the control' * stopped_beside(document)}."
+    beside = stopped_beside(document)
+    held = document["beside"]["document"] if beside else document
+    said = f"moot: interrupted after {held['usage']['calls']} calls{' of the control' * beside}."
     if out is not None:
         said += f" What was said until then is in {out}."
     if use.mode == "off":
@@ -144,5 +145,5 @@ def exit_code(document: Mapping[str, Any], stop: Stop) -> int:
 
 def stopped_beside(document: Mapping[str, Any]) -> bool:
     """Whether the control of a debate was interrupted."""
-    held = (document.get("beside") or {}).get("document")
-    return bool(held) and held["status"] == "interrupted"
+    held = (document.get("beside") or {}).get("document") or {}
+    return bool(held.get("status") == "interrupted")

@@ -60,6 +60,7 @@ class Run:
         observations: of the items that were run, each once.
         notes: what has to be said of it.
         versions: of moot and of Inspect.
+        family: which tests its plan has corrected together; empty if the log does not say.
     """
 
     file: str
@@ -84,6 +85,7 @@ class Run:
     notes: tuple[str, ...] = ()
     versions: str = ""
     equal: str | None = None
+    family: str = ""
 
 
 def read_runs(paths: Sequence[Path], cost_of: CostOf) -> tuple[list[Run], list[str]]:
@@ -146,6 +148,7 @@ def _read_run(header: Header, cost_of: CostOf) -> Run:
         notes=tuple(clean(note) for note in notes),
         versions=_versions(spec, first),
         equal=_text(facts.get("equal")),
+        family=clean(str(facts.get("family") or "")),
     )
 
 

@@ -15,6 +15,7 @@ from moot.core.errors import UserError
 from moot.evals.benchmarks.catalogue import BENCHMARKS
 from moot.evals.runs.controls import CONTROLS, Control, controls_of, is_debate, retrieval_variants
 from moot.evals.stats.measures import package
+from moot.evals.stats.significance import Family
 from moot.graphs import load_graph, suggest
 from moot.nodes.models.equal_cost import SAID, shared_settings
 from moot.nodes.models.prices import price_of, read_prices
@@ -77,6 +78,10 @@ class Plan(BaseModel):
     )
     equal: Equal = Field(
         "tokens", description="In what self-consistency is its debate's equal: tokens, usd (list prices) or calls."
+    )
+
+    family: Family = Field(
+        "report", description="Tests that Holm's correction is for: all of a report, or each benchmark's by themselves."
     )
 
     @field_validator("graphs", mode="before")

@@ -212,7 +212,7 @@ def task_of(cell: Cell, plan: Plan, solver: Solver) -> Task:
     """A cell as Inspect's task."""
     data = None if cell.task.data is None else str(cell.task.data)
     task = TASKS[cell.task.name](data, cell.task.limit, plan.sample_seed, plan.judge)
-    facts = (task.metadata or {})["moot"] | cell.facts() | {"key": log_key(cell, task, plan)}
+    facts = (task.metadata or {})["moot"] | cell.facts() | {"key": log_key(cell, task, plan), "family": plan.family}
     return task_with(task, solver=solver, metadata={"moot": facts})
 
 
