@@ -40,11 +40,6 @@ class SelfConsistencySettings(SingleAgentSettings):
         """Whether a budget says how often the agent answers."""
         return self.budget is not None or self.max_cost is not None
 
-    @property
-    def by_text(self) -> bool:
-        """Whether answers in words are compared by their texts alone: no call is left to ask."""
-        return self.buys or (self.max_calls is not None and self.samples >= self.max_calls)
-
 
 def stop_reason(state: DebateState, settings: SelfConsistencySettings) -> StopReason:
     """What ended the sampling."""
@@ -64,7 +59,7 @@ def samples(state: DebateState, settings: SelfConsistencySettings) -> Next:
 builder = Debate("self_consistency", SelfConsistencySettings, single_needs)
 builder.add_node("answer", respond_node("chain_of_thought/answer", more=shown_demonstrations(steps=True)))
 builder.add_node("gather_samples", gather_node())
-builder.add_node("conclude", conclude_node(stop_reason, by_text=lambda settings: settings.by_text))
+builder.add_node("conclude", conclude_node(stop_reason, by_text=lambda s: s.buys or s.samples == s.max_calls))
 builder.begin(samples, ["answer"])
 builder.add_edge("answer", "gather_samples")
 builder.add_conditional_edges("gather_samples", samples, ["answer", "conclude"])

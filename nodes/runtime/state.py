@@ -528,7 +528,10 @@ class Verdict(Head, About):
     started_at: Annotated[str, Field(description="When the debate began, in UTC.")]
     beside: Annotated[
         Beside | None,
-        Field(description="A control that was run after the debate, at its cost; null if none was asked for."),
+        Field(
+            title="Beside",
+            description="A control that was run after the debate, at its cost; null if none was asked for.",
+        ),
     ]
 
 
