@@ -10,7 +10,7 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
-from moot.core.ledger_records import canonical
+from moot.core.ledger.records import canonical
 from moot.nodes.models.fake import FakeChatModel
 from moot.nodes.models.kept import key_messages
 
