@@ -196,7 +196,8 @@ def _grouped(runs: Sequence[Run]) -> tuple[list[Group], list[tuple[Group, Group]
 def _alike(run: Run) -> str:
     """What the runs of a system have in common; where a log names its graph, the label may differ."""
     settings = {key: value for key, value in run.settings.items() if key != "seed"}
-    return json.dumps([run.graph or run.system, run.control, settings], sort_keys=True, default=str)
+    told = [run.graph or run.system, run.control, run.equal or "tokens", settings]
+    return json.dumps(told, sort_keys=True, default=str)
 
 
 def _system(group: Group, names: Counter[str], notes: list[str], of: str | None = None) -> System:

@@ -191,19 +191,10 @@ class Spent(NamedTuple):
     score: float | None
     tokens: float | None
     cost: float | None
-    seconds: float | None
 
 
 RATIOS = {"": "tokens", "_cost": "USD", "_seconds": "seconds"}
 """What a control takes of what its system takes, by the end of the column's key."""
-
-
-def ratios(own: Spent, its: Spent | None) -> list[Cell]:
-    """What a control takes of what its system takes, in tokens, USD and seconds; None if one of both is unknown."""
-    if its is None:
-        return [""] * len(RATIOS)
-    pairs = zip(own[1:], its[1:], strict=True)
-    return [one / other if one is not None and other else None for one, other in pairs]
 
 
 def costs_table(study: Study) -> Table | None:
@@ -224,8 +215,8 @@ def costs_table(study: Study) -> Table | None:
         priced = sum(seen.cost is not None for seen in system.answered)
         means: list[Cell] = [average([seen.figure(name) for seen in system.answered]) for name in FIGURES]
         on = ["yes" if best[i] else "" for best in fronts.values()]
-        relative = ratios(spent[system.label], spent.get(system.of or ""))
-        score, *taken, _ = spent[system.label]
+        relative = relative_to(system, next((one for one in study.measured if one.label == system.of), None))
+        score, *taken = spent[system.label]
         rows.append([name_of(system), score, system.errors, *taken, priced, *means, *relative, total_cost(system), *on])
     return table(
         "costs",
@@ -233,8 +224,9 @@ def costs_table(study: Study) -> Table | None:
         "Means over items with an outcome, as far as the figure is known of them. Costs are by the table of prices, "
         "unknown where a model has no price or an endpoint did not count. All calls: of failed samples too, but not of "
         "their earlier tries; unknown where a sample left no result document, as one that Inspect's time limit ended. "
-        "Depth is the longest chain of calls that wait for each other. On the front: no other system is as good for "
-        "less, or better for as much.",
+        "Depth is the longest chain of calls that wait for each other. A control's multiples of "
+        "what its system took are over the items of which both are known. On the front: no other system is as good "
+        "for less, or better for as much.",
         heads,
         rows,
     )
@@ -242,8 +234,38 @@ def costs_table(study: Study) -> Table | None:
 
 def _spent(system: System, study: Study) -> Spent:
     tokens, costs = [seen.tokens for seen in system.answered], [seen.cost for seen in system.answered]
-    seconds = average([seen.figure("seconds") for seen in system.answered])
-    return Spent(mean_of(system, study.headline), average(tokens), average(costs), seconds)
+    return Spent(mean_of(system, study.headline), average(tokens), average(costs))
+
+
+def relative_to(system: System, its: System | None) -> list[Cell]:
+    """What a control took in tokens, USD and seconds by what its system took, over the items of which both are known.
+
+    Runs are paired by their seeds.
+    """
+    if its is None:
+        return [""] * len(RATIOS)
+    runs = {run.seed: items for run, items in zip(its.runs, its.items, strict=True)}
+    pairs = [
+        (seen, other)
+        for run, items in zip(system.runs, system.items, strict=True)
+        for id, seen in items.items()
+        if seen.outcome is not None and (other := runs.get(run.seed, {}).get(id)) and other.outcome is not None
+    ]
+    return [
+        ratio_of([(own.tokens, other.tokens) for own, other in pairs]),
+        ratio_of([(own.cost, other.cost) for own, other in pairs]),
+        ratio_of([(own.figure("seconds"), other.figure("seconds")) for own, other in pairs]),
+    ]
+
+
+def ratio_of(pairs: Sequence[tuple[float | None, float | None]]) -> float | None:
+    """The sum of the first by that of the second, over the pairs of which both are known; None if that is nothing.
+
+    ratio_of([(1, 2), (3, 2), (None, 9)]) == 1.0
+    """
+    known = [(own, other) for own, other in pairs if own is not None and other is not None]
+    whole = sum(other for _, other in known)
+    return sum(own for own, _ in known) / whole if whole else None
 
 
 def total_cost(system: System) -> float | None:

@@ -205,7 +205,7 @@ def control_of(cell: Cell, logs: Path, keys: Mapping[str, str]) -> Solver:
     """The solver of a control; the debate's log is there by now."""
     assert cell.control is not None
     assert cell.of is not None
-    return control(cell.control, str(logs), keys[cell.of.key], **cell.settings)
+    return control(cell.control, str(logs), keys[cell.of.key], cell.equal or "tokens", **cell.settings)
 
 
 def task_of(cell: Cell, plan: Plan, solver: Solver) -> Task:
