@@ -1,5 +1,6 @@
 """What Inspect finds by name where moot is installed: ``moot/debate``, ``moot/fever``, all other tasks and scorers."""
 
+from inspect_ai.scorer._scorer import scorer_register
 from moot.evals.runs.controls import control
 from moot.evals.runs.hooks import Debates
 from moot.evals.runs.scorers import (
@@ -13,6 +14,11 @@ from moot.evals.runs.scorers import (
 )
 from moot.evals.runs.solver import debate
 from moot.evals.runs.tasks import TASKS
+
+SCORERS = (accuracy, citation_precision, exact_match, gold_recall, judged, numeric_match, token_f1)
+
+for scorer in SCORERS:  # logs name scorers without their package, and `inspect score LOG` looks for these names
+    scorer_register(scorer, scorer.__name__)
 
 __all__ = [
     "TASKS",

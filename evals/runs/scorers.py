@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
 
+from inspect_ai.log import transcript
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, mean, metric, scorer, stderr
 from inspect_ai.solver import TaskState
+from inspect_ai.util import store_from_events
 from moot.core.errors import MootError
 from moot.evals.benchmarks.gold import gold_and_found
 from moot.evals.runs.solver import DOCUMENT, parsed_document
@@ -40,7 +42,8 @@ def measured(measure: Measure, *, of_answers: bool = True) -> Scorer:
     """
 
     async def score(state: TaskState, target: Target) -> Score:
-        held = state.store.get(DOCUMENT)
+        # a sample that Inspect recovered after a kill has an empty store, and all that was stored in its events
+        held = state.store.get(DOCUMENT) or store_from_events(transcript().events).get(DOCUMENT)
         document = None if held is None else _parsed(held)
         outcome = outcome_of(document)
         if document is None or outcome is None:
