@@ -81,7 +81,7 @@ def evaluate(plan: Plan, logs: Path, limits: Limits, *, as_json: bool) -> int:
     console = Console(stderr=True)
     try:
         with Left(console) as left:
-            done = run_plan(plan, logs, limits, left.begin)
+            done = run_plan(plan, logs, limits, left.begin, left.tell)
     except KeyboardInterrupt:
         console.print("Interrupted. Run the same command again: it goes on where it was.")
         return INTERRUPTED
@@ -118,6 +118,10 @@ class Left:
         for place, (fault, times) in enumerate(self.faults.most_common(MOST_FAULTS)):
             said = fault if place else self.whole[fault]
             self.console.print(f"{times} samples failed: {said}", markup=False, highlight=False)
+
+    def tell(self, said: str) -> None:
+        """Something is to be known before anything is run."""
+        self.console.print(said, markup=False, highlight=False)
 
     def begin(self, total: int, held: int) -> Any:
         """So many samples there are, of which logs hold some."""

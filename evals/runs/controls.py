@@ -108,13 +108,14 @@ def shared_settings(graph: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @solver(name="control")
-def control(name: Control, logs: str, of: str, **settings: Any) -> Solver:
+def control(name: Control, logs: str, of: str, run: str = "", **settings: Any) -> Solver:
     """A control of a debate that has been measured on the same samples.
 
     Args:
         name: which.
         logs: the folder with the debate's log.
         of: the debate, as `moot.evals.runs.run.Cell.key` names it.
+        run: as of `moot.evals.runs.solver.debate`.
         settings: of the control's graph.
 
     Raises:

@@ -40,7 +40,7 @@ class DebateFailed(Exception):  # noqa: N818 - what Inspect shows of a sample
 
 
 @solver(name="debate")
-def debate(graph: str = "tool_mad", **settings: Any) -> Solver:
+def debate(graph: str = "tool_mad", run: str = "", **settings: Any) -> Solver:
     """Debates a sample's input; its output is the answer, its store holds the result document under `DOCUMENT`.
 
     A sample's ``choices`` are the options of a multiple-choice question; its metadata may hold further inputs under the
@@ -48,6 +48,7 @@ def debate(graph: str = "tool_mad", **settings: Any) -> Solver:
 
     Args:
         graph: a debate system by name.
+        run: what else tells this run from others; logs say it, and Inspect goes on with no log that says another.
         settings: of that system; ``moot settings GRAPH`` lists them.
 
     Raises:
