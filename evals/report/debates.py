@@ -15,7 +15,7 @@ from moot.evals.stats.estimates import over_items
 from moot.evals.stats.item_scores import item_score
 from moot.evals.stats.metrics import citation_precision
 from moot.evals.stats.observations import Observation
-from moot.evals.stats.outcomes import Document, Score, mean_score
+from moot.evals.stats.outcomes import UNUSABLE, Document, Score, mean_score
 from moot.evals.stats.panel_measures import (
     COUNSEL,
     Phase,
@@ -39,8 +39,8 @@ INTERVALS = "95% intervals: Wilson's; of several runs, in which an item counts o
 
 
 def documents(system: System) -> list[Document]:
-    """The result documents of the items that are not missing."""
-    return [seen.document for seen in system.answered if seen.document is not None]
+    """The result documents of the debates that came to their end."""
+    return [seen.document for seen in system.answered if seen.document is not None and not seen.unusable]
 
 
 # --- stops and rounds -------------------------------------------------------------------------------------------------
@@ -54,7 +54,8 @@ def stops_table(study: Study) -> Table | None:
     for system in study.measured:
         groups: dict[str, list[Observation]] = {}
         for seen in system.answered:
-            groups.setdefault(str((seen.document or {}).get("stop_reason")), []).append(seen)
+            reason = UNUSABLE if seen.unusable else str((seen.document or {}).get("stop_reason"))
+            groups.setdefault(reason, []).append(seen)
         for reason, of in sorted(groups.items()):
             score = over_items(of, [seen.scores.get(study.headline) for seen in of])
             rounds = average([seen.figure("rounds") for seen in of])

@@ -10,6 +10,7 @@ from typing import Any
 from inspect_ai.log import EvalLog, list_eval_logs, read_eval_log, read_eval_log_sample_async
 from moot.core.errors import UserError
 from moot.evals.runs.solver import document_in
+from moot.evals.stats.outcomes import has_outcome
 from moot.retrievers.excerpts import shown_text
 
 ORIGIN = ("id", "title", "text", "source", "url", "published")
@@ -44,7 +45,7 @@ class References:
         self.location = log.location
 
     async def of(self, sample: int | str) -> Reference | None:
-        """What the debate took on a sample; None where it did not end with a verdict there."""
+        """What the debate took on a sample; None where it came to no outcome there."""
         try:
             told = await read_eval_log_sample_async(self.location, sample, exclude_fields={"events", "attachments"})
         except IndexError:  # Inspect's word for a sample that a log does not hold
@@ -52,7 +53,7 @@ class References:
         document = document_in(told)
         if document is None:  # a sample that was recovered after a kill has it in its events
             document = document_in(await read_eval_log_sample_async(self.location, sample))
-        return reference_of(document) if document and not told.error and document["status"] == "done" else None
+        return reference_of(document) if document and not told.error and has_outcome(document) else None
 
 
 def reference_of(document: Mapping[str, Any]) -> Reference:

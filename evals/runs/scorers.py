@@ -2,7 +2,7 @@
 
 Each reads the result document that `moot.evals.runs.solver.debate` leaves. A sample whose debate did not end is
 unscored, which Inspect counts: it is missing data, never a wrong answer. An abstention is not right, and is said to be
-one.
+one; so is a debate that ended as its own replies could not be used.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ def measured(measure: Measure, *, of_answers: bool = True) -> Scorer:
 
 
 def why(document: Document) -> str:
-    """What the verdict rests on, in the words of those who gave it."""
+    """What the verdict rests on, in the words of those who gave it; if there is none, why."""
+    if document["error"]:
+        return str(document["error"]["detail"])
     said = [turn.get("rationale") or turn.get("reason") or "" for turn in verdict_turns(dict(document))]
     return "\n\n".join(filter(None, said)) or f"(no reasons; it stopped by {document['stop_reason']})"
 

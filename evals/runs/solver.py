@@ -18,6 +18,7 @@ from inspect_ai.event import StoreEvent
 from inspect_ai.log import EvalSample
 from inspect_ai.model import ModelOutput
 from inspect_ai.solver import Generate, Solver, TaskState, solver
+from moot.evals.stats.outcomes import has_outcome
 from moot.graphs import DebateSystem, load_graph
 from moot.nodes.runtime.document import upgraded
 from moot.nodes.runtime.settings import EvidenceSettings, Settings, checked_settings
@@ -66,14 +67,15 @@ def debate(graph: str = "tool_mad", run: str = "", **settings: Any) -> Solver:
 def solving(hold: Debate) -> Solver:
     """A solver that holds a debate on every sample.
 
-    The sample fails where the debate did: an error is missing data.
+    The sample fails where the debate did, as missing data, but not if that is the system's own fault (`has_outcome`):
+    then it has no answer.
     """
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         options = [choice.value for choice in state.choices]
         document = await hold(question_of(state.input_text, options, state.metadata), state)
         state.store.set(DOCUMENT, json.dumps(document, ensure_ascii=False))
-        if document["status"] != "done":
+        if not has_outcome(document):
             raise DebateFailed(f"{document['error']['kind']}: {document['error']['detail']}")
         state.output = ModelOutput.from_content(document["graph"], document["answer"] or "")
         return state
