@@ -143,7 +143,7 @@ class Left:
             self.faults[short := in_short(whole)] += 1
             self.whole.setdefault(short, whole)
         document = document_in(sample) or {}
-        self.unusable += not sample.error and is_own_fault(document.get("error"))
+        self.unusable += not sample.error and is_own_fault(document)
         self.tokens += tokens_of(paid(document.get("calls") or []))
         self.ended += 1
         self.bars.update(self.bar, completed=self.ended, description=self.said())

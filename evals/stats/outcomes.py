@@ -92,12 +92,13 @@ def outcome_of(document: Document | None, *, mapped: bool = True) -> str | None:
 
 def has_outcome(document: Document) -> bool:
     """Whether a debate came to an outcome: to its end, or to replies that could not be used."""
-    return document["status"] == "done" or (document["status"] == "failed" and is_own_fault(document.get("error")))
+    return document["status"] == "done" or (document["status"] == "failed" and is_own_fault(document))
 
 
-def is_own_fault(error: Mapping[str, Any] | None) -> bool:
-    """Whether an error of a result document is the system's own."""
-    return error is not None and error["kind"] in OWN_FAULTS
+def is_own_fault(document: Document) -> bool:
+    """Whether a debate failed by its own models' replies, and not also as one of those who answer was cut off."""
+    error, turns = document.get("error"), document.get("turns") or ()
+    return bool(error) and error["kind"] in OWN_FAULTS and all(turn.get("outcome") != "failed" for turn in turns)
 
 
 # --- several runs -----------------------------------------------------------------------------------------------------
