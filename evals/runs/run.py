@@ -24,6 +24,7 @@ from inspect_ai.log import (
     EvalLog,
     MetadataEdit,
     ProvenanceData,
+    TagsEdit,
     edit_eval_log,
     read_eval_log_sample_summaries,
     recoverable_eval_logs,
@@ -142,7 +143,7 @@ def _run_cells(
         key, task = keys[cell.key], copy(items[cell.task])
         solver = control_of(cell, logs, keys) if cell.control else debate(cell.graph, run=key, **cell.settings)
         facts = (task.metadata or {})["moot"] | cell.facts() | {"key": key, "parts": parts[cell.key], "plan": saved}
-        return task_with(task, solver=solver, metadata={"moot": facts})
+        return task_with(task, solver=solver, metadata={"moot": facts, **shown(facts)}, tags=tags_of(facts))
 
     with watching(watch(samples, held(keys.values(), logs))), collected_seldom(), limits.shared():
         _run([task_of(cell) for cell in first], logs, limits)
@@ -183,9 +184,26 @@ def said_anew(log: EvalLog, cell: Cell) -> EvalLog:
     if now == facts:
         return log
     why = ProvenanceData(author="moot", reason="The plan calls the system otherwise.")
-    log = edit_eval_log(log, [MetadataEdit(metadata_set={"moot": now})], why)
+    old, new = tags_of(facts), tags_of(now)
+    changed = TagsEdit(tags_add=sorted({*new} - {*old}), tags_remove=sorted({*old} - {*new}))
+    edits = [MetadataEdit(metadata_set={"moot": now, **shown(now)}), *([changed] if old != new else [])]
+    log = edit_eval_log(log, edits, why)
     write_eval_log(log, header_only=True)
     return log
+
+
+TOLD = ("system", "graph", "model", "seed", "control", "of")
+"""What tells logs apart at a glance; settings beside."""
+
+
+def shown(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """What a log's metadata say for those who read it elsewhere, as in Inspect's viewer and data frames."""
+    return {key: facts[key] for key in (*TOLD, "settings") if facts.get(key) is not None}
+
+
+def tags_of(facts: Mapping[str, Any]) -> list[str]:
+    """A log's tags, such as ``system:tool_mad``."""
+    return [f"{key}:{facts[key]}" for key in TOLD if facts.get(key) is not None]
 
 
 def parts_in(plan: Plan, cell: Cell, task: Task, debates: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -3,8 +3,9 @@
     Task(dataset=[Sample(input="Saffron grows underground.", target="REFUTES")],
          solver=debate("tool_mad", model="openai:gpt-4o-mini"), scorer=match())
 
-Inspect sees no model call of a debate, as moot's nodes make their own: its time and error limits hold, its token limits
-do not (`budget` and `max_cost` are settings of the graphs, and `shared_ceilings` bounds many debates).
+Inspect's model is the debate's if the settings name none (`moot.evals.runs.inspect_side`). Moot's nodes make their own
+calls, of which Inspect is told when a debate is over: its time and error limits hold, its token limits do not (`budget`
+and `max_cost` are settings of the graphs, and `shared_ceilings` bounds many debates).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from inspect_ai.event import StoreEvent
 from inspect_ai.log import EvalSample
 from inspect_ai.model import ModelOutput
 from inspect_ai.solver import Generate, Solver, TaskState, solver
+from moot.evals.runs.inspect_side import messages_of, settings_with_inspects, tell_calls
 from moot.evals.stats.outcomes import has_outcome
 from moot.graphs import DebateSystem, load_graph
 from moot.nodes.runtime.document import upgraded
@@ -56,9 +58,10 @@ def debate(graph: str = "tool_mad", run: str = "", **settings: Any) -> Solver:
         UserError: an unknown graph or setting, a value out of its range.
     """
     system = load_graph(graph)
-    chosen = checked_settings(system.settings, settings)
+    checked_settings(system.settings, settings)
 
     async def hold(question: Question, sample: TaskState) -> dict[str, Any]:
+        chosen = checked_settings(system.settings, settings_with_inspects(settings))
         return await document_of(system, question, dated(chosen, sample))
 
     return solving(hold)
@@ -75,6 +78,8 @@ def solving(hold: Debate) -> Solver:
         options = [choice.value for choice in state.choices]
         document = await hold(question_of(state.input_text, options, state.metadata), state)
         state.store.set(DOCUMENT, json.dumps(document, ensure_ascii=False))
+        state.messages += messages_of(document)
+        tell_calls(document["calls"])
         if not has_outcome(document):
             raise DebateFailed(f"{document['error']['kind']}: {document['error']['detail']}")
         state.output = ModelOutput.from_content(document["graph"], document["answer"] or "")
