@@ -1,7 +1,8 @@
 """A debate as Inspect knows it: Inspect's model is the debate's, turns are messages, calls are model events.
 
-Inspect's own client is not used: calls go through moot's nodes, with their retries, limits and ledger. A model of
-Inspect that moot has no provider for is refused, so that no log names a model that was never asked.
+Inspect's own clients are not used: calls go through moot's nodes, with their retries, limits and ledger. A model of
+Inspect that moot has no provider for is refused, so that no log names a model that was never asked. Each model of
+moot's is one of Inspect's, too: ``--model moot/openai:gpt-4o-mini``, ``--model-role grader=moot/vllm:NAME``.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from inspect_ai.model import (
     ChatMessageAssistant,
     GenerateConfig,
     Model,
+    ModelAPI,
     ModelOutput,
     ModelUsage,
+    modelapi,
 )
 from inspect_ai.model._model import (
     active_model,
@@ -29,15 +32,49 @@ from inspect_ai.model._model import (
     sample_role_usage_context_var,
     set_model_usage,
 )
+from inspect_ai.tool import ToolChoice, ToolInfo
 from moot.core.endpoint import PROVIDERS, find_endpoint
 from moot.core.errors import UserError
 from moot.evals.stats.outcomes import Document
-from moot.transcript.document import lines
+from moot.nodes.models.chat_models import open_chat_model
+from moot.nodes.models.ledger import Ledger
+from moot.nodes.models.reply_parsing import text_of
+from moot.nodes.models.speaker import Speaker
+from moot.transcript.document import ending, lines
+from moot.transcript.line import Line
 
 GRADER = "grader"
 """Inspect's role of the model that judges answers."""
 SHARED = ("temperature", "max_tokens", "seed")
 """What Inspect's options and a debate's settings both say."""
+
+
+class MootModel(ModelAPI):
+    """A model of moot's for whoever asks Inspect's models, as graders of others' tasks do."""
+
+    async def generate(
+        self, input: list[ChatMessage], tools: list[ToolInfo], tool_choice: ToolChoice, config: GenerateConfig
+    ) -> ModelOutput:
+        """One call; with no tools.
+
+        Raises:
+            UserError, WorldError: the call failed.
+        """
+        if tools:
+            raise UserError("Models of moot's take no tools of Inspect's.", kind="invalid_setting")
+        options: dict[str, Any] = {key: v for key in SHARED if (v := getattr(config, key)) is not None}
+        ledger = Ledger("inspect")
+        speaker = Speaker("inspect", await open_chat_model(self.model_name, **options), ledger)
+        reply = await speaker.converse(lambda chat: chat.ainvoke([(one.role, one.text) for one in input]))
+        output = ModelOutput.from_content(self.model_name, text_of(reply) if reply else "")
+        output.usage = usage_of(ledger.calls[-1])
+        return output
+
+
+@modelapi(name="moot")
+def moot_models() -> type[ModelAPI]:
+    """Inspect's provider ``moot``: models by moot's names."""
+    return MootModel
 
 
 # --- models -----------------------------------------------------------------------------------------------------------
@@ -97,17 +134,20 @@ def name_of(model: Model | list[Model]) -> str | None:
     if isinstance(model, list):
         raise UserError("Name one model for each of Inspect's roles.", kind="invalid_setting")
     provider, _, name = str(model).partition("/")
-    if provider == "none":
+    if isinstance(model.api, MootModel):
+        provider, _, name = name.partition(":")
+    elif provider == "none":
         return None
-    if provider not in PROVIDERS or not name:
+    elif provider not in PROVIDERS:
         raise UserError(
-            f"Inspect's model {model} cannot debate: moot calls {', '.join(f'{one}/NAME' for one in PROVIDERS)}. Name "
-            "one of these, or say `--model none` and name the debate's model: `-S model=openai:NAME`.",
+            f"Inspect's model {model} cannot debate: moot calls {', '.join(f'{one}/NAME' for one in PROVIDERS)}, and "
+            "moot/PROVIDER:NAME. Name one of these, or say `--model none` and name the debate's model: "
+            "`-S model=openai:NAME`.",
             kind="unknown_model",
         )
-    theirs, ours = getattr(model.api, "base_url", None), find_endpoint(provider).base_url
-    if theirs and theirs.rstrip("/") != ours.rstrip("/"):
-        variable = PROVIDERS[provider].base_url_variable
+    theirs = model.api.base_url
+    if theirs and (provider not in PROVIDERS or theirs.rstrip("/") != find_endpoint(provider).base_url.rstrip("/")):
+        variable = PROVIDERS[provider].base_url_variable if provider in PROVIDERS else "the provider's variable"
         raise UserError(
             f"Inspect's model {model} is at another address than moot would call: set {variable} in place of "
             "--model-base-url.",
@@ -120,7 +160,7 @@ def name_of(model: Model | list[Model]) -> str | None:
 
 
 def messages_of(document: Document) -> list[ChatMessage]:
-    """A debate's turns as messages, in its order, each with who speaks in which round as metadata."""
+    """A debate's turns as messages, in its order, each with who speaks in which round as metadata; then its end."""
     said = [(section.heading, line) for section in lines(document) for line in section.lines if line.turn is not None]
     messages: list[ChatMessage] = []
     for place, several in groupby(said, lambda told: told[1].turn):
@@ -128,9 +168,15 @@ def messages_of(document: Document) -> list[ChatMessage]:
         assert place is not None
         turn = document["turns"][place]
         facts = {key: turn[key] for key in ("agent", "role", "step", "round", "phase") if turn.get(key) is not None}
-        text = "\n\n".join(": ".join(filter(None, (f"{line.who} {line.what}".strip(), line.text))) for _, line in told)
+        text = in_words([line for _, line in told])
         messages.append(ChatMessageAssistant(content=text, metadata=facts | {"heading": told[0][0]}))
-    return messages
+    end = ending(document)
+    return [*messages, ChatMessageAssistant(content=in_words(end.lines), metadata={"heading": end.heading})]
+
+
+def in_words(said: Sequence[Line]) -> str:
+    """Lines as one text."""
+    return "\n\n".join(": ".join(filter(None, (f"{one.who} {one.what}".strip(), one.text))) for one in said)
 
 
 def tell_calls(calls: Sequence[Mapping[str, Any]]) -> None:

@@ -1,8 +1,9 @@
-"""What Inspect finds by name where moot is installed: ``moot/debate``, ``moot/fever``, all other tasks and scorers."""
+"""What Inspect finds by name if moot is installed: ``moot/debate``, tasks, scorers, models (``moot/openai:NAME``)."""
 
 from inspect_ai.scorer._scorer import scorer_register
 from moot.evals.runs.controls import control
 from moot.evals.runs.hooks import Debates
+from moot.evals.runs.inspect_side import moot_models
 from moot.evals.runs.scorers import (
     accuracy,
     citation_precision,
@@ -30,6 +31,7 @@ __all__ = [
     "exact_match",
     "gold_recall",
     "judged",
+    "moot_models",
     "numeric_match",
     "token_f1",
 ]
