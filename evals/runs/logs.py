@@ -6,7 +6,7 @@ A log is read sample by sample, and each result document is reduced at once (`mo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from typing_extensions import get_type_hints
 READ = (
     *("status", "error", "graph", "task", "answer", "raw_verdict", "confidence", "stop_reason", "rounds", "turns"),
     *("votes", "debates", "metrics", "calls", "usage", "depth", "seconds", "settings", "warnings", "moot_version"),
+    *("evidence", "corpora"),
 )
 """Fields of result documents that are read; others may be those of another version."""
 AT_ONCE = 50
@@ -59,6 +60,7 @@ class Run:
         observations: of the items that were run, each once.
         notes: what has to be said of it.
         versions: of moot and of Inspect.
+        parts: what the system depended on beside its settings (`moot.evals.identity.parts`).
     """
 
     file: str
@@ -82,6 +84,7 @@ class Run:
     observations: tuple[Observation, ...] = ()
     notes: tuple[str, ...] = ()
     versions: str = ""
+    parts: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read_runs(paths: Sequence[Path], cost_of: CostOf) -> tuple[list[Run], list[str]]:
@@ -143,6 +146,7 @@ def _read_run(header: Header, cost_of: CostOf) -> Run:
         observations=tuple(observations.values()),
         notes=tuple(clean(note) for note in notes),
         versions=_versions(spec, first),
+        parts=facts.get("parts") or {},
     )
 
 

@@ -20,6 +20,7 @@ from inspect_ai.log import EvalSample
 from inspect_ai.model import ModelOutput
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from moot.evals.runs.inspect_side import messages_of, settings_with_inspects, tell_calls
+from moot.evals.stats.found import found_in
 from moot.evals.stats.outcomes import has_outcome
 from moot.graphs import DebateSystem, load_graph
 from moot.nodes.runtime.document import upgraded
@@ -31,6 +32,8 @@ an object at every step of a sample."""
 INPUTS = "moot"
 """What a sample's metadata say of the input of a debate: an object with ``task``, ``labels``, ``given``,
 ``claim_date``, ``speaker`` (as `moot.nodes.ClaimInput`) and ``published_before``. Nothing else of them reaches it."""
+FOUND = "found"
+"""Where a sample's metadata say how much evidence its debate had (`moot.evals.stats.found.Found`)."""
 
 Question = Mapping[str, Any]
 """What a debate is given: claim, and where they are there task, labels, options, given, claim_date and speaker."""
@@ -78,6 +81,7 @@ def solving(hold: Debate) -> Solver:
         options = [choice.value for choice in state.choices]
         document = await hold(question_of(state.input_text, options, state.metadata), state)
         state.store.set(DOCUMENT, json.dumps(document, ensure_ascii=False))
+        state.metadata[FOUND] = found_in(document)._asdict()
         state.messages += messages_of(document)
         tell_calls(document["calls"])
         if not has_outcome(document):

@@ -9,6 +9,7 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from moot.evals.benchmarks.catalogue import Benchmark
+from moot.evals.stats.found import Found, found_in
 from moot.evals.stats.item_scores import COMPUTED, item_score
 from moot.evals.stats.outcomes import ABSTAINED, UNUSABLE, Document, has_outcome, majority_of_runs, outcome_of
 from moot.evals.stats.panel_measures import count_concessions
@@ -59,6 +60,7 @@ class Observation:
         outcome: what the system answered, as `outcome_of` says it; None where the item is missing.
         unmapped: the same, with a trial's INCONCLUSIVE as an abstention, and `UNUSABLE` as such.
         scores: by measure how right it is; None where that is unknown or undefined.
+        found: how much evidence it had; None where there is no result document.
         document: the part of the result document that measures of documents read; None where there is none.
         answers: the answer of each round, in order.
         scored: the answers that were scored, in order.
@@ -76,6 +78,7 @@ class Observation:
     outcome: str | None = None
     unmapped: str | None = None
     scores: Scored = field(default_factory=dict)
+    found: Found | None = None
     document: Document | None = None
     answers: tuple[RoundAnswer, ...] = ()
     scored: tuple[ScoredAnswer, ...] = ()
@@ -131,6 +134,7 @@ def observe(sample: Any, benchmark: Benchmark, cost_of: CostOf, document: Docume
         outcome=outcome,
         unmapped=None if error else outcome_of(document, mapped=False),
         scores={**judged, **computed_scores(benchmark, outcome, gold)},
+        found=found_in(document),
         document=kept_of(document),
         answers=round_answers(document),
         scored=scored_answers(document),

@@ -94,7 +94,8 @@ def test_turns_are_messages_and_calls_are_model_events_with_usage(start_stub: St
     assert log.stats.model_usage["openai/stub"].total_tokens == spent
     asked, *turns = sample.messages
     assert asked.role == "user"
-    assert [message.metadata["agent"] for message in turns if message.metadata][:3] == ["agent-1", "agent-2", "agent-3"]
+    assert [(message.metadata or {})["agent"] for message in turns[:3]] == ["agent-1", "agent-2", "agent-3"]
+    assert (sample.metadata or {})["found"] == {"pieces": 0, "searches": 0, "failed": 0, "stood_in": 0}
     assert turns[0].text == "agent-1 answers: SUPPORTS - reasons: see the verdict"
     assert "Because." in turns[-1].text
     assert len(turns) == len(messages_of(document))
