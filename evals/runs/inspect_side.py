@@ -92,7 +92,7 @@ def settings_with_inspects(settings: Mapping[str, Any]) -> dict[str, Any]:
     model = active_model()
     name = None if model is None else name_of(model)
     roles = {role: name_of(one) for role, one in model_roles().items() if role != GRADER}
-    given = {} if name is None else {"model": name}
+    given: dict[str, Any] = {} if name is None else {"model": name}
     given |= {} if model is None else {key: v for key in SHARED if (v := getattr(model.config, key)) is not None}
     for key, value in given.items():
         check_same(f"--{key.replace('_', '-')}", value, f"-S {key}=", settings.get(key, value))

@@ -43,7 +43,7 @@ def measured(measure: Measure, *, of_answers: bool = True) -> Scorer:
 
     async def score(state: TaskState, target: Target) -> Score:
         # a sample that Inspect recovered after a kill has an empty store, and all that was stored in its events
-        held = state.store.get(DOCUMENT) or store_from_events(transcript().events).get(DOCUMENT)
+        held = state.store.get(DOCUMENT) or store_from_events([*transcript().events]).get(DOCUMENT)
         document = None if held is None else _parsed(held)
         outcome = outcome_of(document)
         if document is None or outcome is None:

@@ -98,7 +98,8 @@ def has_outcome(document: Document) -> bool:
 def is_own_fault(document: Document) -> bool:
     """Whether a debate failed by its own models' replies, and not also as one of those who answer was cut off."""
     error, turns = document.get("error"), document.get("turns") or ()
-    return bool(error) and error["kind"] in OWN_FAULTS and all(turn.get("outcome") != "failed" for turn in turns)
+    whole = all(turn.get("outcome") != "failed" for turn in turns)
+    return error is not None and error["kind"] in OWN_FAULTS and whole
 
 
 # --- several runs -----------------------------------------------------------------------------------------------------

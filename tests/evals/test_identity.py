@@ -17,8 +17,9 @@ from moot.evals.runs.run import Limits, run_plan
 from moot.graphs import DESCRIPTIONS
 from moot.nodes.models.speaker import Speaker
 from moot.retrievers import index_passages
-from moot.retrievers.corpus import corpora_folder, corpus_digest, read_manifest
+from moot.retrievers.corpus import corpus_digest, read_manifest
 from moot.retrievers.files import Passage
+from moot.retrievers.stores import corpora_folder
 
 from tests.conftest import StartStub
 from tests.evals.behaviours import behaviour_of
