@@ -189,7 +189,7 @@ def merge_evidence(old: Iterable[Evidence], new: Iterable[Evidence]) -> list[Evi
         known = merged.get(piece["id"])
         if known is None:
             merged[piece["id"]] = piece
-        else:
+        elif known is not piece:  # a graph within a graph hands back what it was given
             joined: Evidence = {**known, "retrievals": _findings(known["retrievals"], piece["retrievals"])}
             merged[piece["id"]] = joined = _ruled(joined, piece)
             if "shown" in joined:

@@ -66,7 +66,7 @@ def serve(host: str, port: int, at_once: int, *, studio: bool, opened: bool) -> 
         ) from error
     prepare(host, studio=studio)
     url = f"http://{f'[{host}]' if ':' in host else 'localhost' if host in ANYWHERE else host}:{port}"
-    print(announcement(url), file=sys.stderr, flush=True)  # noqa: T201
+    print(announcement(url, host), file=sys.stderr, flush=True)  # noqa: T201
     if opened:
         threading.Thread(target=open_page, args=(url,), daemon=True).start()
     here = os.getcwd()
@@ -136,13 +136,15 @@ def prepare(host: str, *, studio: bool) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that the folder goes, as with Ctrl-C
 
 
-def announcement(url: str) -> str:
-    """What is said when the server starts."""
+def announcement(url: str, host: str) -> str:
+    """What is said when the server starts: its address as a browser here names it, and where it listens."""
     studio = f"{STUDIO}/studio/?baseUrl={url}"
     lines = [f"Page:   {url}/moot", f"API:    {url}/docs", f"MCP:    {url}/mcp"]
     lines += [f"Studio: {studio}" if STUDIO in listed("MOOT_ALLOWED_ORIGINS") else "Studio: with --studio"]
     if os.environ.get(TOKEN):
         lines += [f"Whoever asks it needs the token in {TOKEN}."]
+    if host in ANYWHERE and not listed("MOOT_ALLOWED_HOSTS"):
+        lines += ["From other machines it refuses all: set MOOT_ALLOWED_HOSTS to the name or address that they use."]
     return "\n".join(lines)
 
 

@@ -87,7 +87,7 @@ def _read_ids(file: Path, name: str) -> list[str] | None:
         return None
     if beside.stat().st_size > LARGEST_FILE:
         raise invalid(beside.name, "too large for a list of ids.")
-    ids = _parse(_decoded(beside.read_bytes(), beside.name), beside.name)
+    ids = parse(_decoded(beside.read_bytes(), beside.name), beside.name)
     if not isinstance(ids, list) or not all(isinstance(i, str | int) for i in ids):
         raise invalid(beside.name, f"no list of ids, one for each record of {name}.")
     return [str(i) for i in ids]
@@ -107,7 +107,7 @@ def _lines(lines: Iterable[bytes], name: str) -> Iterator[Found]:
             raise invalid(name, f"more than {MOST_RECORDS:,} lines.")
         where = f"{name}, line {number}"
         if content := _decoded(line, where).strip():
-            yield _parse(content, where), f"line {number}"
+            yield parse(content, where), f"line {number}"
 
 
 def _read_json(file: Path, name: str, _: Sequence[str]) -> Iterator[Found]:
@@ -139,7 +139,12 @@ def _decoded(content: bytes, where: str) -> str:
         raise invalid(where, f"not UTF-8 text ({error.reason} at byte {error.start}). Save it as UTF-8.") from error
 
 
-def _parse(content: str, where: str) -> Any:
+def parse(content: str, where: str) -> Any:
+    """The value of a JSON text in which no key comes twice.
+
+    Raises:
+        UserError: it is none; ``where`` says where it stands.
+    """
     try:
         return json.loads(content, object_pairs_hook=_once)
     except json.JSONDecodeError as error:

@@ -61,6 +61,7 @@ class Run:
         notes: what has to be said of it.
         versions: of moot and of Inspect.
         parts: what the system depended on beside its settings (`moot.evals.identity.parts`).
+        family: which tests its plan has corrected together; empty if the log does not say.
     """
 
     file: str
@@ -85,6 +86,7 @@ class Run:
     notes: tuple[str, ...] = ()
     versions: str = ""
     parts: Mapping[str, Any] = field(default_factory=dict)
+    family: str = ""
 
 
 def read_runs(paths: Sequence[Path], cost_of: CostOf) -> tuple[list[Run], list[str]]:
@@ -147,6 +149,7 @@ def _read_run(header: Header, cost_of: CostOf) -> Run:
         notes=tuple(clean(note) for note in notes),
         versions=_versions(spec, first),
         parts=facts.get("parts") or {},
+        family=clean(str(facts.get("family") or "")),
     )
 
 

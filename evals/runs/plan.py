@@ -15,6 +15,7 @@ from moot.core.errors import UserError
 from moot.evals.benchmarks.catalogue import BENCHMARKS
 from moot.evals.runs.controls import CONTROLS, Control, controls_of, is_debate, retrieval_variants, shared_settings
 from moot.evals.stats.measures import package
+from moot.evals.stats.significance import Family
 from moot.graphs import load_graph, suggest
 from moot.nodes.runtime.settings import ModelName, checked_settings, problem_of
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
@@ -71,6 +72,10 @@ class Plan(BaseModel):
     judge: ModelName | None = Field(None, description="A model that says whether answers in words are right.")
     controls: bool | tuple[Control | Literal["retrieval"], ...] = Field(
         False, description="Whether each debate's controls are measured beside it: all, or those that are named."
+    )
+
+    family: Family = Field(
+        "report", description="Tests that Holm's correction is for: all of a report, or each benchmark's by themselves."
     )
 
     @field_validator("graphs", mode="before")

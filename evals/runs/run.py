@@ -142,7 +142,8 @@ def _run_cells(
     def task_of(cell: Cell) -> Task:
         key, task = keys[cell.key], copy(items[cell.task])
         solver = control_of(cell, logs, keys) if cell.control else debate(cell.graph, run=key, **cell.settings)
-        facts = (task.metadata or {})["moot"] | cell.facts() | {"key": key, "parts": parts[cell.key], "plan": saved}
+        told = {"key": key, "parts": parts[cell.key], "plan": saved, "family": plan.family}
+        facts = (task.metadata or {})["moot"] | cell.facts() | told
         return task_with(task, solver=solver, metadata={"moot": facts, **shown(facts)}, tags=tags_of(facts))
 
     with watching(watch(samples, held(keys.values(), logs))), collected_seldom(), limits.shared():

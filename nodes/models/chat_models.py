@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, Literal, get_args
 
 from langchain_core.callbacks import AsyncCallbackManager
+from langchain_core.globals import get_llm_cache
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables.config import ensure_config
@@ -176,12 +177,15 @@ def chat_class() -> Any:
             manager = AsyncCallbackManager.configure(config.get("callbacks"), self.callbacks, self.verbose)
             given = isinstance(input, list) and all(isinstance(message, BaseMessage) for message in input)
             messages = input if given else self._convert_input(input).to_messages()
-            if manager.handlers or not all(isinstance(message.content, str) for message in messages):
+            plain = not (manager.handlers or self.cache or self.rate_limiter or get_llm_cache())
+            if not plain or not all(isinstance(message.content, str) for message in messages):
                 return await super().ainvoke(input, config, stop=stop, **options)
             # Nobody follows runs, and the rest of langchain-core's work would be for those who do.
             options = {name: value for name, value in options.items() if name not in FOR_CALLBACKS}
-            result = await self._agenerate_with_cache(messages, stop=stop, **options)
-            message = result.generations[0].message
+            result = await self._agenerate(messages, stop=stop, **options)
+            generation = result.generations[0]
+            message, more = generation.message, generation.generation_info or {}
+            message.response_metadata = {**(result.llm_output or {}), **more, **message.response_metadata}
             message.id = message.id or f"lc_run--{uuid7()}-0"
             return message
 

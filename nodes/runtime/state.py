@@ -242,7 +242,7 @@ def merge_turns(old: list[Turn], new: list[Turn]) -> list[Turn]:
         known = merged.get(key)
         if known is None:
             merged[key] = turn
-        else:
+        elif known is not turn:
             scores = {**known.get("scores", {}), **turn.get("scores", {})}
             merged[key] = {**known, **turn, "scores": scores}
     return sorted(merged.values(), key=_place)  # stable: agents keep the order they were given in

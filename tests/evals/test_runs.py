@@ -166,6 +166,7 @@ def test_nothing_is_gone_on_with_where_a_setting_the_model_the_seed_or_the_data_
     run(tmp_path, ran, **fields)
     assert len(ran) == 2
     assert len({facts_of(log)["key"] for log in headers(str(tmp_path / "logs"))}) == 5
+    assert {facts_of(log)["family"] for log in headers(str(tmp_path / "logs"))} == {"report"}
 
 
 KILLED_BETWEEN = """

@@ -127,4 +127,12 @@ def test_who_may_ask_and_what_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path:
     signal.signal(signal.SIGTERM, handler)
     logging.disable(logging.NOTSET)
     assert (os.environ["MOOT_HOME"], os.environ["MOOT_ALLOWED_HOSTS"]) == (str(tmp_path / "home"), "192.168.1.7")
-    assert "Studio: with --studio" in announcement("http://127.0.0.1:2024")
+    assert "Studio: with --studio" in announcement("http://127.0.0.1:2024", "127.0.0.1")
+
+
+def test_whoever_listens_everywhere_is_told_that_hosts_have_to_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOOT_ALLOWED_HOSTS", "")
+    assert "MOOT_ALLOWED_HOSTS" in announcement("http://localhost:2024", "0.0.0.0")
+    assert "MOOT_ALLOWED_HOSTS" not in announcement("http://localhost:2024", "127.0.0.1")
+    monkeypatch.setenv("MOOT_ALLOWED_HOSTS", "moot.example.org")
+    assert "MOOT_ALLOWED_HOSTS" not in announcement("http://localhost:2024", "0.0.0.0")

@@ -1,0 +1,330 @@
+"""Files of claims: CSV or JSON Lines with a column ``claim``, read a row at a time.
+
+``for row in ClaimsFile(Path("my.csv"))`` gives each row, good or bad, so that whoever reads says whether a bad row ends
+the reading (an evaluation) or is an error of its own (a batch). What a file holds is not trusted.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from moot.core.errors import UserError
+from moot.evals.benchmarks.records_files import invalid, parse
+from moot.nodes.texts.task import check_claim, check_origin, make_task
+
+COLUMNS = ("claim", "label", "labels", "date", "speaker", "given", "group", "id", "graph", "settings")
+DELIMITERS = (",", ";", "\t")
+LONGEST_LINE = 16 * 2**20
+"""Bytes of a row of JSON Lines."""
+LONGEST_NAME = 200
+"""Characters of an id, a group, a speaker or a graph."""
+
+
+@dataclass(frozen=True)
+class ClaimRow:
+    """A claim of a file.
+
+    Args:
+        number: its place among the rows, from 1.
+        line: the line where it begins, from 1.
+        id: its own, or else its number.
+        claim: what is checked.
+        label: the right answer, as the file writes it.
+        labels: the answers to choose from; empty for those of the task.
+        claim_date: when it was said: a year, a month or a day.
+        speaker: who said it.
+        given: the (title, text) of each text that comes with it.
+        group: what it shares with other claims that are not independent of it, such as a page.
+        graph: the debate system for this row.
+        settings: of that system, for this row.
+    """
+
+    number: int
+    line: int
+    id: str
+    claim: str
+    label: str | None = None
+    labels: tuple[str, ...] = ()
+    claim_date: str | None = None
+    speaker: str | None = None
+    given: tuple[tuple[str, str], ...] = ()
+    group: str | None = None
+    graph: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row that cannot be used: where it begins, its id or else its number, and what is wrong with it."""
+
+    number: int
+    line: int
+    id: str
+    problem: str
+
+
+class _Problem(Exception):  # noqa: N818 - says what is wrong with a row
+    """What is wrong with a row."""
+
+
+class ClaimsFile:
+    """The rows of a file of claims, read anew each time that it is gone through.
+
+    Args:
+        path: ends in .csv, .tsv or .jsonl; UTF-8. The columns of CSV stand in its first line, between commas,
+            semicolons or tabs; in it ``labels`` are between ``|``, ``given`` is a text or a JSON list, and ``settings``
+            are a JSON object.
+
+    Raises:
+        UserError: it cannot be read, has no column ``claim``, one twice, or one whose name is nearly that of another.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        kind = path.suffix.lower()
+        if kind not in (".csv", ".tsv", ".jsonl"):
+            raise invalid(path.name, "claims are read from files that end in .csv, .tsv or .jsonl.")
+        self.is_csv = kind != ".jsonl"
+        self.ignored: tuple[str, ...] = ()
+        """Columns that mean nothing here."""
+        self._header: list[str] = []
+        self._delimiter = ","
+        if self.is_csv:
+            self._read_header()
+        else:
+            with self._reading() as lines:
+                lines.read(1)
+
+    def __iter__(self) -> Iterator[ClaimRow | BadRow]:
+        """Each row, in order.
+
+        Raises:
+            UserError: the file is no UTF-8 text, or ceased to be readable.
+        """
+        ids: dict[str, int] = {}
+        found = self._csv_rows() if self.is_csv else self._json_rows()
+        for number, (line, value) in enumerate(found, 1):
+            own = value.get("id") if isinstance(value, Mapping) else None
+            id = str(own).strip() if isinstance(own, str | int) and str(own).strip() else str(number)
+            try:
+                if isinstance(value, _Problem):
+                    raise value
+                row = self._row(number, line, id, value)
+                if (earlier := ids.setdefault(id, number)) != number:
+                    raise _Problem(f"the id {id!r} is that of row {earlier}, too")
+            except _Problem as problem:
+                yield BadRow(number, line, id[:LONGEST_NAME], str(problem))
+            else:
+                yield row
+
+    def _reading(self) -> Any:
+        try:
+            return self.path.open(encoding="utf-8-sig", newline="")
+        except OSError as error:
+            raise invalid(str(self.path), f"it cannot be read ({error.strerror or error}).") from error
+
+    def _no_text(self, error: UnicodeDecodeError) -> UserError:
+        return invalid(self.path.name, f"it is not UTF-8 text ({error.reason}). Save it as UTF-8.")
+
+    # --- CSV
+
+    def _read_header(self) -> None:
+        with self._reading() as lines:
+            try:
+                first = lines.readline()
+            except UnicodeDecodeError as error:
+                raise self._no_text(error) from error
+        tab = [name for name in DELIMITERS if name in first] if first.strip() else []
+        for delimiter in tab or [","]:
+            header = [name.strip() for name in next(csv.reader([first], delimiter=delimiter), [])]
+            known = [name.lower() if name.lower() in COLUMNS else name for name in header]
+            if "claim" in known:
+                self._header, self._delimiter = known, delimiter
+                break
+        else:
+            said = first.strip()[:100] or "nothing"
+            raise invalid(
+                self.path.name, f"no column `claim`: its first line is {said!r}. Columns: {', '.join(COLUMNS)}."
+            )
+        twice = sorted({name for name in self._header if name and self._header.count(name) > 1})
+        if twice:
+            raise invalid(self.path.name, f"the column {twice[0]!r} comes twice.")
+        self.ignored = tuple(name for name in self._header if self._is_unknown(name))
+
+    def _is_unknown(self, name: str) -> bool:
+        """Whether a column means nothing here.
+
+        Raises:
+            UserError: its name is nearly that of a column that is not there.
+        """
+        if name in COLUMNS or not name:
+            return False
+        near = difflib.get_close_matches(name.lower(), [c for c in COLUMNS if c not in self._header], 1, 0.75)
+        if near:
+            raise invalid(self.path.name, f"the column {name[:60]!r} is unknown. Did you mean `{near[0]}`? Rename it.")
+        return True
+
+    def _csv_rows(self) -> Iterator[tuple[int, Any]]:
+        with self._reading() as lines:
+            rows = csv.reader(lines, delimiter=self._delimiter, strict=True)
+            line = 1
+            while True:
+                try:
+                    cells = next(rows, None)
+                except csv.Error as error:
+                    yield line, _Problem(f"it is no CSV ({error})")
+                except UnicodeDecodeError as error:
+                    raise self._no_text(error) from error
+                else:
+                    if cells is None:
+                        return
+                    if line > 1 and any(cell.strip() for cell in cells):
+                        yield line, self._of_cells(cells)
+                line = rows.line_num + 1
+
+    def _of_cells(self, cells: list[str]) -> Any:
+        if len(cells) != len(self._header):
+            return _Problem(
+                f"it has {len(cells)} columns, and the first line has {len(self._header)}. "
+                "Quotation marks have to be around a text with a comma or a line break"
+            )
+        return {name: cell for name, cell in zip(self._header, cells, strict=True) if cell.strip()}
+
+    # --- JSON Lines
+
+    def _json_rows(self) -> Iterator[tuple[int, Any]]:
+        with self._reading() as lines:
+            for number in range(1, 2**63):
+                try:
+                    line = lines.readline(LONGEST_LINE)
+                except UnicodeDecodeError as error:
+                    raise self._no_text(error) from error
+                if not line:
+                    return
+                if len(line) == LONGEST_LINE:
+                    raise invalid(f"{self.path.name}, line {number}", f"more than {LONGEST_LINE // 2**20} MiB.")
+                if line.strip():
+                    yield number, self._of_line(line, number)
+
+    def _of_line(self, line: str, number: int) -> Any:
+        try:
+            value = parse(line, f"line {number}")
+        except UserError as error:
+            return _Problem(error.detail.rstrip("."))
+        if not isinstance(value, dict):
+            return _Problem("it is no JSON object with a field `claim`")
+        try:
+            unknown = [name for name in value if self._is_unknown(name)]
+        except UserError as error:
+            return _Problem(error.detail.rstrip("."))
+        self.ignored = tuple(dict.fromkeys((*self.ignored, *unknown)))
+        return {name: given for name, given in value.items() if given is not None}
+
+    # --- a row
+
+    def _row(self, number: int, line: int, id: str, value: Mapping[str, Any]) -> ClaimRow:
+        if "claim" not in value:
+            raise _Problem("there is no claim in it")
+        try:
+            claim = check_claim(_text(value, "claim", None) or "")
+            labels = self._labels(value.get("labels"))
+            if labels:
+                make_task("labels", labels=labels)
+            origin = check_origin(_text(value, "date"), _text(value, "speaker"))
+        except UserError as error:
+            raise _Problem(error.detail.rstrip(".")) from error
+        label = _text(value, "label")
+        if label and labels and label not in labels:
+            raise _Problem(f"the label {label!r} is none of the labels {', '.join(labels)}")
+        return ClaimRow(
+            number=number,
+            line=line,
+            id=_text({"id": id}, "id") or id,
+            claim=claim,
+            label=label,
+            labels=labels,
+            claim_date=origin.get("claim_date"),
+            speaker=origin.get("speaker"),
+            given=self._given(value.get("given")),
+            group=_text(value, "group"),
+            graph=_text(value, "graph"),
+            settings=self._settings(value.get("settings")),
+        )
+
+    def _labels(self, value: Any) -> tuple[str, ...]:
+        if isinstance(value, str):
+            value = value.split("|") if not value.lstrip().startswith("[") else _json(value, "labels")
+        if value is None:
+            return ()
+        if not isinstance(value, list) or not all(isinstance(label, str) and label.strip() for label in value):
+            raise _Problem("`labels` are texts between | (in JSON: a list of texts)")
+        return tuple(label.strip() for label in value)
+
+    def _given(self, value: Any) -> tuple[tuple[str, str], ...]:
+        if isinstance(value, str) and self.is_csv and value.lstrip().startswith("["):
+            value = _json(value, "given")
+        given = [value] if isinstance(value, str | dict) else value or []
+        whole = isinstance(given, list)
+        pieces = [{"text": piece} if isinstance(piece, str) else piece for piece in given] if whole else []
+        texts = [piece.get("text") if isinstance(piece, dict) else None for piece in pieces]
+        if not whole or not all(isinstance(text, str) and text.strip() for text in texts):
+            raise _Problem("`given` is a text, or a JSON list of texts or of objects with `text` and `title`")
+        return tuple((str(piece.get("title") or ""), piece["text"]) for piece in pieces)
+
+    def _settings(self, value: Any) -> dict[str, Any]:
+        settings = _json(value, "settings") if isinstance(value, str) else value or {}
+        if not isinstance(settings, dict):
+            raise _Problem('`settings` are a JSON object, such as {"rounds": 2}')
+        return settings
+
+
+def _json(value: str, name: str) -> Any:
+    try:
+        return parse(value, f"`{name}`")
+    except UserError as error:
+        raise _Problem(error.detail.rstrip(".")) from error
+
+
+def _text(value: Mapping[str, Any], name: str, longest: int | None = LONGEST_NAME) -> str | None:
+    """A column's text without white space around it; None if it is empty."""
+    given = value.get(name)
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, str | int | float):
+        raise _Problem(f"`{name}` is no text")
+    text = str(given).strip()
+    if longest is not None and len(text) > longest:
+        raise _Problem(f"`{name}` has more than {longest} characters")
+    return text or None
+
+
+def all_rows(path: Path, check: Callable[[ClaimRow], str] = lambda row: "") -> list[ClaimRow]:
+    """All rows of a file whose rows have to be good.
+
+    Args:
+        path: as for `ClaimsFile`.
+        check: says what is wrong with a row for whoever asks; empty for nothing.
+
+    Raises:
+        UserError: a row is bad, with its line; how many others are is said, too.
+    """
+    rows, bad = [], []
+    for row in ClaimsFile(path):
+        if isinstance(row, BadRow):
+            bad.append((row.line, row.problem))
+        elif problem := check(row):
+            bad.append((row.line, problem))
+        else:
+            rows.append(row)
+    if bad:
+        line, problem = bad[0]
+        more = f" {len(bad) - 1} other rows are bad, too." if len(bad) > 1 else ""
+        raise invalid(f"{path.name}, line {line}", f"{problem}.{more}")
+    if not rows:
+        raise invalid(path.name, "it has no claims.")
+    return rows

@@ -1,0 +1,175 @@
+"""Files of claims: what they may look like, and what is said of those that cannot be read."""
+
+from __future__ import annotations
+
+import csv
+import json
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from moot.core.errors import UserError
+from moot.evals.benchmarks.claim_files import BadRow, ClaimRow, ClaimsFile, all_rows
+from moot.retrievers.evidence import clean
+
+
+def written(folder: Path, text: str, name: str = "my.csv", encoding: str = "utf-8") -> Path:
+    path = folder / name
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+def problems(path: Path) -> list[tuple[int, str]]:
+    return [(row.line, row.problem) for row in ClaimsFile(path) if isinstance(row, BadRow)]
+
+
+FULL = {
+    "claim": "The kilogram is defined by a constant, since 2019.",
+    "label": "true",
+    "labels": ["true", "false"],
+    "date": "2020-10",
+    "speaker": "A minister",
+    "given": [{"title": "A page", "text": "Since 2019 it is."}, "More."],
+    "group": "units",
+    "id": "k1",
+    "graph": "vote",
+    "settings": {"rounds": 2},
+}
+ROW = ClaimRow(
+    number=1,
+    line=1,
+    id="k1",
+    claim="The kilogram is defined by a constant, since 2019.",
+    label="true",
+    labels=("true", "false"),
+    claim_date="2020-10",
+    speaker="A minister",
+    given=(("A page", "Since 2019 it is."), ("", "More.")),
+    group="units",
+    graph="vote",
+    settings={"rounds": 2},
+)
+
+
+def test_all_columns_of_json_lines(tmp_path: Path) -> None:
+    path = written(tmp_path, json.dumps(FULL) + "\n\n" + json.dumps({"claim": "Two.", "given": "A text."}), "my.jsonl")
+    assert [*ClaimsFile(path)] == [ROW, ClaimRow(2, 3, "2", "Two.", given=(("", "A text."),))]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_all_columns_of_csv(tmp_path: Path, delimiter: str, encoding: str) -> None:
+    path = tmp_path / "my.csv"
+    cells = {**FULL, "labels": "true|false", "given": json.dumps(FULL["given"]), "settings": '{"rounds": 2}'}
+    with path.open("w", encoding=encoding, newline="") as file:
+        writer = csv.DictWriter(file, [name.title() for name in cells], delimiter=delimiter)
+        writer.writeheader()
+        writer.writerow({name.title(): cell for name, cell in cells.items()})
+    assert [*ClaimsFile(path)] == [ClaimRow(**{**vars(ROW), "line": 2})]
+
+
+def test_a_row_over_several_lines_keeps_the_next_ones_place(tmp_path: Path) -> None:
+    path = written(tmp_path, 'claim,speaker\n"One\nover\nthree.",A\n\nTwo.,B\n')
+    assert [(row.number, row.line, row.id) for row in ClaimsFile(path)] == [(1, 2, "1"), (2, 6, "2")]
+
+
+def test_bad_rows_do_not_end_the_reading(tmp_path: Path) -> None:
+    text = (
+        "claim,id,date,settings,labels,label\n"
+        "Good.,a,,,,\n"
+        ",b,,,,\n"
+        "Late.,c,May,,,\n"
+        "Set.,d,,rounds=2,,\n"
+        "Again.,a,,,,\n"
+        "Short.,e\n"
+        "Label.,f,,,yes|no,maybe\n"
+        'Broken.,"g"x,,,,\n'
+        "Last.,h,,,,\n"
+    )
+    path = written(tmp_path, text)
+    found = problems(path)
+    assert [line for line, _ in found] == [3, 4, 5, 6, 7, 8, 9]
+    for (_, problem), said in zip(
+        found, ("no claim", "2020-10-25", "settings", "row 1", "2 columns", "maybe", "CSV"), strict=True
+    ):
+        assert said in problem
+    assert [row.id for row in ClaimsFile(path) if isinstance(row, ClaimRow)] == ["a", "h"]
+
+
+def test_bad_lines_of_json_do_not_end_the_reading(tmp_path: Path) -> None:
+    lines = [
+        '{"claim": "One."}',
+        "{",
+        "[1]",
+        '{"claim": 3, "lable": "x"}',
+        '{"claim": "x", "given": 5}',
+        '{"claim": "Two."}',
+    ]
+    path = written(tmp_path, "\n".join(lines), "my.jsonl")
+    found = problems(path)
+    assert [line for line, _ in found] == [2, 3, 4, 5]
+    assert "Did you mean `label`" in found[2][1]
+    assert [row.claim for row in ClaimsFile(path) if isinstance(row, ClaimRow)] == ["One.", "Two."]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "encoding", "said"),
+    [
+        ("text,label\nOne.,true\n", "my.csv", "utf-8", "no column `claim`"),
+        ("", "my.csv", "utf-8", "no column `claim`"),
+        ("claim,lable\nOne.,true\n", "my.csv", "utf-8", "Did you mean `label`"),
+        ("claim,claim\nOne.,Two.\n", "my.csv", "utf-8", "comes twice"),
+        ("claim\nÜber.\n", "my.csv", "latin-1", "UTF-8"),
+        ("claim\nOne.\n", "my.csv", "utf-16", "UTF-8"),
+        ("One.", "my.txt", "utf-8", ".csv"),
+    ],
+)
+def test_a_file_that_cannot_be_read_says_what_to_do(
+    tmp_path: Path, text: str, name: str, encoding: str, said: str
+) -> None:
+    with pytest.raises(UserError, match=said):
+        list(ClaimsFile(written(tmp_path, text, name, encoding)))
+
+
+def test_other_columns_mean_nothing_and_are_named(tmp_path: Path) -> None:
+    file = ClaimsFile(written(tmp_path, "claim,checked by\nOne.,Ann\n"))
+    assert (file.ignored, [row.id for row in file]) == (("checked by",), ["1"])
+
+
+def test_where_all_rows_have_to_be_good_the_first_that_is_not_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path, "claim,label\nOne.,\n,true\nThree.,\n")
+    with pytest.raises(UserError, match=r"my.csv, line 2: no label. 2 other rows are bad, too."):
+        all_rows(path, lambda row: "" if row.label else "no label")
+
+
+TEXTS = st.text(st.characters(exclude_categories=("C", "Z"), exclude_characters="\ufeff"), min_size=1, max_size=20)
+
+
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.fixed_dictionaries({"claim": TEXTS}, optional={"group": TEXTS, "label": TEXTS}), min_size=1))
+def test_what_is_written_is_read_from_both_kinds(tmp_path: Path, rows: list[dict[str, Any]]) -> None:
+    with (tmp_path / "a.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, ["claim", "group", "label"])
+        writer.writeheader()
+        writer.writerows(rows)
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for name in ("a.csv", "a.jsonl"):
+        found = [row for row in ClaimsFile(tmp_path / name) if isinstance(row, ClaimRow)]
+        assert [{"claim": r.claim, "group": r.group, "label": r.label} for r in found] == [
+            {"claim": clean(row["claim"]), "group": row.get("group"), "label": row.get("label")} for row in rows
+        ]
+
+
+def test_a_long_file_is_read_in_little_memory(tmp_path: Path) -> None:
+    path = tmp_path / "long.csv"
+    with path.open("w") as file:
+        file.write("claim,given\n")
+        file.writelines(f"Claim {number}.,{'word ' * 1000}\n" for number in range(4000))
+    tracemalloc.start()
+    assert sum(isinstance(row, ClaimRow) for row in ClaimsFile(path)) == 4000
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < path.stat().st_size / 5
