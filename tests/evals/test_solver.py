@@ -131,7 +131,11 @@ def test_a_reply_that_cannot_be_used_is_the_system_s_own_fault_and_wrong(start_s
 def test_an_undecided_debate_is_an_abstention(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([says("REFUTES", "agent-1"), says("SUPPORTS")])
     data = claims(tmp_path / "fever.jsonl", "SUPPORTS")
-    settings = {"agents": ["openai:stub-agent-1", "openai:stub-agent-2"], "max_rounds": 1, "evaluation": "none"}
+    settings: dict[str, Any] = {
+        "agents": ["openai:stub-agent-1", "openai:stub-agent-2"],
+        "max_rounds": 1,
+        "evaluation": "none",
+    }
     rules = [{"model": "stub-agent-1", **says("REFUTES")}, {"model": "stub-agent-2", **says("SUPPORTS")}]
     start_stub(rules)
     log = evaluated(benchmark_task("fever", data), tmp_path, solver=debate("cortex_debate", **settings))
