@@ -72,7 +72,8 @@ def systems_table(study: Study) -> Table | None:
         "systems",
         "Systems",
         "Items are those with an outcome, in all runs together; errors are missing data and count in no score. "
-        "Abstentions and replies that could not be used are not right; see the policies. With less evidence: a source failed, another stood in for it, or "
+        "Abstentions and replies that could not be used are not right; see the policies. With less evidence: a source "
+        "failed, another stood in for it, or "
         "nothing was found; see the warnings. In brackets: 95% percentile bootstrap intervals over groups of items "
         f"({RESAMPLES:,} resamples; of several runs: of the mean of their scores), and Wilson's of a single run, which "
         "is the better one for few items and for shares near 0 or 1. A label prior is taken from these very items: no "
