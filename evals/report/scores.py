@@ -65,14 +65,15 @@ def systems_table(study: Study) -> Table | None:
     """Every system with its scores, and beside them how many items they are not of."""
     first, *others = [name for name in study.benchmark.metrics if name in TITLES]
     heads = [SYSTEM, Column("of", "control of"), *columns("count", runs="", items="", errors="", not_run="")]
-    heads += columns("count", abstained="", lost="with less evidence")
+    heads += columns("count", abstained="", unusable="no usable reply", lost="with less evidence")
     heads.append(Column(first, TITLES[first], "share"))
     heads += columns("share", wilson="Wilson's interval", **{name: TITLES[name] for name in others})
     return table(
         "systems",
         "Systems",
         "Items are those with an outcome, in all runs together; errors are missing data and count in no score. "
-        "Abstentions are not right; see the policies. With less evidence: a source failed, another stood in for it, or "
+        "Abstentions and replies that could not be used are not right; see the policies. With less evidence: a source "
+        "failed, another stood in for it, or "
         "nothing was found; see the warnings. In brackets: 95% percentile bootstrap intervals over groups of items "
         f"({RESAMPLES:,} resamples; of several runs: of the mean of their scores), and Wilson's of a single run, which "
         "is the better one for few items and for shares near 0 or 1. A label prior is taken from these very items: no "
@@ -83,9 +84,10 @@ def systems_table(study: Study) -> Table | None:
 
 
 def _scores(system: System, study: Study, first: str, others: Sequence[str]) -> list[Cell]:
-    silent = sum(seen.outcome == ABSTAINED for seen in system.answered)
+    unusable = sum(seen.unusable for seen in system.answered)
+    silent = sum(seen.outcome == ABSTAINED for seen in system.answered) - unusable
     counts: list[Cell] = [len(system.runs) or "", len(system.answered), system.errors, system.not_run or "", silent]
-    counts.append(lost_evidence(system) if system.runs else "")
+    counts += [unusable, lost_evidence(system) if system.runs else ""]
     share = share_right(system, study) if len(system.items) == 1 else None
     scores = [estimate(system, first), share, *(estimate(system, name) for name in others)]
     return [name_of(system), system.of or "", *counts, *scores]

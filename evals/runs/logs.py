@@ -6,7 +6,7 @@ A log is read sample by sample, and each result document is reduced at once (`mo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from typing_extensions import get_type_hints
 READ = (
     *("status", "error", "graph", "task", "answer", "raw_verdict", "confidence", "stop_reason", "rounds", "turns"),
     *("votes", "debates", "metrics", "calls", "usage", "depth", "seconds", "settings", "warnings", "moot_version"),
+    *("evidence", "corpora"),
 )
 """Fields of result documents that are read; others may be those of another version."""
 AT_ONCE = 50
@@ -60,6 +61,7 @@ class Run:
         observations: of the items that were run, each once.
         notes: what has to be said of it.
         versions: of moot and of Inspect.
+        parts: what the system depended on beside its settings (`moot.evals.identity.parts`).
         family: which tests its plan has corrected together; empty if the log does not say.
     """
 
@@ -85,6 +87,7 @@ class Run:
     notes: tuple[str, ...] = ()
     versions: str = ""
     equal: str | None = None
+    parts: Mapping[str, Any] = field(default_factory=dict)
     family: str = ""
 
 
@@ -148,6 +151,7 @@ def _read_run(header: Header, cost_of: CostOf) -> Run:
         notes=tuple(clean(note) for note in notes),
         versions=_versions(spec, first),
         equal=_text(facts.get("equal")),
+        parts=facts.get("parts") or {},
         family=clean(str(facts.get("family") or "")),
     )
 
