@@ -188,7 +188,7 @@ def computable(seen: Sequence[Observation], measures: Collection[str]) -> tuple[
     why = {name: reason for name in measures if name in OFFICIAL and (reason := why_not_computable(name, seen))}
     if not why:
         return list(seen), []
-    kept = [replace(one, scores={**one.scores, **dict.fromkeys(why)}) for one in seen]
+    kept = [replace(one, scores={n: None if n in why else value for n, value in one.scores.items()}) for one in seen]
     reasons: dict[str, list[str]] = {}
     for name, reason in why.items():
         reasons.setdefault(reason, []).append(name)

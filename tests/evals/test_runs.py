@@ -258,7 +258,7 @@ def test_a_sample_s_events_are_committed_together_and_none_is_lost(
         assert told[-1][0] == "span_end"
         begun, ended = (Counter(kind for kind, _ in told)[kind] for kind in ("span_begin", "span_end"))
         assert begun == ended
-        assert [event for event, _ in told].count("score") == 3
+        assert [event for event, _ in told].count("score") == 4
 
 
 def test_a_broken_line_is_said_before_anything_is_run(start_stub: StartStub, tmp_path: Path) -> None:
