@@ -323,7 +323,11 @@ Sentence = tuple[str, int]
 
 
 def fever_page(title: str) -> str:
-    """A page's title as people write it, from either spelling: FEVER has ``_`` for spaces, ``-LRB-`` for brackets."""
+    """A page's title as people write it, from either spelling: FEVER has ``_`` for spaces, ``-LRB-`` for brackets.
+
+    Args:
+        title: in either spelling.
+    """
     return unicodedata.normalize("NFC", page_title(title))
 
 
