@@ -15,6 +15,7 @@ from moot.evals.stats.estimates import over_items
 from moot.evals.stats.item_scores import item_score
 from moot.evals.stats.metrics import citation_precision
 from moot.evals.stats.observations import Observation
+from moot.evals.stats.official import OF_PAGES
 from moot.evals.stats.outcomes import UNUSABLE, Document, Score, mean_score
 from moot.evals.stats.panel_measures import (
     COUNSEL,
@@ -215,7 +216,7 @@ def evidence_table(study: Study) -> Table | None:
         *columns("share", citation_precision=TITLES["citation_precision"]),
         *columns("count", uncited="uncited items"),
     ]
-    scored = ("gold_recall", "fever_score")
+    scored = ("gold_recall", *(name for name in (*OF_PAGES, "support_f1") if name in study.benchmark.metrics))
     heads += columns("share", **{name: TITLES[name] for name in scored})
     heads += columns("count", **{f"{name}_items": f"items with {TITLES[name]}" for name in scored})
     rows: list[list[Cell]] = []
@@ -231,8 +232,8 @@ def evidence_table(study: Study) -> Table | None:
         "evidence",
         "Citations and evidence",
         "A verified citation quotes words of the evidence that it names; a fabricated one names evidence that was not "
-        "shown. Precision is the mean over items with citations of verified / all. Gold recall and FEVER score as the "
-        f"logs hold them, over the items for which they are defined. {POOLED}",
+        "shown. Precision is the mean over items with citations of verified / all. Gold recall and official scores as "
+        f"the logs hold them, over the items for which they are defined. {POOLED}",
         heads,
         rows,
     )

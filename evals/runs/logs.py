@@ -16,6 +16,7 @@ from moot.evals.benchmarks.catalogue import BENCHMARKS, Benchmark
 from moot.evals.runs.log_files import UNREADABLE, Header, find_logs, read_headers, without_superseded
 from moot.evals.stats.measures import package
 from moot.evals.stats.observations import CostOf, Observation, observe
+from moot.evals.stats.official import computable
 from moot.evals.stats.outcomes import Document
 from moot.nodes.runtime.state import VerdictOutput
 from moot.retrievers.evidence import clean
@@ -62,6 +63,7 @@ class Run:
         notes: what has to be said of it.
         versions: of moot and of Inspect.
         parts: what the system depended on beside its settings (`moot.evals.identity.parts`).
+        ceiling: the best accuracy that its items allow, if some of them ask the same and have different right answers.
         family: which tests its plan has corrected together; empty if the log does not say.
     """
 
@@ -89,6 +91,7 @@ class Run:
     equal: str | None = None
     parts: Mapping[str, Any] = field(default_factory=dict)
     family: str = ""
+    ceiling: float | None = None
 
 
 def read_runs(paths: Sequence[Path], cost_of: CostOf) -> tuple[list[Run], list[str]]:
@@ -122,12 +125,14 @@ def _read_run(header: Header, cost_of: CostOf) -> Run:
     """A log with all its samples; what it does not say of its system is read from its first document."""
     spec, facts = header.log.eval, header.facts
     benchmark = BENCHMARKS[facts["benchmark"]]
-    observations, again, first = _observations(header, benchmark, cost_of)
+    found, again, first = _observations(header, benchmark, cost_of)
+    observations, uncomputed = computable(list(found.values()), benchmark.metrics)
     settings = facts.get("settings", first.get("settings")) or {}
     label, model = facts.get("system") or first.get("graph"), facts.get("model", settings.get("model"))
     seed, position = facts.get("seed"), facts.get("position")
     notes = [f"the benchmark's reader: {note}" for note in facts.get("notes") or ()]
     notes += [f"{again} samples of an item that was there already (further epochs?) are left out"] if again else []
+    notes += uncomputed
     return Run(
         file=clean(header.path.name),
         benchmark=benchmark,
@@ -146,8 +151,9 @@ def _read_run(header: Header, cost_of: CostOf) -> Run:
         items=header.items,
         data=clean(Path(str(header.arguments.get("data") or "")).name),
         judge=_text(header.arguments.get("judge")),
+        ceiling=_share(facts.get("ceiling")),
         planned=max(header.planned, len(observations)),
-        observations=tuple(observations.values()),
+        observations=tuple(observations),
         notes=tuple(clean(note) for note in notes),
         versions=_versions(spec, first),
         equal=_text(facts.get("equal")),
@@ -228,6 +234,11 @@ def _shape(name: str) -> TypeAdapter[Any]:
 @lru_cache(maxsize=1)
 def _types() -> dict[str, Any]:
     return get_type_hints(VerdictOutput)
+
+
+def _share(value: object) -> float | None:
+    """A number from a log's metadata; None if there is none."""
+    return float(value) if isinstance(value, int | float) else None
 
 
 def _text(value: object) -> str | None:

@@ -18,9 +18,11 @@ from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.scorer import Scorer
 from moot.evals.benchmarks.catalogue import BENCHMARKS, Benchmark, Item, read_benchmark
+from moot.evals.benchmarks.records_items import ceiling
 from moot.evals.runs import scorers
 from moot.evals.runs.inspect_side import grader_of
 from moot.evals.runs.solver import INPUTS, debate
+from moot.evals.stats.official import OFFICIAL
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +63,7 @@ def scorers_of(benchmark: Benchmark, judge: str | None = None) -> list[Scorer]:
         "token_f1": scorers.token_f1,
         "numeric_match": scorers.numeric_match,
         "judged": lambda: scorers.judged(judge or ""),
+        **{name: getattr(scorers, name) for name in OFFICIAL},
     }
     wanted = [name for name in benchmark.metrics if name in known and (name != "judged" or judge)]
     return [*(known[name]() for name in wanted), scorers.citation_precision(), scorers.gold_recall()]
@@ -97,7 +100,13 @@ def benchmark_task(
     reading = read_benchmark(name, None if data is None else Path(data), limit=limit, seed=seed)
     for note in reading.notes:
         log.warning("%s: %s.", benchmark.title, note)
-    facts = {"benchmark": name, "title": benchmark.title, "licence": benchmark.licence, "notes": list(reading.notes)}
+    facts: dict[str, object] = {
+        "benchmark": name,
+        "title": benchmark.title,
+        "licence": benchmark.licence,
+        "notes": list(reading.notes),
+    }
+    facts |= {} if (best := ceiling(reading.items, benchmark.task)) is None else {"ceiling": best}
     return Task(
         dataset=MemoryDataset([sample_of(item, benchmark) for item in reading.items], name=name, location=data),
         solver=debate(),

@@ -71,6 +71,7 @@ class Observation:
         models: each model that was called, and the name under which an endpoint answered for it.
         error: its kind, where the item is missing.
         detail: what is known of it, or of replies that could not be used.
+        unnamed: official measures whose evidence the verdict could not name (`moot.evals.stats.official`).
     """
 
     id: str
@@ -90,6 +91,7 @@ class Observation:
     error: str | None = None
     detail: str = ""
     group: str = ""
+    unnamed: frozenset[str] = frozenset()
 
     @property
     def cluster(self) -> tuple[str, str]:
@@ -152,6 +154,7 @@ def observe(sample: Any, benchmark: Benchmark, cost_of: CostOf, document: Docume
         models=frozenset((clean(call["model"]), clean(call["reported_model"] or "")) for call in calls),
         error=error,
         detail=detail,
+        unnamed=frozenset(n for n, s in (sample.scores or {}).items() if (s.metadata or {}).get("named") is False),
     )
 
 
