@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+from moot.cli.history import corpora, delete_command, list_command, show_command
 from moot.cli.ledger import ledger
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ app = typer.Typer(
 evaluations = typer.Typer(help="Measure what moot is made of.", no_args_is_help=True)
 app.add_typer(evaluations, name="eval")
 app.add_typer(ledger, name="ledger")
+app.add_typer(corpora, name="corpora")
+for name, command in (("list", list_command), ("show", show_command), ("delete", delete_command)):
+    app.command(name)(command)
 
 
 def run() -> None:
@@ -112,7 +116,10 @@ def verify(
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result document and nothing else.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Write the result document to this file.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write to this file: the result document, or if it ends in .html or .md a report to read."),
+    ] = None,
 ) -> None:
     """Debate a claim and say the verdict, with what it rests on."""
     from moot.cli.signals import Stop
@@ -136,6 +143,42 @@ def verify(
         system = load_graph(graph or bundle.graph)
         begun = begins(system, asked, chosen, ledger, resume=resume, fresh=fresh)
         raise SystemExit(debate(system, asked, begun, stop, as_json=as_json, out=out))
+
+
+@app.command("report")
+def report_command(
+    documents: Annotated[
+        list[Path],
+        typer.Argument(metavar="DOC...", help="Result documents (.json), folders of them, and ids of `moot list`."),
+    ],
+    html: Annotated[bool, typer.Option("--html", help="A page that needs nothing else (default).")] = False,
+    md: Annotated[bool, typer.Option("--md", help="Markdown.")] = False,
+    claimreview: Annotated[
+        bool, typer.Option("--claimreview", help="ClaimReview (JSON-LD); needs --publisher and --url.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder, or for one report its file.", show_default="beside each document")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Sums each debate up for readers, as provider:name: one call each, which its document keeps.",
+            show_default=False,
+        ),
+    ] = None,
+    publisher: Annotated[str, typer.Option(help="Who publishes the claim reviews.", show_default=False)] = "",
+    url: Annotated[
+        str,
+        typer.Option(help="The page that shows the review; {id} in it becomes a file's name.", show_default=False),
+    ] = "",
+) -> None:
+    """Write reports of debates, to read, print and send."""
+    from moot.cli.report import Publisher, write_reports
+
+    asked = {"html": html, "md": md, "claimreview": claimreview}
+    kinds = [kind for kind, wanted in asked.items() if wanted]
+    kinds = kinds or (["md"] if out and out.suffix.lower() == ".md" else ["html"])
+    raise SystemExit(write_reports(documents, kinds, out, Publisher(publisher, url), model))
 
 
 @app.command()
@@ -387,7 +430,7 @@ def schema() -> None:
 
 def result_schema() -> dict[str, Any]:
     """The JSON Schema of the result document."""
-    from moot.nodes.runtime.state import VerdictOutput
+    from moot.nodes.runtime.state import ResultDocument
     from pydantic import TypeAdapter
 
-    return TypeAdapter(VerdictOutput).json_schema()
+    return TypeAdapter(ResultDocument).json_schema()

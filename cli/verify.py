@@ -12,6 +12,7 @@ from typing import Any
 from langgraph.types import Command
 from moot.cli.ask import Asked
 from moot.cli.output import give
+from moot.cli.report import form_of
 from moot.cli.resuming import Begins, PersonReplies, going_on
 from moot.cli.screen import Screen
 from moot.cli.signals import Stop, end_now
@@ -23,6 +24,8 @@ from moot.nodes.models.keeping import LedgerUse, ledger_use
 from moot.nodes.runtime.document import blank_document, unfinished
 from moot.nodes.runtime.running import Running, Update
 from moot.transcript import Live
+from moot.transcript.report.summary import summarised
+from moot.web.debates import history_is_on, kept_here
 from rich.console import Console
 
 
@@ -34,10 +37,10 @@ def debate(
     A signal ends the process here, once the document is written: threads that are still busy would hold it up.
 
     Raises:
-        UserError: the file cannot be written.
+        UserError: the file cannot be written, or its name ends in what is none of the forms.
     """
-    if out is not None:
-        check_writable(out)
+    form = form_of(out) if out is not None else None
+    history_is_on()  # refuses a value that is none
     if begins.earlier is not None and begins.earlier.entries:
         print(going_on(begins.earlier), file=sys.stderr, flush=True)  # noqa: T201
     console = Console(stderr=as_json, quiet=as_json, soft_wrap=not Console().is_terminal)
@@ -46,7 +49,10 @@ def debate(
     runner = asyncio.Runner()
     with ledger_use(replace(begins.use, ends=False)):
         document = held_debate(system, given, begins, lambda new: screen.show(live.feed(new)), runner, stop)
-    give(document, as_json=as_json, out=out)
+        document = for_readers(document, runner, stop)
+    if fault := kept_here(document):
+        print(f"moot: {fault}", file=sys.stderr)  # noqa: T201
+    give(document, as_json=as_json, out=out, form=form)
     if not as_json:
         screen.show(live.end(document))
     elif document["error"]:
@@ -102,6 +108,16 @@ async def end_in_ledger(document: Mapping[str, Any], use: LedgerUse) -> None:
             await open_ledger().end(document["id"], "done" if document["status"] == "done" else "failed")
         except MootError as error:
             print(f"moot: {error.detail}", file=sys.stderr)  # noqa: T201
+
+
+def for_readers(document: dict[str, Any], runner: asyncio.Runner, stop: Stop) -> dict[str, Any]:
+    """The document with its summary for readers, if its settings want one; as it was if that is interrupted."""
+    if not document["settings"].get("reader_summary"):
+        return document
+    try:
+        return stop.run(runner, summarised(document))
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        return document
 
 
 def interrupted(document: Mapping[str, Any], use: LedgerUse, out: Path | None) -> str:

@@ -192,7 +192,7 @@ def unfinished(state: Any, within: Iterable[Mapping[str, Any]] = ()) -> dict[str
     return document_of({**closed(state, closing(state)), "status": "interrupted"})
 
 
-SINCE: dict[str, dict[str, Any]] = {"1.0": {"messages": [], "round_log": [], "id": ""}, "1.1": {"id": ""}}
+SINCE: dict[str, dict[str, Any]] = {"1.0": {"messages": [], "round_log": [], "id": ""}, "1.1": {"id": ""}, "1.2": {}}
 """By the version of a document's form, the keys that it may lack, with what they hold then."""
 
 

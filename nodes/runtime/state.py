@@ -17,10 +17,10 @@ from moot.nodes.texts.given import MOST_GIVEN, GivenText
 from moot.nodes.trial.turns import KINDS as TRIAL_KINDS
 from moot.nodes.trial.turns import TrialFields
 from moot.retrievers.evidence import Evidence, merge_evidence
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
-SCHEMA_VERSION = "1.2"
+SCHEMA_VERSION = "1.3"
 LONGEST_SPEAKER = 200
 """Characters."""
 OPENING = "open"
@@ -507,11 +507,55 @@ class Verdict(Head, About):
     started_at: Annotated[str, Field(description="When the debate began, in UTC.")]
 
 
+class CheckedQuote(TypedDict):
+    """Words that stand in a piece of evidence, from ``start`` to ``end`` (exclusive) in code points."""
+
+    evidence_id: str
+    start: int
+    end: int
+
+
+class SummarySentence(TypedDict):
+    """A sentence with the checked quotes that it rests on."""
+
+    text: str
+    citations: list[CheckedQuote]
+
+
+class SummaryStance(CheckedQuote):
+    """A checked quote with what it speaks for."""
+
+    stance: Literal["for", "against", "neither"]
+
+
+class ReaderSummary(TypedDict):
+    """A finished debate for readers. ``dropped`` counts sentences that rest on no checked quote."""
+
+    sentences: list[SummarySentence]
+    stances: list[SummaryStance]
+    not_found: list[str]
+    would_change: list[str]
+    dropped: int
+
+
 class VerdictOutput(Verdict, TrialUpdate):
     """The result document: one JSON object with everything that happened in a debate."""
 
     task: Annotated[
         Task | None, Field(title="Task", description="What an answer is; null where the debate could not be opened.")
+    ]
+
+
+class ResultDocument(VerdictOutput):
+    """The result document with what was added to it after its debate."""
+
+    __pydantic_config__ = ConfigDict(title="VerdictOutput")  # type: ignore[misc]
+
+    reader_summary: NotRequired[
+        Annotated[
+            ReaderSummary,
+            Field(title="Summary for readers", description="The debate summed up for readers; see `reader_summary`."),
+        ]
     ]
 
 

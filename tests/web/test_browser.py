@@ -12,8 +12,8 @@ import pytest
 from markdown_it import MarkdownIt
 from moot.graphs.presets import PRESETS
 from moot.transcript import ending, lines
+from moot.transcript.report.report import report
 from moot.web import debates
-from moot.web.report import report
 
 from tests.web.conftest import MARKUP, Served, Wire
 from tests.web.documents import CLAIM, PAYLOADS, a_debate, full_of, with_evidence
