@@ -116,7 +116,7 @@ def delete_command(id: Id) -> None:
     """Remove a debate and what is kept of its calls. Its result document stays."""
     from moot.core.errors import UserError
 
-    with _opened() as file:
+    with opened() as file:
         debate = _find(file, id)
         if debate.status == "running":
             raise UserError(f"The debate {debate.id} is running. Stop it first.", kind="debate_running")

@@ -17,7 +17,6 @@ from moot.cli.resuming import Begins, PersonReplies, going_on
 from moot.cli.screen import Screen
 from moot.cli.signals import Stop, end_now
 from moot.core.errors import USER_KINDS, MootError
-from moot.core.files import check_writable
 from moot.core.ledger import open_ledger
 from moot.graphs import DebateSystem
 from moot.nodes.models.keeping import LedgerUse, ledger_use
