@@ -122,22 +122,19 @@ def verify(
     ] = None,
 ) -> None:
     """Debate a claim and say the verdict, with what it rests on."""
+    options = locals()
     from moot.cli.signals import Stop
 
     with Stop() as stop:  # from here on: what follows is imported for a second
-        from moot.cli.options import parse_labels, read_given
+        from moot.cli.asking import asked_by, named_settings
         from moot.cli.resuming import Chosen, begins, last_unfinished
         from moot.cli.verify import debate
         from moot.graphs import load_graph
         from moot.graphs.presets import load_preset
 
         bundle = load_preset(preset)
-        moments = None if ask is None else [moment.strip() for moment in ask.split(",")]
-        named = {k: v for k, v in {"model": model, "corpus": corpus, "ask_person": moments}.items() if v is not None}
-        chosen = Chosen(settings or [], named, bundle.settings)
-        asked = {"claim": claim, "task": task or bundle.task, "labels": parse_labels(labels), "options": option}
-        asked |= {"claim_date": claim_date, "speaker": speaker}
-        asked["given"] = [text for path in given or [] for text in read_given(path)]
+        chosen = Chosen(settings or [], named_settings(options), bundle.settings)
+        asked = {"claim": claim, **asked_by(options, bundle.task)}
         if resume and graph is None and preset is None:
             graph = last_unfinished(asked)
         system = load_graph(graph or bundle.graph)
