@@ -19,7 +19,7 @@ FILE = ".batch.sqlite"
 TABLES = """
 CREATE TABLE IF NOT EXISTS batch (id TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS rows (
-    name TEXT PRIMARY KEY, number INTEGER, id TEXT, claim TEXT, label TEXT, groups TEXT, turn INTEGER
+    name TEXT PRIMARY KEY COLLATE NOCASE, number INTEGER, id TEXT, claim TEXT, label TEXT, groups TEXT, turn INTEGER
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS in_order ON rows (turn, number);
 CREATE TABLE IF NOT EXISTS debates (
@@ -104,8 +104,8 @@ class Store:
         return str(name)
 
     def _is_taken(self, name: str, id: str) -> bool:
-        query = "SELECT id FROM rows WHERE lower(name) = ? AND turn = ? AND id != ? LIMIT 1"
-        return bool(self._file.execute(query, (name.lower(), self._turn, id)).fetchall())
+        query = "SELECT id FROM rows WHERE name = ? AND turn = ? AND id != ? LIMIT 1"
+        return bool(self._file.execute(query, (name, self._turn, id)).fetchall())
 
     # --- their debates ------------------------------------------------------------------------------------------------
 

@@ -135,6 +135,8 @@ class Ceilings:
         self._longest = 0.0
         self._last: Asked | None = None
         self._least: Asked | None = None
+        self.refused = False
+        """Whether a call was not made for want of room under these bounds."""
         self._look()
 
     def _look(self) -> None:
@@ -264,6 +266,8 @@ class Ceilings:
             need = wanted()
             short = next((level for level in self._levels() if not need.fits(level._room().plus(own))), None)
             if time.monotonic() >= until:
+                for level in self._levels():
+                    level.refused = level.refused or level._deadline(deciding=True) <= until
                 raise BudgetExhausted("Not asked: the time of `max_seconds` is used up.")
             if short is None:
                 return need
@@ -277,6 +281,7 @@ class Ceilings:
                     await turn
 
     def _nothing_left(self, need: Spend, level: Ceilings, own: Spend) -> BudgetExhausted:
+        level.refused = True
         room = level._room().plus(own)
         name = next(n for n in Spend._fields if getattr(need, n) > getattr(room, n) + 1e-9)
         left, wanted = max(0, getattr(room, name)), getattr(need, name)
