@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+from moot.cli.asking import with_options_of
+from moot.cli.batch.command import batch
 from moot.cli.history import corpora, delete_command, list_command, show_command
 from moot.cli.ledger import ledger
 
@@ -140,6 +142,11 @@ def verify(
         system = load_graph(graph or bundle.graph)
         begun = begins(system, asked, chosen, ledger, resume=resume, fresh=fresh)
         raise SystemExit(debate(system, asked, begun, stop, as_json=as_json, out=out))
+
+
+app.command("batch")(
+    with_options_of(verify, but=("claim", "ask", "resume", "fresh", "as_json", "out", "beside"))(batch)
+)
 
 
 @app.command("report")

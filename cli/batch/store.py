@@ -15,6 +15,8 @@ from moot.core.errors import UserError
 
 Outcome = dict[str, Any]
 """What came of a debate, as plain JSON; see `moot.cli.batch.work.outcome_of`."""
+NOTHING: Outcome = {"status": "failed", "answer": None, "confidence": None, "error": None, "kind": None}
+"""That of a row that has no document."""
 FILE = ".batch.sqlite"
 TABLES = """
 CREATE TABLE IF NOT EXISTS batch (id TEXT NOT NULL);
@@ -91,17 +93,29 @@ class Store:
         name = file_name(id)
         if self._is_taken(name, id):
             name = file_name(id, taken=True)
-        self._file.execute(
-            "INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (name, number, id, claim, label, group, self._turn),
-        )
+        self._enter(name, number, id, claim, label, group)
         return name
 
+    def enter_bad(self, number: int, id: str, claim: str, problem: str) -> None:
+        """Enters a row that cannot be used, and has no files."""
+        name = f"!{number}"
+        self._enter(name, number, id, claim, None, None)
+        self.expect(name, "", name, {**NOTHING, "status": "bad", "error": problem})
+
+    def _enter(self, name: str, number: int, id: str, claim: str, label: str | None, group: str | None) -> None:
+        row = (name, number, id, claim, label, group, self._turn)
+        self._file.execute("INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+
     def name_of(self, number: int) -> str:
-        """The name that `enter` gave."""
+        """The name that `enter` gave.
+
+        Raises:
+            UserError: there is no such row.
+        """
         query = "SELECT name FROM rows WHERE turn = ? AND number = ?"
-        [name], *_ = self._file.execute(query, (self._turn, number))
-        return str(name)
+        for (name,) in self._file.execute(query, (self._turn, number)):
+            return str(name)
+        raise UserError("The file of claims has changed. Run the same command again.", kind="invalid_file")
 
     def _is_taken(self, name: str, id: str) -> bool:
         query = "SELECT id FROM rows WHERE name = ? AND turn = ? AND id != ? LIMIT 1"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from moot.cli.batch.jobs import Job
-from moot.cli.batch.store import Outcome
+from moot.cli.batch.store import NOTHING, Outcome
 from moot.core.errors import MootError
 from moot.core.files import not_written, write_whole
 from moot.core.ledger import open_ledger
@@ -111,7 +111,7 @@ def spending(calls: list[Any], prices: Mapping[str, Price]) -> dict[str, Any]:
 
 def fault(detail: str, kind: str) -> Outcome:
     """What came of a row that has no document."""
-    return {"status": "failed", "answer": None, "confidence": None, "error": detail, "kind": kind}
+    return {**NOTHING, "error": detail, "kind": kind}
 
 
 def done_before(folder: Path, job: Job, prices: Mapping[str, Price]) -> Outcome | None:
