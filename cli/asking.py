@@ -21,10 +21,8 @@ def with_options_of(other: Callable[..., Any], *, but: tuple[str, ...]) -> Calla
         own = {name: one for name, one in inspect.signature(command).parameters.items() if name != "options"}
         shared = {name: one for name, one in inspect.signature(other).parameters.items() if name not in but}
         hints = get_type_hints(other, include_extras=True) | get_type_hints(command, include_extras=True)
-        parameters = sorted(
-            [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in ({**own, **shared}).values()],
-            key=lambda one: one.default is not inspect.Parameter.empty,
-        )
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        parameters = [one.replace(kind=keyword, annotation=hints[name]) for name, one in {**own, **shared}.items()]
         vars(command)["__signature__"] = inspect.Signature(parameters)
         command.__annotations__ = {one.name: hints[one.name] for one in parameters} | {"return": None}
         return command

@@ -13,7 +13,7 @@ def batch(
     file: Annotated[
         Path,
         typer.Argument(
-            help="CSV or JSON Lines with a column `claim` and, if you like, label, labels, date, speaker, given, group, "
+            help="CSV or JSON Lines with a column `claim` and, if present, label, labels, date, speaker, given, group, "
             "id, graph and settings."
         ),
     ],

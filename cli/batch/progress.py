@@ -55,7 +55,7 @@ class Progressing:
             self.priced = self.priced and paid["usd"] is not None
         self.bars.update(self.bar, completed=self.ended, description=self.said())
         if self.bars.disable and self.ended % max(1, self.total // STEPS) == 0:
-            self.console.print(f"{self.ended}/{self.total} rows; {self.said()}", highlight=False, soft_wrap=True)
+            self.console.print(f"{self.ended}/{self.total} debates; {self.said()}", highlight=False, soft_wrap=True)
 
     def said(self) -> str:
         """What is left, by what there was."""

@@ -99,6 +99,7 @@ class Store:
     def enter_bad(self, number: int, id: str, claim: str, problem: str) -> None:
         """Enters a row that cannot be used, and has no files."""
         name = f"!{number}"
+        self._file.execute("DELETE FROM rows WHERE turn = ? AND number = ?", (self._turn, number))
         self._enter(name, number, id, claim, None, None)
         self.expect(name, "", name, {**NOTHING, "status": "bad", "error": problem})
 

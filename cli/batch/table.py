@@ -40,7 +40,10 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 MOST_SHOWN = 50
 """Rows on the screen; of more, those that failed come first."""
 LONGEST = 60
-"""Characters of a claim or an error on the screen."""
+"""Characters of a claim on the screen."""
+MOST_FAULTS = 10
+"""Faults that are named on the screen."""
+LONGEST_FAULT = 300
 NOT_BEGUN = "not begun"
 
 
@@ -62,6 +65,10 @@ class Summary:
     answers: dict[str, Counter[str]] = field(default_factory=dict)
     first: list[Shown] = field(default_factory=list)
     failed: list[Shown] = field(default_factory=list)
+    faults: Counter[str] = field(default_factory=Counter)
+    """Why rows have no verdict, in short, and how many."""
+    where: dict[str, str] = field(default_factory=dict)
+    """By fault, the id of the first row that has it."""
 
     def note(self, row: Shown) -> None:
         """Counts a row, and keeps some to be shown."""
@@ -70,6 +77,11 @@ class Summary:
         self.whole += (is_whole := len(done) == len(row.outcomes))
         for system, outcome in row.outcomes.items():
             self.statuses[NOT_BEGUN if outcome is None else outcome["status"]] += 1
+            if outcome is not None and outcome["status"] != "done":
+                fault = shorten(clean(outcome["error"] or ""), LONGEST_FAULT, placeholder=" ...")
+                if len(self.faults) <= MOST_FAULTS or fault in self.faults:
+                    self.faults[fault] += 1
+                    self.where.setdefault(fault, f"{clean(row.id)} {f'({system})' if system else ''}".strip())
             if system in done:
                 self.answers.setdefault(system, Counter())[str(done[system]["answer"] or "no answer")] += 1
         if len(self.first) < MOST_SHOWN:
@@ -155,6 +167,12 @@ def show_table(summary: Summary, folder: Path, console: Console, why: str) -> No
                 f"\nThe first {len(shown)} rows without a verdict:" if len(shown) > 1 else "\nWithout a verdict:"
             )
         console.print(_screen(shown, summary))
+    for fault, ids in summary.faults.most_common(MOST_FAULTS):
+        console.print(
+            Text(f"{summary.where[fault]}{f' and {ids - 1:,} more' if ids > 1 else ''}: {fault}", style="red")
+        )
+    if len(summary.faults) > MOST_FAULTS:
+        console.print(Text("Other faults are in the table.", style="red"))
     for system, answers in summary.answers.items():
         told = ", ".join(f"{answer} {count:,}" for answer, count in answers.most_common(10))
         console.print(Text(f"{system}: {clean(told)}"))
@@ -187,5 +205,4 @@ def _answer(outcome: Outcome | None) -> Text:
         return Text(NOT_BEGUN, style="dim")
     if outcome["status"] == "done":
         return Text(clean(outcome["answer"] or "no answer"), style="bold" if outcome["answer"] else "")
-    word = "bad row" if outcome["status"] == "bad" else "failed"
-    return Text(shorten(clean(f"{word}: {outcome['error']}"), 2 * LONGEST, placeholder=" ..."), style="red")
+    return Text("bad row" if outcome["status"] == "bad" else "failed", style="red")
