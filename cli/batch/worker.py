@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 from contextlib import nullcontext
+from contextvars import copy_context
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -65,6 +66,7 @@ def main() -> None:
 async def work(of: Work, out: TextIO, ceilings: JointCeilings | None) -> None:
     """Does rows as they come."""
     loop, running = asyncio.get_running_loop(), set()
+    context = copy_context()  # with the ceilings: a thread has none
 
     async def hold(job: Job) -> None:
         outcome = await of.hold(job)
@@ -77,7 +79,7 @@ async def work(of: Work, out: TextIO, ceilings: JointCeilings | None) -> None:
 
     def listen() -> None:
         for line in sys.stdin:
-            loop.call_soon_threadsafe(begin, line)
+            loop.call_soon_threadsafe(begin, line, context=context)
         os._exit(0)  # whoever began this has ended: the next command goes on with what is in the ledger
 
     threading.Thread(target=listen, daemon=True).start()
