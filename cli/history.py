@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from moot.core.ledger_records import Debate
+    from moot.core.ledger.records import Debate
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="Their ids, or how they begin; see `moot list`.")]

@@ -61,7 +61,7 @@ class ForAll:
         several = len(self.systems) > 1
         pairs = [pair for pair in self.pairs if not several or _root(pair) in kind.model_fields]
         given = parse_pairs(pairs, {**self.preset, **self.named}, kind().model_dump(mode="json"))
-        settings: Settings = checked_settings(kind, given | own)
+        settings: Settings = checked_settings(kind, {**given, **own})
         if getattr(settings, "ask_person", ()):
             raise UserError("A batch asks nobody: leave out `ask_person`.", kind="invalid_setting")
         return settings

@@ -24,7 +24,7 @@ from moot.core.errors import UserError
 from moot.core.files import check_writable
 from moot.evals.benchmarks.claim_files import BadRow, ClaimsFile
 from moot.nodes.models.ceilings import NOTHING, Ceilings, Spend, within
-from moot.nodes.models.joint_ceilings import JointCeilings, JointFile, fcntl
+from moot.nodes.models.joint_ceilings import IS_POSSIBLE, JointCeilings, JointFile
 from moot.nodes.models.keeping import Mode
 from moot.nodes.models.prices import read_prices
 from rich.console import Console
@@ -251,7 +251,7 @@ def check_workers(workers: int) -> None:
     Raises:
         UserError: not on this system.
     """
-    if workers > 1 and fcntl is None:
+    if workers > 1 and not IS_POSSIBLE:
         raise UserError("--workers needs a system with file locks, such as Linux or macOS.", kind="invalid_setting")
 
 

@@ -21,6 +21,8 @@ except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
 SPENT, HELD, KEPT = range(3)
+IS_POSSIBLE = fcntl is not None
+"""Whether this system has the locks that it takes."""
 FIELDS = struct.Struct("3d")
 PLACE = 3 * FIELDS.size
 """Bytes of a process: tokens, USD and calls that it has spent, that it holds, and that it keeps back."""
@@ -103,7 +105,7 @@ class JointCeilings(Ceilings):
         self.spent = earlier
 
     @property
-    def spent(self) -> Spend:  # type: ignore[override]
+    def spent(self) -> Spend:
         """What this process has spent."""
         return self._file.read(self._place, SPENT)
 
@@ -112,7 +114,7 @@ class JointCeilings(Ceilings):
         self._file.write(self._place, SPENT, spend)
 
     @property
-    def held(self) -> Spend:  # type: ignore[override]
+    def held(self) -> Spend:
         """What is reserved for its calls in flight."""
         return self._file.read(self._place, HELD)
 

@@ -89,7 +89,7 @@ def test_a_batch_that_is_killed_twice_is_finished(workers: int, start_stub: Star
 
 def test_what_is_wrong_with_rows_is_told_in_the_table(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([{"match": "badger", "status": 400}])
-    claims = [
+    claims: list[dict[str, Any]] = [
         {"id": "a", "claim": CLAIMS[0], "label": "SUPPORTS", "speaker": "Ann", "date": "2020-10-25"},
         {"id": "../../a", "claim": CLAIMS[1], "labels": ["yes", "no"], "given": "Otters sleep at night."},
         {"id": "A", "claim": '=HYPERLINK("x")', "settings": {"temperature": 0.5}},
