@@ -51,7 +51,9 @@ class Rows:
         if outcome["status"] == "done":
             return
         if full and outcome["kind"] == "budget_exhausted":
-            self.stopped = self.stopped or "a ceiling for all rows is reached"
+            self.stopped = (
+                self.stopped or "a ceiling for all rows is reached; with a higher one the same command goes on"
+            )
         elif why := ENDS_ALL.get(outcome["kind"] or ""):
             self.stopped = self.stopped or why
 

@@ -74,7 +74,7 @@ class Summary:
         """Counts a row, and keeps some to be shown."""
         self.rows += 1
         done = {system: one for system, one in row.outcomes.items() if one is not None and one["status"] == "done"}
-        self.whole += (is_whole := len(done) == len(row.outcomes))
+        self.whole += len(done) == len(row.outcomes)
         for system, outcome in row.outcomes.items():
             self.statuses[NOT_BEGUN if outcome is None else outcome["status"]] += 1
             if outcome is not None and outcome["status"] != "done":
@@ -86,7 +86,8 @@ class Summary:
                 self.answers.setdefault(system, Counter())[str(done[system]["answer"] or "no answer")] += 1
         if len(self.first) < MOST_SHOWN:
             self.first.append(row)
-        if not is_whole and len(self.failed) < MOST_SHOWN:
+        is_lost = any(one is not None and one["status"] != "done" for one in row.outcomes.values())
+        if is_lost and len(self.failed) < MOST_SHOWN:
             self.failed.append(row)
 
 
