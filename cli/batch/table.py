@@ -164,9 +164,7 @@ def show_table(summary: Summary, folder: Path, console: Console, why: str) -> No
     shown = summary.first if summary.rows <= MOST_SHOWN else summary.failed
     if shown:
         if summary.rows > MOST_SHOWN:
-            console.print(
-                f"\nThe first {len(shown)} rows without a verdict:" if len(shown) > 1 else "\nWithout a verdict:"
-            )
+            console.print(f"Rows that failed or are bad, {MOST_SHOWN} at most:")
         console.print(_screen(shown, summary))
     for fault, ids in summary.faults.most_common(MOST_FAULTS):
         console.print(

@@ -63,25 +63,27 @@ def killed_when(said: Sequence[object], ended: int) -> None:
     process.communicate()
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_batch_that_is_killed_twice_is_finished(workers: int, start_stub: StartStub, tmp_path: Path) -> None:
-    stub, claims, out = start_stub(latency_ms=50), CLAIMS[:40], tmp_path / "out"
+@pytest.mark.parametrize(("workers", "count"), [(1, 40), (2, 12)])
+def test_a_batch_that_is_killed_twice_is_finished(
+    workers: int, count: int, start_stub: StartStub, tmp_path: Path
+) -> None:
+    stub, claims, out = start_stub(latency_ms=50), CLAIMS[:count], tmp_path / "out"
     words = ["batch", written(tmp_path, claims), "--out", out, *MODEL, "--at-once", 2, "--workers", workers]
-    killed_when(words, 8)
+    killed_when(words, 4)
     kept = {path: path.stat().st_mtime_ns for path in out.glob("*.json")}
     killed_when(words, 3)
     done = moot(*words)
     assert done.returncode == 0, done.stderr
     assert "going on with the others" in done.stderr
-    assert "40 of 40 rows have a verdict" in done.stdout
+    assert f"{count} of {count} rows have a verdict" in done.stdout
     rows = table_of(out)
     assert [row["claim"] for row in rows] == claims
     assert {row["status"] for row in rows} == {"done"}
     assert all((out / row["document"]).exists() and (out / row["report"]).exists() for row in rows)
-    assert len(kept) >= 8
+    assert len(kept) >= 4
     assert all(path.stat().st_mtime_ns == written for path, written in kept.items())  # done rows are left alone
     assert set(asked(stub)) == set(claims)
-    assert len(chats(stub)) <= 40 + 2 * 2 * workers  # those in flight at each kill, at most
+    assert len(chats(stub)) <= count + 2 * 2 * workers  # those in flight at each kill, at most
     paid = len(chats(stub))
     assert moot(*words).returncode == 0
     assert len(chats(stub)) == paid
@@ -136,7 +138,7 @@ def test_systems_side_by_side(start_stub: StartStub, tmp_path: Path) -> None:
     assert (none.returncode, "None of the systems has a setting 'samples'" in none.stderr) == (2, True)
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", [1, 2])
 def test_a_ceiling_for_all_rows_holds_over_all_runs(workers: int, start_stub: StartStub, tmp_path: Path) -> None:
     stub, out = start_stub(latency_ms=20), tmp_path / "out"
     words = ["batch", written(tmp_path, CLAIMS[:20]), "--out", out, *MODEL, "--workers", workers, "--max-calls"]
@@ -155,7 +157,7 @@ def test_a_ceiling_for_all_rows_holds_over_all_runs(workers: int, start_stub: St
 
 def test_a_ceiling_of_tokens_for_all_processes(start_stub: StartStub, tmp_path: Path) -> None:
     stub, out = start_stub(latency_ms=20), tmp_path / "out"
-    words = ["batch", written(tmp_path, CLAIMS[:30]), "--out", out, *MODEL, "--workers", 3, "--budget", 8000]
+    words = ["batch", written(tmp_path, CLAIMS[:30]), "--out", out, *MODEL, "--workers", 2, "--budget", 8000]
     assert moot(*words).returncode == 3
     documents = [json.loads(path.read_text()) for path in out.glob("*.json")]
     calls = [call for document in documents for call in document["calls"] if call["outcome"] == "ok"]
