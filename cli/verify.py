@@ -100,15 +100,6 @@ def held_debate(
     return document
 
 
-async def end_in_ledger(document: Mapping[str, Any], use: LedgerUse) -> None:
-    """Says in the ledger that a debate is over, now that its document is written and shown."""
-    if use.mode in ("record", "reuse") and document["status"] != "interrupted":
-        try:
-            await open_ledger().end(document["id"], "done" if document["status"] == "done" else "failed")
-        except MootError as error:
-            print(f"moot: {error.detail}", file=sys.stderr)  # noqa: T201
-
-
 def for_readers(document: dict[str, Any], runner: asyncio.Runner, stop: Stop) -> dict[str, Any]:
     """The document with its summary for readers, if its settings want one; as it was if that is interrupted."""
     if not document["settings"].get("reader_summary"):
@@ -117,6 +108,15 @@ def for_readers(document: dict[str, Any], runner: asyncio.Runner, stop: Stop) ->
         return stop.run(runner, summarised(document))
     except (asyncio.CancelledError, KeyboardInterrupt):
         return document
+
+
+async def end_in_ledger(document: Mapping[str, Any], use: LedgerUse) -> None:
+    """Says in the ledger that a debate is over, now that its document is written and shown."""
+    if use.mode in ("record", "reuse") and document["status"] != "interrupted":
+        try:
+            await open_ledger().end(document["id"], "done" if document["status"] == "done" else "failed")
+        except MootError as error:
+            print(f"moot: {error.detail}", file=sys.stderr)  # noqa: T201
 
 
 def interrupted(document: Mapping[str, Any], use: LedgerUse, out: Path | None) -> str:
