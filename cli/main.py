@@ -117,6 +117,16 @@ def verify(
             "[default: record]",
         ),
     ] = None,
+    beside: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CONTROL",
+            help="What to run after the debate with as much as it took, to compare: self_consistency.",
+        ),
+    ] = None,
+    equal: Annotated[
+        str | None, typer.Option(help="In what --beside is to be equal: tokens, usd or calls.  [default: tokens]")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result document and nothing else.")] = False,
     out: Annotated[
         Path | None,
@@ -129,6 +139,7 @@ def verify(
 
     with Stop() as stop:  # from here on: what follows is imported for a second
         from moot.cli.asking import asked_by, named_settings
+        from moot.cli.beside import control_of
         from moot.cli.resuming import Chosen, begins, last_unfinished
         from moot.cli.verify import debate
         from moot.graphs import load_graph
@@ -138,14 +149,15 @@ def verify(
         chosen = Chosen(settings or [], named_settings(options), bundle.settings)
         asked = {"claim": claim, **asked_by(options, bundle.task)}
         if resume and graph is None and preset is None:
-            graph = last_unfinished(asked)
+            graph = None if (last := last_unfinished(asked)) == beside else last  # a control follows its debate
         system = load_graph(graph or bundle.graph)
-        begun = begins(system, asked, chosen, ledger, resume=resume, fresh=fresh)
-        raise SystemExit(debate(system, asked, begun, stop, as_json=as_json, out=out))
+        begun = begins(system, asked, chosen, ledger, resume=resume, fresh=fresh, control=beside)
+        control = control_of(beside, equal, begun.settings)
+        raise SystemExit(debate(system, asked, begun, stop, as_json=as_json, out=out, control=control))
 
 
 app.command("batch")(
-    with_options_of(verify, but=("claim", "ask", "resume", "fresh", "as_json", "out", "beside"))(batch)
+    with_options_of(verify, but=("claim", "ask", "resume", "fresh", "as_json", "out", "beside", "equal"))(batch)
 )
 
 
@@ -299,6 +311,7 @@ def eval_run(
     controls: Annotated[
         bool, typer.Option("--controls", help="Measure each debate's controls beside it, at its own cost.")
     ] = False,
+    equal: Annotated[str | None, typer.Option(help="That cost: tokens, usd or calls.", show_default="tokens")] = None,
     logs: Annotated[Path, typer.Option(help="The folder of Inspect's logs.")] = Path("logs"),
     at_once: Annotated[int, typer.Option(min=1, max=1000, help="Samples in flight.")] = 16,
     time_limit: Annotated[int | None, typer.Option(min=1, help="Seconds that a sample may take.")] = None,
@@ -318,9 +331,8 @@ def eval_run(
     from moot.evals.runs.run import Limits
 
     several = {"models": tuple(model or ()), "seeds": tuple(seed or ()), "limit": limit, "sample_seed": sample_seed}
-    wanted = plan_of(
-        plan, graph or [], task or [], parse_pairs(settings or []), **several, judge=judge, controls=controls
-    )
+    measured = {"judge": judge, "controls": controls, "equal": equal}
+    wanted = plan_of(plan, graph or [], task or [], parse_pairs(settings or []), **several, **measured)
     limits = Limits(at_once, time_limit, retry_on_error, fail_on_error, budget, max_cost, max_calls, max_seconds)
     raise SystemExit(evaluate(wanted, logs, limits, as_json=as_json))
 

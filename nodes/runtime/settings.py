@@ -94,7 +94,7 @@ class Settings(BaseModel):
         None,
         ge=0,
         le=2**31 - 1,
-        description="Sampling seed, where the endpoint takes one: each role has its own, which follows from it.",
+        description="Sampling seed, where the endpoint takes one: each call has its own, which follows from it.",
     )
     structured_output: StructuredOutput = Field(
         "json_schema",

@@ -26,6 +26,9 @@ LONGEST_SPEAKER = 200
 OPENING = "open"
 """Where errors are that are found before a debate begins."""
 
+Equal = Literal["tokens", "usd", "calls"]
+"""In what a control is its debate's equal."""
+
 StopReason = Literal[
     "consensus",
     "stable_consensus",
@@ -463,6 +466,24 @@ class Head(TypedDict):
     graph: Annotated[str, Field(description="The debate system.")]
 
 
+class Beside(TypedDict):
+    """A control that was run after a debate, with as much as the debate took."""
+
+    control: Annotated[str, Field(description="Which system.")]
+    equal: Annotated[Equal, Field(description="In what it was to be the debate's equal.")]
+    taken: Annotated[
+        dict[str, dict[str, float | None]],
+        Field(description="What `debate` and `control` took: tokens, usd, calls, seconds; null for what is not known."),
+    ]
+    ratios: Annotated[
+        dict[str, float | None], Field(description="The same of the control as multiples of the debate's.")
+    ]
+    document: Annotated[
+        dict[str, Any] | None, Field(description="Its own result document; null if it could not begin.")
+    ]
+    error: Annotated[ErrorRecord | None, Field(description="Why it has no verdict.")]
+
+
 class Verdict(Head, About):
     """What a debate came to."""
 
@@ -505,6 +526,13 @@ class Verdict(Head, About):
     ]
     moot_version: Annotated[str, Field(description="The version of moot.")]
     started_at: Annotated[str, Field(description="When the debate began, in UTC.")]
+    beside: Annotated[
+        Beside | None,
+        Field(
+            title="Beside",
+            description="A control that was run after the debate, at its cost; null if none was asked for.",
+        ),
+    ]
 
 
 class CheckedQuote(TypedDict):

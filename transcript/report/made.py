@@ -12,6 +12,7 @@ from moot.nodes.models.prices import cost_of, paid, read_prices
 from moot.nodes.texts.task import TASKS
 from moot.retrievers.evidence import given_in
 from moot.transcript.document import settings_of
+from moot.transcript.end import lines_beside
 from moot.transcript.line import counted, has_rounds, list_of
 from moot.transcript.report.codes import model_words, words_for
 
@@ -29,6 +30,8 @@ def made(document: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Cost", cost(document)),
         ("Version", f"moot {document['moot_version']}"),
     ]
+    if told := " ".join(line.text for line in lines_beside(document)):
+        facts.append(("Beside it", told))
     return [*facts, *(("Kept as", one) for one in ids)]
 
 
