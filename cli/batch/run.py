@@ -20,7 +20,7 @@ from moot.cli.batch.work import Work, done_before
 from moot.cli.batch.worker import Orders
 from moot.cli.batch.workers import Processes
 from moot.cli.signals import Stop, end_now
-from moot.core.errors import UserError
+from moot.core.errors import MootError, UserError
 from moot.core.files import check_writable
 from moot.evals.benchmarks.claim_files import BadRow, ClaimsFile
 from moot.nodes.models.ceilings import NOTHING, Ceilings, Spend, within
@@ -190,7 +190,10 @@ async def _worked_through(batch: Batch, limits: Limits, console: Console) -> str
 
     with _hands(batch, limits) as (hands, ceilings), progress:
         rows = Rows(batch.left(ceilings))
-        await hands.hand_out(rows, ended)
+        try:
+            await hands.hand_out(rows, ended)
+        except* MootError as errors:
+            raise _first(errors) from None
     return rows.stopped
 
 
@@ -253,6 +256,11 @@ def check_workers(workers: int) -> None:
     """
     if workers > 1 and not IS_POSSIBLE:
         raise UserError("--workers needs a system with file locks, such as Linux or macOS.", kind="invalid_setting")
+
+
+def _first(errors: BaseExceptionGroup[MootError]) -> MootError:
+    first = errors.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 def _spend(outcome: Outcome) -> Spend:

@@ -178,9 +178,9 @@ def show_table(summary: Summary, folder: Path, console: Console, why: str) -> No
     words = {"failed": "failed", "bad": "bad rows", NOT_BEGUN: "not begun"}
     lost = ", ".join(f"{summary.statuses[key]:,} {word}" for key, word in words.items() if summary.statuses[key])
     said = f"{summary.whole:,} of {summary.rows:,} rows have a verdict" + (f"; {lost}" if lost else "")
-    console.print(Text(f"{said}. The table: {folder / FILE}", style="bold"))
+    console.print(Text(f"{said}. The table: {folder / FILE}", style="bold"), soft_wrap=True)
     if why:
-        console.print(Text(f"No further row was begun: {why}.", style="yellow"))
+        console.print(Text(f"No further row was begun: {why}.", style="yellow"), soft_wrap=True)
     if summary.statuses["failed"] + summary.statuses[NOT_BEGUN]:
         console.print(Text("The same command tries again what has no verdict."))
 

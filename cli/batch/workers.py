@@ -101,7 +101,7 @@ class Worker:
         self._process = process
         self._asked: dict[str, asyncio.Future[dict[str, Any] | None]] = {}
         self._listening = asyncio.create_task(self._listen())
-        self._ready: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._ready: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
         self.is_dead = False
 
     @classmethod
@@ -116,7 +116,7 @@ class Worker:
         worker = cls(await asyncio.create_subprocess_exec(*program, stdin=pipe, stdout=pipe, limit=LONGEST))
         try:
             await worker._say(orders.line())
-            is_ready = await worker._ready
+            is_ready = await worker._ready is not None
         except BaseException:
             await worker.end()
             raise
@@ -159,12 +159,12 @@ class Worker:
         assert self._process.stdout is not None
         async for line in self._process.stdout:
             said = json.loads(line)
-            if "ready" in said:
-                self._ready.set_result(True)
-            else:
-                self._asked.pop(said["key"]).set_result(said)
+            _give(self._ready if "ready" in said else self._asked.pop(said["key"]), said)
         self.is_dead = True
-        if not self._ready.done():
-            self._ready.set_result(False)
-        for answer in self._asked.values():
-            answer.set_result(None)
+        for waiting in (self._ready, *self._asked.values()):
+            _give(waiting, None)
+
+
+def _give(waiting: asyncio.Future[dict[str, Any] | None], said: dict[str, Any] | None) -> None:
+    if not waiting.done():  # nobody waits any more if the batch was interrupted
+        waiting.set_result(said)

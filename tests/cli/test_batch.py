@@ -187,21 +187,24 @@ def test_what_all_rows_would_fail_for_ends_the_batch(tmp_path: Path, monkeypatch
     assert Counter(row["status"] for row in table_of(out)) == {"failed": 1, "not begun": 39}
 
 
-def test_ctrl_c_leaves_a_table_and_the_same_command_goes_on(start_stub: StartStub, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("sent", "workers"), [(signal.SIGINT, 1), (signal.SIGTERM, 2)])
+def test_a_signal_leaves_a_table_and_the_same_command_goes_on(
+    sent: signal.Signals, workers: int, start_stub: StartStub, tmp_path: Path
+) -> None:
     stub, out = start_stub(latency_ms=100), tmp_path / "out"
-    words = ["batch", written(tmp_path, CLAIMS[:12]), "--out", out, *MODEL, "--at-once", 2]
+    words = ["batch", written(tmp_path, CLAIMS[:12]), "--out", out, *MODEL, "--at-once", 2, "--workers", workers]
     process = subprocess.Popen([*COMMAND, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     while not process.stderr.readline().startswith("3/"):
         pass
-    process.send_signal(signal.SIGINT)
+    process.send_signal(sent)
     printed, said = process.communicate()
-    assert process.returncode == 130
+    assert process.returncode == 128 + sent, said
     assert "The same command goes on where it was" in said
     assert "of 12 rows have a verdict" in printed
     assert Counter(row["status"] for row in table_of(out))["not begun"]
     assert moot(*words).returncode == 0
-    assert len(chats(stub)) <= 12 + 2
+    assert len(chats(stub)) <= 12 + 2 * workers
 
 
 def test_a_second_batch_stays_out_of_the_folder(tmp_path: Path) -> None:
