@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+from moot.cli.asking import with_options_of
+from moot.cli.batch.command import batch
 from moot.cli.history import corpora, delete_command, list_command, show_command
 from moot.cli.ledger import ledger
 
@@ -132,29 +134,31 @@ def verify(
     ] = None,
 ) -> None:
     """Debate a claim and say the verdict, with what it rests on."""
+    options = locals()
     from moot.cli.signals import Stop
 
     with Stop() as stop:  # from here on: what follows is imported for a second
+        from moot.cli.asking import asked_by, named_settings
         from moot.cli.beside import control_of
-        from moot.cli.options import parse_labels, read_given
         from moot.cli.resuming import Chosen, begins, last_unfinished
         from moot.cli.verify import debate
         from moot.graphs import load_graph
         from moot.graphs.presets import load_preset
 
         bundle = load_preset(preset)
-        moments = None if ask is None else [moment.strip() for moment in ask.split(",")]
-        named = {k: v for k, v in {"model": model, "corpus": corpus, "ask_person": moments}.items() if v is not None}
-        chosen = Chosen(settings or [], named, bundle.settings)
-        asked = {"claim": claim, "task": task or bundle.task, "labels": parse_labels(labels), "options": option}
-        asked |= {"claim_date": claim_date, "speaker": speaker}
-        asked["given"] = [text for path in given or [] for text in read_given(path)]
+        chosen = Chosen(settings or [], named_settings(options), bundle.settings)
+        asked = {"claim": claim, **asked_by(options, bundle.task)}
         if resume and graph is None and preset is None:
             graph = None if (last := last_unfinished(asked)) == beside else last  # a control follows its debate
         system = load_graph(graph or bundle.graph)
         begun = begins(system, asked, chosen, ledger, resume=resume, fresh=fresh, control=beside)
         control = control_of(beside, equal, begun.settings)
         raise SystemExit(debate(system, asked, begun, stop, as_json=as_json, out=out, control=control))
+
+
+app.command("batch")(
+    with_options_of(verify, but=("claim", "ask", "resume", "fresh", "as_json", "out", "beside", "equal"))(batch)
+)
 
 
 @app.command("report")
