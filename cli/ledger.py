@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from moot.core.ledger_file import LedgerFile
-    from moot.core.ledger_records import Debate, Entry
+    from moot.core.ledger.file import LedgerFile
+    from moot.core.ledger.records import Debate, Entry
 
 ledger = typer.Typer(help="Show, move and remove what debates have kept of their calls.")
 
@@ -36,7 +36,7 @@ def list_command(
     if context.invoked_subcommand is not None:
         return
     from moot.core.errors import UserError
-    from moot.core.ledger_records import STATUSES
+    from moot.core.ledger.records import STATUSES
 
     if status is not None and status not in STATUSES:
         raise UserError(f"No debate is {status!r}. A status is one of {', '.join(STATUSES)}.", kind="invalid_setting")
@@ -91,7 +91,7 @@ def show_command(id: Id, as_json: AsJson = False) -> None:
 @ledger.command("export")
 def export_command(id: Id, file: Annotated[Path, typer.Argument(help="The file to write, of JSON lines.")]) -> None:
     """Write a debate and what is kept of its calls to a file."""
-    from moot.core.ledger_transfer import export_debate
+    from moot.core.ledger.transfer import export_debate
 
     with _opened() as ledger_file:
         debate = _find(ledger_file, id)
@@ -103,12 +103,27 @@ def export_command(id: Id, file: Annotated[Path, typer.Argument(help="The file t
 def import_command(file: Annotated[Path, typer.Argument(help="A file of `moot ledger export`.")]) -> None:
     """Add a debate from a file. What it holds may answer for calls, so import only files that you trust."""
     from moot.core.ledger import ledger_path
-    from moot.core.ledger_file import LedgerFile
-    from moot.core.ledger_transfer import import_debate
+    from moot.core.ledger.file import LedgerFile
+    from moot.core.ledger.transfer import import_debate
 
     with closing(LedgerFile(ledger_path())) as ledger_file:
         id, count = import_debate(ledger_file, file)
     print(f"The debate {id} was added, entries: {count}.")  # noqa: T201
+
+
+@ledger.command("delete")
+def delete_command(id: Id) -> None:
+    """Remove a debate and what is kept of its calls. Its result document stays."""
+    from moot.core.errors import UserError
+
+    with _opened() as file:
+        debate = _find(file, id)
+        if debate.status == "running":
+            raise UserError(f"The debate {debate.id} is running. Stop it first.", kind="debate_running")
+        if file:
+            with file.transaction():
+                file.delete(debate.id)
+    print(f"The debate {debate.id} was removed, entries: {debate.entries}.")  # noqa: T201
 
 
 @ledger.command("prune")
@@ -117,7 +132,7 @@ def prune_command(
     older: Annotated[float | None, typer.Option(min=0, metavar="DAYS", help="Remove debates older than this.")] = None,
 ) -> None:
     """Remove debates older than 30 days, and what is beyond 1 GB. moot does so by itself."""
-    from moot.core.ledger_file import DAYS
+    from moot.core.ledger.file import DAYS
 
     days = 0.0 if everything else DAYS if older is None else older
     with _opened() as file:
@@ -130,7 +145,7 @@ def prune_command(
 def _opened() -> Iterator[LedgerFile | None]:
     """The ledger; None if nothing was ever kept."""
     from moot.core.ledger import ledger_path
-    from moot.core.ledger_file import LedgerFile
+    from moot.core.ledger.file import LedgerFile
 
     if not ledger_path().exists():
         yield None

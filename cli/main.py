@@ -119,19 +119,21 @@ def verify(
 
     with Stop() as stop:  # from here on: what follows is imported for a second
         from moot.cli.options import parse_labels, read_given
-        from moot.cli.resuming import Chosen, begins
+        from moot.cli.resuming import Chosen, begins, last_unfinished
         from moot.cli.verify import debate
         from moot.graphs import load_graph
         from moot.graphs.presets import load_preset
 
         bundle = load_preset(preset)
-        system = load_graph(graph or bundle.graph)
         moments = None if ask is None else [moment.strip() for moment in ask.split(",")]
         named = {k: v for k, v in {"model": model, "corpus": corpus, "ask_person": moments}.items() if v is not None}
         chosen = Chosen(settings or [], named, bundle.settings)
         asked = {"claim": claim, "task": task or bundle.task, "labels": parse_labels(labels), "options": option}
         asked |= {"claim_date": claim_date, "speaker": speaker}
         asked["given"] = [text for path in given or [] for text in read_given(path)]
+        if resume and graph is None and preset is None:
+            graph = last_unfinished(asked)
+        system = load_graph(graph or bundle.graph)
         begun = begins(system, asked, chosen, ledger, resume=resume, fresh=fresh)
         raise SystemExit(debate(system, asked, begun, stop, as_json=as_json, out=out))
 

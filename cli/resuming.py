@@ -13,7 +13,7 @@ from typing import Any
 from moot.cli.options import parse_pairs, parse_settings
 from moot.core.errors import UserError
 from moot.core.ledger import Debate, key_of, open_ledger
-from moot.core.ledger_records import moot_version
+from moot.core.ledger.records import moot_version
 from moot.core.redaction import anonymised
 from moot.graphs import DebateSystem
 from moot.nodes.models.keeping import MODES, LedgerUse, Mode
@@ -91,8 +91,19 @@ def mode_of(text: str) -> Mode:
     raise UserError(f"--ledger takes {', '.join(MODES)}, not {text!r}.", kind="invalid_setting")
 
 
-async def unfinished_debates(graph: str, given: Mapping[str, Any]) -> list[Debate]:
-    """The debates of a system and an input that did not end, and that no process holds; the newest first."""
+def last_unfinished(given: Mapping[str, Any]) -> str | None:
+    """The system of the last debate of an input that did not end; None if there is none."""
+    found = asyncio.run(unfinished_debates(None, given))
+    return found[0].graph if found else None
+
+
+async def unfinished_debates(graph: str | None, given: Mapping[str, Any]) -> list[Debate]:
+    """The debates of an input that did not end, and that no process holds; the newest first.
+
+    Args:
+        graph: only those of this system.
+        given: the input.
+    """
     wanted = {key: value for key, value in given.items() if value}
     found = await open_ledger().debates(graph=graph, text=str(given["claim"]))
     return [debate for debate in found if asked_for(debate) == wanted and is_left(debate)]
@@ -143,7 +154,7 @@ def going_on(earlier: Debate) -> str:
     """What is said of a debate that goes on."""
     moment = datetime.fromtimestamp(earlier.updated).isoformat(" ", "seconds")
     ended = {"failed": "failed", "waiting": "waited for you"}.get(earlier.status, "was interrupted")
-    calls = "1 call is" if earlier.entries == 1 else f"{earlier.entries} calls are"
+    calls = {0: "no call is", 1: "1 call is"}.get(earlier.calls, f"{earlier.calls} calls are")
     return (
         f"moot: going on with the debate that {ended} at {moment}: {calls} in the ledger. With --fresh it is held anew."
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from moot.cli.output import give
 from moot.cli.resuming import Begins, PersonReplies, going_on
 from moot.cli.screen import Screen
 from moot.cli.signals import Stop, end_now
-from moot.core.errors import USER_KINDS
+from moot.core.errors import USER_KINDS, MootError
 from moot.core.files import check_writable
+from moot.core.ledger import open_ledger
 from moot.graphs import DebateSystem
 from moot.nodes.models.keeping import LedgerUse, ledger_use
 from moot.nodes.runtime.document import blank_document, unfinished
@@ -42,7 +44,7 @@ def debate(
     live = Live(begins.settings)
     screen = Screen(console, live.speakers, Console(stderr=True, soft_wrap=console.soft_wrap))
     runner = asyncio.Runner()
-    with ledger_use(begins.use):
+    with ledger_use(replace(begins.use, ends=False)):
         document = held_debate(system, given, begins, lambda new: screen.show(live.feed(new)), runner, stop)
     give(document, as_json=as_json, out=out)
     if not as_json:
@@ -51,6 +53,7 @@ def debate(
         print(f"moot: {document['error']['detail']}", file=sys.stderr)  # noqa: T201
     if document["status"] == "interrupted":
         print(interrupted(document, begins.use, out), file=sys.stderr)  # noqa: T201
+    runner.run(end_in_ledger(document, begins.use))
     if stop.signal:
         end_now(exit_code(document, stop))
     runner.close()
@@ -90,6 +93,15 @@ def held_debate(
             return document
         return unfinished(blank_document(system.name, begins.settings) | {"claim": given["claim"], "messages": []})
     return document
+
+
+async def end_in_ledger(document: Mapping[str, Any], use: LedgerUse) -> None:
+    """Says in the ledger that a debate is over, now that its document is written and shown."""
+    if use.mode in ("record", "reuse") and document["status"] != "interrupted":
+        try:
+            await open_ledger().end(document["id"], "done" if document["status"] == "done" else "failed")
+        except MootError as error:
+            print(f"moot: {error.detail}", file=sys.stderr)  # noqa: T201
 
 
 def interrupted(document: Mapping[str, Any], use: LedgerUse, out: Path | None) -> str:

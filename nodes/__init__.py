@@ -12,6 +12,7 @@ from moot.nodes.cortex.debating_graph import History, Round, first_history, next
 from moot.nodes.cortex.weigh import WeighingSettings, weigh_node
 from moot.nodes.models.chat_models import ChatModel, ModelChoice, open_chat_model
 from moot.nodes.models.fake import FakeChatModel
+from moot.nodes.models.keeping import LedgerUse, ledger_use
 from moot.nodes.models.ledger import Ledger
 from moot.nodes.models.prices import Price, cost_of, read_prices
 from moot.nodes.models.sizes import Size, size_of
@@ -243,6 +244,7 @@ __all__ = [
     "History",
     "JudgementReply",
     "Ledger",
+    "LedgerUse",
     "ModelChoice",
     "ModeratorReply",
     "Needs",
@@ -349,6 +351,7 @@ __all__ = [
     "judge_record",
     "judge_record_node",
     "last_round",
+    "ledger_use",
     "majority",
     "make_task",
     "merge_turns",

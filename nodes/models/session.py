@@ -14,7 +14,7 @@ from uuid import uuid4
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from moot.core.errors import MootError
-from moot.core.ledger_records import Status
+from moot.core.ledger.records import Status
 from moot.core.redaction import Keys, held_keys
 from moot.nodes.models.ceilings import Ceilings, open_ceilings
 from moot.nodes.models.keeping import Keeping, LedgerUse, begin_keeping
@@ -120,6 +120,8 @@ class Session:
         if self.keeping is None or not self.is_written:
             return
         if self.document is not None:
+            if not self.use.ends:
+                return
             status: Status = "done" if self.document["status"] == "done" else "failed"
         elif error is None:
             status = "waiting"

@@ -17,7 +17,7 @@ from langchain_core.runnables.config import var_child_runnable_config
 from moot.core.endpoint import DEFAULT_LIMITS, Endpoint, Limits
 from moot.core.errors import BudgetExhausted, MootError, Outcome, ReplyError, UserError, copied, error_of
 from moot.core.ledger import Key, key_of
-from moot.core.ledger_records import hashes_of
+from moot.core.ledger.records import hashes_of
 from moot.core.limiter import limiter, with_retries
 from moot.core.refusals import explain
 from moot.nodes.models.ceilings import REPLY, Asked, Ceilings, Spend
@@ -47,6 +47,8 @@ SendingMessages = Callable[[BaseChatModel, Sequence[BaseMessage]], Awaitable[Bas
 REFUSALS = 4
 """How often a prompt is shortened that an endpoint finds too long."""
 
+NOTHING = AIMessage("")
+"""The message of a call that failed."""
 _chain: ContextVar[int] = ContextVar("chain", default=0)
 
 
@@ -338,7 +340,7 @@ class Speaker:
             return Said(message, calls, warnings, value["depth"], error)
         left = None if self.tokens_left is None else self.tokens_left - tokens_of(self.ledger.calls)
         part, before = self.ledger.part(), _chain.get()
-        said = Said(AIMessage(""), part.calls, [], 0)
+        said = Said(NOTHING, part.calls, [], 0)
         try:
             said.message = await asked(replace(self, ledger=part, tokens_left=left))
         except MootError as error:

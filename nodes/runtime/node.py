@@ -7,7 +7,7 @@ import time
 import zlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 from langgraph.runtime import Runtime
@@ -16,7 +16,7 @@ from moot.core.errors import MootError, UserError, error_of
 from moot.core.ledger import embeddings
 from moot.nodes.models.ceilings import REPLY, Ceilings
 from moot.nodes.models.chat_models import ModelChoice, open_chat_model
-from moot.nodes.models.keeping import KeptSource
+from moot.nodes.models.kept_sources import KeptSource, open_kept_corpus
 from moot.nodes.models.ledger import Ledger
 from moot.nodes.models.session import Session, current_ceilings, current_session
 from moot.nodes.models.speaker import Speaker, start_chain
@@ -27,10 +27,10 @@ from moot.nodes.runtime.prompt_settings import PROMPT, with_prompts
 from moot.nodes.runtime.settings import Settings, checked_settings
 from moot.nodes.runtime.trace import is_turn, mark
 from moot.retrievers import Encoder, Retriever, open_encoder, open_retriever
-from moot.retrievers.search import ONLINE
+from moot.retrievers.search import ONLINE, resolve
 
 ELSEWHERE = (*ONLINE, "langchain")
-"""Kinds of sources whose findings are kept; those of a corpus follow from its files."""
+"""Kinds of sources that search no corpus."""
 
 
 @dataclass
@@ -92,19 +92,25 @@ class Run:
         """A source by name; a corpus may be as it was a moment ago unless ``recent`` is false."""
         settings: Settings = self.settings
         before = day.isoformat() if (day := getattr(settings, "published_before", None)) else None
-        source = await open_retriever(
+        read: dict[str, Any] = {
+            "corpus": settings.corpus,
+            "encoder": settings.embedder,
+            "reranker": getattr(settings, "reranker", None),
+        }
+        open_source = partial(
+            open_retriever,
             name,
-            corpus=settings.corpus,
-            encoder=settings.embedder,
+            **read,
             limits=limits_of(settings),
             published_before=before,
-            reranker=getattr(settings, "reranker", None),
             keyless_web=settings.keyless_web,
             recent=recent,
         )
-        if self.session.keeping is None or source.name.partition(":")[0] not in ELSEWHERE:
-            return source
-        return KeptSource(source, self.session.keeping, {"published_before": before})
+        if (keeping := self.session.keeping) is None:
+            return await open_source()
+        if resolve(name, settings.keyless_web)[0] in ELSEWHERE:
+            return KeptSource(await open_source(), keeping, {"published_before": before})
+        return await open_kept_corpus(open_source, keeping, {"source": name, **read})
 
     async def encoder(self) -> Encoder:
         """The debate's text encoder."""
