@@ -37,7 +37,9 @@ class Part(TypedDict):
 
 
 class Parsed(TypedDict):
-    """What was read of a document. ``empty_pages`` are those without any text, of ``pages``."""
+    """What was read of a document. ``empty_pages`` are those without any text, of ``pages``; ``published`` is a day that
+    the document says, not one that a file was made or changed on.
+    """
 
     title: str
     published: str
@@ -149,9 +151,7 @@ def _parse_pdf(file: Path) -> Parsed:
         raise Unreadable("it is damaged: none of its pages can be read")
     if sum(len(part["text"].strip()) for part in parts) < 20:
         raise Unreadable("its pages are pictures without text, such as scans. Run text recognition (OCR) on it first")
-    about = document.get_metadata_dict()
-    made = re.match(r"D:(\d{4})(\d\d)(\d\d)", about.get("CreationDate") or "")
-    return _found(parts, about.get("Title") or "", "-".join(made.groups()) if made else "", pages=pages)
+    return _found(parts, document.get_metadata_dict().get("Title") or "", pages=pages)
 
 
 def _outline(document: Any, pdfium: Any) -> dict[int, str]:
@@ -181,7 +181,12 @@ def _parse_html(file: Path) -> Parsed:
     trafilatura, html = imported("trafilatura"), imported("lxml.html")
     content = file.read_bytes()
     found = trafilatura.bare_extraction(
-        content, include_comments=False, include_tables=True, favor_recall=True, with_metadata=True
+        content,
+        include_comments=False,
+        include_tables=True,
+        favor_recall=True,
+        with_metadata=True,
+        date_extraction_params={"extensive_search": False, "original_date": True},  # a day that is said, not guessed
     )
     if found is None or found.body is None:
         try:
@@ -223,8 +228,7 @@ def _parse_docx(file: Path) -> Parsed:
         raise Unreadable("it holds no text")
     tree = html.fragment_fromstring(converted.value, create_parent="div")
     title = re.search(r"<dc:title>([^<]{1,500})</dc:title>", about)
-    day = re.search(r"<dcterms:modified[^>]*>(\d{4}-\d\d-\d\d)", about)
-    return _found(list(_blocks(tree, HEADINGS, BLOCKS)), title[1] if title else "", day[1] if day else "")
+    return _found(list(_blocks(tree, HEADINGS, BLOCKS)), title[1] if title else "")
 
 
 CORE = "docProps/core.xml"
