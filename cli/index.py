@@ -11,12 +11,13 @@ from moot.core.endpoint import close_clients
 from moot.core.errors import UserError
 from moot.core.own_folder import own_folder
 from moot.retrievers import DEFAULT_ENCODER, index_passages, read_passages
-from moot.retrievers.files import Passage
+from moot.retrievers.documents.fetch import is_url
+from moot.retrievers.files import Passage, read_page
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 
-def index_path(path: Path, corpus: str, embedder: str | None) -> None:
+def index_path(path: str, corpus: str, embedder: str | None) -> None:
     """Adds files to a corpus, with a progress bar on standard error.
 
     Raises:
@@ -28,11 +29,11 @@ def index_path(path: Path, corpus: str, embedder: str | None) -> None:
         _index(path, corpus, embedder, folder / "passages.jsonl", console)
 
 
-def _index(path: Path, corpus: str, embedder: str | None, kept: Path, console: Console) -> None:
+def _index(path: str, corpus: str, embedder: str | None, kept: Path, console: Console) -> None:
     refused: list[UserError] = []
     total = 0
     with console.status(f"reading {path}"), kept.open("w", encoding="utf-8") as lines:
-        for passage in read_passages(path, refused.append):
+        for passage in read_page(path) if is_url(path) else read_passages(Path(path), refused.append):
             total += 1
             lines.write(passage.model_dump_json() + "\n")
     for problem in refused:

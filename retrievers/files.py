@@ -9,10 +9,12 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from moot.core.errors import UserError
 from moot.core.lazy import imported
 from moot.retrievers.documents.children import read_documents, unreadable
+from moot.retrievers.documents.fetch import fetch
 from moot.retrievers.documents.parse import Kind, Parsed, Unreadable, kind_of
 from moot.retrievers.evidence import clean
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -80,6 +82,27 @@ def read_passages(path: Path, refused: Callable[[UserError], None] | None = None
             if refused is None:
                 raise problem from error
             refused(problem)
+
+
+def read_page(url: str) -> list[Passage]:
+    """The passages of a page or file on the web, with its address. Blocking; see `moot.retrievers.documents.fetch`.
+
+    Raises:
+        UserError, WorldError: it cannot be fetched or read.
+    """
+    fetched = fetch(url)
+    host = urlsplit(fetched.from_url).hostname or url
+    return [
+        passage.model_copy(
+            update={
+                "id": f"{url}#{passage.id.partition('#')[2]}",
+                "title": host if passage.title.startswith(fetched.sha256) else passage.title,
+                "source": host,
+                "url": passage.url or fetched.from_url,
+            }
+        )
+        for passage in read_passages(fetched.file)
+    ]
 
 
 def _files(path: Path) -> list[tuple[Path, str]]:

@@ -111,6 +111,28 @@ def parse(file: Path, kind: Kind) -> Parsed:
     return found
 
 
+def texts_of(found: Parsed, name: str) -> list[dict[str, str]]:
+    """A document's text, as `moot.nodes.texts.given.GivenText` has it: one for each page, or each heading.
+
+    Args:
+        found: what was read.
+        name: its title if it has none.
+    """
+    texts: list[dict[str, str]] = []
+    before: tuple[str, int] | None = None
+    for part in found["parts"]:
+        place = (part["heading"], part["page"])
+        if place == before:
+            texts[-1]["text"] += "\n\n" + part["text"]
+            continue
+        before = place
+        title = found["title"] or name
+        title = title if part["heading"] in ("", title) else f"{title}: {part['heading']}"
+        known = {"page": str(part["page"] or ""), "heading": part["heading"], "published": found["published"]}
+        texts.append({"text": part["text"], "title": title, **{key: value for key, value in known.items() if value}})
+    return texts
+
+
 def _found(parts: list[Part], title: str = "", published: str = "", url: str = "", pages: int = 0) -> Parsed:
     empty = pages - len({part["page"] for part in parts if part["text"].strip()}) if pages else 0
     return {
