@@ -31,13 +31,14 @@ def index_path(path: str, corpus: str, embedder: str | None) -> None:
 
 def _index(path: str, corpus: str, embedder: str | None, kept: Path, console: Console) -> None:
     refused: list[UserError] = []
+    notes: list[str] = []
     total = 0
     with console.status(f"reading {path}"), kept.open("w", encoding="utf-8") as lines:
-        for passage in read_page(path) if is_url(path) else read_passages(Path(path), refused.append):
+        for passage in read_page(path) if is_url(path) else read_passages(Path(path), refused.append, notes.append):
             total += 1
             lines.write(passage.model_dump_json() + "\n")
-    for problem in refused:
-        console.print(str(problem), highlight=False, markup=False)
+    for said in (*notes, *map(str, refused)):
+        console.print(said, highlight=False, markup=False)
     if not total:
         raise UserError(f"Nothing could be read in {path}.", kind="invalid_file")
     encoded = 0

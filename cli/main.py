@@ -119,11 +119,12 @@ def verify(
     from moot.cli.signals import Stop
 
     with Stop() as stop:  # from here on: what follows is imported for a second
-        from moot.cli.options import parse_labels, read_given
+        from moot.cli.options import parse_labels
         from moot.cli.resuming import Chosen, begins, last_unfinished
         from moot.cli.verify import debate
         from moot.graphs import load_graph
         from moot.graphs.presets import load_preset
+        from moot.nodes.texts.given_files import read_given
 
         bundle = load_preset(preset)
         moments = None if ask is None else [moment.strip() for moment in ask.split(",")]

@@ -7,16 +7,10 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from moot.core.errors import UserError
 from moot.nodes.runtime.settings import Settings, checked_settings
-from moot.retrievers.documents.children import read_document, unreadable
-from moot.retrievers.documents.fetch import fetch, is_url
-from moot.retrievers.documents.parse import Unreadable, kind_of, texts_of
-from moot.retrievers.files import NAMES, READERS
 
 
 def parse_settings(kind: type[Settings], pairs: Sequence[str], given: dict[str, Any]) -> Settings:
@@ -73,51 +67,6 @@ def parse_labels(text: str | None) -> list[str] | dict[str, str] | None:
     if not labels:
         raise UserError("--labels names no label.", kind="invalid_task")
     return labels
-
-
-def read_given(given: str | Path) -> list[Any]:
-    """What a file or a page gives with a claim: of JSON Lines a text a line, of a document one for each page or
-    heading, of ``.txt`` and ``.md`` one.
-
-    Args:
-        given: a file, or an address that begins with http:// or https://.
-
-    Raises:
-        UserError: it cannot be read, is of another kind, or a line is no JSON.
-        WorldError: a page cannot be fetched.
-    """
-    if is_url(str(given)):
-        found = fetch(str(given))
-        more = {"source": urlsplit(found.from_url).hostname, "url": found.from_url}
-        path = found.file
-    else:
-        path, more = Path(given), {"source": Path(given).name}
-    try:
-        kind = kind_of(path) if path.suffix.lower() != ".jsonl" else None
-    except Unreadable as why:
-        raise unreadable(path.name, why) from why
-    except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}).", kind="invalid_file") from error
-    if kind:
-        parsed = read_document(path, path.name, kind)
-        return [{**text, **more} for text in texts_of(parsed, str(more["source"]))]
-    if (suffix := path.suffix.lower()) not in READERS:
-        raise UserError(f"--given takes {', '.join(NAMES)} files, not {path}.", kind="invalid_file")
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not UTF-8 text. Save the file as UTF-8.", kind="invalid_file") from error
-    if suffix != ".jsonl":
-        return [{"text": text, "title": str(given) if is_url(str(given)) else path.stem, **more}]
-    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-    return [_read_line(line, f"{path}, line {number}") for number, line in lines]
-
-
-def _read_line(line: str, where: str) -> Any:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{where}: no valid JSON ({error}).", kind="invalid_file") from error
 
 
 def put(values: dict[str, Any], key: str, text: str, defaults: dict[str, Any]) -> None:

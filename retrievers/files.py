@@ -15,7 +15,7 @@ from moot.core.errors import UserError
 from moot.core.lazy import imported
 from moot.retrievers.documents.children import read_documents, unreadable
 from moot.retrievers.documents.fetch import fetch
-from moot.retrievers.documents.parse import Kind, Parsed, Unreadable, kind_of
+from moot.retrievers.documents.parse import LARGEST_DOCUMENT, Kind, Parsed, Unreadable, decoded, kind_of
 from moot.retrievers.evidence import clean
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -45,7 +45,11 @@ class Passage(BaseModel):
         return text
 
 
-def read_passages(path: Path, refused: Callable[[UserError], None] | None = None) -> Iterator[Passage]:
+def read_passages(
+    path: Path,
+    refused: Callable[[UserError], None] | None = None,
+    noted: Callable[[str], None] = lambda note: None,
+) -> Iterator[Passage]:
     """Passages of a file or folder, in the order of its files. Blocking.
 
     ``.jsonl`` has one object a line, ``.txt`` and ``.md`` one passage a paragraph; PDF, HTML, Word (``.docx``) and
@@ -54,6 +58,7 @@ def read_passages(path: Path, refused: Callable[[UserError], None] | None = None
     Args:
         path: the file or folder. In a folder, what begins with a dot is passed over.
         refused: told of each file that cannot be read, and the others are read; by default the first one ends it.
+        noted: told in a sentence of what is missing in a file that was read.
 
     Raises:
         UserError: nothing to read there, or a file that cannot be read (in JSON Lines with the line).
@@ -74,6 +79,11 @@ def read_passages(path: Path, refused: Callable[[UserError], None] | None = None
                 found = next(documents)
                 if isinstance(found, Unreadable):
                     raise unreadable(name, found)
+                if found["empty_pages"]:
+                    noted(
+                        f"{name}: {found['empty_pages']:,} of its {found['pages']:,} pages hold no text (they are empty or "
+                        "pictures)."
+                    )
                 yield from _passages_of(found, name)
             else:
                 yield from READERS[file.suffix.lower()](file, name)
@@ -192,12 +202,8 @@ def parse_passage(line: str, where: str) -> Passage:
 
 
 def _read_text(file: Path, name: str) -> Iterator[Passage]:
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{name}: not UTF-8 text. Save the file as UTF-8.", kind="invalid_file") from error
     title = file.stem
-    for number, block in enumerate(re.split(r"\n\s*\n", text), start=1):
+    for number, block in enumerate(re.split(r"\n\s*\n", text_in(file, name)), start=1):
         heading = re.match(r"#+\s+(.+)", block.strip()) if file.suffix.lower() == ".md" else None
         if heading:
             title = heading.group(1).strip()
@@ -206,6 +212,22 @@ def _read_text(file: Path, name: str) -> Iterator[Passage]:
         for i, part in enumerate(parts, start=1):
             place = f"{name}#{number}" if len(parts) == 1 else f"{name}#{number}.{i}"
             yield _passage(name, id=place, title=title, text=part, source=name)
+
+
+def text_in(file: Path, name: str) -> str:
+    """A text file's text, whatever its encoding.
+
+    Raises:
+        OSError: it cannot be read.
+        UserError: it is too large, or its encoding cannot be told.
+    """
+    try:
+        if file.stat().st_size > LARGEST_DOCUMENT:
+            raise Unreadable(f"it has more than {LARGEST_DOCUMENT // 2**20} MiB. Save it in parts, or as .jsonl")
+        text = decoded(file.read_bytes()).removeprefix("\ufeff")
+    except Unreadable as why:
+        raise unreadable(name, why) from why
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _split(block: str) -> list[str]:

@@ -62,7 +62,9 @@ class Child:
         if not line:
             self.close()
             why = (
-                f"more than {seconds:.0f} seconds" if late.is_set() else "more memory than it may, or breaks the reader"
+                f"more than {seconds:.0f} seconds"
+                if late.is_set()
+                else f"more than {MEMORY // 2**20:,} MiB of memory, or it breaks the reader"
             )
             raise Unreadable(f"to read it takes {why}")
         found: Parsed | str = json.loads(line)
@@ -164,8 +166,8 @@ def main() -> None:
             answer: Parsed | str = parse(Path(file), kind)
         except Unreadable as error:
             answer = str(error)
-        except MemoryError:
-            answer = "to read it takes more memory than it may"
+        except MemoryError:  # what is left of it would be in the way of the next one
+            return
         except RecursionError:
             answer = "it is nested too deeply"
         except Exception as error:  # noqa: BLE001 - a parser may fail in any way on a document that is made to harm

@@ -20,6 +20,7 @@ from ipaddress import IPv6Address, IPv6Network, ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
+from urllib.request import getproxies
 
 from moot.core.endpoint import no_client, tls
 from moot.core.errors import MootError, UserError, WorldError
@@ -114,7 +115,8 @@ async def fetch_page(url: str) -> Fetched:
     except (imported("aiohttp").ClientError, OSError, UnicodeError) as error:
         if isinstance(cause := error.__cause__ or error, MootError):
             raise cause from None
-        raise WorldError(f"{url} cannot be reached ({error}).", kind="unreachable", retryable=True) from error
+        proxy = " The environment's proxies are not used for it." if getproxies() else ""
+        raise WorldError(f"{url} cannot be reached ({error}).{proxy}", kind="unreachable", retryable=True) from error
     raise WorldError(f"{url} redirects more than {REDIRECTS} times.", kind="bad_response")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import re
@@ -13,17 +14,41 @@ from typing import Any, Literal
 from moot.core.lazy import imported
 from typing_extensions import TypedDict
 
+PICTURE = "a picture. Run text recognition (OCR) on it, and save what it says as text or PDF"
 Kind = Literal["pdf", "html", "docx", "csv"]
 
 LARGEST_DOCUMENT = 200 * 2**20
 """Bytes of a file."""
-LARGEST_UNPACKED = 512 * 2**20
-"""Bytes of all that a Word document unpacks to."""
+LARGEST_UNPACKED = 100 * 2**20
+"""Bytes of all text, as XML, that a Word document unpacks to."""
 MOST_PAGES = 5000
 MOST_CHARACTERS = 50_000_000
 """Of a document's text."""
+LIKELY = 0.2
+"""How much like a language the letters of a text have to be (from 0 to 1) for its encoding to be guessed by them."""
 LONGEST_CELL = 1_000_000
 """Characters of a cell of CSV."""
+FOREIGN = {
+    b"\xd0\xcf\x11\xe0": "an old Office file (.doc, .xls), or one with a password. Save it without, as .docx, .csv or PDF",
+    b"{\\rtf": "rich text (RTF). Save it as .docx or PDF",
+    b"\x89PNG": PICTURE,
+    b"\xff\xd8\xff": PICTURE,
+    b"GIF8": PICTURE,
+    b"II*\0": PICTURE,
+    b"MM\0*": PICTURE,
+    b"\x1f\x8b": "a packed file. Unpack it",
+    b"%!PS": "PostScript. Save it as PDF",
+}
+"""How files begin that are not read, whatever they are called, and what they are."""
+MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+"""The encodings that a text's first bytes name."""
+CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
 BLOCKS = ("p", "li", "tr", "blockquote", "pre")
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
@@ -66,9 +91,14 @@ def kind_of(file: Path) -> Kind | None:
         return "pdf"
     if start.startswith(b"PK\x03\x04"):
         return _packed(file)
-    if start.startswith(b"\xd0\xcf\x11\xe0"):
-        raise Unreadable("it is an old Office file (.doc, .xls). Save it as .docx, .csv or PDF")
-    text = start.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if what := next((what for mark, what in FOREIGN.items() if start.startswith(mark)), None):
+        raise Unreadable(f"it is {what}")
+    if not start.strip():
+        raise Unreadable("it is empty")
+    encoding = encoding_marked(start)
+    if encoding is None and b"\0" in start:
+        raise Unreadable("it holds no text")
+    text = start.decode(encoding or "latin-1", "replace").encode().lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if text.startswith((b"<!doctype html", b"<html", b"<head", b"<body")) or b"<html" in text[:1000]:
         return "html"
     suffix = file.suffix.lower()
@@ -109,6 +139,33 @@ def parse(file: Path, kind: Kind) -> Parsed:
     if sum(len(part["text"]) for part in found["parts"]) > MOST_CHARACTERS:
         raise Unreadable(f"it holds more than {MOST_CHARACTERS:,} characters of text. Give a part of it")
     return found
+
+
+def encoding_marked(content: bytes) -> str | None:
+    """The encoding that a text's first bytes name, if they do."""
+    return next((encoding for mark, encoding in MARKS.items() if content.startswith(mark)), None)
+
+
+def decoded(content: bytes) -> str:
+    """A text whose bytes are in any encoding that can be told: by its mark, UTF-8, what HTML names, or its language.
+
+    Raises:
+        Unreadable: its encoding cannot be told.
+    """
+    named = CHARSET.search(content[:4096])
+    for encoding in (encoding_marked(content), "utf-8", named and named[1].decode()):
+        try:
+            if encoding:
+                return content.decode(encoding)
+        except (UnicodeDecodeError, LookupError):
+            continue
+    best = imported("charset_normalizer").from_bytes(content[:100_000]).best()
+    try:
+        if best is not None and best.coherence > LIKELY and b"\0" not in content:
+            return content.decode(best.encoding)
+    except UnicodeDecodeError:
+        pass
+    raise Unreadable("it is not UTF-8 text. Save the file as UTF-8")
 
 
 def texts_of(found: Parsed, name: str) -> list[dict[str, str]]:
@@ -201,9 +258,16 @@ def flowing(text: str) -> str:
 
 def _parse_html(file: Path) -> Parsed:
     trafilatura, html = imported("trafilatura"), imported("lxml.html")
-    content = file.read_bytes()
+    parser = html.HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True)
+    try:
+        page = html.document_fromstring(decoded(file.read_bytes()).encode(errors="replace"), parser=parser)
+    except html.etree.ParserError as error:
+        raise Unreadable("it is no HTML that can be read") from error
+    if any("depth" in fault.message for fault in parser.error_log):
+        raise Unreadable("it is nested too deeply. Save it as PDF")
+    whole = trafilatura.html2txt(page)
     found = trafilatura.bare_extraction(
-        content,
+        page,
         include_comments=False,
         include_tables=True,
         favor_recall=True,
@@ -211,12 +275,7 @@ def _parse_html(file: Path) -> Parsed:
         date_extraction_params={"extensive_search": False, "original_date": True},  # a day that is said, not guessed
     )
     if found is None or found.body is None:
-        try:
-            tree = trafilatura.load_html(content)
-        except (ValueError, html.etree.ParserError) as error:
-            raise Unreadable("it is no HTML that can be read") from error
-        text = "" if tree is None else trafilatura.html2txt(tree)
-        return _found([{"text": text, "heading": "", "page": 0}])
+        return _found([{"text": whole, "heading": "", "page": 0}])
     parts = list(_blocks(found.body, ("head",), ("p", "list", "table", "quote", "code")))
     return _found(parts, found.title or "", found.date or "", found.url or "")
 
@@ -239,7 +298,10 @@ def _parse_docx(file: Path) -> Parsed:
     mammoth, html = imported("mammoth"), imported("lxml.html")
     try:
         with zipfile.ZipFile(file) as packed:
-            if sum(part.file_size for part in packed.infolist()) > LARGEST_UNPACKED:
+            if (
+                sum(part.file_size for part in packed.infolist() if part.filename.endswith((".xml", ".rels")))
+                > LARGEST_UNPACKED
+            ):
                 raise Unreadable(f"it unpacks to more than {LARGEST_UNPACKED // 2**20} MiB")
             about = packed.read("docProps/core.xml").decode(errors="replace") if CORE in packed.namelist() else ""
         with file.open("rb") as opened:
@@ -261,10 +323,7 @@ CORE = "docProps/core.xml"
 
 def _parse_csv(file: Path) -> Parsed:
     """Each row as its columns with their names."""
-    try:
-        text = file.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise Unreadable("it is not UTF-8 text. Save it as UTF-8") from error
+    text = decoded(file.read_bytes()).removeprefix("\ufeff")
     csv.field_size_limit(LONGEST_CELL)
     first = text.partition("\n")[0]
     delimiter = max(",;\t", key=first.count)
