@@ -51,6 +51,7 @@ class Origin(TypedDict):
     title: str
     url: NotRequired[str]
     published: NotRequired[str]
+    page: NotRequired[str]
 
 
 class Evidence(TypedDict):

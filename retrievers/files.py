@@ -57,7 +57,8 @@ def read_passages(
 
     Args:
         path: the file or folder. In a folder, what begins with a dot is passed over.
-        refused: told of each file that cannot be read, and the others are read; by default the first one ends it.
+        refused: told of each file that cannot be read, and the others are read; by default the first one ends it,
+            and files of other kinds are passed over.
         noted: told in a sentence of what is missing in a file that was read.
 
     Raises:
@@ -80,14 +81,14 @@ def read_passages(
                 if isinstance(found, Unreadable):
                     raise unreadable(name, found)
                 if found["empty_pages"]:
-                    noted(
-                        f"{name}: {found['empty_pages']:,} of its {found['pages']:,} pages hold no text (they are empty or "
-                        "pictures)."
-                    )
+                    empty = f"{found['empty_pages']:,} of its {found['pages']:,} pages"
+                    noted(f"{name}: {empty} hold no text (they are empty or pictures).")
                 yield from _passages_of(found, name)
             else:
                 yield from READERS[file.suffix.lower()](file, name)
         except (OSError, UserError) as error:
+            if refused is None and path.is_dir() and file.suffix.lower() not in NAMES:
+                continue
             problem = error if isinstance(error, UserError) else _not_open(name, error)
             if refused is None:
                 raise problem from error

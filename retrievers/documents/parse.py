@@ -14,6 +14,7 @@ from typing import Any, Literal
 from moot.core.lazy import imported
 from typing_extensions import TypedDict
 
+DAMAGED = "it is damaged. Open it in a program that shows it, and save it anew"
 PICTURE = "a picture. Run text recognition (OCR) on it, and save what it says as text or PDF"
 Kind = Literal["pdf", "html", "docx", "csv"]
 
@@ -29,7 +30,7 @@ LIKELY = 0.2
 LONGEST_CELL = 1_000_000
 """Characters of a cell of CSV."""
 FOREIGN = {
-    b"\xd0\xcf\x11\xe0": "an old Office file (.doc, .xls), or one with a password. Save it without, as .docx, .csv or PDF",
+    b"\xd0\xcf\x11\xe0": "an old Office file (.doc, .xls), or one with a password. Save it as .docx, .csv or PDF",
     b"{\\rtf": "rich text (RTF). Save it as .docx or PDF",
     b"\x89PNG": PICTURE,
     b"\xff\xd8\xff": PICTURE,
@@ -62,8 +63,8 @@ class Part(TypedDict):
 
 
 class Parsed(TypedDict):
-    """What was read of a document. ``empty_pages`` are those without any text, of ``pages``; ``published`` is a day that
-    the document says, not one that a file was made or changed on.
+    """What was read of a document. ``empty_pages`` are those without any text, of ``pages``; ``published`` is a day
+    that the document says, not one that a file was made or changed on.
     """
 
     title: str
@@ -114,7 +115,7 @@ def _packed(file: Path) -> Kind:
         with zipfile.ZipFile(file) as packed:
             names = set(packed.namelist())
     except (zipfile.BadZipFile, OSError, ValueError) as error:
-        raise Unreadable("it is damaged") from error
+        raise Unreadable(DAMAGED) from error
     if "word/document.xml" in names:
         return "docx"
     raise Unreadable("it is a packed file. Unpack it, or save it as PDF, .docx or .csv")
@@ -211,7 +212,7 @@ def _parse_pdf(file: Path) -> Parsed:
         document = pdfium.PdfDocument(file)
     except pdfium.PdfiumError as error:
         locked = "password" in str(error).lower()
-        raise Unreadable("it is encrypted. Save a copy without a password" if locked else "it is damaged") from error
+        raise Unreadable("it is encrypted. Save a copy without a password" if locked else DAMAGED) from error
     pages = len(document)
     if pages > MOST_PAGES:
         raise Unreadable(f"it has {pages:,} pages; at most {MOST_PAGES:,} are read. Give a part of it")
@@ -227,7 +228,7 @@ def _parse_pdf(file: Path) -> Parsed:
             continue
         parts.append({"text": flowing(text), "heading": heading, "page": number + 1})
     if broken == pages:
-        raise Unreadable("it is damaged: none of its pages can be read")
+        raise Unreadable(DAMAGED)
     if sum(len(part["text"].strip()) for part in parts) < 20:
         raise Unreadable("its pages are pictures without text, such as scans. Run text recognition (OCR) on it first")
     return _found(parts, document.get_metadata_dict().get("Title") or "", pages=pages)
@@ -298,16 +299,14 @@ def _parse_docx(file: Path) -> Parsed:
     mammoth, html = imported("mammoth"), imported("lxml.html")
     try:
         with zipfile.ZipFile(file) as packed:
-            if (
-                sum(part.file_size for part in packed.infolist() if part.filename.endswith((".xml", ".rels")))
-                > LARGEST_UNPACKED
-            ):
+            texts = (part for part in packed.infolist() if part.filename.endswith((".xml", ".rels")))
+            if sum(part.file_size for part in texts) > LARGEST_UNPACKED:
                 raise Unreadable(f"it unpacks to more than {LARGEST_UNPACKED // 2**20} MiB")
             about = packed.read("docProps/core.xml").decode(errors="replace") if CORE in packed.namelist() else ""
         with file.open("rb") as opened:
             converted = mammoth.convert_to_html(opened, convert_image=mammoth.images.img_element(lambda image: {}))
     except (zipfile.BadZipFile, KeyError, ValueError, RecursionError) as error:
-        raise Unreadable("it is damaged") from error
+        raise Unreadable(DAMAGED) from error
     if not converted.value.strip():
         raise Unreadable("it holds no text")
     tree = html.fragment_fromstring(converted.value, create_parent="div")
