@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,7 +16,7 @@ from moot.core.errors import UserError
 from moot.core.lazy import imported
 from moot.retrievers.documents.children import read_documents, unreadable
 from moot.retrievers.documents.fetch import fetch
-from moot.retrievers.documents.parse import LARGEST_DOCUMENT, Kind, Parsed, Unreadable, decoded, kind_of
+from moot.retrievers.documents.parse import LARGEST_DOCUMENT, Kind, Parsed, Part, Unreadable, decoded, kind_of
 from moot.retrievers.evidence import clean
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -146,8 +147,8 @@ def _not_open(name: str, error: OSError) -> UserError:
 def _passages_of(found: Parsed, name: str) -> Iterator[Passage]:
     """A document's parts, short enough for encoders."""
     title = found["title"] or Path(name).stem
-    for number, part in enumerate(found["parts"], start=1):
-        texts = [text for text in _split(part["text"]) if clean(text)]
+    for number, part in enumerate(_sections(found["parts"]), start=1):
+        texts = [text.strip() for text in _split(part["text"]) if clean(text)]
         place = f"{name}#page={part['page']}" if part["page"] else f"{name}#{number}"
         heading = part["heading"]
         for i, text in enumerate(texts, start=1):
@@ -162,6 +163,15 @@ def _passages_of(found: Parsed, name: str) -> Iterator[Passage]:
                 page=str(part["page"]) if part["page"] else None,
                 heading=heading or None,
             )
+
+
+def _sections(parts: list[Part]) -> Iterator[Part]:
+    """The parts, of which those under one heading are one: by itself an item of a list says little."""
+    for (heading, page), same in groupby(parts, lambda part: (part["heading"], part["page"])):
+        if heading:
+            yield {"text": "\n\n".join(part["text"] for part in same), "heading": heading, "page": page}
+        else:
+            yield from same
 
 
 def _passage(name: str, **fields: Any) -> Passage:

@@ -137,7 +137,8 @@ def cited(citation: Mapping[str, Any], known: Mapping[str, Any]) -> str:
     if citation["fabricated"]:
         return f'[{id[:80]}]: "{citation["quote"]}" ({check})'
     piece = known[id]
-    return f'[{id}] {piece["title"]} ({piece.get("url") or piece["source"]}{on_page(piece)}): "{citation["quote"]}" ({check})'
+    where = f"{piece.get('url') or piece['source']}{on_page(piece)}"
+    return f'[{id}] {piece["title"]} ({where}): "{citation["quote"]}" ({check})'
 
 
 def checked(citation: Mapping[str, Any], known: Mapping[str, Any]) -> str:

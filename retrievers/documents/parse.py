@@ -229,7 +229,7 @@ def _parse_pdf(file: Path) -> Parsed:
         parts.append({"text": flowing(text), "heading": heading, "page": number + 1})
     if broken == pages:
         raise Unreadable(DAMAGED)
-    if sum(len(part["text"].strip()) for part in parts) < 20:
+    if not any(part["text"].strip() for part in parts):
         raise Unreadable("its pages are pictures without text, such as scans. Run text recognition (OCR) on it first")
     return _found(parts, document.get_metadata_dict().get("Title") or "", pages=pages)
 
