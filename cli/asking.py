@@ -40,7 +40,8 @@ def asked_by(options: Mapping[str, Any], preset_task: str | None) -> dict[str, A
     Raises:
         UserError: labels that are not valid, or a file of given texts that cannot be read.
     """
-    from moot.cli.options import parse_labels, read_given
+    from moot.cli.options import parse_labels
+    from moot.nodes.texts.given_files import read_given
 
     asked = {"task": options["task"] or preset_task, "labels": parse_labels(options["labels"])}
     asked |= {"options": options["option"], "claim_date": options["claim_date"], "speaker": options["speaker"]}

@@ -70,10 +70,11 @@ def verify(
         list[str] | None, typer.Option(help="An option of a multiple-choice question. Repeatable.")
     ] = None,
     given: Annotated[
-        list[Path] | None,
+        list[str] | None,
         typer.Option(
-            help="A text that comes with the claim: a .txt or .md file, or a .jsonl file of objects with `text`. "
-            "Repeatable."
+            metavar="FILE|URL",
+            help="A text that comes with the claim: a PDF, HTML, .docx, .csv, .txt or .md file, a .jsonl file of "
+            "objects with `text`, or a page's address. Repeatable.",
         ),
     ] = None,
     claim_date: Annotated[
@@ -238,7 +239,13 @@ def settings_command(graph: Annotated[str, typer.Argument(help="The debate syste
 
 @app.command()
 def index(
-    path: Annotated[Path, typer.Argument(help="A .jsonl, .txt or .md file, or a folder of them.")],
+    path: Annotated[
+        str,
+        typer.Argument(
+            metavar="PATH|URL",
+            help="A PDF, HTML, .docx, .csv, .txt, .md or .jsonl file, a folder of them, or a page's address.",
+        ),
+    ],
     corpus: Annotated[str, typer.Option(help="The corpus's name.")],
     embedder: Annotated[str | None, typer.Option(help="Text encoder; see `moot settings tool_mad`.")] = None,
 ) -> None:

@@ -23,7 +23,7 @@ from moot.nodes.texts.verdict import (
     verdict_line,
 )
 from moot.retrievers.evidence import clean
-from moot.transcript.line import Line, counted, has_rounds, line, list_of, say
+from moot.transcript.line import Line, counted, has_rounds, line, list_of, on_page, say
 
 WARNINGS = "Warnings:"
 """What stands above warnings."""
@@ -140,7 +140,8 @@ def cited(citation: Mapping[str, Any], known: Mapping[str, Any]) -> str:
     if citation["fabricated"]:
         return f'[{id[:80]}]: "{citation["quote"]}" ({check})'
     piece = known[id]
-    return f'[{id}] {piece["title"]} ({piece.get("url") or piece["source"]}): "{citation["quote"]}" ({check})'
+    where = f"{piece.get('url') or piece['source']}{on_page(piece)}"
+    return f'[{id}] {piece["title"]} ({where}): "{citation["quote"]}" ({check})'
 
 
 def checked(citation: Mapping[str, Any], known: Mapping[str, Any]) -> str:
