@@ -1,4 +1,4 @@
-"""What it costs to index documents, as a ratio: all of `moot index` to what its encoder takes for the same passages.
+"""How near to its encoder's own speed documents are indexed: the time for its texts alone to that of `moot index`.
 
     python tests/benchmarks/documents.py [--documents 200] [--pages 10] [--turns 3]
 
@@ -68,10 +68,8 @@ def main() -> None:
             begun = spent()
             index_path(str(papers), f"turn-{turn}", None)
             whole = [b - a for a, b in zip(begun, spent(), strict=True)]
-            shares = " and ".join(f"{a / b:.1%}" for a, b in zip(alone, whole, strict=True))
-            print(
-                f"indexing runs at {shares} of the encoder's own speed, by seconds and by processor time ({whole[0]:.1f} s)"
-            )
+            shares = [f"{a / b:.0%} ({a:.1f} of {b:.1f} s)" for a, b in zip(alone, whole, strict=True)]
+            print(f"of the encoder's own speed: {shares[0]}; by processor time {shares[1]}")
 
 
 async def encode(texts: list[str]) -> None:
