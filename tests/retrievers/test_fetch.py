@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.core.errors import MootError, UserError
+from moot.core.errors import MootError
 from moot.nodes.texts.given_files import read_given
 from moot.retrievers.documents import fetch as fetching
 from moot.retrievers.documents.fetch import fetch, is_public
@@ -110,7 +110,7 @@ def test_what_is_not_fetched_is_said(site: str, path: str, said: str, monkeypatc
 )
 def test_addresses_of_private_networks_are_not_asked(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MOOT_FETCH_HOSTS", raising=False)
-    with pytest.raises(UserError, match=r"private network|name or a password|begins with http"):
+    with pytest.raises(MootError, match=r"private network|name or a password|begins with http|not a canonical IPv4"):
         fetch(url)
 
 
