@@ -46,7 +46,14 @@ def test_an_old_document_opens(path: Path, tmp_path: Path, monkeypatch: pytest.M
 def test_what_a_document_of_its_version_may_lack_is_filled_in() -> None:
     old: dict[str, Any] = json.loads(DOCUMENTS[0].read_text())
     first = {key: value for key, value in old.items() if key != "messages"}  # before there were conversations
-    assert upgraded(first) == {**old, "messages": [], "round_log": [], "id": "", "schema_version": SCHEMA_VERSION}
+    assert upgraded(first) == {
+        **old,
+        "messages": [],
+        "round_log": [],
+        "id": "",
+        "confidence_from": None,
+        "schema_version": SCHEMA_VERSION,
+    }
     talk = {**old, "messages": [{"role": "user", "content": old["claim"]}]}
     assert upgraded(talk)["messages"] == talk["messages"]
     now = {**first, "schema_version": SCHEMA_VERSION}
@@ -57,5 +64,7 @@ def test_what_a_document_of_its_version_may_lack_is_filled_in() -> None:
 
 def test_a_document_of_a_later_version_is_refused() -> None:
     later = json.loads(DOCUMENTS[0].read_text()) | {"schema_version": "9.0"}
-    with pytest.raises(UserError, match=r"of schema_version 9\.0, and this moot reads 1\.0, 1\.1, 1\.2\. Install"):
+    with pytest.raises(
+        UserError, match=r"of schema_version 9\.0, and this moot reads 1\.0, 1\.1, 1\.2, 1\.3\. Install"
+    ):
         debates.imported(json.dumps(later).encode())
