@@ -23,7 +23,8 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import get_type_hints
 
 READ = (
-    *("status", "error", "graph", "task", "answer", "raw_verdict", "confidence", "stop_reason", "rounds", "turns"),
+    *("status", "error", "graph", "task", "answer", "raw_verdict", "stop_reason", "rounds", "turns", "scores"),
+    *("confidence", "confidence_parts", "confidence_from", "graphs", "round_log"),
     *("votes", "debates", "metrics", "calls", "usage", "depth", "seconds", "settings", "warnings", "moot_version"),
 )
 """Fields of result documents that are read; others may be those of another version."""

@@ -9,6 +9,7 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from moot.evals.benchmarks.catalogue import Benchmark
+from moot.evals.stats.inside import Inside, inside_of
 from moot.evals.stats.item_scores import COMPUTED, item_score
 from moot.evals.stats.outcomes import ABSTAINED, Document, majority_of_runs, outcome_of
 from moot.evals.stats.panel_measures import count_concessions
@@ -23,7 +24,8 @@ from moot.retrievers.evidence import clean
 Scored = Mapping[str, float | None]
 CostOf = Callable[[Sequence[Call]], float | None]
 
-KEPT = ("status", "graph", "confidence", "stop_reason", "rounds", "depth", "seconds", "debates")
+KEPT = ("status", "graph", "confidence", "confidence_parts", "confidence_from")
+KEPT += ("stop_reason", "rounds", "depth", "seconds", "debates", "scores")
 KEPT_STEPS = ("judge", "agree", "analyse")
 CONSISTENCY = ("plaintiff_counsel", "defense_counsel", "overall")
 KEPT_OF_TURNS = ("round", "phase", "agent", "step", "verdict", "agree", "agreed", *CONSISTENCY)
@@ -66,6 +68,7 @@ class Observation:
         cost: of all calls; None where a price or a count is unknown.
         warnings: how many of each kind.
         models: each model that was called, and the name under which an endpoint answered for it.
+        inside: what is known of the debate beside its verdict; None where there is no document.
         error: its kind, where the item is missing.
         detail: what is known of it.
     """
@@ -83,6 +86,7 @@ class Observation:
     cost: float | None = None
     warnings: Mapping[str, int] = field(default_factory=dict)
     models: frozenset[tuple[str, str]] = frozenset()
+    inside: Inside | None = None
     error: str | None = None
     detail: str = ""
 
@@ -133,9 +137,16 @@ def observe(sample: Any, benchmark: Benchmark, cost_of: CostOf, document: Docume
         cost=cost_of(paid(calls)),
         warnings=Counter(clean(warned["kind"]) for warned in document["warnings"]),
         models=frozenset((clean(call["model"]), clean(call["reported_model"] or "")) for call in calls),
+        inside=inside_of(document, lambda answer: computed_right(benchmark, answer, gold)),
         error=error,
         detail=detail,
     )
+
+
+def computed_right(benchmark: Benchmark, answer: str, gold: Sequence[str]) -> bool:
+    """Whether an answer is right by the first of its benchmark's measures that takes no model."""
+    name = next(name for name in benchmark.metrics if name in COMPUTED)
+    return item_score(name, benchmark.task, answer, gold) == 1
 
 
 def _with(known: Observation, **more: Any) -> Observation:
