@@ -181,9 +181,9 @@ def weights_table(study: Study) -> Table | None:
     return table(
         "weights",
         "Weight of votes in the confidence of trials",
-        f"Expected calibration error of what the confidence would have been. The last row of a system has no item whose "
-        f"weight it chose itself: {FOLDS} folds, drawn at random; the best of the rows above it flatters. The setting "
-        f"is `consensus_weight`. {POOLED}",
+        "Expected calibration error of what the confidence would have been. In the last row of a system no item has a "
+        f"weight that it helped to choose: {FOLDS} folds, drawn at random; the best of the rows above it flatters. The "
+        f"setting is `consensus_weight`. {POOLED}",
         heads,
         rows,
     )

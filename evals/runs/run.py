@@ -31,7 +31,9 @@ from inspect_ai.solver import Solver
 from moot.core.endpoint import close_clients
 from moot.core.errors import USER_KINDS, UserError
 from moot.core.garbage import collected_seldom
+from moot.evals.benchmarks.catalogue import BENCHMARKS
 from moot.evals.runs.controls import control
+from moot.evals.runs.graders import check_grader
 from moot.evals.runs.hooks import Watch, watching
 from moot.evals.runs.plan import Cell, Plan, cells_of
 from moot.evals.runs.recovery import samples_written_once
@@ -98,6 +100,9 @@ def run_plan(plan: Plan, logs: Path, limits: Limits, watch: Callable[[int, int],
         KeyboardInterrupt: somebody stopped it; nothing further was begun.
     """
     cells = cells_of(plan)
+    if not plan.judge_may_debate:
+        in_words = [cell for cell in cells if "judged" in BENCHMARKS[cell.task.name].metrics]
+        check_grader(plan.judge, [(cell.system, cell.graph, cell.settings) for cell in in_words])
     logs = logs.absolute()
     with alone_in(logs):
         return _run_cells(cells, plan, logs, limits, watch)
