@@ -52,6 +52,7 @@ def agreement(first: Sequence[bool | None], second: Sequence[bool | None]) -> Ag
     value = cohen_kappa([str(a) for a, _ in pairs], [str(b) for _, b in pairs])
     if value is None:
         return Agreement(Interval(None, None, None, len(pairs), missing), share, *counts)
-    found = package("statsmodels.stats.inter_rater").cohens_kappa(np.array(counts).reshape(2, 2))
+    with np.errstate(divide="ignore", invalid="ignore"):  # of its test against 0, which is not used
+        found = package("statsmodels.stats.inter_rater").cohens_kappa(np.array(counts).reshape(2, 2))
     low, high = max(-1.0, float(found.kappa_low)), min(1.0, float(found.kappa_upp))
     return Agreement(Interval(value, low, high, len(pairs), missing), share, *counts)

@@ -76,7 +76,7 @@ def test_graders_people_and_texts(
     measure_agreement([logs], ["openai:b"], people, 4, as_json=True, out=out)
     assert len(stub.prompts()) == 3  # the first is the same text
     document: dict[str, Any] = json.loads(capsys.readouterr().out)
-    rows = {(r["first"], r["second"], r["of"]): r for r in document["pairs"]}
+    rows = {(r["first"], r["second"], r["of"]): r for r in document["pairs"]["rows"]}
     mine = rows["people", "openai:b", "all answers"]
     assert (mine["n"], mine["share"], mine["both"], mine["only_first"], mine["neither"]) == (4, 0.75, 2, 1, 1)
     assert rows["people", "openai:b", "texts that differ"]["n"] == 3
