@@ -14,6 +14,7 @@ from moot.evals.stats.significance import wilson
 from moot.evals.stats.weights import FOLDS, Panel, panel_of, search
 from moot.nodes.steps.compare import METRICS
 from moot.nodes.steps.score import average
+from moot.nodes.trial.confidence import QUALITY_WEIGHT
 
 POOLED = "Of all runs together."
 
@@ -172,7 +173,7 @@ def weights_table(study: Study) -> Table | None:
     for system in study.measured:
         panels = panels_of(system, study)
         weight = system.runs[0].settings.get("quality_weight")
-        found = search(panels, **({} if weight is None else {"quality_weight": float(weight)}))
+        found = search(panels, quality_weight=QUALITY_WEIGHT if weight is None else float(weight))
         if found is None:
             continue
         rows += [[system.label, f"{w:g}", len(panels), error, ""] for w, error in found.errors.items()]

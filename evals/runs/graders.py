@@ -35,7 +35,7 @@ READ = ("status", "error", "claim", "task", "answer", "raw_verdict", "stop_reaso
 
 def speakers_of(settings: Settings) -> set[str]:
     """The models of everybody who may speak in a debate, but for those who compare answers."""
-    roles = getattr(settings, "roles", set)() - set(SHARED_ROLES)
+    roles: set[str] = getattr(settings, "roles", set)() - set(SHARED_ROLES)
     listed = [one for name in ("agents", "debaters", "judges") for one in getattr(settings, name, ())]
     own = {one.name: one.model for one in listed if hasattr(one, "model")}
     return {choose_model(settings, role, own.get(role)).model for role in {*roles, *own}}
@@ -130,7 +130,7 @@ def read_gradable(paths: Sequence[Path]) -> tuple[list[Gradable], list[str]]:
                 grades: dict[str, bool | None] = {BY_TEXT: exact}
                 if judge:
                     said = (sample.scores or {}).get("judged")
-                    grades[f"{judge} ({IN_LOG})"] = {1.0: True, 0.0: False}.get(said.value) if said else None  # type: ignore[call-overload]
+                    grades[f"{judge} ({IN_LOG})"] = {1.0: True, 0.0: False}.get(said.value) if said else None
                 label, name = header.label or "unknown system", clean(header.path.name)
                 about = (label, name, str(sample.id), document["claim"], document["task"], outcome, gold)
                 alike = any(same_answer(document["task"], outcome, one) for one in gold)

@@ -24,8 +24,10 @@ from moot.retrievers.evidence import clean
 Scored = Mapping[str, float | None]
 CostOf = Callable[[Sequence[Call]], float | None]
 
-KEPT = ("status", "graph", "confidence", "confidence_parts", "confidence_from")
-KEPT += ("stop_reason", "rounds", "depth", "seconds", "debates", "scores")
+KEPT = (
+    *("status", "graph", "confidence", "confidence_parts", "confidence_from"),
+    *("stop_reason", "rounds", "depth", "seconds", "debates"),
+)
 KEPT_STEPS = ("judge", "agree", "analyse")
 CONSISTENCY = ("plaintiff_counsel", "defense_counsel", "overall")
 KEPT_OF_TURNS = ("round", "phase", "agent", "step", "verdict", "agree", "agreed", *CONSISTENCY)

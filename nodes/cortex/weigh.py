@@ -88,7 +88,7 @@ def weighing_needs(settings: WeighingSettings) -> Needs:
         settings: the debate's.
     """
     compared = settings.compared_by
-    roles = agents_needs(settings).roles | ({ROLE: None} if compared == "prompt" else {})
+    roles = dict(agents_needs(settings).roles) | (dict.fromkeys([ROLE]) if compared == "prompt" else {})
     return Needs(roles=roles, encoder=compared == "embedder")
 
 
