@@ -93,15 +93,15 @@ def consensus_rounds_table(study: Study) -> Table | None:
     rows: list[list[Cell]] = []
     for system in study.measured:
         held = [inside.agreed for inside in insides(system) if inside.agreed]
-        last = max(map(len, held), default=0)
-        for number, share in enumerate(consensus_by_round(insides(system), last), 1):
-            in_it = [agreed[number - 1] for agreed in held if len(agreed) >= number]
+        for number, share in consensus_by_round(insides(system)).items():
+            in_it = [agreed[number] for agreed in held if number in agreed]
             rows.append([system.label, str(number), len(in_it), share, average([float(one) for one in in_it])])
     return table(
         "consensus_rounds",
         "Consensus by round",
-        "Rounds are counted from 1, first answers included. In consensus: of all debates whose agents vote, those that "
-        f"had ended as they ended. The score by round is in the table of rounds. {POOLED}",
+        "Rounds are numbered as in documents: where first answers are round 0, S3's first round is 1. In consensus: of "
+        "all debates of several agents, those that had ended as they ended. The score by round is in the table of "
+        f"rounds. {POOLED}",
         heads,
         rows,
     )

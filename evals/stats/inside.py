@@ -39,13 +39,13 @@ class Followed(NamedTuple):
 class Inside(NamedTuple):
     """What is known of one debate.
 
-    ``agreed`` says of each round whether all gave one answer; ``followed``, by score, what the judge did;
+    ``agreed`` says of each round whether all agents gave one answer; ``followed``, by score, what the judge did;
     ``debates``, ``collisions`` and ``revisions`` are a CortexDebate's Avg-DN, DVC and CVR; ``context`` is each agent's
     mean prompt in a round, in tokens.
     """
 
     answers: tuple[AgentAnswer, ...]
-    agreed: tuple[bool, ...]
+    agreed: Mapping[int, bool]
     followed: Mapping[str, Followed]
     debates: Mapping[str, int]
     collisions: int | None
@@ -66,7 +66,7 @@ def inside_of(document: Document, right: Right) -> Inside:
     sparse = bool(document["graphs"])
     return Inside(
         answers=agent_answers(document, right),
-        agreed=tuple(agreed_answer(votes) is not None for votes in votes_by_round(document)),
+        agreed={round: agreed_answer(votes) is not None for round, votes in votes_by_round(document).items()},
         followed=followed(document, right),
         debates=debates(document) if sparse else {},
         collisions=viewpoint_collisions(document) if sparse else None,
@@ -75,9 +75,10 @@ def inside_of(document: Document, right: Right) -> Inside:
     )
 
 
-def votes_by_round(document: Document) -> list[list[Any]]:
-    """The votes of each round that has more than one, in order."""
-    return [record["votes"] for record in document["round_log"] if len(record.get("votes") or ()) > 1]
+def votes_by_round(document: Document) -> dict[int, list[Any]]:
+    """The votes of each round in which several agents voted, in order."""
+    votes = {record["round"]: record.get("votes") or [] for record in document["round_log"]}
+    return {round: given for round, given in votes.items() if len({vote["agent"] for vote in given}) > 1}
 
 
 def agent_answers(document: Document, right: Right) -> tuple[AgentAnswer, ...]:
@@ -118,11 +119,16 @@ def followed(document: Document, right: Right) -> dict[str, Followed]:
     return found
 
 
-def consensus_by_round(insides: Sequence[Inside], last: int) -> list[float | None]:
-    """The share of debates in consensus after each round up to ``last``, in [0, 1] (S3, table 8).
+def consensus_by_round(insides: Sequence[Inside]) -> dict[int, float]:
+    """The share of debates in consensus after each round, in [0, 1] (S3, table 8); {} without rounds of several agents.
 
-    A debate that has ended stays as it ended. None where no debate has rounds with votes.
+    A debate that has ended stays as it ended.
     """
     held = [inside.agreed for inside in insides if inside.agreed]
-    shares = [[agreed[min(round, len(agreed)) - 1] for agreed in held] for round in range(1, last + 1)]
-    return [sum(share) / len(share) if share else None for share in shares]
+    rounds = sorted({round for agreed in held for round in agreed})
+
+    def then(agreed: Mapping[int, bool], round: int) -> bool:
+        before = [number for number in agreed if number <= round]
+        return agreed[max(before)] if before else False
+
+    return {round: sum(then(agreed, round) for agreed in held) / len(held) for round in rounds}
