@@ -2,9 +2,10 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 FIGURES := build/figures
+DEMO := build/demo-eval
 DEMO_CLAIM := The kilogram is no longer defined by a metal cylinder kept in France.
 
-.PHONY: setup demo test check docs bench speed faults clean
+.PHONY: setup demo demo-eval test check docs bench speed faults clean
 
 setup: $(VENV)/.ready
 
@@ -17,6 +18,12 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 
 demo: setup
 	$(BIN)/moot verify "$(DEMO_CLAIM)"
+
+demo-eval: setup
+	@echo "A scripted stand-in answers at random: this shows the path from claims to a report, and measures no model."
+	$(BIN)/moot eval run --task claims=retrievers/demo/claims.jsonl --model fake:1 --logs $(DEMO)/logs \
+		--graph tool_mad --graph rag --graph self_consistency --graph multi_agent_voting
+	$(BIN)/moot eval compare $(DEMO)/logs --out $(DEMO)/report
 
 test: setup
 	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from moot.cli.tables import show
+from moot.evals.report.html import ASIDE
 from moot.evals.report.tables import Nested, Table, is_number, shown
 from moot.evals.report.write import as_document, check_folder, compare, write_report
 from rich.console import Console
@@ -15,7 +16,20 @@ from rich.text import Text
 
 PRINTED = ("systems", "differences", "costs", "seeds", "errors")
 """Tables that are printed; all of them are written."""
-PLAIN = ("of", "elsewhere", "priced", "total", "front_tokens", "detectable", "example", "sd", "lowest", "highest")
+PLAIN = (
+    "of",
+    "elsewhere",
+    "priced",
+    "total",
+    "front_tokens",
+    "relative_cost",
+    "relative_seconds",
+    "detectable",
+    "example",
+    "sd",
+    "lowest",
+    "highest",
+)
 """Columns of these that are not."""
 
 
@@ -35,6 +49,11 @@ def compare_logs(
         print(json.dumps(as_document(report), ensure_ascii=False, indent=2))  # noqa: T201
         return
     console = Console(soft_wrap=True)
+    console.print(Text(f"\n{report.findings.headline}", style="bold"))
+    for said in report.findings.sentences:
+        console.print(Text(f"- {said}"))
+    if report.overview is not None and len(report.sections) > 1:
+        show(on_screen(report.overview.without((*ASIDE, "lost"))))
     for section in report.sections:
         console.print(Text(f"\n{section.title}", style="bold"))
         for made in section.tables:
@@ -44,6 +63,8 @@ def compare_logs(
             console.print(Text(f"note: {note}", style="dim"))
     for note in report.notes:
         console.print(Text(f"note: {note}", style="dim"))
+    for what, why in report.findings.not_measured:
+        console.print(Text(f"not measured: {what}: {why}", style="dim"))
     left = dict.fromkeys(made.title for of in report.sections for made in of.tables if made.key not in PRINTED)
     if out is None and left:
         console.print(Text(f"note: --out DIR also writes pictures and: {', '.join(left)}", style="dim"))

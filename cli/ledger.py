@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from moot.core.ledger_file import LedgerFile
-    from moot.core.ledger_records import Debate, Entry
+    from moot.core.ledger.file import LedgerFile
+    from moot.core.ledger.records import Debate, Entry
 
 ledger = typer.Typer(help="Show, move and remove what debates have kept of their calls.")
 
@@ -36,11 +36,11 @@ def list_command(
     if context.invoked_subcommand is not None:
         return
     from moot.core.errors import UserError
-    from moot.core.ledger_records import STATUSES
+    from moot.core.ledger.records import STATUSES
 
     if status is not None and status not in STATUSES:
         raise UserError(f"No debate is {status!r}. A status is one of {', '.join(STATUSES)}.", kind="invalid_setting")
-    with _opened() as file:
+    with opened() as file:
         debates = file.debates(status, graph, text, limit) if file else []
     if as_json:
         _print([_facts(debate) for debate in debates])
@@ -62,7 +62,7 @@ def list_command(
 @ledger.command("show")
 def show_command(id: Id, as_json: AsJson = False) -> None:
     """Explain a debate: its input, and its calls in the order in which they were kept."""
-    with _opened() as file:
+    with opened() as file:
         debate = _find(file, id)
         entries = [entry for _, entry in file.entries(debate.id)] if file else []
     if as_json:
@@ -91,9 +91,9 @@ def show_command(id: Id, as_json: AsJson = False) -> None:
 @ledger.command("export")
 def export_command(id: Id, file: Annotated[Path, typer.Argument(help="The file to write, of JSON lines.")]) -> None:
     """Write a debate and what is kept of its calls to a file."""
-    from moot.core.ledger_transfer import export_debate
+    from moot.core.ledger.transfer import export_debate
 
-    with _opened() as ledger_file:
+    with opened() as ledger_file:
         debate = _find(ledger_file, id)
         count = export_debate(ledger_file, debate.id, file) if ledger_file else 0
     print(f"The debate {debate.id} is in {file}, entries: {count}.")  # noqa: T201
@@ -103,12 +103,27 @@ def export_command(id: Id, file: Annotated[Path, typer.Argument(help="The file t
 def import_command(file: Annotated[Path, typer.Argument(help="A file of `moot ledger export`.")]) -> None:
     """Add a debate from a file. What it holds may answer for calls, so import only files that you trust."""
     from moot.core.ledger import ledger_path
-    from moot.core.ledger_file import LedgerFile
-    from moot.core.ledger_transfer import import_debate
+    from moot.core.ledger.file import LedgerFile
+    from moot.core.ledger.transfer import import_debate
 
     with closing(LedgerFile(ledger_path())) as ledger_file:
         id, count = import_debate(ledger_file, file)
     print(f"The debate {id} was added, entries: {count}.")  # noqa: T201
+
+
+@ledger.command("delete")
+def delete_command(id: Id) -> None:
+    """Remove a debate and what is kept of its calls. Its result document stays."""
+    from moot.core.errors import UserError
+
+    with opened() as file:
+        debate = _find(file, id)
+        if debate.status == "running":
+            raise UserError(f"The debate {debate.id} is running. Stop it first.", kind="debate_running")
+        if file:
+            with file.transaction():
+                file.delete(debate.id)
+    print(f"The debate {debate.id} was removed, entries: {debate.entries}.")  # noqa: T201
 
 
 @ledger.command("prune")
@@ -117,20 +132,20 @@ def prune_command(
     older: Annotated[float | None, typer.Option(min=0, metavar="DAYS", help="Remove debates older than this.")] = None,
 ) -> None:
     """Remove debates older than 30 days, and what is beyond 1 GB. moot does so by itself."""
-    from moot.core.ledger_file import DAYS
+    from moot.core.ledger.file import DAYS
 
     days = 0.0 if everything else DAYS if older is None else older
-    with _opened() as file:
+    with opened() as file:
         pruned = file.prune(days) if file else None
     debates, size = (pruned.debates, pruned.size) if pruned else (0, 0)
     print(f"What was kept of {debates} debates was removed; the file is {_size(size)} smaller.")  # noqa: T201
 
 
 @contextmanager
-def _opened() -> Iterator[LedgerFile | None]:
+def opened() -> Iterator[LedgerFile | None]:
     """The ledger; None if nothing was ever kept."""
     from moot.core.ledger import ledger_path
-    from moot.core.ledger_file import LedgerFile
+    from moot.core.ledger.file import LedgerFile
 
     if not ledger_path().exists():
         yield None

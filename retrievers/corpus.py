@@ -50,6 +50,19 @@ def read_manifest(name: str) -> Manifest | None:
     return open_store().read(name)
 
 
+def delete_corpus(name: str) -> None:
+    """Deletes a corpus for good, once nobody writes it. Blocking.
+
+    Raises:
+        UserError: the name cannot be a corpus's.
+        WorldError: the Chroma server failed.
+    """
+    check_name(name)
+    check_home("Corpora", "corpora")
+    with imported("filelock").FileLock(corpora_folder() / f"{name}.lock"):
+        open_store().delete(name)
+
+
 def check_name(name: str) -> None:
     """Refuses a name that cannot be a corpus's: it becomes a folder."""
     if not NAME.fullmatch(name):

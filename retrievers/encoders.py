@@ -432,11 +432,14 @@ class EndpointEncoder(Remembering):
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
         """One unit vector for each text, in order. Only what is not remembered is asked for."""
+        if (kept := embeddings.get()) is None:
+            return await self._embedded(texts)
+        parts = {"endpoint": without_user(self._endpoint.base_url), "model": self.name}
+        return await kept.embedded(parts, texts, partial(self._embedded, texts))
+
+    async def _embedded(self, texts: Sequence[str]) -> list[Vector]:
         known = self.remembered(texts)
-        if (kept := embeddings.get()) is not None:
-            parts = {"endpoint": without_user(self._endpoint.base_url), "model": self.name}
-            known = await kept.embedded(parts, texts, known, self._asked)
-        missing = [text for text in texts if text not in known]
+        missing = list(dict.fromkeys(text for text in texts if text not in known))
         vectors = await self._asked(missing) if missing else []
         if len({len(v) for v in (*known.values(), *vectors)}) > 1:
             raise WorldError(

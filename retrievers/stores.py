@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import threading
 import uuid
 from collections.abc import Iterator
@@ -125,6 +126,12 @@ class FolderStore:
         ) as error:  # the last: opened again after failing
             raise self.damaged(name, f"it cannot be opened ({error})") from error
 
+    def delete(self, name: str) -> None:
+        """Deletes a corpus; its manifest first, as without that it is none."""
+        _client.cache_clear()
+        self._manifest(name).unlink(missing_ok=True)
+        shutil.rmtree(self.folder / name, ignore_errors=False)
+
     def check(self, name: str) -> None:
         """Refuses an index whose files are not as they were written: Chroma would search them wrongly, or crash."""
         while (recorded := self._recorded(name)) is not None:
@@ -237,6 +244,11 @@ class ServerStore:
             )
         self.write(manifest)
         return self.open(manifest.name)
+
+    def delete(self, name: str) -> None:
+        """Deletes a corpus."""
+        with self.errors(name):
+            self._api.delete_collection(name)
 
     def open(self, name: str) -> ServerCollection:
         """A corpus's collection; what others store in it is seen at once."""

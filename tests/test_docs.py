@@ -62,6 +62,19 @@ def test_the_program_of_many_debates_runs() -> None:
     assert set(answers) <= {"SUPPORTS", "REFUTES", "NOT ENOUGH INFO"}
 
 
+def test_the_program_that_replays_a_debate_runs(tmp_path: Path) -> None:
+    (program,) = re.findall(r"```python\n(.*?)```", (DOCS / "howto/ledger.md").read_text(encoding="utf-8"), re.S)
+    here = os.environ | {"MOOT_HOME": str(tmp_path)}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=here)
+    assert done.returncode == 0, done.stderr
+    answers, counted = done.stdout.splitlines()
+    first, again = answers.split()
+    assert first == again in ("SUPPORTS", "REFUTES")
+    kept, of = re.findall(r"\d+", counted)
+    assert kept == of != "0"
+
+
 def test_measured_tables_have_their_places() -> None:
     page = PLACES.read_text(encoding="utf-8")
     parts = {name: f"a table of {name}" for name in re.findall(r"<!-- MEASURED: (.+) -->", page)}

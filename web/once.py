@@ -20,7 +20,7 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError
 from moot.core.errors import MootError, UserError
 from moot.core.ledger import Debate, open_ledger
-from moot.core.ledger_records import fingerprint_of
+from moot.core.ledger.records import fingerprint_of
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.nodes.models.keeping import asked_with
 from moot.nodes.runtime.opening import INPUT

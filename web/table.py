@@ -128,7 +128,7 @@ async def listed(page: int, client: LangGraphClient) -> tuple[list[dict[str, Any
     rows = await ledger.outline()
     known = {stem[-32:]: stem for stem in reversed(await run_in_threadpool(debates.stems))}
     begun = {id: started for id, status, started in rows if id not in known and status != "done"}
-    moments = {id: f"{datetime.fromtimestamp(started, UTC):{debates.MOMENT}}-{id}" for id, started in begun.items()}
+    moments = {id: f"{debates.moment_at(started)}-{id}" for id, started in begun.items()}
     ids = sorted((moments | known).items(), key=lambda one: one[1], reverse=True)
     if has_users():
         own, places = await threads_of(client), await ledger.places()
@@ -174,7 +174,7 @@ def described(row: Debate) -> dict[str, Any]:
 async def standing(row: Debate, client: LangGraphClient) -> dict[str, Any]:
     """How a debate of the table stands, and what can be done: it can be watched, answered, or go on."""
     place = await open_ledger().place_of(row.id)
-    more: dict[str, Any] = {"status": row.status, "debate": row.id, "calls": row.entries, "note": row.note}
+    more: dict[str, Any] = {"status": row.status, "debate": row.id, "calls": row.calls, "note": row.note}
     if row.status in ("running", "waiting") and place and await lives(place[0], client):
         return more | {"thread": place[0], "can": "watch" if row.status == "running" else "answer"}
     return more | ({"can": "resume"} if row.status in (*OVER, "waiting") and row.graph in DESCRIPTIONS else {})

@@ -15,6 +15,7 @@ from moot.core.errors import UserError
 from moot.evals.benchmarks import records_answers as answers
 from moot.evals.benchmarks import records_choice as choices
 from moot.evals.benchmarks import records_claims as claims
+from moot.evals.benchmarks.claim_files import ClaimRow, all_rows
 from moot.evals.benchmarks.records import Item, Reading, Record
 from moot.evals.benchmarks.records_files import MOST_RECORDS, Expand, invalid, read_file
 from moot.evals.benchmarks.records_hub import Hub, NotThere, read_hub
@@ -50,6 +51,8 @@ class Benchmark:
     """Of a CSV file without a header."""
     expand: Expand | None = None
     """Where an object of a file holds several records."""
+    is_own: bool = False
+    """Whether it is a file of the user's own claims (`claim_files`)."""
 
 
 def read_benchmark(
@@ -93,6 +96,8 @@ def _from_hub(benchmark: Benchmark) -> list[Record]:
 
 
 def _from_path(benchmark: Benchmark, path: Path) -> list[Record]:
+    if benchmark.is_own and path.is_file():
+        return own_records(path)
     if path.is_file():
         return read_file(path, path.name, columns=benchmark.columns, expand=benchmark.expand)
     if not path.is_dir():
@@ -116,7 +121,28 @@ def _is_data(file: Path) -> bool:
     return file.is_file() and not file.name.endswith(".ids.json")
 
 
+def own_records(path: Path) -> list[Record]:
+    """The rows of a file of claims that is measured on.
+
+    Raises:
+        UserError: a row is bad, or asks for something else than its systems do, with its line.
+    """
+
+    def check(row: ClaimRow) -> str:
+        if row.graph or row.settings:
+            return "an evaluation asks all of its systems the same: `graph` and `settings` are for `moot batch`"
+        return ""
+
+    rows = all_rows(path, check)
+    if len({row.labels for row in rows if row.label}) > 1:
+        raise invalid(path.name, "`labels` differ between its rows; an evaluation needs the same in each.")
+    return [Record(vars(row), f"{path.name}, line {row.line}", row.number - 1, path.stem, row.id) for row in rows]
+
+
 def _missing(benchmark: Benchmark, problem: str) -> UserError:
+    if benchmark.is_own:
+        problem = f"{benchmark.title}: {problem}. Give {benchmark.source}, as in claims=my.csv."
+        return UserError(problem, kind="missing_file")
     return UserError(
         f"{benchmark.title}: {problem}. Download it from {benchmark.source} (licence: {benchmark.licence}), and give a "
         f"file, or a folder with {'these' if benchmark.together else 'one of these'}: {', '.join(benchmark.files)}.",
@@ -126,6 +152,13 @@ def _missing(benchmark: Benchmark, problem: str) -> UserError:
 
 _ALL = [
     # --- claims
+    Benchmark(
+        *("claims", "Your own claims", "labels", "yours", "a .csv or .jsonl file with the columns claim and label"),
+        ("claims.csv", "claims.jsonl"),
+        claims.own,
+        (*LABELS, "balanced_accuracy"),
+        is_own=True,
+    ),
     Benchmark(
         *("fever", "FEVER", "fever", "CC BY-SA 3.0", "https://fever.ai/dataset/fever.html"),
         ("fever.jsonl", "paper_dev.jsonl", "shared_task_dev.jsonl"),

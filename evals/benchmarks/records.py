@@ -41,9 +41,15 @@ class Item:
     numbers and expressions the final value. Each is written as `moot.nodes.texts.answers.read_answer` reads it."""
     options: tuple[str, ...] = ()
     """What the letters from A stand for."""
+    task: str = ""
+    """A key of `moot.nodes.texts.task.TASKS` if it is another than its benchmark's."""
+    labels: tuple[str, ...] = ()
+    """The answers to choose from, of the task ``labels``."""
     id: str = ""
     stratum: str = ""
     """A class of items that the benchmark reports by: a subject, a type, a number of hops."""
+    group: str = ""
+    """What it shares with items that are not independent of it, such as a claim or a page; empty for nothing."""
     claim_date: str | None = None
     """The ISO day on which the claim was said, for the system."""
     speaker: str | None = None

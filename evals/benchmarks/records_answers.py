@@ -148,6 +148,7 @@ def squad(record: Record) -> Item:
         gold=accepted(answers, "of the answers"),
         claim=text(record, "question"),
         id=optional(record, "id"),
+        group=context,
         gold_evidence=evidence(pages=[page_title(title)] if title else [], texts=[context] if context else []),
     )
 

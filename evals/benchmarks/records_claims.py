@@ -103,13 +103,37 @@ def fever_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def fever_symmetric(record: Record) -> Item:
     """{id, claim, evidence: a sentence, gold_label}: the label is that of the claim with its sentence."""
     gold = label(record, "fever", "gold_label", "label")
-    sentence = text(record, "evidence", "evidence_sentence")
+    sentence, claim = text(record, "evidence", "evidence_sentence"), text(record, "claim")
     return Item(
-        claim=text(record, "claim"),
+        claim=claim,
         gold=gold,
         id=optional(record, "id"),
+        group=claim,
         given=(("", sentence),),
         gold_evidence={"texts": [sentence]},
+    )
+
+
+def own(record: Record) -> Item:
+    """A row of a file of claims (`moot.evals.benchmarks.claim_files.ClaimRow`)."""
+    row = record.fields
+    labels = row["labels"]
+    if not row["label"]:
+        raise Skipped(UNLABELLED)
+    try:
+        gold = (row["label"],) if labels else label(record, "fever")
+    except Broken as error:
+        raise Broken(f"{error}. Write one of these, or name your own in a column `labels`, as in true|false") from error
+    return Item(
+        claim=row["claim"],
+        gold=gold,
+        id=row["id"],
+        task="labels" if labels else "fever",
+        labels=labels,
+        group=row["group"] or "",
+        claim_date=row["claim_date"],
+        speaker=row["speaker"],
+        given=row["given"],
     )
 
 

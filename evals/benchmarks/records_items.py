@@ -82,7 +82,7 @@ def checked(item: Item, name: str) -> Item:
         raise Skipped(f"an option of more than {LONGEST_OPTION:,} characters, which moot does not take")
     try:
         claim = check_claim(item.claim)
-        task = make_task(name, options=item.options or None, claim=claim)
+        task = make_task(item.task or name, options=item.options or None, labels=item.labels or None, claim=claim)
     except UserError as error:
         raise Broken(error.detail.rstrip(".")) from error
     gold = tuple(dict.fromkeys(filter(None, (read_answer(task, answer) for answer in item.gold))))

@@ -27,6 +27,8 @@ SECOND = {"accuracy": "macro_f1", "exact_match": "token_f1"}
 FIRST_ROUND, PRIOR, NOTHING_SETTLED = "first-round majority", "label prior", "always"
 
 Items = Mapping[str, Observation]
+Cluster = tuple[str, str]
+"""What tells an item's group from others; see `Observation.cluster`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +73,12 @@ class System:
     def gold(self) -> dict[str, tuple[str, ...]]:
         """Each item's right answers."""
         return {id: seen.gold for items in reversed(self.items) for id, seen in items.items()}
+
+    @cached_property
+    def clusters(self) -> dict[str, Cluster]:
+        """Each item's group; one that any run names goes before none."""
+        seen = sorted(self.observations, key=lambda one: bool(one.group))
+        return {one.id: one.cluster for one in seen}
 
 
 @dataclass(frozen=True)
@@ -188,7 +196,8 @@ def _grouped(runs: Sequence[Run]) -> tuple[list[Group], list[tuple[Group, Group]
 def _alike(run: Run) -> str:
     """What the runs of a system have in common; where a log names its graph, the label may differ."""
     settings = {key: value for key, value in run.settings.items() if key != "seed"}
-    return json.dumps([run.graph or run.system, run.control, settings], sort_keys=True, default=str)
+    told = [run.graph or run.system, run.control, run.equal or "tokens", settings]
+    return json.dumps(told, sort_keys=True, default=str)
 
 
 def _system(group: Group, names: Counter[str], notes: list[str], of: str | None = None) -> System:
@@ -243,7 +252,7 @@ def answering(seen: Observation, outcome: str | None, benchmark: Benchmark) -> O
     """An item with another outcome, and nothing else of what it came to."""
     scores = computed_scores(benchmark, outcome, seen.gold)
     error = "missing" if outcome is None else None
-    return Observation(seen.id, seen.gold, seen.stratum, outcome, outcome, scores, error=error)
+    return Observation(seen.id, seen.gold, seen.stratum, outcome, outcome, scores, error=error, group=seen.group)
 
 
 # --- who is compared with whom ----------------------------------------------------------------------------------------

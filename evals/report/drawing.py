@@ -32,6 +32,7 @@ WIDTH = 7.2
 STYLE = {
     "font.size": 9,
     "svg.fonttype": "none",
+    "pdf.fonttype": 42,  # letters as TrueType: publishers refuse Type 3
     "text.parse_math": False,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -54,6 +55,7 @@ class Picture:
     alt: str
     svg: str
     png: bytes
+    pdf: bytes
 
 
 # --- the sheet --------------------------------------------------------------------------------------------------------
@@ -61,7 +63,7 @@ class Picture:
 
 @contextmanager
 def sheet(key: str, height: float, width: float = WIDTH) -> Iterator[tuple[Any, list[bytes]]]:
-    """A figure to draw on, and what becomes of it afterwards: an SVG and a PNG."""
+    """A figure to draw on, and what becomes of it afterwards: an SVG, a PNG, and a PDF in black for papers."""
     matplotlib = package("matplotlib")
     figure_module = package("matplotlib.figure")
     files: list[bytes] = []
@@ -73,12 +75,26 @@ def sheet(key: str, height: float, width: float = WIDTH) -> Iterator[tuple[Any, 
             out = BytesIO()
             figure.savefig(out, format=form, transparent=True, dpi=200, metadata=metadata)
             files.append(out.getvalue())
+        out = BytesIO()
+        _in_black(figure)
+        figure.savefig(out, format="pdf", metadata={"CreationDate": None})
+        files.append(out.getvalue())
+
+
+def _in_black(figure: Any) -> None:
+    """Draws in black what is grey, so as to be seen on dark screens too."""
+    same = package("matplotlib.colors").same_color
+    for artist in figure.findobj():
+        for name in ("color", "edgecolor", "markeredgecolor", "markerfacecolor"):
+            given = getattr(artist, f"get_{name}", lambda: None)()
+            if isinstance(given, str | tuple) and same(given, INK):
+                getattr(artist, f"set_{name}")("black")
 
 
 def picture(key: str, title: str, alt: str, files: Sequence[bytes], of: Table) -> Picture:
     """What was drawn on a sheet."""
-    svg, png = files
-    return Picture(key, of.key, title, f"{alt} The table “{of.title}” holds the numbers.", svg.decode(), png)
+    svg, png, pdf = files
+    return Picture(key, of.key, title, f"{alt} The table “{of.title}” holds the numbers.", svg.decode(), png, pdf)
 
 
 def adaptive(svg: str) -> str:

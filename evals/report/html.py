@@ -6,102 +6,30 @@ Everything that comes from logs is escaped by the template engine.
 from __future__ import annotations
 
 from base64 import b64encode
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from math import ceil, floor, log10
+from typing import TYPE_CHECKING, Any
 
-from moot.evals.report.drawing import Picture, adaptive
-from moot.evals.report.tables import Nested, is_number, shown
+from moot.evals.report.drawing import Picture, adaptive, short
+from moot.evals.report.scores import front
+from moot.evals.report.tables import Nested, Table, columns, is_number, shown, table
 from moot.evals.stats.measures import package
+from moot.evals.stats.power import ALPHA
+from moot.evals.stats.significance import Interval
 
 if TYPE_CHECKING:
     from moot.evals.report.write import Report
 
-PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>Comparison of debate systems</title>
-<style>
-:root { color-scheme: light dark; --ink: #1c1c1c; --soft: #595959; --line: #c8c8c8; --ground: #fff; --link: #0b57a4 }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e6e6e6; --soft: #adadad; --line: #4a4a4a; --ground: #141414; --link: #8ab8f0 }
-}
-body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--ground); margin: 0 auto;
-  max-width: 76rem; padding: 1rem 1.25rem 4rem }
-h1, h2, h3 { line-height: 1.25 }
-h2 { margin-top: 3rem; border-bottom: 1px solid var(--line) }
-a { color: var(--link) }
-nav ul { columns: 16rem; padding-left: 1.25rem }
-.scroll { overflow-x: auto; margin: .5rem 0 1.5rem }
-table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums }
-caption { text-align: left; color: var(--soft); padding-bottom: .5rem; max-width: min(60rem, 92vw) }
-th, td { padding: .25rem .75rem .25rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line) }
-th, td { min-width: 8rem; max-width: 40rem; overflow-wrap: break-word }
-td { overflow-wrap: anywhere }
-th.number, td.number { text-align: right; min-width: 3.5rem }
-td.number { white-space: nowrap }
-thead th { vertical-align: bottom }
-tbody th { font-weight: 600 }
-tbody th.nested { font-weight: 400; padding-left: 1.25rem }
-figure { margin: 1rem 0 2rem }
-figure img { max-width: 100%; height: auto }
-figcaption, .soft { color: var(--soft) }
-@page { size: landscape; margin: 12mm }
-@media print {
-  body { max-width: none; padding: 0; font-size: 10pt }
-  table { font-size: 7.5pt }
-  th, td { min-width: 5rem; padding-right: .5rem }
-  th.number, td.number { min-width: 2rem }
-  .scroll { overflow: visible }
-  figure, tr { break-inside: avoid }
-}
-</style>
-</head>
-<body>
-<main>
-<h1>Comparison of debate systems</h1>
-<p class="soft">moot {{ report.moot_version }}, {{ report.made }}.</p>
-{% macro notes(of) %}{% if of %}<ul>{% for note in of %}<li>{{ note }}</li>{% endfor %}</ul>{% endif %}{% endmacro %}
-{{ notes(report.notes) }}
-<nav aria-label="Contents"><ul>
-{% for section in report.sections %}<li><a href="#{{ section.name }}">{{ section.title }}</a></li>
-{% endfor %}</ul></nav>
-{% for section in report.sections %}
-<section aria-labelledby="{{ section.name }}">
-<h2 id="{{ section.name }}">{{ section.title }}</h2>
-<p class="soft">Licence of the data: {{ section.licence }}.</p>
-{{ notes(section.notes) }}
-{% for table in section.tables %}
-{% set id = section.name ~ "-" ~ table.key %}
-<h3 id="{{ id }}">{{ table.title }}</h3>
-<div class="scroll" role="region" aria-labelledby="{{ id }}" tabindex="0">
-<table>
-<caption>{{ table.caption }}</caption>
-<thead><tr>
-{% for column in table.columns %}\
-<th scope="col"{% if is_number(column) %} class="number"{% endif %}>{{ column.title }}</th>
-{% endfor %}</tr></thead>
-<tbody>
-{% for row in table.rows %}<tr>
-<th scope="row"{% if is_nested(row[0]) %} class="nested"{% endif %}>{{ shown(row[0], "text") }}</th>
-{% for column in table.columns[1:] %}\
-<td{% if is_number(column) %} class="number"{% endif %}>{{ shown(row[loop.index], column.kind) }}</td>
-{% endfor %}</tr>
-{% endfor %}</tbody>
-</table>
-</div>
-{% for picture in section.pictures if picture.of == table.key %}
-<figure><img src="{{ data(picture) }}" alt="{{ picture.alt }}"><figcaption>{{ picture.title }}</figcaption></figure>
-{% endfor %}
-{% endfor %}
-</section>
-{% endfor %}
-</main>
-</body>
-</html>
-"""
+LEFT, RIGHT, TOP, HEIGHT = 44, 540, 24, 286
+"""Edges of the chart of costs, in its own units."""
+NEXT = 17
+"""How far apart labels of points are."""
+ASIDE = ("tokens", "seconds")
+"""Columns of the overview that are not on the page: it has what an item costs, and its calls."""
+LONGEST = 30
+"""Characters of a point's label."""
 
 
 def html_page(report: Report) -> str:
@@ -114,12 +42,212 @@ def html_page(report: Report) -> str:
     environment = jinja.Environment(
         autoescape=True, undefined=jinja.StrictUndefined, trim_blocks=True, keep_trailing_newline=True
     )
-    page: str = environment.from_string(PAGE).render(
-        report=report, shown=shown, is_number=is_number, data=data_address, is_nested=lambda c: isinstance(c, Nested)
+    intervals = [cell for row in report.overview.rows for cell in row] if report.overview else []
+    differences = forest_of(report)
+    page: str = environment.from_string(_text("moot.evals.report", "report.html")).render(
+        report=report,
+        tokens=package("markupsafe").Markup(_text("moot.transcript", "look/tokens.css")),
+        kick=kick_of(report),
+        main=None if report.overview is None else report.overview.without(ASIDE),
+        best=best_of(report.overview),
+        scores=span_of(intervals),
+        chart=chart_of(report.overview),
+        forest=differences,
+        apart=span_of([row["apart"] for _, rows in differences for row in rows], zero=True),
+        extra=[made for made in (ratios_table(report), report.published) if made],
+        alpha=ALPHA,
+        shown=shown,
+        is_number=is_number,
+        is_nested=lambda cell: isinstance(cell, Nested),
+        is_interval=lambda cell: isinstance(cell, Interval),
+        data=data_address,
     )
     return page
+
+
+def _text(package_name: str, name: str) -> str:
+    return files(package_name).joinpath(name).read_text(encoding="utf-8")
 
 
 def data_address(picture: Picture) -> str:
     """A picture as an address that holds it."""
     return f"data:image/svg+xml;base64,{b64encode(adaptive(picture.svg).encode()).decode()}"
+
+
+def kick_of(report: Report) -> str:
+    """What the report is of, in one line."""
+    models = list(dict.fromkeys(section.model or "several models" for section in report.sections))
+    benchmarks = len({section.benchmark for section in report.sections})
+    said = f"{benchmarks} benchmark{'s' * (benchmarks > 1)}"
+    return " · ".join([", ".join(models), said, report.made[:10], f"moot {report.moot_version}"])
+
+
+# --- intervals as lines -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Span:
+    """The scale of lines: its ends, in steps of 0.1 (None without an interval), and where a value is, from 4 to 116."""
+
+    low: float | None
+    high: float | None
+
+    def place(self, value: float) -> float:
+        """Where a value is."""
+        assert self.low is not None
+        assert self.high is not None
+        return round(4 + 112 * (value - self.low) / (self.high - self.low), 1)
+
+
+def span_of(cells: Iterable[Any], *, zero: bool = False) -> Span:
+    """A scale on which all intervals are, and zero if it is asked for."""
+    ends = [end for cell in cells if isinstance(cell, Interval) for end in (cell.low, cell.high) if end is not None]
+    if not ends:
+        return Span(None, None)
+    ends += [0.0] if zero else []
+    low, high = floor(min(ends) * 10 + 1e-9) / 10, ceil(max(ends) * 10 - 1e-9) / 10
+    return Span(low, high if high > low else low + 0.1)
+
+
+def best_of(of: Table | None) -> dict[str, float | None]:
+    """The highest value of each column of scores."""
+    found: dict[str, float | None] = {}
+    for column in of.columns if of else ():
+        values = [cell.value for cell in (of.column(column.key) if of else ()) if isinstance(cell, Interval)]
+        found[column.key] = max((value for value in values if value is not None), default=None)
+    return found
+
+
+def forest_of(report: Report) -> list[tuple[str, list[dict[str, Any]]]]:
+    """The paired differences of each study by their first measure."""
+    shown_of = []
+    for section in report.sections:
+        of = next((made for made in section.tables if made.key == "differences"), None)
+        signed = next((column.key for column in of.columns if column.kind == "signed"), None) if of else None
+        if of is None or signed is None:
+            continue
+        adjusted = of.column("p_holm") if of.has("p_holm") else [None] * len(of.rows)
+        raw = of.column("p") if of.has("p") else adjusted
+        cells = zip(of.column("system"), of.column("against"), of.column(signed), raw, adjusted, strict=True)
+        rows = [
+            {"first": a, "second": b, "apart": apart, "p": p, "p_holm": q, "found": q is not None and q <= ALPHA}
+            for a, b, apart, p, q in cells
+        ]
+        shown_of.append((section.title if len(report.sections) > 1 else "", rows))
+    return shown_of
+
+
+# --- cost and score ---------------------------------------------------------------------------------------------------
+
+
+def chart_of(of: Table | None) -> dict[str, Any] | None:
+    """Average score against what an item costs, or its tokens if no price is known; None without two systems."""
+    if of is None:
+        return None
+    scores = [column for column in of.columns if column.key.startswith("score_")]
+    by = next((key for key in ("cost", "tokens") if of.has(key) and _all_known(of, key)), None)
+    score = "average" if len(scores) > 1 else scores[0].key if scores else ""
+    if by is None or not of.has(score):
+        return None
+    cells = zip(of.column("system"), of.column(by), of.column(score), strict=True)
+    known = [
+        (short(shown(name, "text"), LONGEST), float(x), float(cell.value))
+        for name, x, cell in cells
+        if isinstance(x, int | float) and x > 0 and isinstance(cell, Interval) and cell.value is not None
+    ]
+    if len(known) < 2:
+        return None
+    xs, ys = [x for _, x, _ in known], [y for _, _, y in known]
+    across, ticks = _log_scale(min(xs), max(xs), "$" if by == "cost" else "")
+    up, lines = _scale(min(ys), max(ys))
+    on = front([(x, y) for _, x, y in known])
+    points: list[dict[str, Any]] = [
+        {"name": name, "x": across(x), "y": up(y), "on": best} for (name, x, y), best in zip(known, on, strict=True)
+    ]
+    what = "Cost" if by == "cost" else "Tokens"
+    told = "; ".join(f"{name} {y:.3f} at {x:,.4g}" for name, x, y in known)
+    mean = f"Mean over {len(scores)} benchmarks, for systems that were measured on all." if len(scores) > 1 else ""
+    return {
+        "about": f"{mean} {'USD by the table of prices.' if by == 'cost' else 'No price is known of all.'}".strip(),
+        "alt": f"Score by {what.lower()} an item. On the line or below it: {told}.",
+        "height": HEIGHT,
+        "unit": f"{what} an item; each step to the right is dearer (log scale)",
+        "ticks": ticks,
+        "lines": lines,
+        "points": _labelled(points),
+        "front": _steps(sorted((p["x"], p["y"]) for p in points if p["on"])),
+    }
+
+
+def _all_known(of: Table, key: str) -> bool:
+    return None not in of.column(key) and any(isinstance(cell, int | float) for cell in of.column(key))
+
+
+def _log_scale(low: float, high: float, unit: str) -> tuple[Callable[[float], float], list[tuple[float, str]]]:
+    """Where a value is across, and the ticks: 1, 2 and 5 of each power of ten."""
+    start, end = log10(low) - 0.12, log10(high) + 0.12
+
+    def across(x: float) -> float:
+        return round(LEFT + 16 + (RIGHT - LEFT - 32) * (log10(x) - start) / (end - start), 1)
+
+    steps = [m * 10.0**e for e in range(floor(start), ceil(end) + 1) for m in (1, 2, 5)]
+    ticks = [step for step in steps if start <= log10(step) <= end]
+    every = -(-len(ticks) // 6)
+    return across, [(across(step), f"{unit}{step:,.10g}") for step in ticks[::every]]
+
+
+def _scale(low: float, high: float) -> tuple[Callable[[float], float], list[tuple[float, str]]]:
+    """Where a score is upwards, and the lines of the grid."""
+    room = max((high - low) * 0.12, 0.01)
+    start, end = low - room, high + room
+
+    def up(y: float) -> float:
+        return round(HEIGHT - (HEIGHT - TOP) * (y - start) / (end - start), 1)
+
+    step = next(s for s in (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5) if (end - start) / s <= 8)
+    numbers = range(ceil(start / step), floor(end / step) + 1)
+    return up, [(up(n * step), f"{n * step:.{3 if step < 0.01 else 2}f}") for n in numbers]
+
+
+def _labelled(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Points with places for their labels, none over another: beside the point, or below the label that is there."""
+    placed: list[dict[str, Any]] = []
+    for point in sorted(points, key=lambda one: one["y"]):
+        to_left = point["x"] > (LEFT + RIGHT) / 2
+        side = [one["at"] for one in placed if (one["anchor"] == "end") == to_left]
+        at = max([point["y"], *(y + NEXT for y in side)]) if side and max(side) + NEXT > point["y"] else point["y"]
+        label = point["x"] + (-11 if to_left else 11)
+        placed.append({**point, "at": at, "label": label, "anchor": "end" if to_left else "start"})
+    return placed
+
+
+def _steps(best: Sequence[tuple[float, float]]) -> str:
+    """The line of the front: along at each score until a dearer system is better."""
+    (x, y), *more = best
+    return f"M{x} {y}" + "".join(f"H{x}V{y}" for x, y in more) + f"H{RIGHT}"
+
+
+# --- cost ratios ------------------------------------------------------------------------------------------------------
+
+
+def ratios_table(report: Report) -> Table | None:
+    """What controls took of what their systems took; None if there is no such control."""
+    rows = []
+    heads = [*columns("text", system="control", benchmark="")]
+    keys = {"relative": "tokens", "relative_cost": "USD", "relative_seconds": "seconds"}
+    for section in report.sections:
+        of = next((made for made in section.tables if made.key == "costs"), None)
+        if of is None:
+            continue
+        found = {key: of.column(key) if of.has(key) else [""] * len(of.rows) for key in keys}
+        for name, *ratios in zip(of.column("system"), *found.values(), strict=True):
+            if isinstance(name, Nested):
+                rows.append([name.text, section.title, *ratios])
+    return table(
+        "ratios",
+        "What controls took of what their systems took",
+        "Of the means over items with an outcome: 1 is the same, and a control that took less is no fair one. A dash "
+        "is not known.",
+        [*heads, *columns("ratio", **keys)],
+        rows,
+    )

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from statistics import stdev, variance
 from typing import NamedTuple
 
 from moot.evals.report.comparison import Study, System
 from moot.evals.report.tables import Cell, Column, Nested, Table, columns, table
+from moot.evals.stats.clusters import by_group, clustered_wilson
 from moot.evals.stats.estimates import estimate, mean_of, over_items, run_means
 from moot.evals.stats.item_scores import item_score
+from moot.evals.stats.metrics import by_label
 from moot.evals.stats.observations import Observation
 from moot.evals.stats.outcomes import ABSTAINED, Score, majority_of_runs, mean_score, oracle_of_runs
-from moot.evals.stats.significance import RESAMPLES, wilson
+from moot.evals.stats.significance import RESAMPLES, Interval
 from moot.nodes.steps.score import average
 from moot.nodes.texts.answers import same_answer
 from moot.nodes.texts.task import TASKS, make_task
@@ -35,6 +38,15 @@ FIGURES = ("calls", "depth", "rounds", "seconds")
 """Figures of a result document that are averaged."""
 
 
+LOST = ("retrieval_failed", "stand_in", "empty_retrieval", "no_evidence", "nothing_admitted", "premises_not_searched")
+"""Warnings of result documents that say that a debate had less evidence, or other, than its sources promise."""
+
+
+def lost_evidence(system: System) -> int:
+    """How many items had less evidence than they should have, or other; of several runs together."""
+    return sum(not seen.warnings.keys().isdisjoint(LOST) for seen in system.observations)
+
+
 def name_of(system: System) -> Cell:
     """The cell that names a row; controls stand below their system."""
     return Nested(system.label) if system.of else system.label
@@ -53,13 +65,15 @@ def systems_table(study: Study) -> Table | None:
     """Every system with its scores, and beside them how many items they are not of."""
     first, *others = [name for name in study.benchmark.metrics if name in TITLES]
     heads = [SYSTEM, Column("of", "control of"), *columns("count", runs="", items="", errors="", not_run="")]
-    heads += [*columns("count", abstained=""), Column(first, TITLES[first], "share")]
+    heads += columns("count", abstained="", lost="with less evidence")
+    heads.append(Column(first, TITLES[first], "share"))
     heads += columns("share", wilson="Wilson's interval", **{name: TITLES[name] for name in others})
     return table(
         "systems",
         "Systems",
         "Items are those with an outcome, in all runs together; errors are missing data and count in no score. "
-        "Abstentions are not right; see the policies. In brackets: 95% percentile bootstrap intervals over items "
+        "Abstentions are not right; see the policies. With less evidence: a source failed, another stood in for it, or "
+        "nothing was found; see the warnings. In brackets: 95% percentile bootstrap intervals over groups of items "
         f"({RESAMPLES:,} resamples; of several runs: of the mean of their scores), and Wilson's of a single run, which "
         "is the better one for few items and for shares near 0 or 1. A label prior is taken from these very items: no "
         "constant answer does better.",
@@ -71,9 +85,83 @@ def systems_table(study: Study) -> Table | None:
 def _scores(system: System, study: Study, first: str, others: Sequence[str]) -> list[Cell]:
     silent = sum(seen.outcome == ABSTAINED for seen in system.answered)
     counts: list[Cell] = [len(system.runs) or "", len(system.answered), system.errors, system.not_run or "", silent]
-    share = wilson([right(seen, study) for seen in system.observations]) if len(system.items) == 1 else None
+    counts.append(lost_evidence(system) if system.runs else "")
+    share = share_right(system, study) if len(system.items) == 1 else None
     scores = [estimate(system, first), share, *(estimate(system, name) for name in others)]
     return [name_of(system), system.of or "", *counts, *scores]
+
+
+def share_right(system: System, study: Study, ids: Collection[str] | None = None) -> Interval:
+    """The share of a single run's items that are right with Wilson's interval over groups.
+
+    Args:
+        system: with one run.
+        study: that it is of.
+        ids: the items; by default all.
+    """
+    seen = [one for one in system.observations if ids is None or one.id in ids]
+    judged = [right(one, study) for one in seen]
+    return clustered_wilson(by_group((system.clusters[one.id] for one in seen), judged), judged.count(None))
+
+
+# --- labels -----------------------------------------------------------------------------------------------------------
+
+
+def _labels_of(study: Study) -> list[str]:
+    """The labels of a study's items and of its task, in the task's order; none if answers are no labels."""
+    task = TASKS[study.benchmark.task]
+    if task.kind not in ("labels", "choice"):
+        return []
+    known = [label for label, *_ in task.labels]
+    gold = sorted({seen.gold[0] for system in study.measured for seen in system.observations})
+    return list(dict.fromkeys([*known, *gold]))
+
+
+def confusion_table(study: Study) -> Table | None:
+    """For each right label how often each answer was given, those that are missing in a column of their own."""
+    labels = _labels_of(study)
+    heads = [SYSTEM, Column("right", "right label"), *columns("count", items="items")]
+    heads += [Column(f"given_{n}", f"answered {label}", "count") for n, label in enumerate(labels, 1)]
+    heads += columns("count", other="another answer", none="no answer", errors="missing")
+    rows: list[list[Cell]] = []
+    for system in study.measured:
+        counts = Counter((seen.gold[0], seen.outcome) for seen in system.observations)
+        for label in labels:
+            of = {outcome: count for (right, outcome), count in counts.items() if right == label}
+            if of:
+                named: list[Cell] = [of.pop(given, 0) for given in labels]
+                silent, missing = of.pop(ABSTAINED, 0), of.pop(None, 0)
+                every = sum(counts[key] for key in counts if key[0] == label)
+                rows.append([system.label, label, every, *named, sum(of.values()) or None, silent, missing])
+    return table(
+        "confusion",
+        "Confusion matrix",
+        "How many items with each right label were given each answer, of all runs together. No answer: the system "
+        "ended without one. Missing: it failed.",
+        heads,
+        rows,
+    )
+
+
+def labels_table(study: Study) -> Table | None:
+    """Precision, recall and F1 of each label."""
+    labels = _labels_of(study)
+    heads = [SYSTEM, Column("label", "label"), *columns("count", right="have it", given="were given it")]
+    heads += [*columns("share", precision="", recall="", f1="F1"), *columns("count", errors="missing items")]
+    rows: list[list[Cell]] = []
+    for system in study.measured:
+        seen = system.observations
+        scores = by_label([one.gold[0] for one in seen], [one.outcome for one in seen], labels)
+        missing = Counter(one.gold[0] for one in seen if one.outcome is None)
+        rows += [[system.label, label, *scores[label], missing[label]] for label in labels]
+    return table(
+        "labels",
+        "By label",
+        "Of all runs together, over items that are not missing; an item without an answer was given no label. A dash "
+        "is not computable: the precision of a label that was never given, the recall of one that no item has.",
+        heads,
+        rows,
+    )
 
 
 def strata_table(study: Study) -> Table | None:
@@ -105,6 +193,10 @@ class Spent(NamedTuple):
     cost: float | None
 
 
+RATIOS = {"": "tokens", "_cost": "USD", "_seconds": "seconds"}
+"""What a control takes of what its system takes, by the end of the column's key."""
+
+
 def costs_table(study: Study) -> Table | None:
     """What an item takes, and which systems no other beats in both cost and score."""
     spent = {system.label: _spent(system, study) for system in study.measured}
@@ -114,26 +206,27 @@ def costs_table(study: Study) -> Table | None:
     }
     heads = [SYSTEM, *columns("share", score=TITLES[study.headline]), *columns("count", errors="", tokens="")]
     heads += [*columns("money", cost="cost (USD)"), *columns("count", priced="items with a known cost")]
-    heads += [*columns("number", **dict.fromkeys(FIGURES, "")), *columns("ratio", relative="tokens / its system's")]
+    heads += columns("number", **dict.fromkeys(FIGURES, ""))
+    heads += columns("ratio", **{f"relative{key}": f"{title} / its system's" for key, title in RATIOS.items()})
     heads += columns("money", total="all calls (USD)")
     heads += columns("text", front_cost="on the front by cost", front_tokens="on the front by tokens")
     rows: list[list[Cell]] = []
     for i, system in enumerate(study.measured):
         priced = sum(seen.cost is not None for seen in system.answered)
         means: list[Cell] = [average([seen.figure(name) for seen in system.answered]) for name in FIGURES]
-        own, its = spent[system.label].tokens, spent[system.of].tokens if system.of in spent else None
         on = ["yes" if best[i] else "" for best in fronts.values()]
-        relative = own / its if own is not None and its else ""
+        relative = relative_to(system, next((one for one in study.measured if one.label == system.of), None))
         score, *taken = spent[system.label]
-        rows.append([name_of(system), score, system.errors, *taken, priced, *means, relative, total_cost(system), *on])
+        rows.append([name_of(system), score, system.errors, *taken, priced, *means, *relative, total_cost(system), *on])
     return table(
         "costs",
         "What an item takes",
         "Means over items with an outcome, as far as the figure is known of them. Costs are by the table of prices, "
         "unknown where a model has no price or an endpoint did not count. All calls: of failed samples too, but not of "
         "their earlier tries; unknown where a sample left no result document, as one that Inspect's time limit ended. "
-        "Depth is the longest chain of calls that wait for each other. On the front: no other system is as good for "
-        "less, or better for as much.",
+        "Depth is the longest chain of calls that wait for each other. A control's multiples of "
+        "what its system took are over the items of which both are known. On the front: no other system is as good "
+        "for less, or better for as much.",
         heads,
         rows,
     )
@@ -142,6 +235,37 @@ def costs_table(study: Study) -> Table | None:
 def _spent(system: System, study: Study) -> Spent:
     tokens, costs = [seen.tokens for seen in system.answered], [seen.cost for seen in system.answered]
     return Spent(mean_of(system, study.headline), average(tokens), average(costs))
+
+
+def relative_to(system: System, its: System | None) -> list[Cell]:
+    """What a control took in tokens, USD and seconds by what its system took, over the items of which both are known.
+
+    Runs are paired by their seeds.
+    """
+    if its is None:
+        return [""] * len(RATIOS)
+    runs = {run.seed: items for run, items in zip(its.runs, its.items, strict=True)}
+    pairs = [
+        (seen, other)
+        for run, items in zip(system.runs, system.items, strict=True)
+        for id, seen in items.items()
+        if seen.outcome is not None and (other := runs.get(run.seed, {}).get(id)) and other.outcome is not None
+    ]
+    return [
+        ratio_of([(own.tokens, other.tokens) for own, other in pairs]),
+        ratio_of([(own.cost, other.cost) for own, other in pairs]),
+        ratio_of([(own.figure("seconds"), other.figure("seconds")) for own, other in pairs]),
+    ]
+
+
+def ratio_of(pairs: Sequence[tuple[float | None, float | None]]) -> float | None:
+    """The sum of the first by that of the second, over the pairs of which both are known; None if that is nothing.
+
+    ratio_of([(1, 2), (3, 2), (None, 9)]) == 1.0
+    """
+    known = [(own, other) for own, other in pairs if own is not None and other is not None]
+    whole = sum(other for _, other in known)
+    return sum(own for own, _ in known) / whole if whole else None
 
 
 def total_cost(system: System) -> float | None:
@@ -197,7 +321,7 @@ def _over_runs(system: System, study: Study) -> list[Cell]:
 def together(system: System, study: Study) -> tuple[Score, Score]:
     """The score of the majority of runs, and of an oracle who picks the run."""
     task = study.benchmark.task
-    kind = None if TASKS[task].kind == "choice" else make_task(task)
+    kind = None if TASKS[task].kind == "choice" or task == "labels" else make_task(task)
 
     def same(one: str, other: str) -> bool:
         return one == other if kind is None else same_answer(kind, one, other)

@@ -90,8 +90,10 @@ def shown(cell: Cell, kind: Kind) -> str:
     if isinstance(cell, Nested):
         return cell.text
     if isinstance(cell, Interval):
+        if cell.value is None and cell.reason:
+            return f"not computable: {cell.reason}"
         if cell.low is None or cell.high is None:
-            return shown(cell.value, kind)
+            return f"{shown(cell.value, kind)} [no interval: {cell.reason}]" if cell.reason else shown(cell.value, kind)
         return f"{shown(cell.value, kind)} [{shown(cell.low, kind)}, {shown(cell.high, kind)}]"
     if cell is None:
         return "unknown" if kind == "money" else "–"
@@ -176,6 +178,50 @@ def _cell(cell: Cell, kind: Kind) -> str:
     if isinstance(cell, Nested):
         return f"&emsp;{escaped(text)}"
     return escaped(text) if isinstance(cell, str) else text
+
+
+LATEX = str.maketrans(
+    {
+        **{sign: rf"\{sign}" for sign in "&%$#_{}"},
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "–": "--",
+        "[": "{[}",
+        "]": "{]}",
+    }
+)
+"""What means something to LaTeX, and how it is written; a bracket at the start of a row would be an argument."""
+WIDE = 7
+"""Columns from which a table of a paper is made as narrow as its page."""
+
+
+def as_latex(of: Table, label: str) -> str:
+    """A table for a paper in LaTeX, in the style of booktabs, with its caption."""
+    signs = "".join("r" if is_number(column) else "l" for column in of.columns)
+    heads = " & ".join(_latex(column.title) for column in of.columns)
+    rows = [
+        " & ".join(_latex_cell(cell, column.kind) for cell, column in zip(row, of.columns, strict=True))
+        for row in of.rows
+    ]
+    lines = [rf"\begin{{tabular}}{{{signs}}}", r"\toprule", rf"{heads} \\", r"\midrule"]
+    lines += [*(rf"{row} \\" for row in rows), r"\bottomrule", r"\end{tabular}"]
+    if len(of.columns) >= WIDE:
+        lines = [r"\resizebox{\textwidth}{!}{%", *lines[:-1], rf"{lines[-1]}}}"]
+    named = rf"\caption{{{_latex(of.title)}. {_latex(of.caption)}}}"
+    whole = [r"\begin{table}[t]", r"\centering", named, rf"\label{{{label}}}", *lines, r"\end{table}"]
+    return "\n".join(["% Needs the packages booktabs and graphicx.", *whole]) + "\n"
+
+
+def _latex(text: str) -> str:
+    return " ".join(text.split()).translate(LATEX)
+
+
+def _latex_cell(cell: Cell, kind: Kind) -> str:
+    text = _latex(shown(cell, kind))
+    return rf"\quad {text}" if isinstance(cell, Nested) else text
 
 
 def escaped(text: str) -> str:

@@ -3,80 +3,158 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
 from operator import eq
-from statistics import stdev
 
 from moot.evals.report.comparison import Study, System, common_items, pairs_of
 from moot.evals.report.scores import SYSTEM, TITLES, name_of, right
 from moot.evals.report.tables import Cell, Column, Table, columns, table
+from moot.evals.stats.clusters import ALL_ALIKE, by_group, clustered_mean
 from moot.evals.stats.derived import policy_labels
-from moot.evals.stats.estimates import difference, item_means
+from moot.evals.stats.estimates import clusters_of, difference, item_means
 from moot.evals.stats.measures import package
 from moot.evals.stats.metrics import LabelScore, accuracy, macro_f1, under_policies
 from moot.evals.stats.observations import Observation
 from moot.evals.stats.outcomes import ABSTAINED
 from moot.evals.stats.power import ALPHA, POWER, minimum_detectable_effect
-from moot.evals.stats.significance import PairedTest, holm, mcnemar, sign_flips
+from moot.evals.stats.significance import Family, Interval, PairedTest, holm, mcnemar, sign_flips
 from moot.nodes.texts.task import TASKS
 
 # --- differences ------------------------------------------------------------------------------------------------------
 
 
-def differences_table(study: Study, against: str | None = None) -> Table | None:
+@dataclass(frozen=True)
+class Comparison:
+    """A system and its baseline on the items that both have.
+
+    Attributes:
+        first: the system.
+        second: its baseline.
+        test: by the study's first measure.
+        detectable: the least difference that these items show; "none", or None if that is not computable.
+        p_holm: the p-value, adjusted within its family; None if there is none.
+        family: how many tests the family has.
+        apart: the difference by the study's first measure.
+    """
+
+    first: System
+    second: System
+    test: PairedTest
+    detectable: Cell
+    p_holm: float | None
+    family: int
+    apart: Interval
+
+
+def comparisons_of(
+    studies: Sequence[Study], against: str | None = None, family: Family = "report"
+) -> list[list[Comparison]]:
+    """Every test of each study, with Holm's correction for the tests of its family.
+
+    A difference is detectable if its p-value can be at most `ALPHA` / the family's tests, which Holm asks of the
+    smallest one.
+
+    Args:
+        studies: of a report.
+        against: the baseline, as for `pairs_of`.
+        family: whether the tests of all studies are one family, or each study's are.
+    """
+    tested = [[paired_test(study, *pair) for pair in pairs_of(study, against)] for study in studies]
+    families = [[p for tests in tested for p in tests]] if family == "report" else tested
+    adjusted = iter([p for tests in families for p in holm([one.p for one in tests])])
+    sizes = [sum(one.p is not None for one in tests) for tests in families]
+    made: list[list[Comparison]] = []
+    for n, (study, tests) in enumerate(zip(studies, tested, strict=True)):
+        size = sizes[0 if family == "report" else n]
+        alpha = ALPHA / max(size, 1)
+        made.append([])
+        for (one, other), test in zip(pairs_of(study, against), tests, strict=True):
+            apart = difference(one, other, study.headline, common_items(one, other))
+            shows = least(study, one, other, test, alpha)
+            made[-1].append(Comparison(one, other, test, shows, next(adjusted), size, apart))
+    return made
+
+
+def differences_table(
+    study: Study, against: str | None = None, compared: Sequence[Comparison] | None = None, family: str = ""
+) -> Table | None:
     """Every system less its baseline, over the items that both have.
 
     Args:
         study: with the systems.
         against: the baseline, as for `pairs_of`.
+        compared: the tests, as `comparisons_of` gives them; by default the study's own are their family.
+        family: which tests belong together, and who says so, in words.
     """
     names = [study.headline, *([study.second] if study.second else [])]
-    pairs = pairs_of(study, against)
-    tests = [paired_test(study, first, second) for first, second in pairs]
-    adjusted = holm([test.p for test, _ in tests])
-    rows = [
-        [*_pair(first, second, names), test.better, test.worse, test.p, p, test.name, least]
-        for (first, second), (test, least), p in zip(pairs, tests, adjusted, strict=True)
-    ]
+    seconds = names[1:]
+    tests = comparisons_of([study], against)[0] if compared is None else compared
+    rows = [[*_pair(one, seconds), *_test_cells(one)] for one in tests]
     heads = [SYSTEM, Column("against", "against"), *columns("count", items="", missing="", elsewhere="of one alone")]
     heads += columns("signed", **{f"difference_{name}": f"difference in {TITLES[name]}" for name in names})
-    heads += columns("count", better="", worse="")
+    heads += columns("count", groups="groups of items", better="", worse="")
     heads += [*columns("p", p="", p_holm="p by Holm"), *columns("text", test=""), *columns("share", detectable="")]
+    size = tests[0].family if tests else 0
     return table(
         "differences",
         "Paired differences",
         "Both systems on the same items: those on which both have an outcome, and beside them how many are missing in "
-        "one or the other. In brackets: 95% paired bootstrap intervals (of several runs: of the mean of their scores). "
-        "Better and worse: on how many items the system is, by the first measure. The test is McNemar's exact one of "
-        "single runs and, where a system has several, a permutation test, which flips the signs of the differences of "
-        f"items' means over runs. Holm's correction is for the {len(pairs)} tests of this table. Detectable is the "
-        f"least difference that so many items show with a power of {POWER:.0%} at p = {ALPHA:g}: of single runs with "
-        "the share of discordant items that was seen, of several by the t-test's power, with the spread of differences "
-        "that was seen.",
+        "one or the other. In brackets: 95% paired bootstrap intervals over groups of items, of which every item "
+        "without one is one (of several runs: of the mean of their scores). Better and worse: on how many items the "
+        "system is, by the first measure. The test is McNemar's exact one of single runs on items without groups; "
+        "else a permutation test, which flips the signs of the differences of items' means over runs, those of a "
+        f"group together. Holm's correction is for {size} tests: {family or 'those of this table'}. Detectable is the "
+        f"least difference that so many items show with a power of {POWER:.0%} at p = {ALPHA:g} / {size}, which the "
+        "correction asks of the smallest p-value: of single runs with the share of discordant items that was seen, "
+        "else by the t-test's power, with the spread of differences over groups that was seen.",
         heads,
         rows,
     )
 
 
-def _pair(first: System, second: System, names: Sequence[str]) -> list[Cell]:
-    """Who is compared with whom, on how many items, and how far apart they are."""
+def _test_cells(one: Comparison) -> list[Cell]:
+    test = one.test
+    name = test.name if test.p is not None else f"not computable: {test.reason}"
+    groups = test.groups if test.groups < test.n else None
+    return [groups, test.better, test.worse, test.p, one.p_holm, name, one.detectable]
+
+
+def _pair(one: Comparison, seconds: Sequence[str]) -> list[Cell]:
+    """Who is compared with whom, on how many items, and how far apart they are, also by second measures."""
+    first, second = one.first, one.second
     ids = common_items(first, second)
-    differences = [difference(first, second, name, ids) for name in names]
+    differences = [one.apart, *(difference(first, second, name, ids) for name in seconds)]
     apart = len(first.gold.keys() | second.gold.keys()) - len(ids)
     return [first.label, second.label, differences[0].n, differences[0].missing, apart, *differences]
 
 
-def paired_test(study: Study, first: System, second: System) -> tuple[PairedTest, Cell]:
-    """The test of two systems on the items that both have, and the least difference that it detects."""
+def paired_test(study: Study, first: System, second: System) -> PairedTest:
+    """The test of two systems on the items that both have."""
     ids = common_items(first, second)
+    groups = clusters_of(first, second, ids)
     ours, theirs = (item_means(system, study.headline, ids) for system in (first, second))
-    if len(first.items) == len(second.items) == 1:
-        test = mcnemar(*([None if mean is None else mean == 1 for mean in means] for means in (ours, theirs)))
-        return test, detectable(test)
-    apart = [a - b for a, b in zip(ours, theirs, strict=True) if a is not None and b is not None]
-    return sign_flips(ours, theirs), detectable_mean(apart)
+    if _of_single_items(first, second, ids):
+        return mcnemar(*([None if mean is None else mean == 1 for mean in means] for means in (ours, theirs)))
+    return sign_flips(ours, theirs, groups)
 
 
-def detectable(test: PairedTest) -> Cell:
+def _of_single_items(first: System, second: System, ids: Sequence[str]) -> bool:
+    """Whether two systems were run once, on items of which none belong together."""
+    return len(first.items) == len(second.items) == 1 and len(set(clusters_of(first, second, ids))) == len(ids)
+
+
+def least(study: Study, first: System, second: System, test: PairedTest, alpha: float = ALPHA) -> Cell:
+    """The least difference that a test of two systems detects."""
+    ids = common_items(first, second)
+    if _of_single_items(first, second, ids):
+        return detectable(test, alpha)
+    ours, theirs = (item_means(system, study.headline, ids) for system in (first, second))
+    apart = [None if a is None or b is None else a - b for a, b in zip(ours, theirs, strict=True)]
+    return detectable_mean(by_group(clusters_of(first, second, ids), apart), alpha)
+
+
+def detectable(test: PairedTest, alpha: float = ALPHA) -> Cell:
     """The least difference that the items of a McNemar test show, where as many are discordant as were.
 
     Returns:
@@ -86,21 +164,25 @@ def detectable(test: PairedTest) -> Cell:
         return None
     share = (test.better + test.worse) / test.n
     # The accuracy only bounds the effect: this one allows the most discordant items.
-    least = minimum_detectable_effect(share / 2, test.n, share) if share else None
+    least = minimum_detectable_effect(share / 2, test.n, share, alpha=alpha) if share else None
     return "none" if least is None else least
 
 
-def detectable_mean(apart: Sequence[float]) -> Cell:
-    """The least mean difference that so many items show, where their differences spread as these do.
+def detectable_mean(groups: Sequence[Sequence[float]], alpha: float = ALPHA) -> Cell:
+    """The least mean difference that so many groups of items show, if their differences spread as these do.
+
+    Args:
+        groups: the differences of each group's items.
+        alpha: the level of significance.
 
     Returns:
-        As `detectable`, None of a single item too.
+        As `detectable`, None if the spread is not computable.
     """
-    if len(apart) < 2:
-        return None
-    least = stdev(apart) * package("statsmodels.stats.power").TTestPower().solve_power(
-        nobs=len(apart), alpha=ALPHA, power=POWER
-    )
+    mean = clustered_mean(groups)
+    if mean.se is None:
+        return "none" if mean.reason == ALL_ALIKE else None
+    power = package("statsmodels.stats.power").TTestPower()
+    least = mean.se * sqrt(mean.groups) * power.solve_power(nobs=mean.groups, alpha=alpha, power=POWER)
     return float(least) if 0 < least <= 1 else "none"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
@@ -18,13 +18,24 @@ from moot.evals.report import debates as report_debates
 from moot.evals.report.comparison import Study, check_against, studies_of
 from moot.evals.report.confidence import calibration_table, reliability_table, thresholds_table
 from moot.evals.report.drawing import Picture
+from moot.evals.report.findings import NOTHING, Findings, findings_of
 from moot.evals.report.html import html_page
+from moot.evals.report.overview import overview_table
 from moot.evals.report.pictures import pictures
+from moot.evals.report.published import published_table
 from moot.evals.report.runs import errors_table, notes_of, runs_table, settings_table, warnings_table
-from moot.evals.report.scores import costs_table, seeds_table, strata_table, systems_table
-from moot.evals.report.tables import Table, as_csv, as_markdown, as_records, escaped
-from moot.evals.report.tests import differences_table, policies_table
-from moot.evals.runs.logs import read_runs
+from moot.evals.report.scores import (
+    confusion_table,
+    costs_table,
+    labels_table,
+    seeds_table,
+    strata_table,
+    systems_table,
+)
+from moot.evals.report.tables import Table, as_csv, as_latex, as_markdown, as_records, escaped
+from moot.evals.report.tests import Comparison, comparisons_of, differences_table, policies_table
+from moot.evals.runs.logs import Run, read_runs
+from moot.evals.stats.significance import Family
 from moot.nodes.models.prices import cost_of, read_prices
 
 
@@ -51,6 +62,9 @@ class Report:
     notes: tuple[str, ...]
     made: str
     moot_version: str
+    overview: Table | None = None
+    findings: Findings = NOTHING
+    published: Table | None = None
 
 
 def compare(paths: Sequence[Path], *, against: str | None = None, prices: Path | None = None) -> Report:
@@ -68,21 +82,34 @@ def compare(paths: Sequence[Path], *, against: str | None = None, prices: Path |
     runs, notes = read_runs(paths, lambda calls: cost_of(calls, table_of_prices))
     studies = studies_of(runs)
     check_against(studies, against)
-    sections = tuple(_section(number, study, against) for number, study in enumerate(studies, 1))
-    return Report(sections, tuple(notes), datetime.now(UTC).isoformat(timespec="seconds"), version("moot"))
+    family, said, of_families = family_of(runs)
+    compared = comparisons_of(studies, against, family)
+    made = zip(studies, compared, strict=True)
+    sections = tuple(_section(n, study, tests, said) for n, (study, tests) in enumerate(made, 1))
+    notes += of_families
+    made_at, whole = datetime.now(UTC).isoformat(timespec="seconds"), overview_table(studies)
+    findings = findings_of(list(zip(studies, compared, strict=True)), family)
+    return Report(sections, tuple(notes), made_at, version("moot"), whole, findings, published_table(studies))
 
 
-def _section(number: int, study: Study, against: str | None) -> Section:
+def family_of(runs: Sequence[Run]) -> tuple[Family, str, list[str]]:
+    """Which tests are corrected together, the same in words, and a note if plans do not agree."""
+    stated = {run.family for run in runs}
+    own = "those of its benchmark with its model"
+    if stated == {"benchmark"}:
+        return "benchmark", f"{own}, the family that the plan states", []
+    every = "all tests of this report"
+    if stated == {"report"}:
+        return "report", f"{every}, the family that the plan states (or its default)", []
+    notes = ["The logs' plans state different families of tests: all tests of this report count as one family."]
+    return "report", f"{every}, the default, as no plan states a family for all logs", notes if len(stated) > 1 else []
+
+
+def _section(number: int, study: Study, tests: Sequence[Comparison], family: str) -> Section:
     makers: list[Callable[[Study], Table | None]] = [
-        *(systems_table, partial(differences_table, against=against), costs_table, seeds_table, policies_table),
-        *(
-            calibration_table,
-            reliability_table,
-            thresholds_table,
-            *report_debates.TABLES,
-            *analyses.TABLES,
-            strata_table,
-        ),
+        *(systems_table, partial(differences_table, compared=tests, family=family), labels_table, confusion_table),
+        *(costs_table, seeds_table, policies_table, calibration_table, reliability_table, thresholds_table),
+        *(*report_debates.TABLES, *analyses.TABLES, strata_table),
         *(errors_table, warnings_table, runs_table, settings_table),
     ]
     tables = tuple(made for make in makers if (made := make(study)) is not None)
@@ -104,12 +131,21 @@ def with_pictures(section: Section) -> Section:
     return Section(**{**vars(section), "pictures": drawn})
 
 
+def of_all(report: Report) -> list[Table]:
+    """The tables of a report as a whole."""
+    return [made for made in (report.overview, report.published) if made]
+
+
 def as_document(report: Report) -> dict[str, Any]:
     """A report as plain JSON, without its pictures."""
     return {
         "moot_version": report.moot_version,
         "compared_at": report.made,
         "notes": list(report.notes),
+        "headline": report.findings.headline,
+        "findings": list(report.findings.sentences),
+        "not_measured": [{"what": what, "why": why} for what, why in report.findings.not_measured],
+        "tables": {made.key: as_records(made) for made in of_all(report)},
         "studies": [
             {
                 "benchmark": section.benchmark,
@@ -141,7 +177,7 @@ def check_folder(folder: Path) -> None:
 
 
 def write_report(report: Report, folder: Path) -> list[Path]:
-    """Writes ``report.md``, ``report.html``, tables as CSV files and pictures as SVG and PNG files.
+    """Writes ``report.md``, ``report.html``, tables as CSV and LaTeX files, and pictures as SVG, PNG and PDF files.
 
     Returns:
         The two reports.
@@ -152,13 +188,17 @@ def write_report(report: Report, folder: Path) -> list[Path]:
     """
     check_folder(folder)
     sections = tuple(map(with_pictures, report.sections))
-    whole = Report(sections, report.notes, report.made, report.moot_version)
+    whole = replace(report, sections=sections)
     files: dict[str, str | bytes] = {"report.md": markdown_page(whole), "report.html": html_page(whole)}
+    tables = {made.key: made for made in of_all(report)}
     for section in sections:
-        files |= {f"tables/{section.name}-{made.key}.csv": as_csv(made) for made in section.tables}
+        tables |= {f"{section.name}-{made.key}": made for made in section.tables}
         for picture in section.pictures:
             files[f"pictures/{section.name}-{picture.key}.svg"] = picture.svg
             files[f"pictures/{section.name}-{picture.key}.png"] = picture.png
+            files[f"pictures/{section.name}-{picture.key}.pdf"] = picture.pdf
+    for name, made in tables.items():
+        files |= {f"tables/{name}.csv": as_csv(made), f"tables/{name}.tex": as_latex(made, f"tab:{name}")}
     try:
         for name, content in files.items():
             write_whole(folder / name, content)
@@ -169,7 +209,10 @@ def write_report(report: Report, folder: Path) -> list[Path]:
 
 def markdown_page(report: Report) -> str:
     """A report in Markdown, its pictures beside it."""
-    lines = ["# Comparison of debate systems", f"moot {report.moot_version}, {report.made}.", *_bullets(report.notes)]
+    lines = [f"# {escaped(report.findings.headline)}", f"moot {report.moot_version}, {report.made}."]
+    lines += [*_bullets(report.findings.sentences), *map(as_markdown, of_all(report))]
+    lines += ["### What was not measured", *_bullets([f"{a}: {b}" for a, b in report.findings.not_measured])]
+    lines += _bullets(report.notes)
     for section in report.sections:
         lines += [f"## {escaped(section.title)}", f"Licence of the data: {escaped(section.licence)}."]
         lines += _bullets(section.notes)

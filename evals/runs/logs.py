@@ -51,6 +51,7 @@ class Run:
         of_key: the key of the log whose control it is.
         position: the place of the system, or of the one whose control it is, in its plan.
         settings: of the system.
+        equal: in what the control was to be its system's equal; None if it was not, or the log does not say.
         status: Inspect's: success, error, cancelled or started.
         created: the ISO moment.
         items: a digest of the benchmark's items, where the task has one.
@@ -60,6 +61,7 @@ class Run:
         observations: of the items that were run, each once.
         notes: what has to be said of it.
         versions: of moot and of Inspect.
+        family: which tests its plan has corrected together; empty if the log does not say.
     """
 
     file: str
@@ -83,6 +85,8 @@ class Run:
     observations: tuple[Observation, ...] = ()
     notes: tuple[str, ...] = ()
     versions: str = ""
+    equal: str | None = None
+    family: str = ""
 
 
 def read_runs(paths: Sequence[Path], cost_of: CostOf) -> tuple[list[Run], list[str]]:
@@ -144,6 +148,8 @@ def _read_run(header: Header, cost_of: CostOf) -> Run:
         observations=tuple(observations.values()),
         notes=tuple(clean(note) for note in notes),
         versions=_versions(spec, first),
+        equal=_text(facts.get("equal")),
+        family=clean(str(facts.get("family") or "")),
     )
 
 

@@ -210,14 +210,14 @@ def control_of(cell: Cell, logs: Path, keys: Mapping[str, str]) -> Solver:
     """The solver of a control; the debate's log is there by now."""
     assert cell.control is not None
     assert cell.of is not None
-    return control(cell.control, str(logs), keys[cell.of.key], **cell.settings)
+    return control(cell.control, str(logs), keys[cell.of.key], cell.equal or "tokens", **cell.settings)
 
 
 def task_of(cell: Cell, plan: Plan, solver: Solver) -> Task:
     """A cell as Inspect's task."""
     data = None if cell.task.data is None else str(cell.task.data)
     task = TASKS[cell.task.name](data, cell.task.limit, plan.sample_seed, plan.judge)
-    facts = (task.metadata or {})["moot"] | cell.facts() | {"key": log_key(cell, task, plan)}
+    facts = (task.metadata or {})["moot"] | cell.facts() | {"key": log_key(cell, task, plan), "family": plan.family}
     return task_with(task, solver=solver, metadata={"moot": facts})
 
 

@@ -19,6 +19,7 @@ from inspect_ai.log import EvalSample
 from inspect_ai.model import ModelOutput
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from moot.graphs import DebateSystem, load_graph
+from moot.nodes.models.seeds import derived_seed
 from moot.nodes.runtime.document import upgraded
 from moot.nodes.runtime.settings import EvidenceSettings, Settings, checked_settings
 
@@ -57,7 +58,7 @@ def debate(graph: str = "tool_mad", **settings: Any) -> Solver:
     chosen = checked_settings(system.settings, settings)
 
     async def hold(question: Question, sample: TaskState) -> dict[str, Any]:
-        return await document_of(system, question, dated(chosen, sample))
+        return await document_of(system, question, seeded(dated(chosen, sample), sample, graph, settings))
 
     return solving(hold)
 
@@ -132,3 +133,19 @@ def dated(settings: Settings, sample: TaskState) -> Settings:
     if not day or not isinstance(settings, EvidenceSettings) or settings.published_before:
         return settings
     return settings.model_copy(update={"published_before": date.fromisoformat(day)})
+
+
+def seeded(settings: Settings, sample: TaskState, *system: Any) -> Settings:
+    """The settings for one sample: a seed of its own, if there is one, that follows from it, sample and system.
+
+    A debate that is held anew with the settings that its document records sends the same seeds.
+
+    Args:
+        settings: the system's, with the run's seed.
+        sample: of which the id and the epoch count.
+        system: what tells the system from others that are run with the same seed.
+    """
+    if settings.seed is None:
+        return settings
+    told = json.loads(json.dumps(system, default=str))
+    return settings.model_copy(update={"seed": derived_seed(settings.seed, *told, sample.sample_id, sample.epoch)})

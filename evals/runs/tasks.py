@@ -27,9 +27,14 @@ log = logging.getLogger(__name__)
 def sample_of(item: Item, benchmark: Benchmark) -> Sample:
     """An item as Inspect has it. Metadata hold what measures need; of them `solver.INPUTS` alone reach debates."""
     plain = asdict(item)
-    kept = {key: plain[key] for key in ("stratum", "gold_evidence", "source") if plain[key]}
+    kept = {key: plain[key] for key in ("stratum", "group", "gold_evidence", "source") if plain[key]}
     given = [{"title": title, "text": text} for title, text in item.given]
-    inputs = {"task": benchmark.task, "given": given, "published_before": item.published_before}
+    inputs = {
+        "task": item.task or benchmark.task,
+        "labels": list(item.labels),
+        "given": given,
+        "published_before": item.published_before,
+    }
     inputs |= {"claim_date": item.claim_date, "speaker": item.speaker}
     return Sample(
         input=item.claim,
@@ -65,8 +70,8 @@ def digest_of(items: Sequence[Item]) -> str:
 
 
 def _facts_of(item: Item) -> dict[str, object]:
-    facts = asdict(item) | {"source": ""}
-    unknown = [key for key in ("claim_date", "speaker") if not facts[key]]
+    facts = asdict(item) | {"source": "", "group": ""}
+    unknown = [key for key in ("claim_date", "speaker", "group", "task", "labels") if not facts[key]]
     return {key: value for key, value in facts.items() if key not in unknown}
 
 

@@ -46,7 +46,7 @@ def policy_labels(task: str) -> tuple[str | None, str | None]:
     Args:
         task: a key of `moot.nodes.texts.task.TASKS`.
     """
-    if TASKS[task].kind != "labels":
+    if TASKS[task].kind != "labels" or not TASKS[task].labels:
         return None, None
     labels = verdict_labels(make_task(task))
     return labels.get("INCONCLUSIVE"), labels["SUPPORTED"]

@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
-from moot.evals.report.comparison import System
+from moot.evals.report.comparison import Cluster, System
+from moot.evals.stats.clusters import by_group, cluster_bootstrap, clustered_wilson
 from moot.evals.stats.metrics import mean_f1, mean_known, mean_recall, ratio
 from moot.evals.stats.observations import Observation
-from moot.evals.stats.significance import Array, Interval, Statistic, bootstrap, wilson
+from moot.evals.stats.significance import Array, Interval, Statistic
 from moot.nodes.steps.score import average
 
 POOLED: dict[str, Callable[[Array, Array, Array], Array]] = {"macro_f1": mean_f1, "balanced_accuracy": mean_recall}
 """Measures that a single item does not have, from counts of labels."""
 Runs = tuple[tuple[str, ...], tuple[Any, ...]]
 """An item: its right answers, and what it came to in every run: an outcome or a score, None where that is missing."""
-T = TypeVar("T", bound=Hashable)
 
 
-def estimate(system: System, measure: str) -> Interval:
-    """A measure over all items with its bootstrap interval; of several runs the mean of theirs."""
-    return _bootstrap(list(_by_item(system, measure).values()), lambda kinds: mean_over_runs(kinds, measure))
+def estimate(system: System, measure: str, ids: Collection[str] | None = None) -> Interval:
+    """A measure with its bootstrap interval over groups of items; of several runs the mean of theirs.
+
+    Args:
+        system: whose items they are.
+        measure: a key of scores, or of `POOLED`.
+        ids: the items; by default all.
+    """
+    items = _by_item(system, measure)
+    chosen = list(items) if ids is None else [id for id in items if id in ids]
+    groups, known = [system.clusters[id] for id in chosen], [items[id] for id in chosen]
+    return cluster_bootstrap(by_group(groups, known), partial(mean_over_runs, measure=measure), known.count(None))
 
 
 def difference(first: System, second: System, measure: str, ids: Sequence[str]) -> Interval:
-    """One system's measure less another's over the same items, with its paired bootstrap interval."""
+    """One system's measure less another's over the same items, with its paired bootstrap interval over groups."""
     ours, theirs = (_by_item(system, measure) for system in (first, second))
     pairs = [(a, b) if (a := ours[id]) and (b := theirs[id]) else None for id in ids]
 
@@ -33,28 +43,19 @@ def difference(first: System, second: System, measure: str, ids: Sequence[str]) 
         one, other = (mean_over_runs(runs, measure) for runs in zip(*kinds, strict=True))
         return lambda counts: one(counts) - other(counts)
 
-    return _bootstrap(pairs, apart)
+    return cluster_bootstrap(by_group(clusters_of(first, second, ids), pairs), apart, pairs.count(None))
+
+
+def clusters_of(first: System, second: System, ids: Sequence[str]) -> list[Cluster]:
+    """The group of each item, as either of two systems names it."""
+    both = ((first.clusters[id], second.clusters[id]) for id in ids)
+    return [ours if ours[0] else theirs for ours, theirs in both]
 
 
 def item_means(system: System, measure: str, ids: Sequence[str]) -> list[float | None]:
     """Each item's mean over the runs in which it is not missing, of a measure that single items have."""
     given = _by_item(system, measure)
     return [None if (item := given[id]) is None else average(item[1]) for id in ids]
-
-
-def _bootstrap(items: Sequence[T | None], figure: Callable[[Sequence[T]], Statistic]) -> Interval:
-    """The bootstrap of a figure that depends on how often each kind of item is drawn; equal items are of one kind."""
-    kinds = {item: i for i, item in enumerate(dict.fromkeys(item for item in items if item is not None))}
-    if not kinds:
-        return Interval(None, None, None, 0, len(items))
-    of_counts = figure(list(kinds))
-
-    def statistic(drawn: Array) -> Array:
-        rows, n = len(drawn), len(kinds)
-        places = drawn + n * np.arange(rows)[:, None]
-        return of_counts(np.bincount(places.ravel(), minlength=rows * n).reshape(rows, n).astype(float))
-
-    return bootstrap([None if item is None else kinds[item] for item in items], statistic)
 
 
 def _by_item(system: System, measure: str) -> dict[str, Runs | None]:
@@ -95,14 +96,17 @@ def _of_labels(gold: Sequence[str], given: Sequence[str | None], score: Callable
 def over_items(seen: Sequence[Observation], values: Sequence[float | None]) -> Interval:
     """The mean of values of observations with its interval, in which an item of several runs is one item.
 
-    Wilson's interval where each item is there once and right or wrong, else that of the bootstrap.
+    Wilson's interval if each item is there once and right or wrong, else that of the bootstrap; both over groups.
     """
     by_item: dict[str, list[float | None]] = {}
     for one, value in zip(seen, values, strict=True):
         by_item.setdefault(one.id, []).append(value)
+    clusters = {one.id: one.cluster for one in seen}
+    means = [average(several) for several in by_item.values()]
+    groups, missing = by_group((clusters[id] for id in by_item), means), means.count(None)
     if len(by_item) == len(seen) and all(value in (0, 1, None) for value in values):
-        return wilson([None if value is None else bool(value) for value in values])
-    return bootstrap([average(several) for several in by_item.values()])
+        return clustered_wilson([[value == 1 for value in group] for group in groups], missing)
+    return cluster_bootstrap(groups, _mean, missing)
 
 
 def run_means(system: System, measure: str) -> list[float | None]:

@@ -13,7 +13,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from moot.evals.benchmarks.records import page_title
@@ -189,6 +189,42 @@ def balanced_accuracy(gold: Sequence[str], outcomes: Sequence[str | None]) -> Sc
     """
     right, given = _known(gold, outcomes)
     return _label_score(mean_recall(*_counts(right, given, dict.fromkeys(right))), right, gold)
+
+
+class OfLabel(NamedTuple):
+    """How right answers are by one label; a share is None if it is one of no items.
+
+    Attributes:
+        right: items that have the label.
+        given: items that were given it.
+        precision: TP / (TP + FP): of those that were given it, the share that have it.
+        recall: TP / (TP + FN): of those that have it, the share that were given it.
+        f1: 2 TP / (2 TP + FP + FN).
+    """
+
+    right: int
+    given: int
+    precision: float | None
+    recall: float | None
+    f1: float | None
+
+
+def by_label(gold: Sequence[str], outcomes: Sequence[str | None], labels: Sequence[str]) -> dict[str, OfLabel]:
+    """Precision, recall and F1 of each label, over the items that are not missing; abstentions are misses.
+
+    Args:
+        gold: the right label of each item.
+        outcomes: each item's, in the same order and spelling.
+        labels: of which they are wanted.
+
+    Raises:
+        ValueError: as `accuracy`.
+    """
+    known = _known(gold, outcomes)
+    hits, right, given = _counts(*known, labels)
+    shares = [ratio(hits, given), ratio(hits, right), ratio(2 * hits, right + given)]
+    columns = [right.tolist(), given.tolist(), *([None if np.isnan(x) else float(x) for x in of] for of in shares)]
+    return {label: OfLabel(*row) for label, row in zip(labels, zip(*columns, strict=True), strict=True)}
 
 
 def _label_score(value: Any, right: Sequence[str], gold: Sequence[str]) -> Score:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -60,6 +60,7 @@ class Observation:
         id: of the item.
         gold: its right answers.
         stratum: the class that its benchmark reports it by; empty where there is none.
+        group: of items that belong together, as those on one page do; empty if it is one of its own.
         outcome: what the system answered, as `outcome_of` says it; None where the item is missing.
         unmapped: the same, with a trial's INCONCLUSIVE as an abstention.
         scores: by measure how right it is; None where that is unknown or undefined.
@@ -91,6 +92,12 @@ class Observation:
     inside: Inside | None = None
     error: str | None = None
     detail: str = ""
+    group: str = ""
+
+    @property
+    def cluster(self) -> tuple[str, str]:
+        """What tells its group from others: an item without one is a group of its own."""
+        return (self.group, "") if self.group else ("", self.id)
 
     def figure(self, name: str) -> float | None:
         """A number of the result document: calls, depth, rounds, seconds, confidence; None where there is none."""
@@ -118,7 +125,8 @@ def observe(sample: Any, benchmark: Benchmark, cost_of: CostOf, document: Docume
     gold = tuple([sample.target] if isinstance(sample.target, str) else sample.target)
     if not all(gold) or not gold:
         raise ValueError("it has no right answer, or an empty one")
-    known = Observation(str(sample.id), gold, clean(str((sample.metadata or {}).get("stratum") or "")))
+    stratum, group = (clean(str((sample.metadata or {}).get(name) or "")) for name in ("stratum", "group"))
+    known = Observation(str(sample.id), gold, stratum, group=group)
     error, detail = _error_of(sample, document)
     outcome = None if error else outcome_of(document)
     if document is None:
@@ -152,7 +160,7 @@ def computed_right(benchmark: Benchmark, answer: str, gold: Sequence[str]) -> bo
 
 
 def _with(known: Observation, **more: Any) -> Observation:
-    return Observation(known.id, known.gold, known.stratum, **more)
+    return replace(known, **more)
 
 
 def _error_of(sample: Any, document: Document | None) -> tuple[str | None, str]:

@@ -6,9 +6,10 @@ of the same items in one order; an item counts where both are known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from math import fsum
+from typing import Any, Literal
 
 import numpy as np
 from moot.evals.stats.measures import package
@@ -23,8 +24,13 @@ RESAMPLES = 2000
 SEED = 20261120
 BATCH = 200
 """Resamples that are drawn together: of 2,000 items some megabytes."""
+ONE_GROUP = "one group"
+"""Why nothing is said of several items that are all of one group."""
 FLIPS = 9999
 """Sign flips that a permutation test draws; where there are no more of them, it takes them all and is exact."""
+
+SLACK = 1e-12
+"""What a sum of differences is at most if they cancel out, as numbers are rounded."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,7 @@ class Interval:
         n: items that count.
         missing: items that do not, as they are unknown.
         undefined: resamples in which the figure is undefined; the ends are of the others.
+        reason: why the value or the ends are None, as far as more is known than that no item counts.
     """
 
     value: float | None
@@ -46,6 +53,7 @@ class Interval:
     n: int
     missing: int = 0
     undefined: int = 0
+    reason: str = ""
 
 
 def bootstrap(
@@ -161,10 +169,12 @@ class PairedTest:
     Attributes:
         better: items on which the first system is better.
         worse: items on which the second is.
-        p: the p-value; 1 where no item tells the two apart, None where no item counts.
+        p: the p-value; 1 where no item tells the two apart, None where no item counts, or all are of one group.
         n: items on which both are known.
         missing: the others.
         name: which test it is.
+        groups: of the items that count; as many as these if none belong together.
+        reason: why there is no p-value; empty if there is one.
     """
 
     better: int
@@ -173,6 +183,8 @@ class PairedTest:
     n: int
     missing: int
     name: str
+    groups: int = 0
+    reason: str = ""
 
 
 def mcnemar(first: Sequence[bool | None], second: Sequence[bool | None], *, exact: bool = True) -> PairedTest:
@@ -198,27 +210,43 @@ def mcnemar(first: Sequence[bool | None], second: Sequence[bool | None], *, exac
         tables = package("statsmodels.stats.contingency_tables")
         p = float(tables.mcnemar(table, exact=exact, correction=True).pvalue) if ours + theirs else 1.0
     name = "McNemar, exact" if exact else "McNemar, chi-square"
-    return PairedTest(ours, theirs, p, len(known), len(pairs) - len(known), name)
+    reason = "" if known else "no items"
+    return PairedTest(ours, theirs, p, len(known), len(pairs) - len(known), name, len(known), reason)
 
 
-def sign_flips(first: Sequence[float | None], second: Sequence[float | None], *, seed: int = SEED) -> PairedTest:
+def sign_flips(
+    first: Sequence[float | None],
+    second: Sequence[float | None],
+    groups: Sequence[Hashable] | None = None,
+    *,
+    seed: int = SEED,
+) -> PairedTest:
     """Whether two systems have the same mean on the same items: a paired permutation test (Fisher 1935), by scipy.
 
-    Each item's difference is as likely to have the other sign. Of values 0 and 1 that is McNemar's exact test.
+    Each item's difference is as likely to have the other sign. Of values 0 and 1 that is McNemar's exact test. Items of
+    a group need not be independent: their differences change their signs together (Winkler et al. 2015, whole-block
+    exchangeability), so that G groups give no p-value below 2 / 2^G.
 
     Args:
         first: one system's value of each item, such as its mean over runs; None is missing.
         second: the other's.
+        groups: of each item; by default each is one of its own.
         seed: of the generator that draws `FLIPS` of the ways to flip signs, where there are more of them.
 
     Raises:
         UserError: scipy is not installed.
         ValueError: lists of different lengths.
     """
-    pairs = list(zip(first, second, strict=True))
-    known = [a - b for a, b in pairs if a is not None and b is not None]
-    apart = [difference for difference in known if difference]  # the others are the same with either sign
-    p = 1.0 if known else None
+    which = range(len(first)) if groups is None else groups
+    pairs = list(zip(first, second, which, strict=True))
+    known = [(a - b, group) for a, b, group in pairs if a is not None and b is not None]
+    sums: dict[Hashable, list[float]] = {}
+    for difference, group in known:
+        sums.setdefault(group, []).append(difference)
+    totals = [fsum(of_group) for of_group in sums.values()]
+    apart = [total for total in totals if abs(total) > SLACK]  # the others are the same with either sign
+    reason = ONE_GROUP if len(sums) == 1 < len(known) else "" if known else "no items"
+    p = None if reason else 1.0
     if len(apart) > 1:
         found = package("scipy.stats").permutation_test(
             (apart,),
@@ -230,9 +258,15 @@ def sign_flips(first: Sequence[float | None], second: Sequence[float | None], *,
             rng=np.random.default_rng(seed),
         )
         p = float(found.pvalue)
-    better = sum(difference > 0 for difference in apart)
+    better, worse = (sum(sign * difference > 0 for difference, _ in known) for sign in (1, -1))
+    of = "sign flips" if len(sums) == len(known) else "sign flips of groups"
     how = "exact" if 2 ** len(apart) <= FLIPS else f"{FLIPS:,} drawn"
-    return PairedTest(better, len(apart) - better, p, len(known), len(pairs) - len(known), f"sign flips, {how}")
+    missing = len(pairs) - len(known)
+    return PairedTest(better, worse, p, len(known), missing, f"{of}, {how}", len(sums), reason)
+
+
+Family = Literal["report", "benchmark"]
+"""Which tests `holm` corrects together: all of a report, or those of one benchmark with one model."""
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,17 +13,13 @@ from typing import Any, Generic, Literal, TypeVar, get_args
 from langchain_core.messages import BaseMessage
 from moot.core.errors import MootError, UserError, copied, error_of
 from moot.core.ledger import CallLedger, Kept, Key, key_of, open_ledger
+from moot.core.ledger.records import FAILED
 from moot.nodes.models.kept import key_messages
-from moot.retrievers import Evidence, Retriever
 
 T = TypeVar("T")
 
 Mode = Literal["record", "reuse", "replay", "off"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-
-
-FAILED = "failed"
-"""What says, of an entry, that its call gave nothing that could be used."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +33,15 @@ class LedgerUse:
         id: the debate's id in the ledger: one that goes on, or that of a new one; in ``replay``, the debate whose
             entries are taken first.
         idempotency_key: what makes two equal requests one debate.
+        ends: whether a debate that came to its end is over in the ledger, too. Else that is for whoever began it to say
+            (`CallLedger.end`) once they have its document; if they are killed before, it is gone on with at no cost.
     """
 
     mode: Mode = "off"
     adopt: bool = True
     id: str | None = None
     idempotency_key: str | None = None
+    ends: bool = True
 
 
 _use: ContextVar[LedgerUse | None] = ContextVar("ledger use", default=None)
@@ -51,7 +49,11 @@ _use: ContextVar[LedgerUse | None] = ContextVar("ledger use", default=None)
 
 @contextmanager
 def ledger_use(use: LedgerUse) -> Iterator[None]:
-    """Debates that begin within use the ledger so."""
+    """Debates that begin within use the ledger so.
+
+    Args:
+        use: how.
+    """
     token = _use.set(use)
     try:
         yield
@@ -102,7 +104,9 @@ class Keeping:
     """Why something could not be kept; nothing if all was."""
     _flights: dict[str, Flight[Any]] = field(default_factory=dict)
     _asked: dict[Any, dict[Any, int]] = field(default_factory=dict)
-    _embedded: set[tuple[str, str]] = field(default_factory=set)
+    _embedded: set[str] = field(default_factory=set)
+    opened: dict[Any, Mapping[str, Any]] = field(default_factory=dict)
+    """What is kept of sources that search a corpus; see `open_kept_corpus`."""
 
     def ordinal(self, asked: Any, place: Any) -> int | list[int]:
         """How many earlier places of the debate have asked the same; after replies of a person, with their number.
@@ -119,23 +123,29 @@ class Keeping:
         Raises:
             UserError: nothing is kept, and nothing may be asked.
         """
-        record = self.mode == "record"
-        found = self.ledger.kept(self.id, key) if record else await self.ledger.find(key, self.id)
+        if self.mode == "record":
+            found = self.ledger.kept(self.id, key)
+            return None if found is None or found.about.get(FAILED) else found
         if self.mode == "replay":
-            if found is None:
-                raise await self.ledger.miss(key, what, self.id or None)
-            return found
-        return None if found is None or found.about.get(FAILED) else found
+            return await self.replayed(key, what)
+        return await self.ledger.find(key, self.id, failed=False)
+
+    async def replayed(self, key: Key, what: str) -> Kept:
+        """What the ledger has for a key in a replay.
+
+        Raises:
+            UserError: nothing.
+        """
+        found = await self.ledger.find(key, self.id)
+        if found is None:
+            raise await self.ledger.miss(key, what, self.id or None)
+        return found
 
     async def keep(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
         """Keeps what a call gave, unless nothing is written. A debate goes on if that fails: it has paid."""
-        await self.keep_all([(key, value)], about)
-
-    async def keep_all(self, given: Sequence[tuple[Key, Any]], about: Mapping[str, Any]) -> None:
-        """As `keep`, of several calls of one sort, each with what it gave."""
         if self.mode != "replay":
             try:
-                await self.ledger.keep_all(self.id, given, about)
+                await self.ledger.keep(self.id, key, value, about)
             except MootError as error:
                 self.fault = error.detail
 
@@ -171,76 +181,34 @@ class Keeping:
         return result, False
 
     async def embedded(
-        self,
-        parts: Mapping[str, Any],
-        texts: Sequence[str],
-        known: Mapping[str, list[float]],
-        make: Callable[[list[str]], Awaitable[list[list[float]]]],
-    ) -> dict[str, list[float]]:
+        self, parts: Mapping[str, Any], texts: Sequence[str], make: Callable[[], Awaitable[list[list[float]]]]
+    ) -> list[list[float]]:
         """As `Embeddings.embedded`."""
-        found, of = dict(known), str(parts)
-        fresh = [text for text in dict.fromkeys(texts) if text not in found or (of, text) not in self._embedded]
-        keys = {text: key_of("embedding", {**parts, "text": text}) for text in fresh}
-        for text in fresh:
-            if text not in found and (kept := await self.find(keys[text], "an embedding")) is not None:
+        key, about = key_of("embedding", {**parts, "texts": list(texts)}), {"model": parts["model"]}
+
+        async def embed() -> list[list[float]]:
+            if (kept := await self.find(key, f"embeddings of {parts['model']}")) is not None:
                 if kept.about.get(FAILED):
                     raise error_of(kept.value)
-                found[text] = kept.value
-                self._embedded.add((of, text))
-        if missing := [text for text in fresh if text not in found]:
+                found: list[list[float]] = kept.value
+                return found
             try:
-                found |= zip(missing, await make(missing), strict=True)
+                found = await make()
             except MootError as error:
-                failed = [(keys[text], error.record("")) for text in missing]
-                await self.keep_all(failed, {"model": parts["model"], FAILED: 1})
+                await self.keep_failure(key, error.record(""), about)
                 raise
-        fresh = [text for text in fresh if (of, text) not in self._embedded]
-        self._embedded |= {(of, text) for text in fresh}
-        await self.keep_all([(keys[text], found[text]) for text in fresh], {"model": parts["model"]})
+            if key.hash not in self._embedded:
+                self._embedded.add(key.hash)
+                await self.keep(key, found, about)
+            return found
+
+        found, _ = await self.once(key.hash, embed)
+        self.forget(key.hash)  # those who ask later have what the encoder remembers
         return found
 
     def forget(self, hash: str) -> None:
         """A call that failed may be made again."""
         self._flights.pop(hash, None)
-
-
-class KeptSource:
-    """A source whose findings are kept: one that is asked the same again in a debate gives the same.
-
-    Args:
-        source: the source.
-        keeping: the debate's ledger.
-        parts: what its findings depend on beside the query.
-    """
-
-    def __init__(self, source: Retriever, keeping: Keeping, parts: Mapping[str, Any]) -> None:
-        self.name = source.name
-        self.source = source
-        self.keeping = keeping
-        self.parts = parts
-
-    async def search(self, query: str, k: int) -> list[Evidence]:
-        """As the source's."""
-        key = key_of("search", {**self.parts, "source": self.name, "query": query, "k": k})
-
-        async def find() -> list[Evidence]:
-            kept = await self.keeping.find(key, f"the search of {self.name} for {query[:200]!r}")
-            if kept is not None and kept.about.get(FAILED):
-                raise error_of(kept.value)
-            if kept is not None:
-                found: list[Evidence] = kept.value
-                return found
-            about = {"source": self.name, "query": query[:200]}
-            try:
-                found = await self.source.search(query, k)
-            except MootError as error:
-                await self.keeping.keep_failure(key, error.record(""), about)
-                raise
-            await self.keeping.keep(key, found, about)
-            return found
-
-        found, _ = await self.keeping.once(key.hash, find)
-        return copy.deepcopy(found)
 
 
 async def begin_keeping(

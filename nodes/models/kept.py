@@ -10,14 +10,14 @@ from typing import Any
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.base import LangSmithParams
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from moot.core.endpoint import without_user
 from moot.core.errors import UserError
-from moot.core.ledger_records import hashes_of
+from moot.core.ledger.records import hashes_of
 from moot.nodes.models.chat_models import ChatModel
 from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
@@ -132,9 +132,12 @@ def key_messages(messages: Sequence[BaseMessage]) -> list[Any]:
 
 
 def _sent(message: BaseMessage) -> Any:
-    calls = [[c["name"], c["args"], c["id"]] for c in getattr(message, "tool_calls", ())]
-    more = [calls, getattr(message, "tool_call_id", None)] if calls or message.type == "tool" else []
-    return [message.type, message.content, *more]
+    if isinstance(message, ToolMessage):
+        return [message.type, message.content, [], message.tool_call_id]
+    if isinstance(message, AIMessage) and message.tool_calls:
+        calls = [[c["name"], c["args"], c["id"]] for c in message.tool_calls]
+        return [message.type, message.content, calls, None]
+    return [message.type, message.content]
 
 
 def model_hashes(model: ChatModel) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from moot.core.errors import MootError, ReplyError
@@ -43,7 +43,7 @@ class Ledger:
 
     def part(self) -> Ledger:
         """An empty ledger for the same place."""
-        return replace(self, calls=[], warnings=[], depth=0, asked=Counter(), _places=([], []))
+        return Ledger(self.node, self.phase, self.round, self.agent, self.number)
 
     def warn(self, kind: str, detail: str, where: str | None = None) -> None:
         """Notes something that went wrong without ending the debate."""

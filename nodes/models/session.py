@@ -14,7 +14,7 @@ from uuid import uuid4
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from moot.core.errors import MootError
-from moot.core.ledger_records import Status
+from moot.core.ledger.records import Status
 from moot.core.redaction import Keys, held_keys
 from moot.nodes.models.ceilings import Ceilings, open_ceilings
 from moot.nodes.models.keeping import Keeping, LedgerUse, begin_keeping
@@ -54,6 +54,8 @@ class Session:
     """What nodes of the run wrote, those of graphs within it too, if there is a `Recorder`."""
     ceilings: Ceilings = field(default_factory=open_ceilings)
     """What the debate may spend; debates within it have ceilings of their own, see `current_ceilings`."""
+
+    _seeded: dict[int, dict[Any, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.id = self.id or self.before.get("id") or ""
@@ -120,6 +122,8 @@ class Session:
         if self.keeping is None or not self.is_written:
             return
         if self.document is not None:
+            if not self.use.ends:
+                return
             status: Status = "done" if self.document["status"] == "done" else "failed"
         elif error is None:
             status = "waiting"
@@ -129,6 +133,11 @@ class Session:
             await self.keeping.ledger.end(self.id, status, path, note)
         except MootError as fault:  # the debate itself is not to be lost for it; its row says that it was interrupted
             log.error("%s", fault.detail)
+
+    def earlier(self, seed: int, place: Any) -> int:
+        """How many earlier places of the run have come to this seed; those who ask at one place may share it."""
+        places = self._seeded.setdefault(seed, {})
+        return places.setdefault(place, len(places))
 
     def wrote(self, update: Mapping[str, Any]) -> None:
         """Notes what a node wrote; until the superstep is over, it is in no state of the debate."""

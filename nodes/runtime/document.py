@@ -61,6 +61,7 @@ def blank_document(graph: str, settings: Settings, id: str = "") -> dict[str, An
         "warnings": [],
         "moot_version": MOOT_VERSION,
         "started_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "beside": None,
     }
 
 
@@ -197,9 +198,9 @@ def unfinished(state: Any, within: Iterable[Mapping[str, Any]] = ()) -> dict[str
 
 
 SINCE: dict[str, dict[str, Any]] = {
-    "1.0": {"messages": [], "round_log": [], "id": "", "confidence_from": None},
-    "1.1": {"id": "", "confidence_from": None},
-    "1.2": {"confidence_from": None},
+    "1.0": {"messages": [], "round_log": [], "id": "", "beside": None, "confidence_from": None},
+    "1.1": {"id": "", "beside": None, "confidence_from": None},
+    "1.2": {"beside": None, "confidence_from": None},
 }
 """By the version of a document's form, the keys that it may lack, with what they hold then."""
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from moot.core.ledger import key_of, open_ledger
-from moot.core.ledger_file import LedgerFile
+from moot.core.ledger.file import LedgerFile
+from moot.core.ledger.records import Request
 
 from tests.commands import moot
 
@@ -30,7 +31,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             claim = f"Claim {number} \x1b[31m"
             begun = await ledger.begin("tool_mad", {"claim": claim}, {"model": "m"}, id=f"{number}" * 32)
             await ledger.keep(begun.id, CHAT, {"content": "“yes”"}, {"role": "judge", "model": "m"})
-            await ledger.keep(begun.id, TEXT, [0.1, 2.0])
+            await ledger.keep(begun.id, TEXT, [[0.1, 2.0]])
             await ledger.end(begun.id, status, "/doc.json" if number == 2 else None)  # type: ignore[arg-type]
         await asyncio.to_thread(ledger.close)
 
@@ -83,7 +84,7 @@ def test_a_debate_is_moved_whole(home: Path, tmp_path: Path, monkeypatch: pytest
 
     id, reply, floats = asyncio.run(go_on())
     assert (id, reply) == ("1" * 32, {"content": "“yes”"})
-    assert floats == pytest.approx([0.1, 2.0])
+    assert floats == [pytest.approx([0.1, 2.0])]
     again = tmp_path / "again.jsonl"
     assert moot("ledger", "export", "1", again).returncode == 0
     assert again.read_text().splitlines()[1:] == file.read_text().splitlines()[1:]
@@ -110,8 +111,9 @@ LINE = {"kind": "chat", "parts": {"model": "0" * 24}, "about": {}, "created": 1.
         ([HEAD, LINE, LINE | {"parts": {"model": "x"}}], "entry 2"),
         ([HEAD, LINE | {"parts": {}}], "'parts'"),
         ([HEAD, LINE | {"about": {"role": ["x"]}}], "'about"),
-        ([HEAD, LINE | {"kind": "embedding", "value": ["x"]}], "no list of numbers"),
-        ([HEAD, LINE | {"kind": "embedding", "value": [1e300]}], "no list of numbers"),
+        ([HEAD, LINE | {"kind": "embedding", "value": [["x"]]}], "no list of vectors"),
+        ([HEAD, LINE | {"kind": "embedding", "value": [[1e300]]}], "no list of vectors"),
+        ([HEAD, LINE | {"kind": "embedding", "value": [[1.0], [1.0, 2.0]]}], "different lengths"),
         ([HEAD, LINE | {"value": float("nan")}], "holds NaN"),
         ([HEAD, b'{"kind": ' + b"[" * 100_000 + b"\n"], "nested too deeply"),
         ([HEAD, b'{"kind": ' + b"9" * 5000 + b"}\n"], "entry 1"),
@@ -135,14 +137,27 @@ def test_a_line_or_a_file_that_is_too_long_is_refused(
     file.write_text("".join(json.dumps(line) + "\n" for line in (HEAD, LINE, LINE, LINE)))
     for bound, most, why in (("LONGEST_LINE", 1000, ""), ("MOST_ENTRIES", 2, "entries"), ("LARGEST", 100, "MiB")):
         with monkeypatch.context() as patch:
-            patch.setattr(f"moot.core.ledger_transfer.{bound}", most)
+            patch.setattr(f"moot.core.ledger.transfer.{bound}", most)
             done = moot("ledger", "import", file)
             assert (done.returncode == 2) == bool(why)
             assert why in done.stderr
         moot("ledger", "prune", "--older", "1")
     with monkeypatch.context() as patch:
-        patch.setattr("moot.core.ledger_transfer.LONGEST_LINE", 100)
+        patch.setattr("moot.core.ledger.transfer.LONGEST_LINE", 100)
         assert "has more than" in moot("ledger", "import", file).stderr
+
+
+def test_one_debate_is_deleted(home: Path) -> None:
+    assert "was removed, entries: 2." in moot("ledger", "delete", "11").stdout
+    assert [debate["id"][0] for debate in json.loads(moot("ledger", "--json").stdout)] == ["2"]
+    missing = moot("ledger", "delete", "11")
+    assert (missing.returncode, "no debate '11'" in missing.stderr) == (2, True)
+    file = LedgerFile(home / "ledger.sqlite")
+    assert file.find(CHAT.hash, "1" * 32) == file.find(CHAT.hash, "2" * 32)
+    begun = file.begin(Request(None, "f", "g", "{}", "{}", adopt=False, idempotency_key=None))
+    running = moot("ledger", "delete", begun.id)
+    file.close()
+    assert (running.returncode, "is running" in running.stderr) == (2, True)
 
 
 def test_prune_removes_what_is_not_running(home: Path) -> None:

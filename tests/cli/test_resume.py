@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import select
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.commands import moot
-from tests.conftest import StartStub
+from tests.commands import COMMAND, moot, moot_process
+from tests.conftest import StartStub, StubEndpoint
 
 CLAIM = "An otter holds hands while it sleeps."
 RAG = ["verify", CLAIM, "--graph", "rag", "--model", "openai:stub", "--set", 'sources=["bm25:demo-news"]']
@@ -52,6 +56,32 @@ def test_what_a_person_replied_is_not_asked_twice(start_stub: StartStub) -> None
     assert "Otters sleep on their backs." in stub.prompts()[-1]
 
 
+def test_a_debate_that_waits_for_a_person_goes_on_in_another_process(start_stub: StartStub) -> None:
+    stub = start_stub()
+    words = ["verify", CLAIM, "--graph", "peer_review", "--model", "openai:stub", "--ask", "remark", "--json"]
+    first = subprocess.Popen([*COMMAND, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert first.stderr is not None
+    said = b""
+    while b"> " not in said:  # it asks
+        said += os.read(first.stderr.fileno(), 4096)
+    first.kill()
+    first.communicate()
+    [row] = json.loads(moot("ledger", "--json").stdout)
+    assert (row["status"], row["calls"]) == ("waiting", len(chats(stub)))
+    assert row["calls"]
+    second = moot_process(*words, typed="Otters sleep on their backs.\n" * 9)
+    document = json.loads(second.stdout)
+    assert (second.returncode, document["status"], document["id"]) == (0, "done", row["id"]), second.stderr
+    assert "going on with the debate that waited for you" in second.stderr
+    assert f": {row['calls']} calls are in the ledger" in second.stderr
+    assert len(chats(stub)) == document["usage"]["calls"]  # none was made twice
+    assert "Otters sleep on their backs." in stub.prompts()[-1]
+
+
+def chats(stub: StubEndpoint) -> list[Any]:
+    return [call for call in stub.calls() if call["kind"] == "chat"]
+
+
 def test_fresh_begins_anew(start_stub: StartStub) -> None:
     start_stub([DOWN])
     _, failed, _ = document(*ONCE)
@@ -64,3 +94,31 @@ def test_fresh_begins_anew(start_stub: StartStub) -> None:
 def test_a_mode_that_there_is_not_is_refused() -> None:
     code, _, said = document("--ledger", "maybe")
     assert (code, "record, reuse, replay, off" in said) == (2, True)
+
+
+def test_a_document_that_was_not_written_costs_nothing(start_stub: StartStub, tmp_path: Path) -> None:
+    stub, pipe = start_stub(), tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    writer = os.open(pipe, os.O_WRONLY)  # else it ends when the command has seen that it can be written
+    fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)  # less than the document: its writer waits
+    first = subprocess.Popen([*COMMAND, *RAG, "--out", str(pipe)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    select.select([reader], [], [])
+    first.kill()
+    _, said = first.communicate()
+    os.close(reader)
+    os.close(writer)
+    paid = len(stub.calls())
+    assert paid, said
+    assert [row["status"] for row in json.loads(moot("ledger", "--json").stdout)] == ["interrupted"]
+    assert moot(*RAG, "--out", tmp_path / "verdict.json").returncode == 0
+    assert json.loads((tmp_path / "verdict.json").read_text())["status"] == "done"
+    assert len(stub.calls()) == paid
+    assert [row["status"] for row in json.loads(moot("ledger", "--json").stdout)] == ["done"]
+
+
+def test_resume_finds_the_graph(start_stub: StartStub) -> None:
+    start_stub([DOWN])
+    _, failed, _ = document(*ONCE)
+    done = json.loads(moot("verify", CLAIM, "--resume", "--json").stdout)
+    assert (done["id"], done["graph"], done["status"]) == (failed["id"], "rag", "done")

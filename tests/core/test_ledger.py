@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moot.core.errors import UserError
 from moot.core.ledger import CallLedger, Key, key_of, ledger_path, open_ledger
-from moot.core.ledger_file import SCHEMA_VERSION, LedgerFile
+from moot.core.ledger.file import SCHEMA_VERSION, LedgerFile
 
 SETTINGS = {"model": "openai:stub", "api_key": "sk-nobody-may-see-this-1234"}
 
@@ -83,7 +83,7 @@ async def test_what_is_kept_is_found_when_the_debate_goes_on(ledger: CallLedger)
     reply = {"content": "“Yes.” " * 2000, "tool_calls": []}
     await asyncio.gather(*(ledger.keep(begun.id, chat(n), {**reply, "n": n}, {"role": "judge"}) for n in range(50)))
     embedding = key_of("embedding", {"text": "a"})
-    await ledger.keep(begun.id, embedding, [0.5, -1.25, 3.0])
+    await ledger.keep(begun.id, embedding, [[0.5, -1.25, 3.0], [1, 2, 3]])
     assert ledger.kept(begun.id, chat(0)) is None  # it was begun now: nothing is looked up
     await ledger.end(begun.id, "failed")
 
@@ -96,7 +96,7 @@ async def test_what_is_kept_is_found_when_the_debate_goes_on(ledger: CallLedger)
         assert kept.about == {"role": "judge"}
     found = ledger.kept(again.id, embedding)
     assert found is not None
-    assert found.value == [0.5, -1.25, 3.0]
+    assert found.value == [[0.5, -1.25, 3.0], [1, 2, 3]]
     assert ledger.kept(again.id, chat(50)) is None
     await ledger.end(again.id, "done")
     assert not (await ledger.begin("tool_mad", {"claim": "é \ud800"}, SETTINGS)).resumed
@@ -134,6 +134,15 @@ async def test_reuse_prefers_a_debate_and_a_miss_names_what_differs(ledger: Call
     error = await ledger.miss(chat(2), "a call of the judge", ids[0])
     assert (error.kind, "differs in: messages." in error.detail) == ("replay_miss", True)
     assert "no search call" in (await ledger.miss(key_of("search", {"query": "q"}), "a search")).detail
+
+
+async def test_a_newer_call_that_failed_hides_no_answer(ledger: CallLedger) -> None:
+    ids = [(await ledger.begin("a", {"claim": str(n)}, {})).id for n in range(2)]
+    await ledger.keep(ids[0], chat(1), "good")
+    await ledger.keep(ids[1], chat(1), "bad", {"failed": 1})
+    for prefer in (None, ids[1]):
+        newest, usable = await ledger.find(chat(1), prefer), await ledger.find(chat(1), prefer, failed=False)
+        assert (newest and newest.value, usable and usable.value) == ("bad", "good")
 
 
 async def test_keys_are_not_stored(ledger: CallLedger, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,6 +97,7 @@ def write_log(
     planned: Sequence[str] = (),
     scores: Mapping[str, Mapping[str, float | str]] | None = None,
     strata: Mapping[str, str] | None = None,
+    groups: Mapping[str, str] | None = None,
     task_id: str = "",
     failing: Sequence[str] = (),
     again: Documents | None = None,
@@ -118,6 +119,7 @@ def write_log(
         planned: ids of all items, where some were not run.
         scores: by the item's id what scorers said.
         strata: by the item's id its class.
+        groups: by the item's id its group.
         task_id: Inspect's.
         failing: ids of samples that failed though their debate was done.
         again: documents of a second epoch.
@@ -133,7 +135,7 @@ def write_log(
             epoch=epoch,
             input=f"claim {id}",
             target=gold[id] if isinstance(gold[id], str) else list(gold[id]),
-            metadata={"task": "fever", "stratum": (strata or {}).get(id, "")},
+            metadata={"task": "fever", "stratum": (strata or {}).get(id, ""), "group": (groups or {}).get(id)},
             store={} if document is None else {"moot:document": json.dumps(document)},
             scores={key: Score(value=value) for key, value in (scores or {}).get(id, {}).items()},
             error=None if document and document["status"] == "done" and id not in failing else failure(document),

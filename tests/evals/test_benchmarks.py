@@ -18,15 +18,16 @@ from tests.evals.benchmark_samples import ASKED, SAMPLES, WRITTEN, reads_itself
 
 
 def test_every_benchmark_names_a_task_a_licence_and_a_source() -> None:
-    assert sorted(BENCHMARKS) == sorted([*ASKED, *WRITTEN])
-    for name, benchmark in BENCHMARKS.items():
+    assert sorted(BENCHMARKS) == sorted([*ASKED, *WRITTEN, "claims"])
+    published = {name: benchmark for name, benchmark in BENCHMARKS.items() if not benchmark.is_own}
+    for name, benchmark in published.items():
         assert benchmark.name == name
         assert benchmark.task in TASKS
         assert benchmark.licence
         assert benchmark.source.startswith("https://")
         assert benchmark.files
         assert benchmark.metrics
-    assert {b.task for b in BENCHMARKS.values()} == {
+    assert {b.task for b in published.values()} == {
         n for n in TASKS if n not in ("labels", "choice", "short_answer")
     } - {
         "number",

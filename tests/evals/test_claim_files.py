@@ -100,7 +100,14 @@ def test_bad_rows_do_not_end_the_reading(tmp_path: Path) -> None:
 
 
 def test_bad_lines_of_json_do_not_end_the_reading(tmp_path: Path) -> None:
-    lines = ['{"claim": "One."}', "{", "[1]", '{"claim": 3, "lable": "x"}', '{"claim": "x", "given": 5}', '{"claim": "Two."}']
+    lines = [
+        '{"claim": "One."}',
+        "{",
+        "[1]",
+        '{"claim": 3, "lable": "x"}',
+        '{"claim": "x", "given": 5}',
+        '{"claim": "Two."}',
+    ]
     path = written(tmp_path, "\n".join(lines), "my.jsonl")
     found = problems(path)
     assert [line for line, _ in found] == [2, 3, 4, 5]

@@ -5,18 +5,22 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import warnings
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moot.evals.stats.measures import package
 from moot.evals.stats.metrics import (
     YES_NO,
+    OfLabel,
     accuracy,
     balanced_accuracy,
     best_of,
+    by_label,
     citation_precision,
     exact_match,
     fever_page,
@@ -381,3 +385,30 @@ def test_gold_recall() -> None:
     assert gold_recall([set[str](), set[str]()], [None, []]) == Score(None, 0, missing=1, left_out=1)
     with pytest.raises(ValueError, match="shorter"):
         gold_recall(gold, [["a"]])
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["a", "b", "c", ABSTAINED, None])), max_size=20))
+@settings(deadline=None, max_examples=30)  # the first call imports scikit-learn
+def test_labels_are_scored_as_scikit_learn_does(items: list[tuple[str, str | None]]) -> None:
+    found = by_label([gold for gold, _ in items], [given for _, given in items], "abc")
+    known = [(gold, given) for gold, given in items if given is not None]
+    if not known:
+        assert set(found.values()) == {OfLabel(0, 0, None, None, None)}
+        return
+    gold, given_ = zip(*known, strict=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # scikit-learn's word for a share of no items
+        theirs = package("sklearn.metrics").precision_recall_fscore_support(
+            gold, given_, labels=list("abc"), zero_division=np.nan
+        )
+    for n, label in enumerate("abc"):
+        ours = [np.nan if share is None else share for share in found[label][2:]]
+        expected = [scores[n] for scores in theirs[:3]]
+        np.testing.assert_allclose(ours, expected)
+        assert (found[label].right, found[label].given) == (gold.count(label), given_.count(label))
+
+
+def test_one_label_by_hand() -> None:
+    found = by_label(["a", "a", "a", "b", "b"], ["a", ABSTAINED, None, "a", "b"], "ab")
+    assert found["a"] == OfLabel(2, 2, 0.5, 0.5, 0.5)
+    assert found["b"] == OfLabel(2, 1, 1.0, 0.5, approx(2 / 3))

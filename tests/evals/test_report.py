@@ -6,16 +6,19 @@ import base64
 import csv
 import json
 import re
+import shutil
+import zlib
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import playwright.async_api
 import pytest
 from moot.core.errors import UserError
 from moot.evals.report import drawing
-from moot.evals.report.tables import Cell, Column, Nested, Table, as_csv, as_markdown, escaped, shown
+from moot.evals.report.tables import Cell, Column, Nested, Table, as_csv, as_latex, as_markdown, escaped, shown
 from moot.evals.report.write import Report, as_document, compare, write_report
 from moot.evals.stats.significance import Interval
 from PIL import Image
@@ -85,8 +88,11 @@ def test_the_command_prints_and_writes(logs: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = moot("eval", "compare", logs, "--out", out, "--prices", prices, "--against", "proclaim")
     assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("\nNo difference between the systems was found\n")
     assert "FEVER, openai:gpt-4o-mini" in done.stdout
-    assert re.search(r"debate +1 +7 +1 +1 +0\.857 \[", done.stdout)  # runs, items, errors, abstained, accuracy
+    assert re.search(
+        r"debate +1 +7 +1 +1 +0 +0\.857 \[", done.stdout
+    )  # runs, items, errors, abstained, less evidence, accuracy
     assert re.search(r"  debate self consistency +2 +16 +0 ", done.stdout)  # a control, set in
     assert re.search(r"debate +0\.857 +1 +1,500 +2\.0000 ", done.stdout)  # 1,000 tokens at 0.001 and 500 at 0.002 USD
     assert "note: broken.eval: it cannot be read as a log" in done.stdout
@@ -141,7 +147,7 @@ def test_the_page_loads_nothing_and_runs_nothing(written: Path) -> None:
     text = (written / "report.html").read_text(encoding="utf-8")
     page = Page(text)
     kinds = {tag for tag, _ in page.elements}
-    assert not kinds & {"script", "link", "iframe", "object", "embed", "form", "base", "svg", "video"}
+    assert not kinds & {"script", "link", "iframe", "object", "embed", "form", "base", "use", "image", "video"}
     addresses = [
         str(a[key]) for _, a in page.elements for key in ("src", "href", "srcset", "style", "action") if key in a
     ]
@@ -168,6 +174,28 @@ def test_the_page_can_be_read_aloud(written: Path) -> None:
     named = {a[key] for _, a in page.elements for key in ("aria-labelledby",) if a.get(key)}
     assert named | {str(a["href"]).removeprefix("#") for a in page.of("a")} <= set(ids)
     assert "prefers-color-scheme: dark" in text
+
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_the_page_fits_a_phone_and_a_screen(written: Path, scheme: Any) -> None:
+    if CHROMIUM is None:
+        pytest.skip("needs chromium")
+    async with playwright.async_api.async_playwright() as driver:
+        browser = await driver.chromium.launch(executable_path=CHROMIUM)
+        complaints: list[str] = []
+        for width in (390, 1440):
+            page = await browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+            page.on("console", lambda message: complaints.append(message.text))
+            await page.goto((written / "report.html").as_uri())
+            assert await page.evaluate("document.documentElement.scrollWidth") == width
+            assert await page.locator("h1").inner_text() == "No difference between the systems was found"
+            ground = await page.evaluate("getComputedStyle(document.body).backgroundColor")
+            assert ground == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 23, 26)"}[scheme]
+        assert not complaints
+        await browser.close()
 
 
 # --- pictures ---------------------------------------------------------------------------------------------------------
@@ -210,6 +238,21 @@ def test_pictures_read_on_white_and_on_black(written: Path) -> None:
     allowed = {drawing.INK.lower(), *(colour.lower() for colour in drawing.COLOURS)}
     for file in (written / "pictures").glob("*.svg"):
         assert {colour.lower() for colour in re.findall(r"#[0-9a-fA-F]{6}\b", file.read_text())} <= allowed
+
+
+def test_pictures_for_papers(written: Path) -> None:
+    files = list((written / "pictures").glob("*.pdf"))
+    assert {file.stem.rpartition("-")[2] for file in files} == EXPECTED
+    grey = f"{int(drawing.INK[1:3], 16) / 255:.6f}".encode()
+    for file in files:
+        content = file.read_bytes()
+        assert content.startswith(b"%PDF-")
+        assert b"/Type3" not in content
+        assert b"/CreationDate" not in content
+        parts = re.findall(rb"stream\r?\n(.*?)\r?\nendstream", content, re.DOTALL)
+        drawn = b" ".join(zlib.decompressobj().decompress(part) for part in parts if part[:1] == b"x")
+        assert b" m\n" in drawn
+        assert grey not in drawn  # what is grey on a screen is black on paper
 
 
 def test_no_two_points_look_alike() -> None:
@@ -257,6 +300,32 @@ def test_cells_are_no_formulas(written: Path) -> None:
         assert len({len(row) for row in rows}) == 1
         for cell in (cell for row in rows for cell in row if cell.startswith(("=", "+", "-", "@"))):
             assert float(cell) is not None  # only numbers begin so
+
+
+def test_tables_for_papers(written: Path) -> None:
+    made = as_latex(TABLE, "tab:made")
+    assert r"=\$x\textasciicircum{}\{\$|1\textless{}script src='http://x.example/a.js'\textgreater{}" in made
+    assert r"& {-}" not in made
+    assert made.splitlines()[6:11] == [
+        r"\toprule",
+        r"system & score & cost \\",
+        r"\midrule",
+        made.splitlines()[9],
+        r"\quad @b & -- & 0.0013 \\",
+    ]
+    for file in [*(written / "tables").glob("*.tex")]:
+        lines = [line for line in file.read_text(encoding="utf-8").splitlines() if not line.startswith("%")]
+        plain = [re.sub(r"\\[&%$#_{}]", "", line) for line in lines]
+        assert sum(line.count("{") - line.count("}") for line in plain) == 0
+        rows = [line for line in plain if line.endswith(r"\\")]
+        assert len({row.count("&") for row in rows}) == 1
+        assert not [line for line in plain if set(line) & set("$#^~")]
+        assert [line for line in lines if line in (r"\toprule", r"\midrule", r"\bottomrule")] == [
+            *(r"\toprule", r"\midrule", r"\bottomrule")
+        ]
+    assert {file.stem for file in (written / "tables").glob("*.tex")} == {
+        file.stem for file in (written / "tables").glob("*.csv")
+    }
 
 
 def test_cells_are_no_markdown(written: Path) -> None:

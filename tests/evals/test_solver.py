@@ -202,13 +202,3 @@ def test_a_wrong_setting_is_said_before_anything_runs() -> None:
         debate(GRAPH, rounds=3)
     with pytest.raises(UserError, match="no graph"):
         debate("tool_made")
-
-
-def test_a_seed_gives_every_role_its_own(tmp_path: Path) -> None:
-    runs = []
-    for seed in (1, 1, 2):
-        task = Task(dataset=[Sample(input="A claim.", target="SUPPORTS")], scorer=scorers.accuracy())
-        log = evaluated(task, tmp_path, solver=debate("multi_agent_voting", seed=seed, model="fake:1"))
-        runs.append([role["reported"] for role in said(samples_of(log)[0])["models"].values()])
-    assert len({name for names in runs[0] for name in names}) == 3
-    assert runs[0] == runs[1] != runs[2]

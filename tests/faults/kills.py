@@ -19,8 +19,9 @@ from tests.faults.debates import IN_PYTHON, SYSTEMS, Ended, Place, place, settin
 
 LATENCY_MS = 60
 """Of a call, so that some are under way when a debate is killed."""
-STORING = 0.05
-"""Seconds between an answer of the endpoint and its place in the ledger, at most."""
+STORING = 0.1
+"""Seconds between an answer of the endpoint and its place in the ledger, at most: the ledger gathers what is kept for
+20 ms, and a busy machine takes as long again to read the answer and to store it."""
 
 
 @dataclass(frozen=True)

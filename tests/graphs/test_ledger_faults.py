@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from moot.core.errors import WorldError
 from moot.core.ledger import CallLedger, ledger_path
-from moot.core.ledger_file import LedgerFile
+from moot.core.ledger.file import LedgerFile
 from moot.graphs import load_graph
 from moot.nodes.models.keeping import LedgerUse, ledger_use
 

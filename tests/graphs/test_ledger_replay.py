@@ -15,6 +15,7 @@ from langgraph.types import Command
 from moot.core.ledger import CallLedger, open_ledger
 from moot.graphs import load_graph
 from moot.nodes.models.chat_models import open_chat_model
+from moot.nodes.models.contexts import forget_contexts
 from moot.nodes.models.keeping import Keeping, LedgerUse, ledger_use
 from moot.nodes.models.prices import paid
 from moot.nodes.models.session import Session
@@ -23,6 +24,7 @@ from moot.nodes.texts.replies import QueryReply
 from moot.transcript.end import costs
 
 from tests.conftest import MODELS, StartStub, StubEndpoint, reading_demo, says, supports
+from tests.graphs import test_contexts as contexts
 
 CLAIM = {"claim": "The platypus is a mammal that lays eggs."}
 SYSTEMS = ("tool_mad", "proclaim", "cortex_debate")
@@ -94,7 +96,7 @@ async def test_a_replay_of_something_else_says_what_differs(stub: StubEndpoint, 
     paid = len(stub.calls())
     other = await debate("society_of_minds", 5, LedgerUse("replay", id=first["id"]))
     assert other["error"]["kind"] == "replay_miss"
-    assert "differs in: parameters." in other["error"]["detail"]
+    assert "differs in: seed." in other["error"]["detail"]
     assert len(stub.calls()) == paid
 
 
@@ -220,6 +222,20 @@ async def test_a_budget_counts_what_the_ledger_gives(stub: StubEndpoint, ledger:
     assert len(first["calls"]) < len(whole["calls"])
     assert (again["stop_reason"], len(again["calls"])) == (first["stop_reason"], len(first["calls"]))
     assert alike(again) == alike(first)
+
+
+async def test_shortened_prompts_replay(start_stub: StartStub, ledger: CallLedger) -> None:
+    stub = start_stub(contexts.RULES, context=contexts.CONTEXT)
+    with ledger_use(LedgerUse("record")):
+        first = await contexts.debate("tool_mad", context_tokens=contexts.CONTEXT)
+    paid = len(stub.calls())
+    forget_contexts()  # as in another process
+    with ledger_use(LedgerUse("replay", id=first["id"])):
+        again = await contexts.debate("tool_mad", context_tokens=contexts.CONTEXT)
+    assert any(call.get("left_out") for call in first["calls"])
+    assert any(warned["kind"] == "prompt_shortened" for warned in first["warnings"])
+    assert alike(again) == alike(first)
+    assert len(stub.calls()) == paid
 
 
 async def test_who_is_asked_again_after_a_reply_answers_anew(start_stub: StartStub, ledger: CallLedger) -> None:

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
-from moot.core.endpoint import find_endpoint, replaying
+from moot.core.endpoint import close_clients, find_endpoint, replaying
 from moot.core.errors import MootError
 from moot.core.ledger import CallLedger, embeddings, open_ledger
 from moot.graphs import load_graph
 from moot.nodes.models.keeping import Keeping, LedgerUse, ledger_use
-from moot.retrievers import UserError, open_encoder
+from moot.retrievers import UserError, index_passages, open_encoder
 
 from tests.conftest import running_stub
+from tests.graphs.test_ledger_replay import alike
 
-from .conftest import Serve
+from .conftest import Serve, passage
 from .vendors import FOUND, TAVILY, StartVendor, starter
 
 
@@ -61,6 +64,43 @@ async def test_a_search_replays_when_nobody_is_there(
     assert (again["status"], again["error"], again["answer"]) == (first["status"], first["error"], first["answer"])
     assert [piece["id"] for piece in again["evidence"]] == [piece["id"] for piece in first["evidence"]]
     assert len(server.paths) == asked
+
+
+SOURCES = ["chroma:notes", "bm25:notes", "hybrid:notes"]
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_a_debate_replays_without_its_corpus_and_its_endpoint(
+    ledger: CallLedger, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, empty_home: Path, is_there: bool
+) -> None:
+    system = load_graph("tool_mad")
+    readers = [{"name": name, "retriever": SOURCES if is_there else "bm25:none"} for name in ("rag", "search")]
+    given = {"model": "openai:stub", "embedder": "openai:some-embedding", "debaters": readers, "max_rounds": 2}
+    settings = system.settings.model_validate(given)
+
+    async def debate(use: LedgerUse) -> dict[str, Any]:
+        with ledger_use(use):
+            document: dict[str, Any] = await system.graph.ainvoke({"claim": "Baikal is deep."}, context=settings)
+        return document
+
+    with running_stub(tmp_path / "stub") as stub:
+        monkeypatch.setenv("OPENAI_BASE_URL", stub.url)
+        if is_there:
+            notes = [passage(n, f"Note {n} says how deep Baikal is.") for n in range(8)]
+            await index_passages("notes", notes, encoder="openai:some-embedding")
+        first = await debate(LedgerUse("record"))
+    assert (first["error"] or {}).get("kind") == (None if is_there else "unknown_corpus")
+    assert bool(first["evidence"]) == is_there
+    await close_clients()
+    await asyncio.to_thread(shutil.rmtree, empty_home / "corpora", ignore_errors=True)
+    again = await debate(LedgerUse("replay", id=first["id"]))
+    assert alike(again) == alike(first)
+    with_more = settings.model_copy(update={"k": 5})
+    with ledger_use(LedgerUse("replay", id=first["id"])):
+        other = await system.graph.ainvoke({"claim": "Baikal is deep."}, context=with_more)
+    if is_there:
+        assert {w["kind"] for w in other["warnings"]} | {(other["error"] or {}).get("kind")} & {"replay_miss"}
+        assert "differs in: k" in json.dumps([other["warnings"], other["error"]])
 
 
 async def test_an_embedding_that_failed_fails_in_a_replay_alone(

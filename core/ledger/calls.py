@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import json
 import logging
 import os
 import queue
 import threading
 import time
-import zlib
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -25,11 +23,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-import numpy as np
 from moot.core.errors import MootError, UserError, copied
 from moot.core.home import moot_home
-from moot.core.ledger_file import LedgerFile
-from moot.core.ledger_records import Begun, Debate, Entry, Key, Pruned, Request, Status, as_json, fingerprint_of, key_of
+from moot.core.ledger.file import MOST_ROWS, LedgerFile
+from moot.core.ledger.records import Begun, Debate, Entry, Key, Pruned, Request, Status, as_json, fingerprint_of, key_of
+from moot.core.ledger.values import packed, packed_vectors, unpacked
 from moot.core.redaction import Keys, anonymised, held_keys, redact
 
 __all__ = [
@@ -52,8 +50,10 @@ Job = Callable[[LedgerFile], Any]
 
 MOST_AT_ONCE = 1000
 """Jobs of one transaction at most."""
-COMPRESSED = 2048
-"""Bytes from which on a value is compressed."""
+PAUSE = 0.02
+"""Seconds between two transactions at least: each takes a while, and what many debates keep is gathered meanwhile."""
+LOOK = 0.1
+"""Seconds after which it is looked whether somebody has removed the file; before a debate begins it always is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Kept:
     """What a call gave, found again.
 
     Args:
-        value: a JSON value; of an embedding, a list of floats.
+        value: a JSON value; of an embedding, a list of vectors.
         about: what the call was: its role and model.
         debate: the id of the debate that made it.
     """
@@ -84,19 +84,14 @@ class Embeddings(Protocol):
     """What keeps the embeddings of a debate; it is found in `embeddings`."""
 
     async def embedded(
-        self,
-        parts: Mapping[str, Any],
-        texts: Sequence[str],
-        known: Mapping[str, list[float]],
-        make: Callable[[list[str]], Awaitable[list[list[float]]]],
-    ) -> dict[str, list[float]]:
-        """The vector of each text: a known one, else that which is kept, else a new one.
+        self, parts: Mapping[str, Any], texts: Sequence[str], make: Callable[[], Awaitable[list[list[float]]]]
+    ) -> list[list[float]]:
+        """The vectors of texts, in order: those that are kept, else new ones.
 
         Args:
-            parts: the parts of the keys, but for the text.
+            parts: the parts of the key, but for the texts.
             texts: what is embedded.
-            known: vectors that are at hand.
-            make: embeds texts.
+            make: embeds them.
         """
         ...
 
@@ -181,7 +176,7 @@ class CallLedger:
             fingerprint_of(graph, input, settings),
             graph,
             redact(as_json(input), self._keys),
-            as_json(anonymised(settings)),
+            as_json(anonymised(settings, self._keys)),
             adopt,
             idempotency_key,
         )
@@ -266,26 +261,25 @@ class CallLedger:
         Args:
             debate: the id of a debate that has begun.
             key: what was asked.
-            value: what it gave: a JSON value; for an embedding, numbers, of which 32-bit floats are stored.
+            value: what it gave: a JSON value; for an embedding, vectors, of which 32-bit floats are stored.
             about: what the call was, to be shown: its role and model.
 
         Raises:
             ValueError, TypeError: the value is no JSON value.
         """
-        await self.keep_all(debate, [(key, value)], about)
+        raw = as_json(value) if _is_json(key, value) else packed_vectors(value)
+        storing: Any = _Storing(debate, key, raw, about or {}, self._keys)
+        await self._do(storing)
 
-    async def keep_all(
-        self, debate: str, given: Sequence[tuple[Key, Any]], about: Mapping[str, Any] | None = None
-    ) -> None:
-        """As `keep`, of several calls of one sort, each with what it gave: all are stored, or none."""
-        if given:
-            raw = [(key, as_json(value) if _is_json(key, value) else packed_floats(value)) for key, value in given]
-            storing: Any = _Storing(debate, raw, about or {}, self._keys)
-            await self._do(storing)
+    async def find(self, key: Key, prefer: str | None = None, *, failed: bool = True) -> Kept | None:
+        """The newest entry of a key in any debate; that of the debate ``prefer``, if it has one.
 
-    async def find(self, key: Key, prefer: str | None = None) -> Kept | None:
-        """The newest entry of a key in any debate; that of the debate ``prefer``, if it has one."""
-        entry = await self._do(lambda file: file.find(key.hash, prefer))
+        Args:
+            key: what is asked.
+            prefer: a debate's id.
+            failed: whether entries of calls that failed are found, too.
+        """
+        entry = await self._do(lambda file: file.find(key.hash, prefer, failed=failed))
         return None if entry is None else _kept(entry)
 
     async def nearest(self, key: Key, debate: str | None = None) -> Near | None:
@@ -337,13 +331,17 @@ class CallLedger:
     def _write(self) -> None:
         """Carries out jobs, all that are queued in one transaction, until the ledger is closed."""
         file: LedgerFile | None = None
-        closing = False
+        closing, begun, seen = False, 0.0, 0.0
         while not closing:
+            time.sleep(max(0.0, begun + PAUSE - time.monotonic()))
             group, closing = _queued(self._jobs)
+            begun = time.monotonic()
             try:
-                if file is not None and not file.is_there():  # somebody has removed it
-                    file.close()
-                    file = None
+                if file is not None and (begun > seen + LOOK or len(_storing(group)) < len(group)):
+                    seen = begun
+                    if not file.is_there():  # somebody has removed it
+                        file.close()
+                        file = None
                 if file is None and group:
                     file = LedgerFile(self.path)
                     if file.is_overfull():
@@ -358,21 +356,21 @@ class CallLedger:
 
 @dataclass(frozen=True, slots=True)
 class _Storing:
-    """The job that stores what calls gave; several at once are one statement."""
+    """The job that stores what a call gave; several at once are one statement."""
 
     debate: str
-    given: Sequence[tuple[Key, str | bytes]]
+    key: Key
+    raw: str | bytes
     about: Mapping[str, Any]
     keys: Keys
 
-    def entries(self) -> Iterator[Entry]:
+    def entry(self) -> Entry:
         """What is stored."""
-        for key, raw in self.given:
-            value = raw if isinstance(raw, bytes) else packed(redact(raw, self.keys))
-            yield Entry(self.debate, key, self.about, time.time(), len(value), value)
+        value = self.raw if isinstance(self.raw, bytes) else packed(redact(self.raw, self.keys))
+        return Entry(self.debate, self.key, self.about, time.time(), len(value), value)
 
     def __call__(self, file: LedgerFile) -> None:
-        file.keep([*self.entries()])
+        file.keep([self.entry()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,18 +400,25 @@ def _carried_out(file: LedgerFile, group: list[_Waiting]) -> list[Any]:
     """What the jobs give, or why they fail; one that fails takes no other with it."""
     results: list[Any] = []
     try:
+        if len(stored := _storing(group)) == len(group) <= MOST_ROWS:
+            file.keep([job.entry() for job in stored])  # one statement, which is a transaction of its own
+            return [None] * len(group)
         with file.transaction():
             for _, some in groupby(group, lambda waiting: isinstance(waiting.job, _Storing)):
-                jobs = [waiting.job for waiting in some]
-                stored = [job for job in jobs if isinstance(job, _Storing)]
-                if stored:
-                    file.keep([entry for job in stored for entry in job.entries()])
-                results += [None for _ in stored] or [job(file) for job in jobs]
+                waiting = [*some]
+                if stored := _storing(waiting):
+                    file.keep([job.entry() for job in stored])
+                results += [None for _ in stored] or [one.job(file) for one in waiting]
         return results
     except Exception as error:  # noqa: BLE001
         if len(group) == 1:
             return [error]
     return [_carried_out(file, [waiting])[0] for waiting in group]
+
+
+def _storing(group: list[_Waiting]) -> list[_Storing]:
+    """Those jobs of a group that store what calls gave."""
+    return [waiting.job for waiting in group if isinstance(waiting.job, _Storing)]
 
 
 def _wake(group: list[_Waiting], results: list[Any]) -> None:
@@ -458,29 +463,6 @@ def _pruned(path: Path) -> Pruned:
 def _is_json(key: Key, value: Any) -> bool:
     """Whether a value is stored as JSON: all but vectors; an embedding that failed has none."""
     return key.kind != "embedding" or isinstance(value, Mapping)
-
-
-def packed(text: str) -> bytes:
-    """A JSON text as it is stored: with a letter before it, and compressed if it is long."""
-    plain = text.encode()
-    return b"t" + plain if len(plain) < COMPRESSED else b"z" + zlib.compress(plain, 1)
-
-
-def packed_floats(numbers: Iterable[float]) -> bytes:
-    """Numbers as they are stored: 32-bit floats."""
-    return b"f" + np.asarray(numbers, dtype="<f4").tobytes()
-
-
-def unpacked(value: bytes) -> Any:
-    """The JSON value, or the list of floats, that is stored so.
-
-    Raises:
-        ValueError: it is none.
-    """
-    tag, rest = value[:1], value[1:]
-    if tag == b"f":
-        return np.frombuffer(rest, dtype="<f4").tolist()
-    return json.loads(zlib.decompress(rest) if tag == b"z" else rest)
 
 
 def _kept(entry: Entry) -> Kept:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, cast
 
 from moot.core.errors import UserError
-from moot.core.ledger import packed, packed_floats, unpacked
-from moot.core.ledger_file import LedgerFile
-from moot.core.ledger_records import Entry, Key, Kind, Status, as_json, fingerprint_of, hash_of
+from moot.core.ledger.file import LedgerFile
+from moot.core.ledger.records import Entry, Key, Kind, Status, as_json, fingerprint_of, hash_of
+from moot.core.ledger.values import packed, packed_vectors, unpacked
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, ValidationError
 
 FORMAT = 1
@@ -172,12 +172,16 @@ def _no_number(name: str) -> NoReturn:
 def _entry(debate: str, line: Line) -> Entry:
     key = Key(line.kind, hash_of(line.kind, line.parts), line.parts)
     if line.kind == "embedding" and not isinstance(line.value, dict):
-        if not isinstance(line.value, list) or not all(_is_float(number) for number in line.value):
-            raise ValueError("is an embedding whose value is no list of numbers")
-        value = packed_floats(cast(list[float], line.value))
+        if not isinstance(line.value, list) or not all(_is_vector(vector) for vector in line.value):
+            raise ValueError("is an embedding whose value is no list of vectors")
+        value = packed_vectors(cast(list[list[float]], line.value))
     else:
         value = packed(as_json(line.value))
     return Entry(debate, key, line.about, line.created, len(value), value)
+
+
+def _is_vector(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(_is_float, value))
 
 
 def _is_float(value: Any) -> bool:

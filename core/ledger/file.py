@@ -15,9 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-from moot.core.errors import MootError, UserError, WorldError
-from moot.core.ledger_records import (
+from filelock import FileLock
+from moot.core.errors import UserError
+from moot.core.ledger.faults import explained
+from moot.core.ledger.owners import Owner
+from moot.core.ledger.records import (
+    FAILED,
     Begun,
     Debate,
     Entry,
@@ -26,12 +29,11 @@ from moot.core.ledger_records import (
     Request,
     Status,
     as_json,
-    is_id,
     moot_version,
     new_id,
 )
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 APPLICATION = 0x6D6F6F74
 """What SQLite's header says of who wrote the file: "moot"."""
 BUSY = 30.0
@@ -41,32 +43,44 @@ DAYS = 30.0
 MOST_BYTES = 10**9
 """Bytes of the file that are let stand."""
 
-ROWS = 100
-"""Entries of one statement at most."""
+ROWS = (1, 4, 16, 64)
+"""Entries of one statement: of few sorts, as SQLite takes longer to compile a statement than to carry it out."""
+MOST_ROWS = ROWS[-1]
 
 SCHEMA = """
 CREATE TABLE debates (
-    id TEXT PRIMARY KEY, fingerprint TEXT NOT NULL, version TEXT NOT NULL, graph TEXT NOT NULL,
-    input TEXT NOT NULL, settings TEXT NOT NULL, status TEXT NOT NULL, owner TEXT, pid INTEGER,
+    number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, fingerprint TEXT NOT NULL, version TEXT NOT NULL,
+    graph TEXT NOT NULL, input TEXT NOT NULL, settings TEXT NOT NULL, status TEXT NOT NULL, owner TEXT, pid INTEGER,
     started REAL NOT NULL, updated REAL NOT NULL, document TEXT, idempotency_key TEXT UNIQUE, note TEXT
 ) STRICT;
 CREATE INDEX debates_fingerprint ON debates (fingerprint, started);
 CREATE INDEX debates_started ON debates (started);
 CREATE INDEX debates_updated ON debates (updated);
 CREATE TABLE entries (
-    seq INTEGER PRIMARY KEY, debate TEXT NOT NULL REFERENCES debates (id) ON DELETE CASCADE, key TEXT NOT NULL,
+    seq INTEGER PRIMARY KEY, debate INTEGER NOT NULL REFERENCES debates ON DELETE CASCADE, key BLOB NOT NULL,
     kind TEXT NOT NULL, parts TEXT NOT NULL, about TEXT NOT NULL, created REAL NOT NULL, size INTEGER NOT NULL,
     value BLOB NOT NULL, UNIQUE (debate, key)
 ) STRICT;
-CREATE INDEX entries_key ON entries (key);
 CREATE TABLE runs (
     debate TEXT PRIMARY KEY REFERENCES debates (id) ON DELETE CASCADE, thread TEXT NOT NULL, run TEXT NOT NULL
 ) STRICT;
 CREATE INDEX runs_thread ON runs (thread);
 """
+NO_ROW = (None,) * 8
+KEEP = {
+    count: "INSERT OR REPLACE INTO entries (debate, key, kind, parts, about, created, size, value) "
+    "SELECT (SELECT number FROM debates WHERE id = column1), column2, column3, column4, column5, column6, column7, "
+    f"column8 FROM (VALUES {', '.join(['(?, ?, ?, ?, ?, ?, ?, ?)'] * count)}) WHERE column1 IS NOT NULL"
+    for count in ROWS
+}
+BY_KEY = "CREATE INDEX IF NOT EXISTS entries_key ON entries (key)"
+"""Made when a key is first looked up in all debates: each call that is kept then changes one page more of the file."""
+OF_DEBATE = "debate = (SELECT number FROM debates WHERE id = ?)"
+USABLE = f"json_extract(about, '$.{FAILED}') IS NULL"
+COLUMNS = "seq, id, key, kind, parts, about, created, size, value"
 OLD = (
     "SELECT id FROM debates WHERE updated <= ? "
-    "AND (document IS NULL OR EXISTS (SELECT 1 FROM entries WHERE debate = id))"
+    "AND (document IS NULL OR EXISTS (SELECT 1 FROM entries WHERE debate = number))"
 )
 """Debates of which something can be removed for their age."""
 
@@ -83,8 +97,7 @@ class LedgerFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lock: FileLock | None = None
-        self.owner = ""
+        self._owner = Owner(path)
         with explained(path):
             _create(path)
             self._inode = path.stat().st_ino
@@ -111,9 +124,10 @@ class LedgerFile:
         if _value(run("PRAGMA application_id")) != APPLICATION:
             raise sqlite3.DatabaseError("it is no ledger of moot")
         found = _value(run("PRAGMA user_version"))
-        if found > SCHEMA_VERSION:
+        if found != SCHEMA_VERSION:
+            which = "a later" if found > SCHEMA_VERSION else "an earlier"
             raise UserError(
-                f"The ledger {self.path} was written by a later version of moot (its schema is {found}, this version "
+                f"The ledger {self.path} was written by {which} version of moot (its schema is {found}, this version "
                 f"knows {SCHEMA_VERSION}). Use that version, set MOOT_HOME to another folder, or say `--ledger off`.",
                 kind="damaged_ledger",
             )
@@ -123,18 +137,14 @@ class LedgerFile:
     def is_there(self) -> bool:
         """Whether the file is still the one that was opened."""
         try:
-            return self.path.stat().st_ino == self._inode
+            return os.stat(self.path).st_ino == self._inode
         except FileNotFoundError:
             return False
 
     def close(self) -> None:
         """Closes the file; debates that this process has not ended are interrupted."""
         self._connection.close()
-        if self._lock is not None:
-            self._lock.release()
-            _owned.discard(self.owner)
-            Path(self._lock.lock_file).unlink(missing_ok=True)
-            self._lock = None
+        self._owner.release()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -153,10 +163,10 @@ class LedgerFile:
 
     def begin(self, request: Request) -> Begun:
         """Takes over a debate, or writes a new one, within a transaction."""
-        self._become_owner()
+        self._owner.hold()
         known = self._named_before(request)
         if known is not None:
-            status = self._status(known["status"], known["owner"])
+            status = self._owner.status(known["status"], known["owner"])
             if known["id"] != request.id and status in ("running", "waiting", "done"):
                 return Begun(known["id"], resumed=False, owned=False)
             if status == "running":
@@ -172,13 +182,13 @@ class LedgerFile:
                 request.fingerprint,
             )
             for row in unfinished:
-                if self._status(row["status"], row["owner"]) != "running":
+                if self._owner.status(row["status"], row["owner"]) != "running":
                     return self._take_over(row["id"], resumed=True)
         now, id = time.time(), request.id or new_id()
         texts = (request.fingerprint, moot_version(), request.graph, request.input, request.settings)
         self._connection.execute(
-            "INSERT INTO debates VALUES (?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, NULL, ?, NULL)",
-            (id, *texts, self.owner, os.getpid(), now, now, request.idempotency_key),
+            "INSERT INTO debates VALUES (NULL, ?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, NULL, ?, NULL)",
+            (id, *texts, self._owner.id, os.getpid(), now, now, request.idempotency_key),
         )
         return Begun(id, resumed=False)
 
@@ -199,7 +209,7 @@ class LedgerFile:
     def _take_over(self, id: str, *, resumed: bool) -> Begun:
         self._connection.execute(
             "UPDATE debates SET status = 'running', owner = ?, pid = ?, updated = ? WHERE id = ?",
-            (self.owner, os.getpid(), time.time(), id),
+            (self._owner.id, os.getpid(), time.time(), id),
         )
         return Begun(id, resumed)
 
@@ -243,7 +253,9 @@ class LedgerFile:
             where.append("instr(lower(input), lower(?))")
             values.append(as_json(text)[1:-1])
         counted = (
-            "(SELECT count(*) FROM entries WHERE debate = id), (SELECT total(size) FROM entries WHERE debate = id)"
+            "(SELECT count(*) FROM entries WHERE debate = number), "
+            f"(SELECT total(kind = 'chat' AND {USABLE}) FROM entries WHERE debate = number), "
+            "(SELECT total(size) FROM entries WHERE debate = number)"
         )
         rows = self._connection.execute(
             f"SELECT *, {counted} FROM debates WHERE {' AND '.join(where)} ORDER BY started DESC, id", values
@@ -263,15 +275,15 @@ class LedgerFile:
         """Of all debates id, status and when they were begun; newest first. Far quicker than `debates`."""
         living: dict[str, bool] = {}
         return [
-            (row["id"], self._status(row["status"], row["owner"], living), row["started"])
+            (row["id"], self._owner.status(row["status"], row["owner"], living), row["started"])
             for row in self._rows("SELECT id, status, owner, started FROM debates ORDER BY started DESC, id")
         ]
 
     def _debate(self, row: Any, living: dict[str, bool]) -> Debate:
-        id, fingerprint, version, graph, input, settings, status, owner = row[:8]
-        pid, started, updated, document, named, note, entries, size = row[8:]
+        _, id, fingerprint, version, graph, input, settings, status, owner = row[:9]
+        pid, started, updated, document, named, note, entries, calls, size = row[9:]
         with explained(self.path):
-            shown = self._status(status, owner, living)
+            shown = self._owner.status(status, owner, living)
             asked, chosen = json.loads(input), json.loads(settings)
         return Debate(
             id,
@@ -288,13 +300,14 @@ class LedgerFile:
             named,
             note,
             entries,
+            int(calls),
             int(size),
         )
 
     def add(self, row: tuple[Any, ...]) -> None:
         """Adds a debate from elsewhere: id, fingerprint, version, graph, input, settings, status, times, note."""
         self._connection.execute(
-            "INSERT INTO debates VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL, ?, ?, NULL, NULL, ?)", row
+            "INSERT INTO debates VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, ?, ?, NULL, NULL, ?)", row
         )
 
     def delete(self, id: str) -> None:
@@ -324,56 +337,17 @@ class LedgerFile:
         )
         return {row["debate"]: (row["thread"], row["run"]) for row in rows}
 
-    # --- who owns a debate --------------------------------------------------------------------------------------------
-
-    def _become_owner(self) -> None:
-        """Holds a lock as long as this process lives: what it owns and has not ended is then interrupted."""
-        if self._lock is None:
-            owner = new_id()
-            lock = self._lock_of(owner)
-            lock.parent.mkdir(exist_ok=True, mode=0o700)
-            self._lock = FileLock(lock, mode=0o600, thread_local=False)
-            self._lock.acquire()
-            self.owner = owner
-            _owned.add(owner)
-
-    def _lock_of(self, owner: str) -> Path:
-        return self.path.with_name("running") / f"{owner}.lock"
-
-    def _status(self, status: Status, owner: str | None, living: dict[str, bool] | None = None) -> Status:
-        if status != "running":
-            return status
-        known = {} if living is None else living
-        owner = owner or ""
-        if owner not in known:
-            known[owner] = self._lives(owner)
-        return "running" if known[owner] else "interrupted"
-
-    def _lives(self, owner: str) -> bool:
-        if owner in _owned:
-            return True
-        path = self._lock_of(owner)
-        if not is_id(owner) or not path.exists():
-            return False
-        try:
-            with FileLock(path, timeout=0, mode=0o600):
-                path.unlink(missing_ok=True)
-        except Timeout:
-            return True
-        return False
-
     # --- entries ------------------------------------------------------------------------------------------------------
 
     def keep(self, entries: Sequence[Entry]) -> None:
-        """Stores what calls gave, each in place of what its debate had for its key."""
-        for start in range(0, len(entries), ROWS):
-            some = entries[start : start + ROWS]
-            # One statement: Python's lock is given up for each, and a busy event loop gives it back late.
-            rows = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?)"] * len(some))
-            self._connection.execute(
-                f"INSERT OR REPLACE INTO entries (debate, key, kind, parts, about, created, size, value) VALUES {rows}",
-                [part for entry in some for part in entry.row()],
-            )
+        """Stores what calls gave, each in place of what its debate had for its key; `MOST_ROWS` at once or none."""
+        with explained(self.path):
+            for start in range(0, len(entries), MOST_ROWS):
+                # One statement: Python's lock is given up for each, and a busy event loop gives it back late.
+                rows = [entry.row() for entry in entries[start : start + MOST_ROWS]]
+                count = next(count for count in ROWS if count >= len(rows))
+                rows += [NO_ROW] * (count - len(rows))
+                self._connection.execute(KEEP[count], [part for row in rows for part in row])
 
     def entries(self, debate: str, after: int = 0, limit: int = -1) -> list[tuple[int, Entry]]:
         """A debate's entries in the order in which they were stored, each with its place.
@@ -383,17 +357,27 @@ class LedgerFile:
             after: only those after this place.
             limit: how many at most; -1 for all.
         """
-        return self._entries("debate = ? AND seq > ? ORDER BY seq LIMIT ?", debate, after, limit)
+        return self._entries(f"{OF_DEBATE} AND seq > ? ORDER BY seq LIMIT ?", debate, after, limit)
 
-    def find(self, hash: str, prefer: str | None) -> Entry | None:
-        """The newest entry of a key, of whatever debate; that of a named debate before all others'."""
-        found = self._entries("key = ? ORDER BY debate IS ? DESC, seq DESC LIMIT 1", hash, prefer)
+    def find(self, hash: str, prefer: str | None, *, failed: bool = True) -> Entry | None:
+        """The newest entry of a key, of whatever debate; that of a named debate before all others'.
+
+        Args:
+            hash: the key's.
+            prefer: the debate's id.
+            failed: whether entries of calls that failed are found, too.
+        """
+        key, usable = bytes.fromhex(hash), "" if failed else f" AND {USABLE}"
+        found = self._entries(f"key = ? AND {OF_DEBATE}{usable}", key, prefer)
+        if not found:
+            self._connection.execute(BY_KEY)
+            found = self._entries(f"key = ?{usable} ORDER BY seq DESC LIMIT 1", key)
         return found[0][1] if found else None
 
     def alike(self, key: Key, debate: str | None, limit: int = 2000) -> Entry | None:
         """The entry of the same kind that shares most parts with a key, the newest of several; of that debate if one is
         named, else among the newest ``limit``."""
-        where = "kind = ? AND debate = ?" if debate else "kind = ?"
+        where = f"kind = ? AND {OF_DEBATE}" if debate else "kind = ?"
         values = (key.kind, debate) if debate else (key.kind,)
         best, most = None, -1
         for seq, parts in self._connection.execute(
@@ -405,11 +389,10 @@ class LedgerFile:
         return None if best is None else self._entries("seq = ?", best)[0][1]
 
     def _entries(self, where: str, *values: Any) -> list[tuple[int, Entry]]:
-        columns = "seq, debate, key, kind, parts, about, created, size, value"
         return [
-            (seq, Entry(debate, Key(kind, hash, json.loads(parts)), json.loads(about), created, size, value))
-            for seq, debate, hash, kind, parts, about, created, size, value in self._connection.execute(
-                f"SELECT {columns} FROM entries WHERE {where}", values
+            (seq, Entry(debate, Key(kind, key.hex(), json.loads(parts)), json.loads(about), created, size, value))
+            for seq, debate, key, kind, parts, about, created, size, value in self._connection.execute(
+                f"SELECT {COLUMNS} FROM entries JOIN debates ON number = debate WHERE {where}", values
             )
         ]
 
@@ -433,13 +416,13 @@ class LedgerFile:
             pruned += self._forget(row["id"], limit)
         while self._used() > most:
             first = self._rows(
-                "SELECT id FROM debates WHERE status IN ('done', 'failed') "
-                "AND EXISTS (SELECT 1 FROM entries WHERE debate = id) ORDER BY status, updated LIMIT 1"
+                "SELECT number FROM debates WHERE status IN ('done', 'failed') "
+                "AND EXISTS (SELECT 1 FROM entries WHERE debate = number) ORDER BY status, updated LIMIT 1"
             )
             if not first:
                 break
             with self.transaction():
-                self._connection.execute("DELETE FROM entries WHERE debate = ?", (first[0]["id"],))
+                self._connection.execute("DELETE FROM entries WHERE debate = ?", (first[0]["number"],))
             pruned += 1
         if pruned:
             with explained(self.path):
@@ -459,9 +442,9 @@ class LedgerFile:
         """Removes a debate that nobody runs and that has not changed since a moment; whether it did."""
         with self.transaction():
             for row in self._rows("SELECT * FROM debates WHERE id = ? AND updated <= ?", id, limit):
-                if self._status(row["status"], row["owner"]) != "running":
-                    table, column = ("debates", "id") if row["document"] is None else ("entries", "debate")
-                    self._connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (id,))
+                if self._owner.status(row["status"], row["owner"]) != "running":
+                    table, column = ("debates", "number") if row["document"] is None else ("entries", "debate")
+                    self._connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (row["number"],))
                     return True
         return False
 
@@ -470,10 +453,6 @@ class LedgerFile:
         count: int = _value(self._connection.execute(f"PRAGMA {which}"))
         size: int = _value(self._connection.execute("PRAGMA page_size"))
         return count * size
-
-
-_owned: set[str] = set()
-"""As whom this process owns debates; it does not ask for its own locks."""
 
 
 def _value(rows: sqlite3.Cursor) -> Any:
@@ -488,49 +467,3 @@ def _create(path: Path) -> None:
     except FileExistsError:  # not opened: closing it would give up the locks of this process's other connections
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             path.chmod(0o600)
-
-
-@contextmanager
-def explained(path: Path) -> Iterator[None]:
-    """Errors of the file and its folder, in our words.
-
-    Raises:
-        UserError: it cannot be read or written, or is damaged.
-        WorldError: the disk is full or fails, or another process holds the file for too long.
-    """
-    try:
-        yield
-    except MootError:
-        raise
-    except OSError as error:
-        raise _unwritable(path, error.strerror or str(error)) from error
-    except (sqlite3.Error, json.JSONDecodeError) as error:
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
-        if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
-            raise _unwritable(path, str(error)) from error
-        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or isinstance(error, json.JSONDecodeError):
-            raise UserError(
-                f"The ledger {path} is damaged ({error}). Move it elsewhere or delete it, or say `--ledger off`.",
-                kind="damaged_ledger",
-            ) from error
-        if code == sqlite3.SQLITE_CONSTRAINT:
-            raise UserError(
-                f"The ledger {path} has no row for this debate any more: somebody has removed it while the debate ran.",
-                kind="unknown_debate",
-            ) from error
-        if isinstance(error, sqlite3.OperationalError):
-            raise WorldError(
-                f"The ledger {path} cannot be written ({error}). Make room on its disk, set MOOT_HOME to another "
-                "folder, or say `--ledger off`.",
-                kind="ledger",
-                retryable=True,
-            ) from error
-        raise
-
-
-def _unwritable(path: Path, why: str) -> UserError:
-    return UserError(
-        f"The ledger of calls cannot be kept in {path.parent} ({why}). Set MOOT_HOME to a folder that can be written, "
-        "or say `--ledger off`: then nothing is kept, and a debate that is interrupted is lost.",
-        kind="invalid_environment",
-    )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
 from typing import Any, Literal, get_args
+
+import orjson
+from pydantic_core import PydanticSerializationError, to_json
 
 Kind = Literal["chat", "embedding", "search", "person"]
 Status = Literal["running", "interrupted", "waiting", "failed", "done"]
@@ -20,6 +22,10 @@ KEY_VERSION = 1
 """Goes up when what a part holds changes its meaning, so that older entries no longer serve."""
 PART = 24
 """Hexadecimal digits of the hash of one part."""
+WHOLE = 32
+"""Hexadecimal digits of the hash of a key."""
+FAILED = "failed"
+"""What says, of an entry, that its call gave nothing that could be used."""
 NOTHING: Mapping[str, str] = {}
 
 
@@ -29,7 +35,7 @@ class Key:
 
     Args:
         kind: what is called.
-        hash: the SHA-256 of the kind and all parts, in hexadecimal digits.
+        hash: the first half of the SHA-256 of the kind and all parts, in hexadecimal digits.
         parts: by name, a shorter hash of each part.
     """
 
@@ -65,7 +71,7 @@ def hashes_of(parts: Mapping[str, Any]) -> dict[str, str]:
 
 def hash_of(kind: Kind, parts: Mapping[str, str]) -> str:
     """A key's hash, from the hashes of its parts."""
-    return hashlib.sha256(canonical([KEY_VERSION, kind, parts])).hexdigest()
+    return hashlib.sha256(canonical([KEY_VERSION, kind, parts])).hexdigest()[:WHOLE]
 
 
 def fingerprint_of(graph: str, input: Any, settings: Any, by: str | None = None) -> str:
@@ -74,25 +80,33 @@ def fingerprint_of(graph: str, input: Any, settings: Any, by: str | None = None)
 
 
 def canonical(value: Any) -> bytes:
-    """A JSON value as bytes: names in order, no white space, ASCII alone. Tuples are lists; 1 and 1.0 differ.
+    """A JSON value as bytes: names in order, no white space. Tuples are lists; 1 and 1.0 differ.
 
     Raises:
         ValueError, TypeError: it is no JSON value.
     """
-    return _encoder.encode(value).encode()
+    try:
+        written = orjson.dumps(value, option=CANONICAL)
+    except orjson.JSONEncodeError:  # half a character, a long number, a name that is no text; or no JSON value
+        return _encoder.encode(value).encode()
+    return _encoder.encode(value).encode() if b"null" in written else written  # NaN would be null
 
 
+CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 _encoder = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def as_json(value: Any) -> str:
-    """A JSON value as a text that SQLite takes; half a character (a lone surrogate) is escaped."""
-    text = _plain_encoder.encode(value)
-    return json.dumps(value, allow_nan=False) if HALF.search(text) else text
+    """A JSON value as a text that SQLite takes; half a character (a lone surrogate) is escaped.
 
-
-_plain_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
-HALF = re.compile("[\ud800-\udfff]")
+    Raises:
+        ValueError, TypeError: it is no JSON value.
+    """
+    try:
+        text = to_json(value, inf_nan_mode="constants").decode()
+    except PydanticSerializationError:
+        return json.dumps(value, allow_nan=False)
+    return json.dumps(value, allow_nan=False) if "NaN" in text or "Infinity" in text else text
 
 
 def new_id() -> str:
@@ -133,6 +147,7 @@ class Debate:
         idempotency_key: what its caller named it.
         note: what else is to be said of it.
         entries: how many are kept.
+        calls: how many of them are replies of models.
         size: bytes of their values.
     """
 
@@ -150,6 +165,7 @@ class Debate:
     idempotency_key: str | None
     note: str | None
     entries: int
+    calls: int
     size: int
 
 
@@ -166,8 +182,8 @@ class Entry:
 
     def row(self) -> tuple[Any, ...]:
         """As the file holds it: debate, key, kind, parts, about, created, size, value."""
-        key, parts, about = self.key, as_json(dict(self.key.parts)), as_json(dict(self.about))
-        return self.debate, key.hash, key.kind, parts, about, self.created, self.size, self.value
+        key, parts, about = self.key, as_json(self.key.parts), as_json(self.about)
+        return self.debate, bytes.fromhex(key.hash), key.kind, parts, about, self.created, self.size, self.value
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,59 @@
+"""Errors of the ledger's file and its folder, in our words."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from moot.core.errors import MootError, UserError, WorldError
+
+__all__ = ["explained"]
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Errors of the file and its folder, in our words.
+
+    Raises:
+        UserError: it cannot be read or written, or is damaged.
+        WorldError: the disk is full or fails, or another process holds the file for too long.
+    """
+    try:
+        yield
+    except MootError:
+        raise
+    except OSError as error:
+        raise _unwritable(path, error.strerror or str(error)) from error
+    except (sqlite3.Error, json.JSONDecodeError) as error:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+        if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
+            raise _unwritable(path, str(error)) from error
+        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or isinstance(error, json.JSONDecodeError):
+            raise UserError(
+                f"The ledger {path} is damaged ({error}). Move it elsewhere or delete it, or say `--ledger off`.",
+                kind="damaged_ledger",
+            ) from error
+        if code == sqlite3.SQLITE_CONSTRAINT:
+            raise UserError(
+                f"The ledger {path} has no row for this debate any more: somebody has removed it while the debate ran.",
+                kind="unknown_debate",
+            ) from error
+        if isinstance(error, sqlite3.OperationalError):
+            raise WorldError(
+                f"The ledger {path} cannot be written ({error}). Make room on its disk, set MOOT_HOME to another "
+                "folder, or say `--ledger off`.",
+                kind="ledger",
+                retryable=True,
+            ) from error
+        raise
+
+
+def _unwritable(path: Path, why: str) -> UserError:
+    return UserError(
+        f"The ledger of calls cannot be kept in {path.parent} ({why}). Set MOOT_HOME to a folder that can be written, "
+        "or say `--ledger off`: then nothing is kept, and a debate that is interrupted is lost.",
+        kind="invalid_environment",
+    )

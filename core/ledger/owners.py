@@ -1,0 +1,76 @@
+"""Which process runs a debate: each holds a lock as long as it lives, and what it has not ended is then interrupted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from moot.core.ledger.records import Status, is_id, new_id
+
+_owned: set[str] = set()
+"""As whom this process owns debates; it does not ask for its own locks."""
+
+
+class Owner:
+    """As whom an open ledger owns debates.
+
+    Args:
+        ledger: its file.
+    """
+
+    def __init__(self, ledger: Path) -> None:
+        self.id = ""
+        """Empty until the first debate."""
+        self._folder = ledger.with_name("running")
+        self._lock: FileLock | None = None
+
+    def hold(self) -> None:
+        """Takes a lock as long as this process lives, if it has none."""
+        if self._lock is None:
+            owner = new_id()
+            lock = self._lock_of(owner)
+            lock.parent.mkdir(exist_ok=True, mode=0o700)
+            self._lock = FileLock(lock, mode=0o600, thread_local=False)
+            self._lock.acquire()
+            self.id = owner
+            _owned.add(owner)
+
+    def release(self) -> None:
+        """Gives the lock up: debates that have not ended are interrupted."""
+        if self._lock is not None:
+            self._lock.release()
+            _owned.discard(self.id)
+            Path(self._lock.lock_file).unlink(missing_ok=True)
+            self._lock = None
+
+    def status(self, status: Status, owner: str | None, living: dict[str, bool] | None = None) -> Status:
+        """A debate's status: a running one whose process is gone is interrupted.
+
+        Args:
+            status: as its row says.
+            owner: who runs it, as its row says.
+            living: which owners live, as far as that is known; it is added to.
+        """
+        if status != "running":
+            return status
+        known = {} if living is None else living
+        owner = owner or ""
+        if owner not in known:
+            known[owner] = self._lives(owner)
+        return "running" if known[owner] else "interrupted"
+
+    def _lock_of(self, owner: str) -> Path:
+        return self._folder / f"{owner}.lock"
+
+    def _lives(self, owner: str) -> bool:
+        if owner in _owned:
+            return True
+        path = self._lock_of(owner)
+        if not is_id(owner) or not path.exists():
+            return False
+        try:
+            with FileLock(path, timeout=0, mode=0o600):
+                path.unlink(missing_ok=True)
+        except Timeout:
+            return True
+        return False

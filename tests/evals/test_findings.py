@@ -1,0 +1,180 @@
+"""What a report says first: never more than its tests, and what it does not know beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from moot.evals.benchmarks.catalogue import BENCHMARKS
+from moot.evals.report.comparison import Study, System, answering
+from moot.evals.report.findings import Findings, findings_of
+from moot.evals.report.overview import overview_table, same_items
+from moot.evals.report.published import interval_of, published, published_table
+from moot.evals.report.scores import costs_table
+from moot.evals.report.tests import comparisons_of
+from moot.evals.stats.clusters import mean_of_intervals
+from moot.evals.stats.observations import Observation
+from moot.evals.stats.power import ALPHA
+from moot.evals.stats.significance import Interval, mcnemar
+from moot.graphs import load_graph
+
+from tests.evals.known import S1_ACCURACY, S1_INTERVALS
+from tests.evals.made_logs import call, debate, failed
+from tests.evals.made_study import AT, CONTROL, DEBATE, GOLD, OWN, S, records, study, value
+
+approx: Any = pytest.approx
+RIGHT = {id: debate(said) for id, said in GOLD.items()}
+WRONG = {id: debate(None) for id in GOLD}
+
+
+def findings(*studies: Study) -> Findings:
+    return findings_of(list(zip(studies, comparisons_of(studies), strict=True)), "report")
+
+
+def test_a_difference_that_was_found(tmp_path: Path) -> None:
+    found = findings(study(tmp_path, a=(WRONG, {}), b=(RIGHT, {})))
+    assert found.headline == "b was right more often than a"
+    assert found.sentences == (
+        "FEVER, openai:gpt-4o-mini: b was right on 100.0 items in 100 more than a, on 8 items; p = 0.008, by Holm = "
+        "0.008.",
+        "Holm's correction is for the one test of this report, by the first measure of each benchmark.",
+    )
+
+
+def test_no_difference_says_what_could_have_been_found(tmp_path: Path) -> None:
+    found = findings(study(tmp_path, a=(DEBATE, {}), b=(CONTROL, {})))
+    assert found.headline == "No difference between the systems was found"
+    said = " ".join(found.sentences)
+    assert "That does not show that these systems are equally good." in said
+    assert "No difference would be found with a chance of 80%: too few items tell the systems apart." in said
+    assert dict(found.not_measured)["Missing answers"] == (
+        "1 of 16 answers are missing and count for no system. Counted as wrong, they turn no difference round."
+    )
+    many = {f"{n}-{id}": said for n in range(9) for id, said in GOLD.items()}
+    documents = [{id: debate(said if hash_of(id) % k else None) for id, said in many.items()} for k in (3, 4)]
+    larger = study(tmp_path / "m", a=(documents[0], {"gold": many}), b=(documents[1], {"gold": many}))
+    [one] = comparisons_of([larger])[0]
+    assert isinstance(one.detectable, float)
+    assert (
+        f"A difference of {one.detectable * 100:.1f} items in 100, depending on the test, would be found"
+        in " ".join(findings(larger).sentences)
+    )
+
+
+def hash_of(id: str) -> int:
+    return sum(map(ord, id)) * 7919
+
+
+def test_a_report_without_tests(tmp_path: Path) -> None:
+    found = findings(study(tmp_path, a=(RIGHT, {})))
+    assert found.headline == "Nothing was compared: there is no baseline here"
+    assert dict(found.not_measured)["Differences"].startswith("Nothing is compared on FEVER")
+    lost = findings(study(tmp_path / "lost", a=({"1": failed()}, {}), b=(RIGHT, {})))
+    assert lost.headline == "No difference could be tested"
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=25), st.integers(1, 3))
+def test_headlines_are_no_stronger_than_the_tests(items: list[tuple[bool, bool]], benchmarks: int) -> None:
+    def system(name: str, which: int) -> System:
+        seen = {str(n): Observation(str(n), (S,)) for n in range(len(items))}
+        told = {id: answering(seen[id], S if items[int(id)][which] else "", fever) for id in seen}
+        return System(name, (told,), control="kept" if which else None)
+
+    fever = BENCHMARKS["fever"]
+    made = [Study(fever, "m", (system("a", 0), system("b", 1))) for _ in range(benchmarks)]
+    compared = comparisons_of(made, "b")
+    found = findings_of(list(zip(made, compared, strict=True)), "report")
+    p = mcnemar([a for a, _ in items], [b for _, b in items]).p
+    assert p is not None
+    claims = min(1.0, p * benchmarks) <= ALPHA
+    assert found.headline.startswith("No difference") is not claims
+    if claims:
+        better, worse = ("a", "b") if sum(a - b for a, b in items) > 0 else ("b", "a")
+        assert found.headline.startswith(f"{better} was right more often")
+        assert f"{worse} was right" not in " ".join(found.sentences)
+
+
+def test_missing_answers_that_could_turn_a_difference_round(tmp_path: Path) -> None:
+    kept = {id: RIGHT[id] if id in "12" else failed() for id in GOLD}
+    found = findings(study(tmp_path, a=(kept, {}), b=(RIGHT | {"1": debate(None)}, {})))
+    assert "Counted as wrong, they turn 1 of 1 differences round." in dict(found.not_measured)["Missing answers"]
+
+
+# --- systems and benchmarks -------------------------------------------------------------------------------------------
+
+
+def test_the_mean_of_intervals_by_hand() -> None:
+    found = mean_of_intervals([Interval(0.5, 0.4, 0.6, 10), Interval(0.7, 0.5, 0.8, 20, missing=1)])
+    assert found == Interval(approx(0.6), approx(0.6 - 0.05**0.5 / 2), approx(0.6 + 0.02**0.5 / 2), 30, 1)
+    assert mean_of_intervals([Interval(0.5, None, None, 3, reason="one group")]).reason == "a figure has none"
+    assert mean_of_intervals([]).reason == "a figure is missing"
+
+
+def test_systems_beside_each_other_on_the_same_items(tmp_path: Path) -> None:
+    lost = {"kind": "stand_in", "where": "retrieve", "detail": "Another source was searched."}
+    warned = {id: document | {"warnings": [lost]} for id, document in CONTROL.items()}
+    first = study(tmp_path / "x", a=(DEBATE, {}), a_own=(warned, {**OWN, "of": "a"}))
+    assert same_items(first) == set(GOLD) - {"6"}  # which failed
+    other: dict[str, Any] = {**AT, "benchmark": "feverous"}
+    second = study(tmp_path / "y", a=(RIGHT, other), c=(RIGHT, other))
+    rows = records(overview_table([first, second]))
+    assert list(rows) == [
+        "a",
+        "a_own",
+        "a first-round majority",
+        "label prior",
+        "always the label for open claims",
+        "c",
+    ]
+    assert value(rows["a"]["score_1"]) == approx(6 / 7)
+    assert value(rows["a_own"]["score_1"]) == approx(4 / 7)  # of eight it has five right, the sixth item among them
+    assert value(rows["a"]["average"]) == approx((6 / 7 + 1) / 2)
+    assert rows["a_own"]["average"] is None  # which was not measured on the second
+    assert (rows["a"]["errors"], rows["a_own"]["lost"]) == (1, 8)
+    assert dict(findings(first).not_measured)["The same evidence"].endswith(" or nothing was found: a_own on 8.")
+    assert (rows["a"]["tokens"], rows["a"]["calls"]) == (1500, 1)
+
+
+def test_what_a_control_took(tmp_path: Path) -> None:
+    dear = {id: document | {"calls": [call(), call()], "seconds": 6.0} for id, document in DEBATE.items()}
+    row = records(costs_table(study(tmp_path, debate=(dear, {}), debate_own=(CONTROL, OWN))))["debate_own"]
+    assert (row["relative"], row["relative_cost"], row["relative_seconds"]) == (0.5, 0.5, 0.25)
+
+
+# --- the sources' figures ---------------------------------------------------------------------------------------------
+
+
+def test_the_sources_figures_are_of_systems_and_benchmarks_that_are_here() -> None:
+    every = published()
+    graphs = {name for name in {one.graph for one in every} if load_graph(name)}
+    assert len(every) == len({one[:6] for one in every}) > 250
+    for one in every:
+        assert one.benchmark in BENCHMARKS
+        assert one.graph in graphs
+        measure = BENCHMARKS[one.benchmark].metrics
+        assert one.measure in ("first", *measure)
+        found, _ = interval_of(one)
+        assert found.low is None or found.high is None or found.low <= one.value <= found.high
+    for title, printed in S1_ACCURACY.items():
+        ours = {
+            o.graph: o
+            for o in every
+            if o.benchmark == title.lower() and o.where == "table III" and o.model == "gpt-4o-mini"
+        }
+        assert (ours["madke"].value, ours["tool_mad"].value) == (printed["MADKE"], printed["Tool-MAD"])
+        assert (ours["tool_mad"].low, ours["tool_mad"].high) == S1_INTERVALS[title]
+
+
+def test_the_sources_figures_beside_ours(tmp_path: Path) -> None:
+    table = published_table([study(tmp_path, a=(RIGHT, {"graph": "tool_mad"}), b=(RIGHT, {"graph": "rag"}))])
+    assert table is not None
+    rows = [dict(zip([column.key for column in table.columns], row, strict=True)) for row in table.rows]
+    assert [row["system"] for row in rows].count("a") == 2
+    assert rows[0]["theirs"] == Interval(0.73, 0.67, 0.79, 200)
+    assert (rows[0]["interval"], rows[1]["interval"]) == ("theirs, as printed", "Wilson's, from their value and n")
+    assert "no test is made" in table.caption
+    assert published_table([study(tmp_path / "none", a=(RIGHT, {}))]) is None

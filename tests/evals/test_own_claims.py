@@ -1,0 +1,73 @@
+"""Claims of one's own as a benchmark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from moot.cli.main import app
+from moot.core.errors import UserError
+from moot.evals import read_benchmark
+from moot.evals.runs.logs import read_runs
+from typer.testing import CliRunner
+
+from tests.evals.test_metrics import VISIBLE
+
+DEMO = Path(__file__).parents[2] / "retrievers" / "demo" / "claims.jsonl"
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "my.csv"
+    path.write_text(text)
+    return path
+
+
+def test_the_demo_claims_are_such_a_file() -> None:
+    reading = read_benchmark("claims", DEMO)
+    assert (len(reading.items), reading.notes) == (42, ())
+    assert {item.gold for item in reading.items} == {("SUPPORTS",), ("REFUTES",), ("NOT ENOUGH INFO",)}
+
+
+def test_rows_without_a_label_are_left_out_and_counted(tmp_path: Path) -> None:
+    reading = read_benchmark("claims", written(tmp_path, "claim,label,group,date\nOne.,supports,g,2020\nTwo.,,,\n"))
+    (item,) = reading.items
+    assert (item.gold, item.group, item.claim_date, item.task) == (("SUPPORTS",), "g", "2020", "fever")
+    assert "1 of 2 records left out" in reading.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("claim,label\nOne.,true\n", "line 2: the label 'true' is none of .* column `labels`"),
+        ("claim,label,labels\nOne.,a,a|b\nTwo.,c,c|d\n", "the same in each"),
+        ("claim,label,graph\nOne.,SUPPORTS,rag\n", "line 2: .*moot batch"),
+        ("claim,label\nOne.,\n", "no record that can be measured"),
+    ],
+)
+def test_what_cannot_be_measured_is_said_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        read_benchmark("claims", written(tmp_path, text))
+
+
+def test_labels_of_one_s_own_are_measured_and_groups_are_kept(tmp_path: Path) -> None:
+    rows = "".join(f"Claim {number}.,{label},yes|no,{number // 2}\n" for number, label in enumerate(["yes", "no"] * 3))
+    path = written(tmp_path, "claim,label,labels,group\n" + rows)
+    words = ["eval", "run", "--task", f"claims={path}", "--graph", "rag", "--model", "fake:1", "--logs", str(tmp_path)]
+    ended = CliRunner().invoke(app, words)
+    assert ended.exit_code == 0, ended.output
+    ((run,), _) = read_runs([tmp_path], lambda document: None)
+    assert len(run.observations) == 6
+    assert {seen.outcome for seen in run.observations} <= {"yes", "no"}
+    assert all(seen.scores["accuracy"] == float(seen.outcome == seen.gold[0]) for seen in run.observations)
+    compared = CliRunner().invoke(app, ["eval", "compare", str(tmp_path)])
+    assert compared.exit_code == 0, compared.output
+    assert "Your own claims" in compared.output
+
+
+@pytest.mark.skipif(not VISIBLE.is_dir(), reason="the benchmark samples (../shared/data/visible) are not here")
+@pytest.mark.parametrize(
+    ("name", "file", "groups"), [("fever_symmetric", "fever_symmetric.jsonl", 98), ("squad", "squad_v1.1.json", 39)]
+)
+def test_items_that_share_a_claim_or_a_page_are_a_group(name: str, file: str, groups: int) -> None:
+    items = read_benchmark(name, VISIBLE / file).items
+    assert len({item.group for item in items}) == groups < len(items)

@@ -1,0 +1,68 @@
+"""Tables that a reviewer asks for: labels, families of tests, and systems beside each other over benchmarks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moot.evals.report.scores import confusion_table, labels_table
+from moot.evals.report.tests import comparisons_of
+from moot.evals.report.write import compare
+
+from tests.evals.made_logs import debate, write_log
+from tests.evals.made_study import CONTROL, DEBATE, GOLD, N, R, S, study
+
+
+def test_labels_and_confusions(tmp_path: Path) -> None:
+    made = study(tmp_path, a=(DEBATE, {}), b=(CONTROL | {"1": debate("who knows")}, {}))
+    table = confusion_table(made)
+    assert table is not None
+    heads = [column.title for column in table.columns[2:]]
+    assert heads == ["items", *(f"answered {label}" for label in (S, R, N)), "another answer", "no answer", "missing"]
+    assert [row[1:] for row in table.rows if row[0] == "a"] == [
+        (S, 3, 3, 0, 0, None, 0, 0),
+        (R, 3, 0, 2, 0, None, 0, 1),
+        (N, 2, 0, 0, 1, None, 1, 0),
+    ]
+    assert next(row for row in table.rows if row[0] == "b")[1:] == (S, 3, 1, 1, 0, 1, 0, 0)
+    labels = labels_table(made)
+    assert labels is not None
+    assert [row[1:] for row in labels.rows if row[0] == "a"] == [
+        (S, 3, 3, 1.0, 1.0, 1.0, 0),
+        (R, 2, 2, 1.0, 1.0, 1.0, 1),
+        (N, 2, 1, 1.0, 0.5, pytest.approx(2 / 3), 0),
+    ]
+
+
+def test_tests_are_corrected_within_their_family(tmp_path: Path) -> None:
+    right = {id: debate(said) for id, said in GOLD.items()}
+    wrong = {id: debate(None) for id in GOLD}
+    made = [study(tmp_path / name, a=(wrong, {}), b=(right, {}), c=(DEBATE, {})) for name in "xy"]
+    raw = [one.test.p for one in comparisons_of(made[:1])[0]]
+    for family, size in (("report", 2 * len(raw)), ("benchmark", len(raw))):
+        [first, second] = comparisons_of(made, None, family)  # type: ignore[arg-type]
+        assert [one.p_holm for one in first] == [one.p_holm for one in second]
+        assert {one.family for one in first} == {size}
+        assert min(p for one in first if (p := one.p_holm) is not None) == pytest.approx(size * 2 / 2**8)
+
+
+@pytest.mark.parametrize(
+    ("stated", "expected"),
+    [
+        (("benchmark", "benchmark"), "2 tests: those of its benchmark with its model, the family that the plan states"),
+        (("report", "report"), "4 tests: all tests of this report, the family that the plan states (or its default)"),
+        (("report", "benchmark"), "4 tests: all tests of this report, the default, as no plan states a family for all"),
+        (("", ""), "4 tests: all tests of this report, the default, as no plan states a family for all logs"),
+    ],
+)
+def test_reports_say_which_family_their_tests_are(tmp_path: Path, stated: tuple[str, str], expected: str) -> None:
+    for benchmark, family in zip(("fever", "feverous"), stated, strict=True):
+        for name, documents in (("a", DEBATE), ("b", CONTROL)):
+            facts: dict[str, Any] = {"benchmark": benchmark, "family": family, "model": "m"}
+            write_log(tmp_path, f"{name}-{benchmark}", documents, GOLD, system=name, **facts)
+    made = compare([tmp_path])
+    for section in made.sections:
+        [differences] = [table for table in section.tables if table.key == "differences"]
+        assert f"Holm's correction is for {expected}" in differences.caption
+    assert len([note for note in made.notes if "different families" in note]) == (len(set(stated)) > 1)
