@@ -125,6 +125,8 @@ def _read_run(header: Header, cost_of: CostOf) -> Run:
     label, model = facts.get("system") or first.get("graph"), facts.get("model", settings.get("model"))
     seed, position = facts.get("seed"), facts.get("position")
     notes = [f"the benchmark's reader: {note}" for note in facts.get("notes") or ()]
+    judge, spoke = _text(header.arguments.get("judge")), {m for seen in observations.values() for m, _ in seen.models}
+    notes += [f"{judge} judged answers of debates in which it also spoke"] if judge in spoke else []
     notes += [f"{again} samples of an item that was there already (further epochs?) are left out"] if again else []
     return Run(
         file=clean(header.path.name),
@@ -143,7 +145,7 @@ def _read_run(header: Header, cost_of: CostOf) -> Run:
         created=header.created,
         items=header.items,
         data=clean(Path(str(header.arguments.get("data") or "")).name),
-        judge=_text(header.arguments.get("judge")),
+        judge=judge,
         planned=max(header.planned, len(observations)),
         observations=tuple(observations.values()),
         notes=tuple(clean(note) for note in notes),

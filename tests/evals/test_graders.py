@@ -11,6 +11,7 @@ import pytest
 from moot.cli.agreement import measure_agreement
 from moot.core.errors import UserError
 from moot.evals.runs.graders import check_grader, read_gradable
+from moot.evals.runs.logs import read_runs
 from moot.evals.stats.agreement import agreement
 from moot.evals.stats.measures import package
 
@@ -106,3 +107,13 @@ def test_what_cannot_be_compared_is_said(logs: Path, tmp_path: Path) -> None:
     write_log(labels, "c", {"1": debate("SUPPORTS")}, {"1": "SUPPORTS"}, system="s")
     with pytest.raises(UserError, match="No log holds answers in words"):
         read_gradable([labels])
+
+
+def test_a_log_whose_judge_also_debated_says_so(tmp_path: Path) -> None:
+    document = {"1": debate("Paris", task="hotpotqa")}  # by openai:gpt-4o-mini
+    for name, judge in (("own", "openai:gpt-4o-mini"), ("other", "openai:a")):
+        write_log(tmp_path, name, document, GOLD, system=name, benchmark="hotpotqa", judge=judge)
+    runs, _ = read_runs([tmp_path], lambda calls: None)
+    told = {run.system: run.notes for run in runs}
+    assert told["other"] == ()
+    assert "openai:gpt-4o-mini judged answers of debates in which it also spoke" in told["own"]

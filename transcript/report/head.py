@@ -108,9 +108,8 @@ def confidence(document: Mapping[str, Any]) -> str:
     sure, known = document["confidence"], document.get("confidence_from")
     if sure is None:
         return ""
-    return (
-        f"Its raw confidence is {sure:.0%}{f' ({plain(known)})' if known else ''}; nothing was done to calibrate it. "
-    )
+    told = f" ({plain(known)})" if known else ""
+    return f"Its raw confidence is {sure:.0%}{told}; nothing was done to calibrate it. "
 
 
 def backing(document: Mapping[str, Any], names: Names) -> str:
