@@ -32,13 +32,17 @@ TIMEOUT = 60.0
 
 @dataclass(frozen=True)
 class Manifest:
-    """How a corpus was built. ``complete`` is false while a build runs or after it was interrupted."""
+    """How a corpus was built. ``complete`` is false while a build runs or after it was interrupted.
+
+    ``digest`` is that of its passages (`moot.retrievers.corpus.digest_of`); empty where an older moot built it.
+    """
 
     name: str
     encoder: str
     dimension: int
     passages: int
     complete: bool
+    digest: str = ""
 
 
 def corpora_folder() -> Path:

@@ -30,6 +30,11 @@ TITLES = {
     "token_f1": "token F1",
     "judged": "judged right",
     "fever_score": "FEVER score",
+    "feverous_score": "FEVEROUS score",
+    "support_em": "supporting-fact EM",
+    "support_f1": "supporting-fact F1",
+    "joint_em": "joint EM",
+    "joint_f1": "joint F1",
     "citation_precision": "citation precision",
     "gold_recall": "gold recall",
 }
@@ -40,6 +45,11 @@ FIGURES = ("calls", "depth", "rounds", "seconds")
 
 LOST = ("retrieval_failed", "stand_in", "empty_retrieval", "no_evidence", "nothing_admitted", "premises_not_searched")
 """Warnings of result documents that say that a debate had less evidence, or other, than its sources promise."""
+
+BEST = (
+    " Best possible: some items ask the same and have different right answers; who answers them alike is right on no "
+    "larger share."
+)
 
 
 def lost_evidence(system: System) -> int:
@@ -65,30 +75,40 @@ def systems_table(study: Study) -> Table | None:
     """Every system with its scores, and beside them how many items they are not of."""
     first, *others = [name for name in study.benchmark.metrics if name in TITLES]
     heads = [SYSTEM, Column("of", "control of"), *columns("count", runs="", items="", errors="", not_run="")]
-    heads += columns("count", abstained="", lost="with less evidence")
+    heads += columns("count", abstained="", unusable="no usable reply", lost="with less evidence")
     heads.append(Column(first, TITLES[first], "share"))
-    heads += columns("share", wilson="Wilson's interval", **{name: TITLES[name] for name in others})
+    heads += columns(
+        "share", ceiling="best possible", wilson="Wilson's interval", **{name: TITLES[name] for name in others}
+    )
     return table(
         "systems",
         "Systems",
         "Items are those with an outcome, in all runs together; errors are missing data and count in no score. "
-        "Abstentions are not right; see the policies. With less evidence: a source failed, another stood in for it, or "
+        "Abstentions and replies that could not be used are not right; see the policies. With less evidence: a source "
+        "failed, another stood in for it, or "
         "nothing was found; see the warnings. In brackets: 95% percentile bootstrap intervals over groups of items "
         f"({RESAMPLES:,} resamples; of several runs: of the mean of their scores), and Wilson's of a single run, which "
         "is the better one for few items and for shares near 0 or 1. A label prior is taken from these very items: no "
-        "constant answer does better.",
+        f"constant answer does better.{BEST if ceiling_of(study.measured) else ''}",
         heads,
         [_scores(system, study, first, others) for system in study.systems],
     )
 
 
 def _scores(system: System, study: Study, first: str, others: Sequence[str]) -> list[Cell]:
-    silent = sum(seen.outcome == ABSTAINED for seen in system.answered)
+    unusable = sum(seen.unusable for seen in system.answered)
+    silent = sum(seen.outcome == ABSTAINED for seen in system.answered) - unusable
     counts: list[Cell] = [len(system.runs) or "", len(system.answered), system.errors, system.not_run or "", silent]
-    counts.append(lost_evidence(system) if system.runs else "")
+    counts += [unusable, lost_evidence(system) if system.runs else ""]
     share = share_right(system, study) if len(system.items) == 1 else None
-    scores = [estimate(system, first), share, *(estimate(system, name) for name in others)]
+    best = ceiling_of([system] if system.runs else study.measured)
+    scores = [estimate(system, first), best, share, *(estimate(system, name) for name in others)]
     return [name_of(system), system.of or "", *counts, *scores]
+
+
+def ceiling_of(systems: Sequence[System]) -> float | None:
+    """The best accuracy that the items of systems allow, if it is below 1 (`Run.ceiling`)."""
+    return min((run.ceiling for system in systems for run in system.runs if run.ceiling is not None), default=None)
 
 
 def share_right(system: System, study: Study, ids: Collection[str] | None = None) -> Interval:

@@ -97,13 +97,14 @@ def retrieval_variants(system: type[Settings], settings: Mapping[str, Any]) -> d
 
 
 @solver(name="control")
-def control(name: Control, logs: str, of: str, equal: Equal = "tokens", **settings: Any) -> Solver:
+def control(name: Control, logs: str, of: str, run: str = "", equal: Equal = "tokens", **settings: Any) -> Solver:
     """A control of a debate that has been measured on the same samples.
 
     Args:
         name: which.
         logs: the folder with the debate's log.
         of: the debate, as `moot.evals.runs.run.Cell.key` names it.
+        run: as of `moot.evals.runs.solver.debate`.
         equal: in what it is the debate's equal, if it takes as much as that does.
         settings: of the control's graph.
 

@@ -10,6 +10,7 @@ from typing import Any
 from inspect_ai.log import EvalLog, list_eval_logs, read_eval_log, read_eval_log_sample_async
 from moot.core.errors import UserError
 from moot.evals.runs.solver import document_in
+from moot.evals.stats.outcomes import has_outcome
 from moot.nodes.models.equal_cost import Taken, taken
 from moot.nodes.models.prices import Price, read_prices
 from moot.retrievers.excerpts import shown_text
@@ -47,7 +48,7 @@ class References:
         self.prices = read_prices()
 
     async def of(self, sample: int | str) -> Reference | None:
-        """What the debate took on a sample; None where it did not end with a verdict there."""
+        """What the debate took on a sample; None where it came to no outcome there."""
         try:
             told = await read_eval_log_sample_async(self.location, sample, exclude_fields={"events", "attachments"})
         except IndexError:  # Inspect's word for a sample that a log does not hold
@@ -55,8 +56,8 @@ class References:
         document = document_in(told)
         if document is None:  # a sample that was recovered after a kill has it in its events
             document = document_in(await read_eval_log_sample_async(self.location, sample))
-        done = document and not told.error and document["status"] == "done"
-        return reference_of(document, self.prices) if document and done else None
+        known = document and not told.error and has_outcome(document)
+        return reference_of(document, self.prices) if document and known else None
 
 
 def reference_of(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Reference:
