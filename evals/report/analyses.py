@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from moot.evals.analyses.inside import AgentAnswer, Inside, consensus_by_round
+from moot.evals.analyses.weights import FOLDS, Panel, panel_of, search
 from moot.evals.report.comparison import Study, System
 from moot.evals.report.scores import SYSTEM, TITLES, right
 from moot.evals.report.tables import Cell, Column, Table, columns, table
-from moot.evals.stats.inside import AgentAnswer, Inside, consensus_by_round
 from moot.evals.stats.significance import wilson
-from moot.evals.stats.weights import FOLDS, Panel, panel_of, search
 from moot.nodes.steps.compare import METRICS
 from moot.nodes.steps.score import average
 from moot.nodes.trial.confidence import QUALITY_WEIGHT

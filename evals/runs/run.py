@@ -36,10 +36,10 @@ from moot.core.endpoint import close_clients
 from moot.core.errors import USER_KINDS, UserError
 from moot.core.files import not_written, write_whole
 from moot.core.garbage import collected_seldom
+from moot.evals.analyses.graders import check_grader
 from moot.evals.benchmarks.catalogue import BENCHMARKS
 from moot.evals.identity.parts import differences, digest, endpoints, parts_of
 from moot.evals.runs.controls import control
-from moot.evals.runs.graders import check_grader
 from moot.evals.runs.hooks import Watch, watching
 from moot.evals.runs.plan import Benchmarked, Cell, Plan, cells_of
 from moot.evals.runs.recovery import samples_written_once

@@ -15,8 +15,8 @@ from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, mean, 
 from inspect_ai.solver import TaskState
 from inspect_ai.util import store_from_events
 from moot.core.errors import MootError
+from moot.evals.analyses.graders import graded
 from moot.evals.benchmarks.gold import gold_and_found
-from moot.evals.runs.graders import graded
 from moot.evals.runs.solver import DOCUMENT, INPUTS, parsed_document
 from moot.evals.stats import metrics
 from moot.evals.stats.item_scores import item_score

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any, NamedTuple
 
+from moot.evals.analyses.inside import Inside, inside_of
 from moot.evals.benchmarks.catalogue import Benchmark
 from moot.evals.stats.found import Found, found_in
-from moot.evals.stats.inside import Inside, inside_of
 from moot.evals.stats.item_scores import COMPUTED, item_score
 from moot.evals.stats.outcomes import ABSTAINED, UNUSABLE, Document, has_outcome, majority_of_runs, outcome_of
 from moot.evals.stats.panel_measures import count_concessions

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from moot.evals.analyses.weights import Panel, error_of, reweighed, search
 from moot.evals.report.analyses import (
     agents_table,
     consensus_rounds_table,
@@ -17,7 +18,6 @@ from moot.evals.report.analyses import (
 )
 from moot.evals.report.confidence import calibration_table
 from moot.evals.report.tables import Nested
-from moot.evals.stats.weights import Panel, error_of, reweighed, search
 
 from tests.evals.made_logs import debate
 from tests.evals.made_study import R, S, study, value

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from moot.cli.agreement import measure_agreement
 from moot.core.errors import UserError
-from moot.evals.runs.graders import check_grader, read_gradable
+from moot.evals.analyses.agreement import agreement
+from moot.evals.analyses.graders import check_grader, read_gradable
 from moot.evals.runs.logs import read_runs
-from moot.evals.stats.agreement import agreement
 from moot.evals.stats.measures import package
 
 from tests.conftest import StartStub
