@@ -315,6 +315,9 @@ def eval_run(
         int | None, typer.Option(help="Draws the items at random.", show_default="the first ones")
     ] = None,
     judge: Annotated[str | None, typer.Option(help="A model that says whether answers in words are right.")] = None,
+    judge_may_debate: Annotated[
+        bool, typer.Option("--judge-may-debate", help="Allow a --judge that also speaks in what it judges.")
+    ] = False,
     controls: Annotated[
         bool, typer.Option("--controls", help="Measure each debate's controls beside it, at its own cost.")
     ] = False,
@@ -338,7 +341,7 @@ def eval_run(
     from moot.evals.runs.run import Limits
 
     several = {"models": tuple(model or ()), "seeds": tuple(seed or ()), "limit": limit, "sample_seed": sample_seed}
-    measured = {"judge": judge, "controls": controls, "equal": equal}
+    measured = {"judge": judge, "judge_may_debate": judge_may_debate, "controls": controls, "equal": equal}
     wanted = plan_of(plan, graph or [], task or [], parse_pairs(settings or []), **several, **measured)
     limits = Limits(at_once, time_limit, retry_on_error, fail_on_error, budget, max_cost, max_calls, max_seconds)
     raise SystemExit(evaluate(wanted, logs, limits, as_json=as_json))
@@ -364,6 +367,29 @@ def eval_compare(
     from moot.cli.compare import compare_logs
 
     compare_logs(logs, out=out, against=against, prices=prices, as_json=as_json)
+
+
+@evaluations.command("agreement")
+def eval_agreement(
+    logs: Annotated[list[Path], typer.Argument(help="Inspect's logs of answers in words, and folders of them.")],
+    grader: Annotated[
+        list[str] | None,
+        typer.Option(help="A model that grades every answer now, as provider:name. Repeatable.", show_default="none"),
+    ] = None,
+    gold: Annotated[
+        Path | None,
+        typer.Option(help="People's judgements: CSV or JSONL with id, right (yes or no) and, if ids repeat, system."),
+    ] = None,
+    at_once: Annotated[int, typer.Option(min=1, max=1000, help="Model calls in flight.")] = 16,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Write every answer's grades to this file: CSV if it ends in .csv, else JSON.")
+    ] = None,
+) -> None:
+    """Say how far graders agree, each with each, with people and with the comparison of texts: Cohen's kappa."""
+    from moot.cli.agreement import measure_agreement
+
+    measure_agreement(logs, grader or [], gold, at_once, as_json=as_json, out=out)
 
 
 @evaluations.command("experiment")

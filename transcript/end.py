@@ -66,6 +66,8 @@ def verdict(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
     tie = "; of equal votes the earliest holds" if tied(document) else ""
     said_it = f"Verdict: none, as the evidence does not tell ({how}{tie})"
     yield from headline(document, said_it if untold else answer(document, f"{how}{tie}"))
+    if (sure := document["confidence"]) is not None:
+        yield say(f"Confidence {sure:.2f}, not calibrated: {clean(document['confidence_from'] or '')}", "")
     yield from reasons(document, said)
     yield from citations(document)
 
