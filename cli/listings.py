@@ -43,7 +43,8 @@ def benchmark_rows() -> Iterator[Row]:
     """Every benchmark: its name, metrics, licence, source and files."""
     for name, known in BENCHMARKS.items():
         hub = f" (or the Hub: {known.hub})" if known.hub else ""
-        yield name, ", ".join(known.metrics), known.licence, known.source + hub, ", ".join(known.files)
+        without = "".join(f"\nnot computable: {measure}: {why}" for measure, why in known.uncomputed.items())
+        yield name, ", ".join(known.metrics) + without, known.licence, known.source + hub, ", ".join(known.files)
 
 
 def setting_rows(settings: type[Settings]) -> Iterator[Row]:

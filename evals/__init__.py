@@ -42,7 +42,9 @@ if TYPE_CHECKING:
         best_of,
         citation_precision,
         exact_match,
+        fever_page,
         fever_score,
+        feverous_score,
         gold_recall,
         macro_f1,
         numeric_match,
@@ -114,7 +116,9 @@ __all__ = [
     "document_in",
     "ece",
     "exact_match",
+    "fever_page",
     "fever_score",
+    "feverous_score",
     "fleiss_kappa_of",
     "gold_recall",
     "holm",
@@ -170,8 +174,8 @@ _NAMES = {
         "average_debates co2 cons consistent context_tokens correct_revisions viewpoint_collisions"
     ),
     "stats.metrics": (
-        "accuracy balanced_accuracy best_of citation_precision exact_match fever_score gold_recall macro_f1 "
-        "numeric_match token_f1 under_policies"
+        "accuracy balanced_accuracy best_of citation_precision exact_match fever_page fever_score feverous_score "
+        "gold_recall macro_f1 numeric_match token_f1 under_policies"
     ),
     "stats.outcomes": "ABSTAINED Score majority_of_runs mean_score oracle_of_runs outcome_of",
     "stats.panel_measures": (

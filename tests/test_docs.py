@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import runpy
@@ -12,7 +13,9 @@ from types import SimpleNamespace
 
 import pytest
 from moot.cli.drawings import drawings_page
+from moot.evals.stats.official import place_of
 from moot.graphs import DESCRIPTIONS
+from moot.retrievers.files import parse_passage
 
 from tests.benchmarks.page import PAGE as PLACES
 from tests.benchmarks.page import filled
@@ -60,6 +63,18 @@ def test_the_program_of_many_debates_runs() -> None:
     assert done.returncode == 0, done.stderr
     assert len(answers := done.stdout.splitlines()) == 3, done.stdout
     assert set(answers) <= {"SUPPORTS", "REFUTES", "NOT ENOUGH INFO"}
+
+
+def test_the_program_that_makes_a_corpus_of_sentences_runs() -> None:
+    (program,) = re.findall(r"```python\n(.*?)```", (DOCS / "howto/evaluation.md").read_text(encoding="utf-8"), re.S)
+    page = {"id": "Soul_-LRB-film-RRB-", "lines": "0\tSoul is a film .\tfilm\tFilm\n1\t\n2\tIt is long ."}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, input=json.dumps(page), capture_output=True, text=True, timeout=120, check=False)
+    made = [parse_passage(line, "") for line in done.stdout.splitlines()]
+    assert [(p.title, p.text, place_of(p.model_dump())) for p in made] == [
+        ("Soul (film)", "Soul is a film .", ("Soul (film)", "sentence_0")),
+        ("Soul (film)", "It is long .", ("Soul (film)", "sentence_2")),
+    ], done.stderr
 
 
 def test_the_program_that_replays_a_debate_runs(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ broken is said before anything is run; whatever is left out is counted and said.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from moot.core.errors import UserError
@@ -51,6 +51,10 @@ class Benchmark:
     """Of a CSV file without a header."""
     expand: Expand | None = None
     """Where an object of a file holds several records."""
+    uncomputed: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Official measures that are not computed here, each with the reason."""
+    companion: Callable[[list[Record], Path], tuple[list[Record], str]] | None = None
+    """Adds to the records of a file what another file near it says of them; and a note about that."""
     is_own: bool = False
     """Whether it is a file of the user's own claims (`claim_files`)."""
 
@@ -76,14 +80,14 @@ def read_benchmark(
         raise UserError(f"There is no benchmark {name!r}. {suggest(name, BENCHMARKS)}", kind="invalid_setting")
     if limit is not None and limit < 1:
         raise UserError(f"A limit of {limit} items leaves none.", kind="invalid_setting")
-    records = _from_hub(benchmark) if path is None else _from_path(benchmark, path)
+    records, said = (_from_hub(benchmark), []) if path is None else _from_path(benchmark, path)
     reading = read_items(records, benchmark.read, benchmark.task, benchmark.title)
     if not reading.items:
         raise invalid(str(path or benchmark.hub), "; ".join(("no record that can be measured", *reading.notes)) + ".")
     items = list(reading.items)
     if seed is not None:
         random.Random(seed).shuffle(items)
-    return Reading(tuple(items[:limit]), reading.notes)
+    return Reading(tuple(items[:limit]), (*reading.notes, *dict.fromkeys(said)))
 
 
 def _from_hub(benchmark: Benchmark) -> list[Record]:
@@ -95,11 +99,10 @@ def _from_hub(benchmark: Benchmark) -> list[Record]:
         raise _missing(benchmark, f"{benchmark.hub}: {error}") from error
 
 
-def _from_path(benchmark: Benchmark, path: Path) -> list[Record]:
-    if benchmark.is_own and path.is_file():
-        return own_records(path)
+def _from_path(benchmark: Benchmark, path: Path) -> tuple[list[Record], list[str]]:
+    """The records of a file or a folder, and notes about them."""
     if path.is_file():
-        return read_file(path, path.name, columns=benchmark.columns, expand=benchmark.expand)
+        return _from_file(benchmark, path, path.name)
     if not path.is_dir():
         raise _missing(benchmark, f"there is no file or folder {path}")
     found: dict[Path, None] = {}
@@ -109,12 +112,23 @@ def _from_path(benchmark: Benchmark, path: Path) -> list[Record]:
     if not found:
         raise _missing(benchmark, f"the folder {path} holds none of its files")
     records: list[Record] = []
+    notes: list[str] = []
     for file in found:
-        name = file.relative_to(path).as_posix()
-        records += read_file(file, name, columns=benchmark.columns, expand=benchmark.expand)
+        read, said = _from_file(benchmark, file, file.relative_to(path).as_posix())
+        records, notes = records + read, notes + said
         if len(records) > MOST_RECORDS:
             raise invalid(str(path), f"more than {MOST_RECORDS:,} records.")
-    return records
+    return records, notes
+
+
+def _from_file(benchmark: Benchmark, file: Path, name: str) -> tuple[list[Record], list[str]]:
+    if benchmark.is_own:
+        return own_records(file), []
+    records = read_file(file, name, columns=benchmark.columns, expand=benchmark.expand)
+    if benchmark.companion is None:
+        return records, []
+    records, said = benchmark.companion(records, file)
+    return records, [said]
 
 
 def _is_data(file: Path) -> bool:
@@ -182,7 +196,7 @@ _ALL = [
         *("feverous", "FEVEROUS", "feverous", "CC BY-SA 3.0", "https://fever.ai/dataset/feverous.html"),
         ("feverous.jsonl", "feverous_dev_challenges.jsonl", "dev.json"),
         claims.feverous,
-        (*LABELS, "fever_score"),
+        (*LABELS, "feverous_score"),
         Hub("fever/feverous", "default", "validation", converted=True),
     ),
     Benchmark(
@@ -197,6 +211,7 @@ _ALL = [
         ("averitec.jsonl", "dev.json", "data/dev.json"),
         claims.averitec,
         LABELS,
+        uncomputed={"AVeriTeC score": "it is of questions and answers that a system writes; debates write none"},
     ),
     Benchmark(
         *("hover", "HoVer", "hover", "MIT; text of Wikipedia CC BY-SA 4.0", "https://github.com/hover-nlp/hover"),
@@ -204,6 +219,7 @@ _ALL = [
         claims.hover,
         LABELS,
         Hub("hover-nlp/hover", "default", "validation", converted=True),
+        uncomputed={"HoVer score": "it asks for a supporting sentence of each page; not implemented"},
     ),
     Benchmark(
         *("scifact", "SciFact", "scifact", "claims CC BY 4.0, abstracts ODC-By 1.0"),
@@ -212,6 +228,7 @@ _ALL = [
         claims.scifact,
         LABELS,
         Hub("allenai/scifact", "claims", "validation", converted=True, gather=claims.scifact_rows),
+        uncomputed={"abstract F1, sentence F1": "they are of one label for each abstract, not for the claim"},
     ),
     *(
         Benchmark(
@@ -221,6 +238,8 @@ _ALL = [
             ("check_covid.jsonl", "covidCheck_test_*.json", "test/covidCheck_test_*.json", "covidCheck_test.json"),
             claims.two_labels(claims.check_covid, "check_covid_binary") if end else claims.check_covid,
             (*LABELS, "balanced_accuracy"),
+            uncomputed={"rationale F1": "it is of sentences chosen within one abstract; a debate quotes what it finds"},
+            companion=None if end else claims.with_sentences,
         )
         for end, about in {"": "", "_binary": " (two labels)"}.items()
     ),
@@ -326,13 +345,14 @@ _ALL = [
         answers.hotpotqa,
         SHORT,
         Hub("hotpotqa/hotpot_qa", "fullwiki", "validation"),
+        uncomputed={"joint EM, joint F1": "sentences are numbered in the distractor file alone: hotpotqa_distractor"},
     ),
     Benchmark(
         *("hotpotqa_distractor", "HotpotQA (distractor setting)", "hotpotqa", "CC BY-SA 4.0"),
         "https://hotpotqa.github.io",
         ("hotpotqa_distractor.jsonl", "hotpot_dev_distractor_v1.json"),
         answers.hotpotqa_distractor,
-        SHORT,
+        (*SHORT, "support_em", "support_f1", "joint_em", "joint_f1"),
         Hub("hotpotqa/hotpot_qa", "distractor", "validation"),
     ),
     Benchmark(
@@ -342,6 +362,7 @@ _ALL = [
         answers.with_paragraphs,
         SHORT,
         Hub("framolfese/2WikiMultihopQA", "default", "validation"),
+        uncomputed={"joint EM, joint F1": "they need triples of evidence, which debates do not write"},
     ),
     Benchmark(
         *("squad", "SQuAD 1.1", "squad", "CC BY-SA 4.0", "https://rajpurkar.github.io/SQuAD-explorer"),
@@ -359,6 +380,7 @@ _ALL = [
         answers.longbench,
         SHORT,
         together=True,
+        uncomputed={"F1 and ROUGE-L of the Chinese subsets": "they need words, which Chinese does not part by spaces"},
     ),
     # --- numbers and expressions
     Benchmark(

@@ -11,7 +11,7 @@ import difflib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from moot.core.errors import UserError
 from moot.evals.benchmarks.records_files import invalid, parse
@@ -20,7 +20,13 @@ from moot.nodes.texts.task import check_claim, check_origin, make_task
 COLUMNS = ("claim", "label", "labels", "date", "speaker", "given", "group", "id", "graph", "settings")
 DELIMITERS = (",", ";", "\t")
 LONGEST_LINE = 16 * 2**20
-"""Bytes of a row of JSON Lines."""
+"""Characters."""
+NO_CSV = {
+    "unexpected end of data": "a quotation mark is not closed before the end of the file",
+    "field larger than field limit": "a cell has more than 131,072 characters, or a quotation mark is not closed; JSON "
+    "Lines may have longer texts",
+}
+"""What the errors of the csv module begin with, in plainer words."""
 LONGEST_NAME = 200
 """Characters of an id, a group, a speaker or a graph."""
 
@@ -98,7 +104,7 @@ class ClaimsFile:
             self._read_header()
         else:
             with self._reading() as lines:
-                lines.read(1)
+                next(self._lines(lines), "")
 
     def __iter__(self) -> Iterator[ClaimRow | BadRow]:
         """Each row, in order.
@@ -122,7 +128,7 @@ class ClaimsFile:
             else:
                 yield row
 
-    def _reading(self) -> Any:
+    def _reading(self) -> TextIO:
         try:
             return self.path.open(encoding="utf-8-sig", newline="")
         except OSError as error:
@@ -131,14 +137,27 @@ class ClaimsFile:
     def _no_text(self, error: UnicodeDecodeError) -> UserError:
         return invalid(self.path.name, f"it is not UTF-8 text ({error.reason}). Save it as UTF-8.")
 
+    def _lines(self, lines: TextIO) -> Iterator[str]:
+        """The lines of the opened file.
+
+        Raises:
+            UserError: one is no UTF-8 text, or too long.
+        """
+        number = 0
+        try:
+            while line := lines.readline(LONGEST_LINE):
+                number += 1
+                if len(line) == LONGEST_LINE:
+                    raise invalid(f"{self.path.name}, line {number}", f"more than {LONGEST_LINE:,} characters.")
+                yield line
+        except UnicodeDecodeError as error:
+            raise self._no_text(error) from error
+
     # --- CSV
 
     def _read_header(self) -> None:
         with self._reading() as lines:
-            try:
-                first = lines.readline()
-            except UnicodeDecodeError as error:
-                raise self._no_text(error) from error
+            first = next(self._lines(lines), "")
         tab = [name for name in DELIMITERS if name in first] if first.strip() else []
         for delimiter in tab or [","]:
             header = [name.strip() for name in next(csv.reader([first], delimiter=delimiter), [])]
@@ -171,15 +190,14 @@ class ClaimsFile:
 
     def _csv_rows(self) -> Iterator[tuple[int, Any]]:
         with self._reading() as lines:
-            rows = csv.reader(lines, delimiter=self._delimiter, strict=True)
+            rows = csv.reader(self._lines(lines), delimiter=self._delimiter, strict=True)
             line = 1
             while True:
                 try:
                     cells = next(rows, None)
                 except csv.Error as error:
-                    yield line, _Problem(f"it is no CSV ({error})")
-                except UnicodeDecodeError as error:
-                    raise self._no_text(error) from error
+                    said = next((plain for begin, plain in NO_CSV.items() if str(error).startswith(begin)), error)
+                    yield line, _Problem(f"it is no CSV ({said})")
                 else:
                     if cells is None:
                         return
@@ -199,15 +217,7 @@ class ClaimsFile:
 
     def _json_rows(self) -> Iterator[tuple[int, Any]]:
         with self._reading() as lines:
-            for number in range(1, 2**63):
-                try:
-                    line = lines.readline(LONGEST_LINE)
-                except UnicodeDecodeError as error:
-                    raise self._no_text(error) from error
-                if not line:
-                    return
-                if len(line) == LONGEST_LINE:
-                    raise invalid(f"{self.path.name}, line {number}", f"more than {LONGEST_LINE // 2**20} MiB.")
+            for number, line in enumerate(self._lines(lines), 1):
                 if line.strip():
                     yield number, self._of_line(line, number)
 
@@ -230,6 +240,8 @@ class ClaimsFile:
     def _row(self, number: int, line: int, id: str, value: Mapping[str, Any]) -> ClaimRow:
         if "claim" not in value:
             raise _Problem("there is no claim in it")
+        if not isinstance(value.get("id", ""), str | int):
+            raise _Problem("`id` is no text")
         try:
             claim = check_claim(_text(value, "claim", None) or "")
             labels = self._labels(value.get("labels"))

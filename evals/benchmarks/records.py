@@ -6,6 +6,7 @@ A record is an object as its benchmark publishes it. A function for each benchma
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -61,6 +62,7 @@ class Item:
 
     - ``pages``: titles of gold pages; ``documents``: ids of gold documents; ``urls``; ``texts``: gold sentences;
     - ``sets``: alternative sets of [page or document, sentence], each of which is enough (FEVER score);
+    - ``sentences``: of each text in ``given`` where its sentences begin, in code points (HotpotQA's supporting facts);
     - ``questions``: [{question, answers}] that a fact-checker asked (AVeriTeC).
     """
     given: tuple[tuple[str, str], ...] = ()
@@ -161,6 +163,15 @@ def page_title(name: str) -> str:
     for written, sign in BRACKETS.items():
         name = name.replace(written, sign)
     return name.replace("_", " ").strip()
+
+
+def group_of(shared: str) -> str:
+    """A short name for a text that several items share, such as a paragraph."""
+    return hashlib.sha256(shared.encode()).hexdigest()[:12] if shared else ""
+
+
+ELEMENTS = r"(?:sentence|header_cell|cell|item|table_caption|title|section)(?:_\d+)*"
+"""A part of a page as FEVEROUS names it: ``sentence_0``, ``cell_0_1_1``."""
 
 
 def titles(pairs: Any) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 from moot.evals.benchmarks.records import (
@@ -19,6 +20,7 @@ from moot.evals.benchmarks.records import (
     Skipped,
     answer,
     evidence,
+    group_of,
     optional,
     page_title,
     plain,
@@ -100,9 +102,12 @@ def with_paragraphs(record: Record) -> Item:
     """As `hotpotqa`, with the paragraphs of the record where it has any: two or more gold ones among distractors."""
     item = hotpotqa(record)
     with published_shape("context"):
-        paragraphs = _pairs(record.fields.get("context"), "sentences")
-        given = tuple((title, "".join(_spaced(sentences))) for title, sentences in paragraphs)
-    return replace(item, given=given)
+        paragraphs = [(title, [*_spaced(found)]) for title, found in _pairs(record.fields.get("context"), "sentences")]
+        given = tuple((title, "".join(sentences)) for title, sentences in paragraphs)
+    gold = dict(item.gold_evidence or {})
+    if given and "sets" in gold:
+        gold["sentences"] = [list(accumulate(map(len, found[:-1]), initial=0)) for _, found in paragraphs]
+    return replace(item, given=given, gold_evidence=gold or None)
 
 
 def hotpotqa_distractor(record: Record) -> Item:
@@ -148,7 +153,7 @@ def squad(record: Record) -> Item:
         gold=accepted(answers, "of the answers"),
         claim=text(record, "question"),
         id=optional(record, "id"),
-        group=context,
+        group=group_of(context),
         gold_evidence=evidence(pages=[page_title(title)] if title else [], texts=[context] if context else []),
     )
 
@@ -158,12 +163,14 @@ def longbench(record: Record) -> Item:
     subset = text(record, "dataset").removesuffix("_e")
     if subset not in LONGBENCH:
         raise Skipped("of a subset that is no question answering")
+    context = text(record, "context")
     return Item(
         gold=accepted(record.fields.get("answers"), "answers"),
         claim=text(record, "input"),
         id=optional(record, "_id"),
         stratum=subset,
-        given=(("", text(record, "context")),),
+        group=group_of(context),
+        given=(("", context),),
     )
 
 
@@ -185,6 +192,7 @@ def gsm_ic(record: Record) -> Item:
     return Item(
         gold=(answer(record, "answer"),),
         claim=text(record, "new_question"),
+        group=group_of(optional(record, "original_question")),
         stratum=f"{steps} steps" if steps else "",
     )
 

@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import date
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from moot.evals.benchmarks.records import (
+    ELEMENTS,
     UNLABELLED,
     Broken,
     Item,
@@ -27,13 +29,12 @@ from moot.evals.benchmarks.records import (
     text,
     titles,
 )
+from moot.evals.benchmarks.records_files import invalid, read_file
 from moot.nodes.runtime.state import LONGEST_SPEAKER
 from moot.nodes.texts.answers import fold, spellings
 from moot.nodes.texts.task import make_task
 
-ELEMENT = re.compile(
-    r"(?P<page>.+?)_(?P<element>(?:sentence|header_cell|cell|item|table_caption|title|section)(_\d+)*)"
-)
+ELEMENT = re.compile(rf"(?P<page>.+?)_(?P<element>{ELEMENTS})")
 """An id of FEVEROUS: ``Lake Tikub_sentence_0``, ``Lake Tikub_cell_0_1_1``."""
 DAY = re.compile(r"(\d{1,2})-(\d{1,2})-(\d{4})")
 
@@ -191,6 +192,7 @@ def hover(record: Record) -> Item:
         gold=gold,
         id=optional(record, "uid", "id"),
         stratum=f"{hops} hops" if hops else "",
+        group=optional(record, "hpqa_id"),
         gold_evidence=evidence(sets=[pairs] if pairs else [], pages=titles(pairs)),
     )
 
@@ -271,9 +273,11 @@ def check_covid(record: Record) -> Item:
     """{id, claim, label, cord_id, evidence_set: [{sent_index}]}.
 
     Most claims without enough information are also claims with another label, word for word: the label is of the claim
-    with the sentence in ``evidence_set``, which then is gold evidence of nothing. A system that searches cannot tell.
+    with the sentence in ``evidence_set``, which then is gold evidence of nothing. A system that searches cannot tell
+    (`moot.evals.benchmarks.records_items.ceiling`). `with_sentences` hands the sentence over.
     """
     gold = label(record, "check_covid")
+    sentences = record.fields.get("sentences")
     document = optional(record, "cord_id")
     with published_shape("evidence_set"):
         pairs = [[document, part["sent_index"]] for part in record.fields.get("evidence_set") or []]
@@ -282,18 +286,47 @@ def check_covid(record: Record) -> Item:
         claim=text(record, "claim"),
         gold=gold,
         id=optional(record, "id"),
+        group=document,
+        given=((optional(record, "title"), sentences),) if sentences else (),
         gold_evidence=evidence(sets=[pairs] if pairs and settled else [], documents=[document] if document else []),
     )
+
+
+def with_sentences(records: list[Record], file: Path) -> tuple[list[Record], str]:
+    """Records of Check-COVID with the sentences that their annotators judged by, from ``corpus.json`` near their file.
+
+    It holds {cord_id, title, abstract: [sentence]}, and is looked for in the file's folder and in the one above.
+
+    Raises:
+        UserError: it cannot be read, or lacks an abstract or a sentence of a record, with the record's place.
+    """
+    near = [folder / "corpus.json" for folder in (file.parent, file.parent.parent)]
+    corpus = next((one for one in near if one.is_file()), None)
+    if corpus is None:
+        return records, "no corpus.json is near its file: the sentences that claims are labelled by are not handed over"
+    known = {str(one.fields.get("cord_id")): one.fields for one in read_file(corpus, corpus.name)}
+    return [_with_sentences(one, known) for one in records], "each claim comes with the sentences it is labelled by"
+
+
+def _with_sentences(record: Record, abstracts: Mapping[str, Mapping[str, Any]]) -> Record:
+    try:
+        article = abstracts[str(record.fields["cord_id"])]
+        chosen = [article["abstract"][part["sent_index"]] for part in record.fields["evidence_set"]]
+        fields = {**record.fields, "title": article.get("title"), "sentences": " ".join(chosen)}
+    except (LookupError, TypeError) as error:
+        raise invalid(record.where, "its sentences are not in corpus.json. Take both from one release.") from error
+    return replace(record, fields=fields)
 
 
 def healthver(record: Record) -> Item:
     """{id, evidence: a sentence, claim, label, topic_ip, question}: the label is of the claim with its sentence."""
     gold = label(record, "healthver")
-    sentence = text(record, "evidence")
+    sentence, claim = text(record, "evidence"), text(record, "claim")
     return Item(
-        claim=text(record, "claim"),
+        claim=claim,
         gold=gold,
         id=optional(record, "id"),
+        group=claim,
         given=(("", sentence),),
         gold_evidence={"texts": [sentence]},
     )

@@ -10,7 +10,7 @@ from moot.core.errors import UserError
 from moot.evals.benchmarks.records import Broken, Item, Reading, Record, Skipped
 from moot.evals.benchmarks.records_files import invalid
 from moot.nodes.texts.answers import LONGEST_ANSWER, read_answer
-from moot.nodes.texts.task import LONGEST_CLAIM, LONGEST_OPTION, check_claim, make_task
+from moot.nodes.texts.task import LONGEST_CLAIM, LONGEST_OPTION, TASKS, check_claim, make_task
 
 SHOWN = 3
 """Places that a note names."""
@@ -104,6 +104,27 @@ def _twice(items: Sequence[Item]) -> list[str]:
         why = "each for another text that is given with it" if given else "no system can get both right"
         notes.append(f"{len(differing)} questions come with different answers: {why}")
     return notes
+
+
+def ceiling(items: Sequence[Item], task: str) -> float | None:
+    """The best accuracy that a system can have that answers items alike if they are asked alike.
+
+    Args:
+        items: that are measured.
+        task: the benchmark's; what is not answered by a label or a letter has no such ceiling.
+
+    Returns:
+        The mean over items of whether they have the answer that is right most often for what they ask; None if that is
+        1, as no two items ask the same and differ in their right answers.
+    """
+    if TASKS[task].kind not in ("labels", "choice") or not items:
+        return None
+    right: dict[tuple[object, ...], Counter[str]] = defaultdict(Counter)
+    for item in items:
+        asked = (item.claim, item.options, item.given, item.claim_date, item.speaker, item.published_before)
+        right[asked][item.gold[0]] += 1
+    best = sum(max(golds.values()) for golds in right.values()) / len(items)
+    return best if best < 1 else None
 
 
 def _undated(items: Sequence[Item]) -> list[str]:

@@ -6,7 +6,7 @@ A log is read sample by sample, and each result document is reduced at once (`mo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from moot.evals.benchmarks.catalogue import BENCHMARKS, Benchmark
 from moot.evals.runs.log_files import UNREADABLE, Header, find_logs, read_headers, without_superseded
 from moot.evals.stats.measures import package
 from moot.evals.stats.observations import CostOf, Observation, observe
+from moot.evals.stats.official import computable
 from moot.evals.stats.outcomes import Document
 from moot.nodes.runtime.state import VerdictOutput
 from moot.retrievers.evidence import clean
@@ -23,8 +24,10 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import get_type_hints
 
 READ = (
-    *("status", "error", "graph", "task", "answer", "raw_verdict", "confidence", "stop_reason", "rounds", "turns"),
+    *("status", "error", "graph", "task", "answer", "raw_verdict", "stop_reason", "rounds", "turns", "scores"),
+    *("confidence", "confidence_parts", "confidence_from", "graphs", "round_log"),
     *("votes", "debates", "metrics", "calls", "usage", "depth", "seconds", "settings", "warnings", "moot_version"),
+    *("evidence", "corpora"),
 )
 """Fields of result documents that are read; others may be those of another version."""
 AT_ONCE = 50
@@ -50,6 +53,7 @@ class Run:
         of_key: the key of the log whose control it is.
         position: the place of the system, or of the one whose control it is, in its plan.
         settings: of the system.
+        equal: in what the control was to be its system's equal; None if it was not, or the log does not say.
         status: Inspect's: success, error, cancelled or started.
         created: the ISO moment.
         items: a digest of the benchmark's items, where the task has one.
@@ -59,6 +63,8 @@ class Run:
         observations: of the items that were run, each once.
         notes: what has to be said of it.
         versions: of moot and of Inspect.
+        parts: what the system depended on beside its settings (`moot.evals.identity.parts`).
+        ceiling: the best accuracy that its items allow, if some of them ask the same and have different right answers.
         family: which tests its plan has corrected together; empty if the log does not say.
     """
 
@@ -83,7 +89,10 @@ class Run:
     observations: tuple[Observation, ...] = ()
     notes: tuple[str, ...] = ()
     versions: str = ""
+    equal: str | None = None
+    parts: Mapping[str, Any] = field(default_factory=dict)
     family: str = ""
+    ceiling: float | None = None
 
 
 def read_runs(paths: Sequence[Path], cost_of: CostOf) -> tuple[list[Run], list[str]]:
@@ -117,12 +126,16 @@ def _read_run(header: Header, cost_of: CostOf) -> Run:
     """A log with all its samples; what it does not say of its system is read from its first document."""
     spec, facts = header.log.eval, header.facts
     benchmark = BENCHMARKS[facts["benchmark"]]
-    observations, again, first = _observations(header, benchmark, cost_of)
+    found, again, first = _observations(header, benchmark, cost_of)
+    observations, uncomputed = computable(list(found.values()), benchmark.metrics)
     settings = facts.get("settings", first.get("settings")) or {}
     label, model = facts.get("system") or first.get("graph"), facts.get("model", settings.get("model"))
     seed, position = facts.get("seed"), facts.get("position")
     notes = [f"the benchmark's reader: {note}" for note in facts.get("notes") or ()]
+    judge, spoke = _text(header.arguments.get("judge")), {m for seen in observations for m, _ in seen.models}
+    notes += [f"{judge} judged answers of debates in which it also spoke"] if judge in spoke else []
     notes += [f"{again} samples of an item that was there already (further epochs?) are left out"] if again else []
+    notes += uncomputed
     return Run(
         file=clean(header.path.name),
         benchmark=benchmark,
@@ -140,11 +153,14 @@ def _read_run(header: Header, cost_of: CostOf) -> Run:
         created=header.created,
         items=header.items,
         data=clean(Path(str(header.arguments.get("data") or "")).name),
-        judge=_text(header.arguments.get("judge")),
+        judge=judge,
+        ceiling=_share(facts.get("ceiling")),
         planned=max(header.planned, len(observations)),
-        observations=tuple(observations.values()),
+        observations=tuple(observations),
         notes=tuple(clean(note) for note in notes),
         versions=_versions(spec, first),
+        equal=_text(facts.get("equal")),
+        parts=facts.get("parts") or {},
         family=clean(str(facts.get("family") or "")),
     )
 
@@ -221,6 +237,11 @@ def _shape(name: str) -> TypeAdapter[Any]:
 @lru_cache(maxsize=1)
 def _types() -> dict[str, Any]:
     return get_type_hints(VerdictOutput)
+
+
+def _share(value: object) -> float | None:
+    """A number from a log's metadata; None if there is none."""
+    return float(value) if isinstance(value, int | float) else None
 
 
 def _text(value: object) -> str | None:

@@ -2,7 +2,7 @@
 
 Each reads the result document that `moot.evals.runs.solver.debate` leaves. A sample whose debate did not end is
 unscored, which Inspect counts: it is missing data, never a wrong answer. An abstention is not right, and is said to be
-one.
+one; so is a debate that ended as its own replies could not be used.
 """
 
 from __future__ import annotations
@@ -10,22 +10,25 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
 
+from inspect_ai.log import transcript
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, mean, metric, scorer, stderr
 from inspect_ai.solver import TaskState
+from inspect_ai.util import store_from_events
 from moot.core.errors import MootError
+from moot.evals.analyses.graders import graded
 from moot.evals.benchmarks.gold import gold_and_found
-from moot.evals.runs.solver import DOCUMENT, parsed_document
+from moot.evals.runs.solver import DOCUMENT, INPUTS, parsed_document
 from moot.evals.stats import metrics
 from moot.evals.stats.item_scores import item_score
+from moot.evals.stats.official import official_score
 from moot.evals.stats.outcomes import ABSTAINED, Document, outcome_of
 from moot.nodes.models.chat_models import open_chat_model
 from moot.nodes.models.speaker import Speaker
-from moot.nodes.steps.compare import same_meaning
-from moot.nodes.texts.answers import same_answer
 from moot.nodes.texts.verdict import verdict_turns
 
-Measure = Callable[[str, TaskState, Sequence[str], Document], Awaitable[float | None] | float | None]
-"""How right an outcome is: of the outcome, the sample, its right answers and the document; None where undefined."""
+Measure = Callable[[str, TaskState, Sequence[str], Document], Awaitable[float | None] | Score | float | None]
+"""How right an outcome is: of the outcome, the sample, its right answers and the document; None where undefined. A
+`Score` stands as it is."""
 
 
 _parsed = lru_cache(maxsize=16)(parsed_document)  # every scorer of a sample reads the same text, one after another
@@ -40,7 +43,8 @@ def measured(measure: Measure, *, of_answers: bool = True) -> Scorer:
     """
 
     async def score(state: TaskState, target: Target) -> Score:
-        held = state.store.get(DOCUMENT)
+        # a sample that Inspect recovered after a kill has an empty store, and all that was stored in its events
+        held = state.store.get(DOCUMENT) or store_from_events([*transcript().events]).get(DOCUMENT)
         document = None if held is None else _parsed(held)
         outcome = outcome_of(document)
         if document is None or outcome is None:
@@ -50,6 +54,8 @@ def measured(measure: Measure, *, of_answers: bool = True) -> Scorer:
             value = await value if isinstance(value, Awaitable) else value
         except MootError as error:  # the debate stands, whatever becomes of its judge
             return Score.unscored(reason="grader_failed", explanation=error.detail)
+        if isinstance(value, Score):
+            return value
         if value is None:
             return Score.unscored(reason="undefined", explanation="This measure says nothing of this sample.")
         if not of_answers:
@@ -61,7 +67,9 @@ def measured(measure: Measure, *, of_answers: bool = True) -> Scorer:
 
 
 def why(document: Document) -> str:
-    """What the verdict rests on, in the words of those who gave it."""
+    """What the verdict rests on, in the words of those who gave it; if there is none, why."""
+    if document["error"]:
+        return str(document["error"]["detail"])
     said = [turn.get("rationale") or turn.get("reason") or "" for turn in verdict_turns(dict(document))]
     return "\n\n".join(filter(None, said)) or f"(no reasons; it stopped by {document['stop_reason']})"
 
@@ -145,12 +153,9 @@ def judged(model: str) -> Scorer:
     """
 
     async def value(outcome: str, state: TaskState, gold: Sequence[str], document: Document) -> float | None:
-        if outcome == ABSTAINED or any(same_answer(document["task"], outcome, one) for one in gold):
-            return float(outcome != ABSTAINED)
         speaker = Speaker("equivalence", await open_chat_model(model))
-        right = " / ".join(gold)  # a right answer with its other spellings
-        said = await same_meaning(document["claim"], document["task"], right, outcome, speaker)
-        return None if said.same is None else float(said.same)
+        said = await graded(document["claim"], document["task"], outcome, gold, speaker)
+        return None if said is None else float(said)
 
     return measured(value)
 
@@ -175,3 +180,64 @@ def gold_recall() -> Scorer:
         return metrics.gold_recall([sets[0]], [sets[1]]).value
 
     return measured(value, of_answers=False)
+
+
+# --- official scores that ask for evidence ----------------------------------------------------------------------------
+
+
+@metric(name="mean")
+def mean_if_named() -> Metric:
+    """The mean; undefined if no verdict could name the evidence that the score asks for."""
+
+    def value(scores: list[SampleScore]) -> float:
+        named = any((score.score.metadata or {})["named"] for score in scores)
+        return sum(score.score.as_float() for score in scores) / len(scores) if named else float("nan")
+
+    return value
+
+
+def official(measure: str) -> Scorer:
+    """A scorer of an official score (`moot.evals.stats.official`)."""
+
+    def value(outcome: str, state: TaskState, gold: Sequence[str], document: Document) -> Score | None:
+        given = (state.metadata.get(INPUTS) or {}).get("given") or []
+        found, named = official_score(measure, outcome, gold, document, state.metadata.get("gold_evidence"), given)
+        return None if found is None else Score(value=found, metadata={"named": named})
+
+    return measured(value, of_answers=False)
+
+
+@scorer(metrics=[mean_if_named(), stderr()], name="fever_score")
+def fever_score() -> Scorer:
+    """Whether the label is right and the verdict cites one full set of its sentences (FEVER)."""
+    return official("fever_score")
+
+
+@scorer(metrics=[mean_if_named(), stderr()], name="feverous_score")
+def feverous_score() -> Scorer:
+    """Whether the label is right and the verdict cites one full set of its sentences and cells (FEVEROUS)."""
+    return official("feverous_score")
+
+
+@scorer(metrics=[mean_if_named(), stderr()], name="support_em")
+def support_em() -> Scorer:
+    """Whether the verdict quotes the supporting facts, and no other sentence (HotpotQA)."""
+    return official("support_em")
+
+
+@scorer(metrics=[mean_if_named(), stderr()], name="support_f1")
+def support_f1() -> Scorer:
+    """F1 of the sentences that the verdict quotes and the supporting facts (HotpotQA)."""
+    return official("support_f1")
+
+
+@scorer(metrics=[mean_if_named(), stderr()], name="joint_em")
+def joint_em() -> Scorer:
+    """Whether both the answer and the supporting facts match (HotpotQA)."""
+    return official("joint_em")
+
+
+@scorer(metrics=[mean_if_named(), stderr()], name="joint_f1")
+def joint_f1() -> Scorer:
+    """F1 of the products of precisions and recalls of the answer and of its supporting facts (HotpotQA)."""
+    return official("joint_f1")

@@ -80,13 +80,24 @@ def token_f1(
     Returns:
         None where the outcome is missing.
     """
-    if given is None or given == ABSTAINED:
-        return None if given is None else 0.0
+    if given is None:
+        return None
+    shared, words, right = shared_words(given, gold, normalise, whole)
+    return 2 * shared / (words + right)
+
+
+def shared_words(
+    given: str, gold: str, normalise: Normalise = normal_squad, whole: Collection[str] = ()
+) -> tuple[int, int, int]:
+    """How many words an outcome and a right answer share, and how many each has; as `token_f1` counts them.
+
+    If they are compared as a whole, that whole is one word.
+    """
     ours, theirs = normalise(given), normalise(gold)
-    if not ours or not theirs or ours in whole or theirs in whole:
-        return float(ours == theirs)
+    if given == ABSTAINED or not ours or not theirs or ours in whole or theirs in whole:
+        return int(given != ABSTAINED and ours == theirs), 1, 1
     words, right = Counter(ours.split()), Counter(theirs.split())
-    return 2 * (words & right).total() / (words.total() + right.total())
+    return (words & right).total(), words.total(), right.total()
 
 
 def best_of(metric: Metric, given: str | None, golds: Collection[str]) -> float | None:
@@ -312,7 +323,11 @@ Sentence = tuple[str, int]
 
 
 def fever_page(title: str) -> str:
-    """A page's title as people write it, from either spelling: FEVER has ``_`` for spaces, ``-LRB-`` for brackets."""
+    """A page's title as people write it, from either spelling: FEVER has ``_`` for spaces, ``-LRB-`` for brackets.
+
+    Args:
+        title: in either spelling.
+    """
     return unicodedata.normalize("NFC", page_title(title))
 
 
@@ -356,6 +371,50 @@ def fever_score(
         shown = {(fever_page(page), number) for page, number in (given or [])[:first]}
         full = any(all((fever_page(page), number) in shown for page, number in one) for one in alternatives)
         values.append(None if outcome is None else float(outcome == right and (right == open_label or full)))
+    return mean_score(values, left_out)
+
+
+CELLS = ("cell", "header_cell", "item", "table_caption")
+"""Elements of a page that count as cells of a table."""
+
+
+def feverous_score(
+    gold: Sequence[str],
+    outcomes: Sequence[str | None],
+    sets: Sequence[Sequence[Collection[tuple[str, str]]]],
+    found: Sequence[Sequence[tuple[str, str]] | None],
+    *,
+    first: int = 5,
+    first_cells: int = 25,
+) -> Score:
+    """FEVEROUS score (Aly et al. 2021): the share of items with the right label and one full set of its evidence.
+
+    Unlike FEVER's, a claim that nothing settles needs its evidence, too.
+
+    Args:
+        gold: the right label of each item.
+        outcomes: each item's.
+        sets: each item's alternative sets of (page, element), an element being ``sentence_0`` or ``cell_0_1_1``.
+        found: what was found for each item, best first; None if the system does not tell pages and elements.
+        first: how many of the found sentences count.
+        first_cells: how many of the found cells, items of lists and captions of tables.
+
+    Raises:
+        ValueError: lists of different lengths, or no evidence, or an empty set of it, for an item.
+    """
+    values: list[float | None] = []
+    left_out = 0
+    for right, outcome, alternatives, given in zip(gold, outcomes, sets, found, strict=True):
+        if not (alternatives and all(alternatives)):
+            raise ValueError("each claim needs sets of evidence, none of them empty")
+        if outcome is not None and given is None:
+            left_out += 1
+            continue
+        places = [(fever_page(page), element) for page, element in given or []]
+        cells = [place for place in places if place[1].rstrip("_0123456789") in CELLS]
+        shown = {*cells[:first_cells], *[place for place in places if place not in cells][:first]}
+        full = any(all((fever_page(page), element) in shown for page, element in one) for one in alternatives)
+        values.append(None if outcome is None else float(outcome == right and full))
     return mean_score(values, left_out)
 
 

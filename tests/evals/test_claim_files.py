@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import tracemalloc
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from moot.core.errors import UserError
-from moot.evals.benchmarks.claim_files import BadRow, ClaimRow, ClaimsFile, all_rows
+from moot.evals.benchmarks.claim_files import LONGEST_LINE, BadRow, ClaimRow, ClaimsFile, all_rows
 from moot.retrievers.evidence import clean
 
 
@@ -145,22 +146,70 @@ def test_where_all_rows_have_to_be_good_the_first_that_is_not_is_named(tmp_path:
         all_rows(path, lambda row: "" if row.label else "no label")
 
 
-TEXTS = st.text(st.characters(exclude_categories=("C", "Z"), exclude_characters="\ufeff"), min_size=1, max_size=20)
+TEXTS = st.text("aé中=+-@,;|\"'\\[]{}#\n\t ", min_size=1, max_size=20).filter(lambda text: text.strip(" \n\t"))
+PIECES = st.lists(st.fixed_dictionaries({"text": TEXTS, "title": TEXTS}), min_size=1, max_size=3)
+ROWS = st.fixed_dictionaries(
+    {"claim": TEXTS},
+    optional={
+        **dict.fromkeys(("label", "group", "speaker", "graph"), TEXTS),
+        "given": PIECES,
+        "settings": st.dictionaries(TEXTS, st.integers() | TEXTS, max_size=2),
+    },
+)
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.fixed_dictionaries({"claim": TEXTS}, optional={"group": TEXTS, "label": TEXTS}), min_size=1))
-def test_what_is_written_is_read_from_both_kinds(tmp_path: Path, rows: list[dict[str, Any]]) -> None:
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(ROWS, min_size=1, max_size=4), st.sampled_from(",;\t"))
+def test_what_is_written_is_read_from_both_kinds(tmp_path: Path, rows: list[dict[str, Any]], delimiter: str) -> None:
+    """Line breaks, quotation marks, delimiters and what spreadsheets take for formulas are only text."""
     with (tmp_path / "a.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, ["claim", "group", "label"])
+        writer = csv.DictWriter(file, [*FULL], delimiter=delimiter)
         writer.writeheader()
-        writer.writerows(rows)
+        for row in rows:
+            writer.writerow({k: v if isinstance(v, str) else json.dumps(v) for k, v in row.items()})
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     for name in ("a.csv", "a.jsonl"):
-        found = [row for row in ClaimsFile(tmp_path / name) if isinstance(row, ClaimRow)]
-        assert [{"claim": r.claim, "group": r.group, "label": r.label} for r in found] == [
-            {"claim": clean(row["claim"]), "group": row.get("group"), "label": row.get("label")} for row in rows
-        ]
+        found = [*ClaimsFile(tmp_path / name)]
+        assert [row.problem for row in found if isinstance(row, BadRow)] == []
+        for row, written_row in zip(found, rows, strict=True):
+            assert isinstance(row, ClaimRow)
+            assert row.claim == clean(written_row["claim"])
+            said = {name: getattr(row, name) for name in ("label", "group", "graph")}
+            assert (row.speaker or "") == " ".join(written_row.get("speaker", "").split())
+            assert said == {name: written_row.get(name, "").strip() or None for name in said}
+            assert row.given == tuple((piece["title"], piece["text"]) for piece in written_row.get("given", ()))
+            assert row.settings == written_row.get("settings", {})
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.binary(max_size=200), st.sampled_from((".csv", ".jsonl")), st.booleans())
+def test_no_file_ends_otherwise_than_in_rows_or_a_clear_error(
+    tmp_path: Path, content: bytes, kind: str, headed: bool
+) -> None:
+    path = tmp_path / f"any{kind}"
+    path.write_bytes(b"claim,id\n" * headed + content)
+    with suppress(UserError):
+        rows = [*ClaimsFile(path)]
+        assert [row.number for row in rows] == list(range(1, len(rows) + 1))
+        assert all(row.claim if isinstance(row, ClaimRow) else row.problem for row in rows)
+
+
+def test_what_is_too_long_or_not_closed_says_what_to_do(tmp_path: Path) -> None:
+    path = written(tmp_path, f'claim,given\nOne.,{"x" * 140_000}\nTwo.,\n"Three.,\nFour.,\n')
+    found = problems(path)
+    assert [line for line, _ in found] == [2, 4]
+    assert "JSON Lines may have longer texts" in found[0][1]
+    assert "a quotation mark is not closed" in found[1][1]
+    endless = written(tmp_path, "claim\n" + "x" * (LONGEST_LINE + 1))
+    with pytest.raises(UserError, match="line 2: more than 16,777,216 characters"):
+        list(ClaimsFile(endless))
+
+
+def test_an_id_that_is_no_text_is_a_bad_row(tmp_path: Path) -> None:
+    path = written(tmp_path, '{"claim": "One.", "id": [1]}\n{"claim": "Two.", "id": 7}', "my.jsonl")
+    bad, good = ClaimsFile(path)
+    assert (bad.id, good.id) == ("1", "7")
+    assert problems(path) == [(1, "`id` is no text")]
 
 
 def test_a_long_file_is_read_in_little_memory(tmp_path: Path) -> None:

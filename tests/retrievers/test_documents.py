@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -28,7 +28,7 @@ ARTICLE = """<!doctype html><html><head><title>The kilogram</title>
 <ul><li>It was cast in 1879.</li><li>It is small.</li></ul></article></body></html>"""
 
 
-def in_folder(folder: Path, files: dict[str, bytes | str]) -> Path:
+def in_folder(folder: Path, files: Mapping[str, bytes | str]) -> Path:
     for name, content in files.items():
         (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     return folder

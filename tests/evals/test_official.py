@@ -1,0 +1,262 @@
+"""Official scores that ask for evidence: as their own scripts count them, and of debates that cite."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moot.cli.listings import benchmark_rows
+from moot.cli.main import app
+from moot.core.errors import UserError
+from moot.evals import BENCHMARKS, read_benchmark
+from moot.evals.benchmarks.records_items import ceiling
+from moot.evals.runs.logs import Run, read_runs
+from moot.evals.runs.plan import make_plan
+from moot.evals.runs.run import Limits, run_plan
+from moot.evals.stats.metrics import fever_score, feverous_score
+from moot.evals.stats.official import OFFICIAL, Matched, joint, matched_answer, place_of, supporting_facts
+from moot.retrievers import index_passages
+from moot.retrievers.evidence import GIVEN, evidence_id
+from moot.retrievers.files import Passage
+from typer.testing import CliRunner
+
+from tests.conftest import StartStub
+from tests.evals.benchmark_samples import VISIBLE
+from tests.evals.test_visible_records import needs_visible
+
+S, R, N = "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"
+ENCODER = "openai:stub-embedding"
+
+# --- the arithmetic ---------------------------------------------------------------------------------------------------
+
+
+def test_fever_score_is_that_of_the_package_fever_scorer() -> None:
+    """fever-scorer 2.0.39 gives (0.5, 0.75, ...) for these; it cannot be installed with today's setuptools."""
+    gold, outcomes = [S, R, N, S], [S, R, N, R]
+    sets = [[[("A", 1), ("B", 2)], [("C", 0)]], [[("A", 1), ("A", 2)]], [], [[("A", 1)]]]
+    found = [[("X", 0), ("C", 0)], [("A", 1), ("X", 1)], [], [("A", 1)]]
+    assert fever_score(gold, outcomes, sets, found).value == 0.5
+
+
+CELLS = [("P", f"cell_0_{n}_0") for n in range(26)]
+
+
+@pytest.mark.parametrize(
+    ("gold", "outcome", "found", "value"),
+    [
+        (S, S, [("P", "sentence_3"), ("P", "cell_0_1_1")], 1.0),
+        (S, S, [("P", "sentence_3")], 0.0),
+        (S, R, [("P", "sentence_3"), ("P", "cell_0_1_1")], 0.0),
+        (N, N, [], 0.0),  # unlike FEVER's
+        (N, N, [("P", "sentence_3"), ("P", "cell_0_1_1")], 1.0),
+        (
+            S,
+            S,
+            [*(("Q", f"sentence_{n}") for n in range(4)), ("P", "sentence_3"), *CELLS[:24], ("P", "cell_0_1_1")],
+            1.0,
+        ),
+        (S, S, [*(("Q", f"sentence_{n}") for n in range(5)), ("P", "sentence_3"), ("P", "cell_0_1_1")], 0.0),
+        (S, S, [("P", "sentence_3"), *CELLS[:25], ("P", "cell_0_1_1")], 0.0),
+    ],
+)
+def test_feverous_score(gold: str, outcome: str, found: list[tuple[str, str]], value: float) -> None:
+    sets = [[[("P", "sentence_3"), ("P", "cell_0_1_1")]]]
+    assert feverous_score([gold], [outcome], sets, [found]).value == value
+
+
+def test_feverous_score_leaves_out_what_names_no_elements() -> None:
+    score = feverous_score([S, S, S], [S, None, S], [[[("P", "sentence_0")]]] * 3, [None, [], [("P", "sentence_0")]])
+    assert (score.value, score.n, score.missing, score.left_out) == (1.0, 1, 1, 1)
+    with pytest.raises(ValueError, match="sets of evidence"):
+        feverous_score([N], [N], [[]], [[]])
+
+
+def test_hotpotqa_s_scores_are_those_of_its_script() -> None:
+    """hotpot_evaluate_v1.py gives these for the answer and the facts, and their products."""
+    answer = matched_answer("the city of Paris", ["Paris"])
+    assert [*answer] == pytest.approx([0.0, 1 / 3, 1.0])
+    facts = supporting_facts([("A", 0), ("B", 1), ("B", 2)], [("A", 0), ("C", 0)])
+    assert [*facts] == pytest.approx([0.0, 1 / 3, 0.5])
+    found = [answer.f1, facts.f1, joint(answer, facts).f1]
+    assert found == pytest.approx([0.5, 0.4, 2 * (1 / 9) * 0.5 / (11 / 18)])
+    assert matched_answer("no", ["yes"]).f1 == matched_answer("yes it is", ["yes"]).f1 == 0.0
+    assert joint(matched_answer("Yes", ["yes"]), supporting_facts([("A", 0)], [("A", 0)])) == Matched(1.0, 1.0, 1.0)
+    assert supporting_facts([], [("A", 0)]) == Matched(0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("https://en.wikipedia.org/wiki/Page#sentence_3", ("Page", "sentence_3")),
+        ("wiki#cell_0_1_1", ("Page", "cell_0_1_1")),
+        ("https://en.wikipedia.org/wiki/Page#History", None),
+        ("https://[broken#sentence_3", None),
+        (None, None),
+    ],
+)
+def test_the_place_of_a_piece_is_the_end_of_its_address(url: str | None, place: tuple[str, str] | None) -> None:
+    assert place_of({"title": "Page", "url": url}) == place
+
+
+# --- of debates -------------------------------------------------------------------------------------------------------
+
+
+def cites(answer: str, match: str, *quotes: tuple[str, str]) -> dict[str, Any]:
+    """A rule of the stub: an answer that cites quotes of texts, each by its id."""
+    cited = [{"evidence_id": id, "quote": quote} for id, quote in quotes]
+    return {"match": match, "fields": {"answer": answer, "rationale": "Because.", "citations": cited}}
+
+
+async def ran(tmp_path: Path, benchmark: str, file: Path, graph: str, **settings: Any) -> Run:
+    """The run of a graph on a file."""
+    logs = tmp_path / f"logs-{len(list(tmp_path.glob('logs-*')))}"
+    plan = {"graphs": [graph], "tasks": {benchmark: str(file)}, "models": ["openai:stub"], "settings": settings}
+    await asyncio.to_thread(run_plan, make_plan(plan), logs, Limits(4), lambda total, held: lambda sample: None)
+    ((run,), _) = read_runs([logs], lambda calls: None)
+    return run
+
+
+def values(run: Run, measure: str) -> dict[str, float | None]:
+    return {seen.id: seen.scores.get(measure) for seen in run.observations}
+
+
+def lines(path: Path, records: list[dict[str, Any]]) -> Path:
+    path.write_text("\n".join(map(json.dumps, records)))
+    return path
+
+
+async def test_fever_score_of_what_verdicts_cite(start_stub: StartStub, tmp_path: Path) -> None:
+    texts = ["Gold is a metal of group 11.", "Gold melts at 1064 degrees."]
+    ids = [evidence_id("wiki", text) for text in texts]
+    both = [(ids[n], text) for n, text in enumerate(texts)]
+    rules = [cites(S, "Claim A", *both), cites(S, "Claim B", both[0]), cites(N, "Claim C"), cites(R, "Claim D", *both)]
+    start_stub(rules)
+    evidence = [[[0, 0, "Gold_-LRB-metal-RRB-", 0], [0, 0, "Gold_-LRB-metal-RRB-", 1]]]
+    claims = {"A": S, "B": S, "C": N, "D": S}
+    nothing = [[[0, None, None, None]]]
+    file = lines(
+        tmp_path / "fever.jsonl",
+        [
+            {"id": id, "claim": f"Claim {id} on gold.", "label": label, "evidence": nothing if label == N else evidence}
+            for id, label in claims.items()
+        ],
+    )
+    numbered = [
+        Passage(id=str(n), title="Gold (metal)", text=text, source="wiki", url=f"https://wiki.org/Gold#sentence_{n}")
+        for n, text in enumerate(texts)
+    ]
+    await index_passages("official-sentences", numbered, encoder=ENCODER)
+    await index_passages("official-pages", [p.model_copy(update={"url": None}) for p in numbered], encoder=ENCODER)
+    reads = {"sources": ["bm25"], "embedder": ENCODER}
+
+    run = await ran(tmp_path, "fever", file, "rag", corpus="official-sentences", **reads)
+    assert values(run, "fever_score") == {"A": 1.0, "B": 0.0, "C": 1.0, "D": 0.0}
+    assert not [note for note in run.notes if "computable" in note]
+    other = await ran(tmp_path, "fever", file, "rag", corpus="official-pages", **reads)
+    assert set(values(other, "fever_score").values()) == {None}
+    assert "fever_score: not computable, as nothing that was read names its page and sentence" in other.notes[-1]
+
+
+HOTPOT = {
+    "_id": "one",
+    "question": "Who wrote the opera Nabucco?",
+    "answer": "Giuseppe Verdi",
+    "type": "bridge",
+    "supporting_facts": [["Nabucco", 1], ["Verdi", 0]],
+    "context": [
+        ["Nabucco", ["Nabucco is an opera.", " It is by Verdi.", " It has four acts."]],
+        ["Verdi", ["Giuseppe Verdi was a composer.", "He was born in 1813."]],
+    ],
+}
+TEXTS = {"Nabucco": "Nabucco is an opera. It is by Verdi. It has four acts."}
+TEXTS["Verdi"] = "Giuseppe Verdi was a composer. He was born in 1813."
+
+
+@pytest.mark.parametrize(
+    ("answer", "quotes", "expected"),
+    [
+        ("Giuseppe Verdi", [("Nabucco", "It is by Verdi."), ("Verdi", "Giuseppe Verdi was")], (1.0, 1.0, 1.0, 1.0)),
+        ("Verdi", [("Nabucco", "by Verdi. It has four"), ("Verdi", "was a composer")], (0.0, 0.8, 0.0, 4 / 7)),
+        ("Giuseppe Verdi", [("Nabucco", "It is by Puccini.")], (0.0, 0.0, 0.0, 0.0)),  # not what stands there
+        ("Giuseppe Verdi", [], None),
+    ],
+)
+async def test_supporting_facts_are_the_sentences_that_verdicts_quote(
+    start_stub: StartStub,
+    tmp_path: Path,
+    answer: str,
+    quotes: list[tuple[str, str]],
+    expected: tuple[float, ...] | None,
+) -> None:
+    start_stub([cites(answer, "Nabucco", *((evidence_id(GIVEN, TEXTS[title]), quote) for title, quote in quotes))])
+    file = lines(tmp_path / "hotpotqa_distractor.jsonl", [HOTPOT])
+    run = await ran(tmp_path, "hotpotqa_distractor", file, "standard_prompting")
+    measures = ("support_em", "support_f1", "joint_em", "joint_f1")
+    found = tuple(values(run, name)["one"] for name in measures)
+    assert found == (pytest.approx(expected) if expected else (None,) * 4)
+    assert any("no verdict cites anything" in note for note in run.notes) == (expected is None)
+
+
+# --- Check-COVID ------------------------------------------------------------------------------------------------------
+
+COVID = [
+    {"id": "1_0", "claim": "Masks help.", "cord_id": "a1", "label": "SUPPORT", "evidence_set": [{"sent_index": 0}]},
+    {
+        "id": "1_1",
+        "claim": "Masks help.",
+        "cord_id": "a1",
+        "label": "NOTENOUGHINFO",
+        "evidence_set": [{"sent_index": 1}],
+    },
+    {"id": "1_2", "claim": "Masks harm.", "cord_id": "a1", "label": "REFUTE", "evidence_set": [{"sent_index": 0}]},
+]
+ABSTRACT = {"cord_id": "a1", "title": "On masks", "abstract": ["Masks helped.", "We asked 40 people."]}
+
+
+async def test_check_covid_comes_with_its_sentences_or_with_its_ceiling(start_stub: StartStub, tmp_path: Path) -> None:
+    start_stub([{"match": "claim", "fields": {"answer": "SUPPORT"}}])
+    folder = tmp_path / "Check-COVID" / "test"
+    folder.mkdir(parents=True)
+    file = lines(folder / "check_covid.jsonl", COVID)
+    reading = read_benchmark("check_covid", file)
+    assert ceiling(reading.items, "check_covid") == pytest.approx(2 / 3)
+    assert any("no corpus.json is near its file" in note for note in reading.notes)
+    assert {item.group for item in reading.items} == {"a1"}
+    run = await ran(tmp_path, "check_covid", file, "standard_prompting")
+    assert run.ceiling == pytest.approx(2 / 3)
+    shown = await asyncio.to_thread(CliRunner().invoke, app, ["eval", "compare", str(tmp_path / "logs-0"), "--json"])
+    systems = json.loads(shown.stdout)["studies"][0]["tables"]["systems"]["rows"]
+    assert [row["ceiling"] for row in systems] == [pytest.approx(2 / 3)] * 2
+
+    lines(folder.parent / "corpus.json", [ABSTRACT])
+    reading = read_benchmark("check_covid", file)
+    assert [item.given for item in reading.items] == [
+        (("On masks", "Masks helped."),),
+        (("On masks", "We asked 40 people."),),
+        (("On masks", "Masks helped."),),
+    ]
+    assert ceiling(reading.items, "check_covid") is None
+    assert "each claim comes with the sentences it is labelled by" in reading.notes
+    assert not any(item.given for item in read_benchmark("check_covid_binary", file).items)
+    lines(folder.parent / "corpus.json", [{**ABSTRACT, "abstract": ["Masks helped."]}])
+    with pytest.raises(UserError, match="line 2: its sentences are not in corpus.json"):
+        read_benchmark("check_covid", file)
+
+
+@needs_visible
+def test_the_ceiling_of_check_covid() -> None:
+    items = read_benchmark("check_covid", VISIBLE).items
+    assert ceiling(items, "check_covid") == 0.69
+    assert ceiling(read_benchmark("fever_symmetric", VISIBLE).items, "fever") is None  # each claim with its sentence
+    assert ceiling(read_benchmark("gsm8k", VISIBLE).items, "gsm8k") is None
+
+
+def test_what_is_not_computable_is_listed_with_its_reason() -> None:
+    named = {name for benchmark in BENCHMARKS.values() for name in benchmark.metrics if name in OFFICIAL}
+    assert named == set(OFFICIAL)
+    listed = {name: measures for name, measures, *_ in benchmark_rows()}
+    assert listed["averitec"].splitlines()[1].startswith("not computable: AVeriTeC score: ")
+    assert listed["fever"] == "accuracy, macro_f1, fever_score"
