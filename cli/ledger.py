@@ -40,7 +40,7 @@ def list_command(
 
     if status is not None and status not in STATUSES:
         raise UserError(f"No debate is {status!r}. A status is one of {', '.join(STATUSES)}.", kind="invalid_setting")
-    with _opened() as file:
+    with opened() as file:
         debates = file.debates(status, graph, text, limit) if file else []
     if as_json:
         _print([_facts(debate) for debate in debates])
@@ -62,7 +62,7 @@ def list_command(
 @ledger.command("show")
 def show_command(id: Id, as_json: AsJson = False) -> None:
     """Explain a debate: its input, and its calls in the order in which they were kept."""
-    with _opened() as file:
+    with opened() as file:
         debate = _find(file, id)
         entries = [entry for _, entry in file.entries(debate.id)] if file else []
     if as_json:
@@ -93,7 +93,7 @@ def export_command(id: Id, file: Annotated[Path, typer.Argument(help="The file t
     """Write a debate and what is kept of its calls to a file."""
     from moot.core.ledger.transfer import export_debate
 
-    with _opened() as ledger_file:
+    with opened() as ledger_file:
         debate = _find(ledger_file, id)
         count = export_debate(ledger_file, debate.id, file) if ledger_file else 0
     print(f"The debate {debate.id} is in {file}, entries: {count}.")  # noqa: T201
@@ -116,7 +116,7 @@ def delete_command(id: Id) -> None:
     """Remove a debate and what is kept of its calls. Its result document stays."""
     from moot.core.errors import UserError
 
-    with _opened() as file:
+    with opened() as file:
         debate = _find(file, id)
         if debate.status == "running":
             raise UserError(f"The debate {debate.id} is running. Stop it first.", kind="debate_running")
@@ -135,14 +135,14 @@ def prune_command(
     from moot.core.ledger.file import DAYS
 
     days = 0.0 if everything else DAYS if older is None else older
-    with _opened() as file:
+    with opened() as file:
         pruned = file.prune(days) if file else None
     debates, size = (pruned.debates, pruned.size) if pruned else (0, 0)
     print(f"What was kept of {debates} debates was removed; the file is {_size(size)} smaller.")  # noqa: T201
 
 
 @contextmanager
-def _opened() -> Iterator[LedgerFile | None]:
+def opened() -> Iterator[LedgerFile | None]:
     """The ledger; None if nothing was ever kept."""
     from moot.core.ledger import ledger_path
     from moot.core.ledger.file import LedgerFile

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+from moot.cli.history import corpora, delete_command, list_command, show_command
 from moot.cli.ledger import ledger
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ app = typer.Typer(
 evaluations = typer.Typer(help="Measure what moot is made of.", no_args_is_help=True)
 app.add_typer(evaluations, name="eval")
 app.add_typer(ledger, name="ledger")
+app.add_typer(corpora, name="corpora")
+for name, command in (("list", list_command), ("show", show_command), ("delete", delete_command)):
+    app.command(name)(command)
 
 
 def run() -> None:
@@ -111,13 +115,27 @@ def verify(
             "[default: record]",
         ),
     ] = None,
+    beside: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CONTROL",
+            help="What to run after the debate with as much as it took, to compare: self_consistency.",
+        ),
+    ] = None,
+    equal: Annotated[
+        str | None, typer.Option(help="In what --beside is to be equal: tokens, usd or calls.  [default: tokens]")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result document and nothing else.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Write the result document to this file.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write to this file: the result document, or if it ends in .html or .md a report to read."),
+    ] = None,
 ) -> None:
     """Debate a claim and say the verdict, with what it rests on."""
     from moot.cli.signals import Stop
 
     with Stop() as stop:  # from here on: what follows is imported for a second
+        from moot.cli.beside import control_of
         from moot.cli.options import parse_labels, read_given
         from moot.cli.resuming import Chosen, begins, last_unfinished
         from moot.cli.verify import debate
@@ -132,10 +150,47 @@ def verify(
         asked |= {"claim_date": claim_date, "speaker": speaker}
         asked["given"] = [text for path in given or [] for text in read_given(path)]
         if resume and graph is None and preset is None:
-            graph = last_unfinished(asked)
+            graph = None if (last := last_unfinished(asked)) == beside else last  # a control follows its debate
         system = load_graph(graph or bundle.graph)
-        begun = begins(system, asked, chosen, ledger, resume=resume, fresh=fresh)
-        raise SystemExit(debate(system, asked, begun, stop, as_json=as_json, out=out))
+        begun = begins(system, asked, chosen, ledger, resume=resume, fresh=fresh, control=beside)
+        control = control_of(beside, equal, begun.settings)
+        raise SystemExit(debate(system, asked, begun, stop, as_json=as_json, out=out, control=control))
+
+
+@app.command("report")
+def report_command(
+    documents: Annotated[
+        list[Path],
+        typer.Argument(metavar="DOC...", help="Result documents (.json), folders of them, and ids of `moot list`."),
+    ],
+    html: Annotated[bool, typer.Option("--html", help="A page that needs nothing else (default).")] = False,
+    md: Annotated[bool, typer.Option("--md", help="Markdown.")] = False,
+    claimreview: Annotated[
+        bool, typer.Option("--claimreview", help="ClaimReview (JSON-LD); needs --publisher and --url.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder, or for one report its file.", show_default="beside each document")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Sums each debate up for readers, as provider:name: one call each, which its document keeps.",
+            show_default=False,
+        ),
+    ] = None,
+    publisher: Annotated[str, typer.Option(help="Who publishes the claim reviews.", show_default=False)] = "",
+    url: Annotated[
+        str,
+        typer.Option(help="The page that shows the review; {id} in it becomes a file's name.", show_default=False),
+    ] = "",
+) -> None:
+    """Write reports of debates, to read, print and send."""
+    from moot.cli.report import Publisher, write_reports
+
+    asked = {"html": html, "md": md, "claimreview": claimreview}
+    kinds = [kind for kind, wanted in asked.items() if wanted]
+    kinds = kinds or (["md"] if out and out.suffix.lower() == ".md" else ["html"])
+    raise SystemExit(write_reports(documents, kinds, out, Publisher(publisher, url), model))
 
 
 @app.command()
@@ -252,6 +307,7 @@ def eval_run(
     controls: Annotated[
         bool, typer.Option("--controls", help="Measure each debate's controls beside it, at its own cost.")
     ] = False,
+    equal: Annotated[str | None, typer.Option(help="That cost: tokens, usd or calls.", show_default="tokens")] = None,
     logs: Annotated[Path, typer.Option(help="The folder of Inspect's logs.")] = Path("logs"),
     at_once: Annotated[int, typer.Option(min=1, max=1000, help="Samples in flight.")] = 16,
     time_limit: Annotated[int | None, typer.Option(min=1, help="Seconds that a sample may take.")] = None,
@@ -271,9 +327,8 @@ def eval_run(
     from moot.evals.runs.run import Limits
 
     several = {"models": tuple(model or ()), "seeds": tuple(seed or ()), "limit": limit, "sample_seed": sample_seed}
-    wanted = plan_of(
-        plan, graph or [], task or [], parse_pairs(settings or []), **several, judge=judge, controls=controls
-    )
+    measured = {"judge": judge, "controls": controls, "equal": equal}
+    wanted = plan_of(plan, graph or [], task or [], parse_pairs(settings or []), **several, **measured)
     limits = Limits(at_once, time_limit, retry_on_error, fail_on_error, budget, max_cost, max_calls, max_seconds)
     raise SystemExit(evaluate(wanted, logs, limits, as_json=as_json))
 
@@ -387,7 +442,7 @@ def schema() -> None:
 
 def result_schema() -> dict[str, Any]:
     """The JSON Schema of the result document."""
-    from moot.nodes.runtime.state import VerdictOutput
+    from moot.nodes.runtime.state import ResultDocument
     from pydantic import TypeAdapter
 
-    return TypeAdapter(VerdictOutput).json_schema()
+    return TypeAdapter(ResultDocument).json_schema()

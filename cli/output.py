@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from moot.core.files import not_written, write_whole
 
 
-def give(document: dict[str, Any], *, as_json: bool, out: Path | None) -> None:
+def give(
+    document: dict[str, Any],
+    *,
+    as_json: bool,
+    out: Path | None,
+    form: Callable[[dict[str, Any]], str] | None = None,
+) -> None:
     """Writes a document to a file, where one is named, and prints it, where that is wanted.
+
+    Args:
+        document: the document.
+        as_json: whether it is printed.
+        out: the file.
+        form: what the file holds; by default the document as JSON.
 
     Raises:
         UserError, WorldError: the file cannot be written; an old one is as it was.
@@ -18,7 +31,7 @@ def give(document: dict[str, Any], *, as_json: bool, out: Path | None) -> None:
     text = json.dumps(document, ensure_ascii=False, indent=2)
     if out is not None:
         try:
-            write_whole(out, text + "\n")
+            write_whole(out, form(document) if form else text + "\n")
         except OSError as error:  # what was paid for is shown rather than lost
             print(text)  # noqa: T201
             raise not_written(out, error) from error

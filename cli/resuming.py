@@ -39,7 +39,14 @@ class Chosen:
 
 
 def begins(
-    system: DebateSystem, given: Mapping[str, Any], chosen: Chosen, ledger: str | None, *, resume: bool, fresh: bool
+    system: DebateSystem,
+    given: Mapping[str, Any],
+    chosen: Chosen,
+    ledger: str | None,
+    *,
+    resume: bool,
+    fresh: bool,
+    control: str | None = None,
 ) -> Begins:
     """How a debate begins.
 
@@ -50,6 +57,7 @@ def begins(
         ledger: the mode; by default what ``MOOT_LEDGER`` says, else ``record``.
         resume: whether it has to go on with the last unfinished debate of the same input.
         fresh: whether it must not go on with an earlier one.
+        control: the system that is run beside it, if any.
 
     Raises:
         UserError: no such mode, options that exclude each other, no debate to go on with, or one with other settings.
@@ -64,6 +72,8 @@ def begins(
     if fresh or mode != "record":
         return Begins(settings, LedgerUse(mode, adopt=not fresh))
     of_input = asyncio.run(unfinished_debates(system.name, given))
+    if control:
+        of_input += asyncio.run(without_control(system.name, given, control))
     if resume:
         if not of_input:
             raise UserError(
@@ -73,10 +83,15 @@ def begins(
             )
         earlier = of_input[0]
         settings = settings_of(system, chosen, settings, earlier)
-        return Begins(settings, LedgerUse(id=earlier.id, mode=mode), earlier)
+        return Begins(settings, use_of(earlier), earlier)
     same = moot_version(), anonymised(settings.recorded())
     found = next((debate for debate in of_input if (debate.version, debate.settings) == same), None)
-    return Begins(settings, LedgerUse(mode, id=found.id if found else None), found)
+    return Begins(settings, use_of(found) if found else LedgerUse(mode), found)
+
+
+def use_of(earlier: Debate) -> LedgerUse:
+    """How the ledger is used by a debate that goes on, or that is done and only read."""
+    return LedgerUse("replay" if earlier.status == "done" else "record", id=earlier.id)
 
 
 def mode_of(text: str) -> Mode:
@@ -107,6 +122,19 @@ async def unfinished_debates(graph: str | None, given: Mapping[str, Any]) -> lis
     wanted = {key: value for key, value in given.items() if value}
     found = await open_ledger().debates(graph=graph, text=str(given["claim"]))
     return [debate for debate in found if asked_for(debate) == wanted and is_left(debate)]
+
+
+async def without_control(graph: str, given: Mapping[str, Any], control: str) -> list[Debate]:
+    """The debate of a system and an input that is done, if the control that followed it did not end; else none.
+
+    One that asked a person is not found: its replies are not read again.
+    """
+    wanted = {key: value for key, value in given.items() if value}
+    if not (left := await unfinished_debates(control, given)):
+        return []
+    done = await open_ledger().debates(status="done", graph=graph, text=str(given["claim"]))
+    followed = (debate for debate in done if asked_for(debate) == wanted and debate.started <= left[0].started)
+    return [debate for debate in followed if not debate.settings.get("ask_person")][:1]
 
 
 def asked_for(debate: Debate) -> dict[str, Any]:
@@ -153,7 +181,9 @@ def settings_of(system: DebateSystem, chosen: Chosen, settings: Settings, earlie
 def going_on(earlier: Debate) -> str:
     """What is said of a debate that goes on."""
     moment = datetime.fromtimestamp(earlier.updated).isoformat(" ", "seconds")
-    ended = {"failed": "failed", "waiting": "waited for you"}.get(earlier.status, "was interrupted")
+    ended = {"failed": "failed", "waiting": "waited for you", "done": "ended without its control"}.get(
+        earlier.status, "was interrupted"
+    )
     calls = {0: "no call is", 1: "1 call is"}.get(earlier.calls, f"{earlier.calls} calls are")
     return (
         f"moot: going on with the debate that {ended} at {moment}: {calls} in the ledger. With --fresh it is held anew."

@@ -17,6 +17,7 @@ from moot.evals.runs.plan import Plan, make_plan, read_plan
 from moot.evals.runs.reference import facts_of
 from moot.evals.runs.run import Limits, run_plan
 from moot.evals.runs.solver import document_in
+from moot.evals.stats.outcomes import is_own_fault
 from moot.nodes.models.ledger import tokens_of
 from moot.nodes.models.prices import paid
 from rich.console import Console
@@ -81,7 +82,7 @@ def evaluate(plan: Plan, logs: Path, limits: Limits, *, as_json: bool) -> int:
     console = Console(stderr=True)
     try:
         with Left(console) as left:
-            done = run_plan(plan, logs, limits, left.begin)
+            done = run_plan(plan, logs, limits, left.begin, left.tell)
     except KeyboardInterrupt:
         console.print("Interrupted. Run the same command again: it goes on where it was.")
         return INTERRUPTED
@@ -102,7 +103,7 @@ class Left:
         self.console = console
         columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
         self.bars = Progress(*columns, console=console, disable=not console.is_terminal)
-        self.ended = self.tokens = self.total = 0
+        self.ended = self.tokens = self.total = self.unusable = 0
         self.faults: Counter[str] = Counter()
         self.whole: dict[str, str] = {}
         self.started = time.monotonic()
@@ -118,6 +119,14 @@ class Left:
         for place, (fault, times) in enumerate(self.faults.most_common(MOST_FAULTS)):
             said = fault if place else self.whole[fault]
             self.console.print(f"{times} samples failed: {said}", markup=False, highlight=False)
+        if self.unusable:
+            self.console.print(
+                f"{self.unusable} samples ended with replies that cannot be used, and count as wrong.", highlight=False
+            )
+
+    def tell(self, said: str) -> None:
+        """Something is to be known before anything is run."""
+        self.console.print(said, markup=False, highlight=False)
 
     def begin(self, total: int, held: int) -> Any:
         """So many samples there are, of which logs hold some."""
@@ -133,7 +142,9 @@ class Left:
             whole = fault_of(sample)
             self.faults[short := in_short(whole)] += 1
             self.whole.setdefault(short, whole)
-        self.tokens += tokens_of(paid((document_in(sample) or {}).get("calls") or []))
+        document = document_in(sample) or {}
+        self.unusable += not sample.error and is_own_fault(document)
+        self.tokens += tokens_of(paid(document.get("calls") or []))
         self.ended += 1
         self.bars.update(self.bar, completed=self.ended, description=self.said())
         each = max(1, self.total // STEPS)

@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Coroutine, Iterator
+from contextvars import copy_context
 from types import FrameType, TracebackType
 from typing import Any, NoReturn, TypeVar
 
@@ -54,7 +55,7 @@ class Stop:
             with woken_by_signals(loop), self._acting(lambda: loop.call_soon_threadsafe(task.cancel)):
                 return await coroutine
 
-        return runner.run(cancellable())
+        return runner.run(cancellable(), context=copy_context())  # else that of the runner's first run
 
     def ask(self, person: Callable[[], T]) -> T:
         """What somebody at the terminal says.

@@ -11,33 +11,47 @@ from typing import Any
 
 from langgraph.types import Command
 from moot.cli.ask import Asked
+from moot.cli.beside import Control, beside
 from moot.cli.output import give
+from moot.cli.report import form_of
 from moot.cli.resuming import Begins, PersonReplies, going_on
 from moot.cli.screen import Screen
 from moot.cli.signals import Stop, end_now
 from moot.core.errors import USER_KINDS, MootError
-from moot.core.files import check_writable
 from moot.core.ledger import open_ledger
 from moot.graphs import DebateSystem
 from moot.nodes.models.keeping import LedgerUse, ledger_use
 from moot.nodes.runtime.document import blank_document, unfinished
 from moot.nodes.runtime.running import Running, Update
 from moot.transcript import Live
+from moot.transcript.end import beside_begins, lines_beside
+from moot.transcript.report.summary import summarised
+from moot.web.debates import history_is_on, kept_here
 from rich.console import Console
 
 
 def debate(
-    system: DebateSystem, given: Mapping[str, Any], begins: Begins, stop: Stop, *, as_json: bool, out: Path | None
+    system: DebateSystem,
+    given: Mapping[str, Any],
+    begins: Begins,
+    stop: Stop,
+    *,
+    as_json: bool,
+    out: Path | None,
+    control: Control | None = None,
 ) -> int:
     """Runs a debate; prints it as it happens, or its document alone; returns the exit code.
+
+    A control runs after a debate that is done; before it does, the debate is printed, and its document is written.
 
     A signal ends the process here, once the document is written: threads that are still busy would hold it up.
 
     Raises:
-        UserError: the file cannot be written.
+        UserError: the file cannot be written, or its name ends in what is none of the forms.
     """
     if out is not None:
-        check_writable(out)
+        form_of(out)
+    history_is_on()  # refuses a value that is none
     if begins.earlier is not None and begins.earlier.entries:
         print(going_on(begins.earlier), file=sys.stderr, flush=True)  # noqa: T201
     console = Console(stderr=as_json, quiet=as_json, soft_wrap=not Console().is_terminal)
@@ -46,18 +60,41 @@ def debate(
     runner = asyncio.Runner()
     with ledger_use(replace(begins.use, ends=False)):
         document = held_debate(system, given, begins, lambda new: screen.show(live.feed(new)), runner, stop)
-    give(document, as_json=as_json, out=out)
+        document = for_readers(document, runner, stop)
+    follows = control if document["status"] == "done" else None
+    keep_and_give(document, as_json=as_json and not follows, out=out)
     if not as_json:
         screen.show(live.end(document))
     elif document["error"]:
         print(f"moot: {document['error']['detail']}", file=sys.stderr)  # noqa: T201
-    if document["status"] == "interrupted":
+    if follows:
+        screen.show(beside_begins(follows.name, follows.equal))
+
+        def hold(control: DebateSystem, begins: Begins) -> dict[str, Any]:
+            with ledger_use(begins.use):
+                return held_debate(control, given, begins, lambda new: None, runner, stop)
+
+        try:
+            document["beside"] = beside(follows, document, begins, hold)
+        finally:
+            keep_and_give(document, as_json=as_json, out=out)
+        screen.show(lines_beside(document))
+        if as_json and document["beside"]["error"]:
+            print(f"moot: {document['beside']['error']['detail']}", file=sys.stderr)  # noqa: T201
+    if document["status"] == "interrupted" or stopped_beside(document):
         print(interrupted(document, begins.use, out), file=sys.stderr)  # noqa: T201
     runner.run(end_in_ledger(document, begins.use))
     if stop.signal:
         end_now(exit_code(document, stop))
     runner.close()
     return exit_code(document, stop)
+
+
+def keep_and_give(document: dict[str, Any], *, as_json: bool, out: Path | None) -> None:
+    """Keeps a document among the debates, writes it to a file, and prints it, as far as that is wanted."""
+    if fault := kept_here(document):
+        print(f"moot: {fault}", file=sys.stderr)  # noqa: T201
+    give(document, as_json=as_json, out=out, form=form_of(out) if out is not None else None)
 
 
 def held_debate(
@@ -95,6 +132,16 @@ def held_debate(
     return document
 
 
+def for_readers(document: dict[str, Any], runner: asyncio.Runner, stop: Stop) -> dict[str, Any]:
+    """The document with its summary for readers, if its settings want one; as it was if that is interrupted."""
+    if not document["settings"].get("reader_summary"):
+        return document
+    try:
+        return stop.run(runner, summarised(document))
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        return document
+
+
 async def end_in_ledger(document: Mapping[str, Any], use: LedgerUse) -> None:
     """Says in the ledger that a debate is over, now that its document is written and shown."""
     if use.mode in ("record", "reuse") and document["status"] != "interrupted":
@@ -106,7 +153,9 @@ async def end_in_ledger(document: Mapping[str, Any], use: LedgerUse) -> None:
 
 def interrupted(document: Mapping[str, Any], use: LedgerUse, out: Path | None) -> str:
     """What is said of a debate that was interrupted: how to go on with it."""
-    said = f"moot: interrupted after {document['usage']['calls']} calls."
+    beside = stopped_beside(document)
+    held = document["beside"]["document"] if beside else document
+    said = f"moot: interrupted after {held['usage']['calls']} calls{' of the control' * beside}."
     if out is not None:
         said += f" What was said until then is in {out}."
     if use.mode == "off":
@@ -115,9 +164,19 @@ def interrupted(document: Mapping[str, Any], use: LedgerUse, out: Path | None) -
 
 
 def exit_code(document: Mapping[str, Any], stop: Stop) -> int:
-    """0 for a verdict, 2 for the user's mistakes, 3 for the world's; 130 if it was interrupted, 143 by SIGTERM."""
-    if document["status"] == "done":
-        return 0
-    if document["status"] == "interrupted":
+    """0 for a verdict, 2 for the user's mistakes, 3 for the world's; 130 if it was interrupted, 143 by SIGTERM.
+
+    Of a debate with a verdict it is that of its control.
+    """
+    if document["status"] == "interrupted" or stopped_beside(document):
         return stop.exit_code
-    return 2 if document["error"]["kind"] in USER_KINDS else 3
+    error = document["error"] or (document.get("beside") or {}).get("error")
+    if not error:
+        return 0
+    return 2 if error["kind"] in USER_KINDS else 3
+
+
+def stopped_beside(document: Mapping[str, Any]) -> bool:
+    """Whether the control of a debate was interrupted."""
+    held = (document.get("beside") or {}).get("document") or {}
+    return bool(held.get("status") == "interrupted")

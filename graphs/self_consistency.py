@@ -29,7 +29,7 @@ class SelfConsistencySettings(SingleAgentSettings):
     samples: int = Field(
         5,
         ge=1,
-        le=1000,
+        le=100_000,
         description="How often the agent answers (n), if there is no `budget` or `max_cost`. With one it answers as "
         "often as that buys, for comparisons with a debate at equal cost; answers in words are then compared by their "
         "texts alone.",
@@ -59,7 +59,7 @@ def samples(state: DebateState, settings: SelfConsistencySettings) -> Next:
 builder = Debate("self_consistency", SelfConsistencySettings, single_needs)
 builder.add_node("answer", respond_node("chain_of_thought/answer", more=shown_demonstrations(steps=True)))
 builder.add_node("gather_samples", gather_node())
-builder.add_node("conclude", conclude_node(stop_reason, by_text=lambda settings: settings.buys))
+builder.add_node("conclude", conclude_node(stop_reason, by_text=lambda s: s.buys or s.samples == s.max_calls))
 builder.begin(samples, ["answer"])
 builder.add_edge("answer", "gather_samples")
 builder.add_conditional_edges("gather_samples", samples, ["answer", "conclude"])

@@ -89,6 +89,7 @@ from moot.nodes.steps.judge import judge, judge_node
 from moot.nodes.steps.moderate import moderate, moderate_node
 from moot.nodes.steps.person import person_node, question_or, remark_first
 from moot.nodes.steps.query import formulate_query, query_node
+from moot.nodes.steps.reader import checked_quotes, keep_what_rests_node, read_debate_node, summarise_debate
 from moot.nodes.steps.respond import respond, respond_node
 from moot.nodes.steps.retrieve import find_keywords, retrieve, retrieve_node, summarise_evidence
 from moot.nodes.steps.review import review, review_node, reviews_of, score_answer, to_reviewers
@@ -310,6 +311,7 @@ __all__ = [
     "challenge_node",
     "check_citations",
     "check_given",
+    "checked_quotes",
     "close_node",
     "close_or_go_on",
     "close_round_node",
@@ -350,6 +352,7 @@ __all__ = [
     "judge_node",
     "judge_record",
     "judge_record_node",
+    "keep_what_rests_node",
     "last_round",
     "ledger_use",
     "majority",
@@ -377,6 +380,7 @@ __all__ = [
     "query_node",
     "question_or",
     "read_answer",
+    "read_debate_node",
     "read_prices",
     "redundant_share",
     "refine_node",
@@ -421,6 +425,7 @@ __all__ = [
     "sum_up",
     "sum_up_round",
     "summaries_of",
+    "summarise_debate",
     "summarise_evidence",
     "summarise_node",
     "summary_node",

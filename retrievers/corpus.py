@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from importlib import resources
 from itertools import chain
 from typing import Any
@@ -48,6 +49,19 @@ def read_manifest(name: str) -> Manifest | None:
     """
     check_name(name)
     return open_store().read(name)
+
+
+def delete_corpus(name: str) -> None:
+    """Deletes a corpus for good, once nobody writes it. Blocking.
+
+    Raises:
+        UserError: the name cannot be a corpus's.
+        WorldError: the Chroma server failed.
+    """
+    check_name(name)
+    check_home("Corpora", "corpora")
+    with imported("filelock").FileLock(corpora_folder() / f"{name}.lock"):
+        open_store().delete(name)
 
 
 def check_name(name: str) -> None:
@@ -157,7 +171,8 @@ async def _build(
     collection = await asyncio.to_thread(store.create, begun)
     _forget_states()
     await _fill(name, collection, tool, dimension, chain([batch], batches), progress)
-    whole = replace(begun, passages=await asyncio.to_thread(collection.count), complete=True)
+    digest = await asyncio.to_thread(lambda: digest_of(_stored(name, collection)))
+    whole = replace(begun, passages=await asyncio.to_thread(collection.count), complete=True, digest=digest)
     await asyncio.to_thread(store.write, whole)
     _forget_states()
     return whole
@@ -396,11 +411,43 @@ def all_passages(name: str) -> list[Passage]:
         return sorted(demo_passages(name), key=lambda p: p.id)
     manifest = _find_corpus(name)
     collection = _open_whole(open_store(), manifest)
-    with chroma_errors(name, "it cannot be read"):
-        starts = range(0, collection.count(), PAGE)
-        pages = [collection.get(limit=PAGE, offset=start, include=["documents", "metadatas"]) for start in starts]
-    columns = (zip(p["ids"], p["documents"], p["metadatas"], strict=True) for p in pages)
-    found = {i: Passage(id=i, text=d, **m) for i, d, m in chain.from_iterable(columns)}
+    found = {passage.id: passage for passage in _stored(name, collection)}
     if len(found) < manifest.passages:
         raise damaged(name, f"it should hold {manifest.passages} passages and gives {len(found)}")
     return [found[i] for i in sorted(found)]
+
+
+def _stored(name: str, collection: Any) -> Iterator[Passage]:
+    """The passages that a collection holds. Blocking."""
+    with chroma_errors(name, "it cannot be read"):
+        for start in range(0, collection.count(), PAGE):
+            page = collection.get(limit=PAGE, offset=start, include=["documents", "metadatas"])
+            for id, text, more in zip(page["ids"], page["documents"], page["metadatas"], strict=True):
+                yield Passage(id=id, text=text, **more)
+
+
+def digest_of(passages: Iterable[Passage]) -> str:
+    """What tells one set of passages from another, in whatever order they come.
+
+    The sum of the passages' own digests, so that none has to be kept (AdHash: Bellare and Micciancio, 1997).
+    """
+    total = 0
+    for passage in passages:
+        own = hashlib.blake2b(passage.model_dump_json().encode(), digest_size=16)
+        total = (total + int.from_bytes(own.digest())) % 2**128
+    return f"{total:032x}"
+
+
+def corpus_digest(name: str) -> str:
+    """What changes when a corpus's passages do. Blocking.
+
+    Raises:
+        UserError: no such corpus, an unfinished or a damaged one.
+    """
+    known = None if name in DEMO_CORPORA else _find_corpus(name)
+    return known.digest if known and known.digest else _digest_in(name, corpus_state(name))
+
+
+@lru_cache(maxsize=64)
+def _digest_in(name: str, state: str) -> str:
+    return digest_of(all_passages(name))

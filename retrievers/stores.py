@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import threading
 import uuid
 from collections.abc import Iterator
@@ -31,13 +32,17 @@ TIMEOUT = 60.0
 
 @dataclass(frozen=True)
 class Manifest:
-    """How a corpus was built. ``complete`` is false while a build runs or after it was interrupted."""
+    """How a corpus was built. ``complete`` is false while a build runs or after it was interrupted.
+
+    ``digest`` is that of its passages (`moot.retrievers.corpus.digest_of`); empty where an older moot built it.
+    """
 
     name: str
     encoder: str
     dimension: int
     passages: int
     complete: bool
+    digest: str = ""
 
 
 def corpora_folder() -> Path:
@@ -124,6 +129,12 @@ class FolderStore:
             AttributeError,
         ) as error:  # the last: opened again after failing
             raise self.damaged(name, f"it cannot be opened ({error})") from error
+
+    def delete(self, name: str) -> None:
+        """Deletes a corpus; its manifest first, as without that it is none."""
+        _client.cache_clear()
+        self._manifest(name).unlink(missing_ok=True)
+        shutil.rmtree(self.folder / name, ignore_errors=False)
 
     def check(self, name: str) -> None:
         """Refuses an index whose files are not as they were written: Chroma would search them wrongly, or crash."""
@@ -237,6 +248,11 @@ class ServerStore:
             )
         self.write(manifest)
         return self.open(manifest.name)
+
+    def delete(self, name: str) -> None:
+        """Deletes a corpus."""
+        with self.errors(name):
+            self._api.delete_collection(name)
 
     def open(self, name: str) -> ServerCollection:
         """A corpus's collection; what others store in it is seen at once."""

@@ -24,7 +24,7 @@ from moot.nodes.models.prices import read_prices
 assert load("tool_mad/judge") and read_prices() and all(demo_passages(name) for name in DEMO_CORPORA)
 assert listed("settings tool_mad")
 from moot.web.pages import STATIC
-from moot.web.report import _templates
+from moot.transcript.report.report import _templates
 assert "page.js" in STATIC and {{"report.css", "report.html", "report.md"}} <= set(_templates().list_templates())
 print("imported")
 """

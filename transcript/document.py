@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
+from moot.core.errors import UserError
 from moot.graphs import load_graph
 from moot.nodes.runtime.settings import checked_settings
 from moot.nodes.runtime.state import RoundRecord
@@ -20,6 +22,24 @@ from moot.transcript.words import DECIDING, Words
 Document = Mapping[str, Any]
 LATE = {*DECIDING, "review_verdict"}
 """Steps that come after the last round's votes."""
+
+
+def unfit(why: str) -> UserError:
+    """What is said of what is no result document."""
+    return UserError(f"This is no result document as `moot verify --out FILE` writes it: {why}.", kind="invalid_file")
+
+
+@contextmanager
+def fitting() -> Iterator[None]:
+    """Says of a document that its parts do not fit together, where something in it is found to be of another kind.
+
+    Raises:
+        UserError: that.
+    """
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise unfit(f"its parts do not fit together ({type(error).__name__}: {str(error)[:100]})") from error
 
 
 def settings_of(document: Document) -> Any:

@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from moot.nodes.runtime.state import Turn
+from moot.nodes.models.equal_cost import SAID
+from moot.nodes.runtime.state import Equal, Turn
+from moot.nodes.steps.compare import IN_WORDS
 from moot.nodes.steps.vote import majority
-from moot.nodes.texts.answers import abstains
+from moot.nodes.texts.answers import abstains, same_answer
 from moot.nodes.texts.task import full_answer
 from moot.nodes.texts.verdict import (
     MOST_REASONS,
@@ -46,6 +48,7 @@ def end(document: Mapping[str, Any], verdict: Iterator[Line]) -> Iterator[Line]:
         yield say(f"No verdict ({error['kind']} at {error['where']}): {error['detail']}", "failure")
     yield say(costs(document), "aside")
     yield from _warnings(document, told=done)
+    yield from lines_beside(document)
 
 
 def verdict(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
@@ -218,3 +221,50 @@ def other_warnings(document: Mapping[str, Any], *, told: bool) -> Mapping[str, i
     beside = {(one["kind"], one["detail"]) for one in caveats(document)} if told else set()
     others = [one for one in document["warnings"] if (one["kind"], one["detail"]) not in beside]
     return Counter(f"{one['kind']} ({one['where']}): {one['detail']}" for one in others if one["kind"] != "demo_model")
+
+
+def beside_begins(control: str, equal: Equal) -> Iterator[Line]:
+    """What is said when a control begins."""
+    yield say(f"Beside it, {_named(control)} at equal {SAID[equal]} ...", "aside")
+
+
+def lines_beside(document: Mapping[str, Any]) -> Iterator[Line]:
+    """The control that was run after a debate: its verdict, what it cost, and that by what the debate cost."""
+    if (told := document.get("beside")) is None:
+        return
+    control, held, error = _named(told["control"]), told["document"], told["error"]
+    if held is None or held["status"] != "done":
+        why = f" ({error['kind']}): {error['detail']}" if error else ": it was interrupted."
+        yield say(f"No verdict of {control} beside it{why}", "failure")
+    else:
+        yield say(f"{control} beside it, at equal {SAID[told['equal']]}: {_compared(document, held)}", "finding")
+    if held is not None:
+        yield say(costs(held), "aside")
+        yield say(f"By what the debate took: {_multiples(told)}.", "aside")
+
+
+def _named(control: str) -> str:
+    return control.replace("_", "-")
+
+
+def _compared(document: Mapping[str, Any], held: Mapping[str, Any]) -> str:
+    """A control's answer, and whether it is the debate's."""
+    task, own, its = document["task"], held["answer"], document["answer"]
+    said = "none" if own is None else full_answer(task, own)
+    if own is None or its is None:
+        return f"{said}, as the debate" if own is its else f"{said}, unlike the debate"
+    if same_answer(task, own, its):
+        return f"{said}, as the debate"
+    return f"{said}, in other words than the debate" if task["kind"] in IN_WORDS else f"{said}, unlike the debate"
+
+
+def _multiples(told: Mapping[str, Any]) -> str:
+    """What a control took as multiples of what its debate took, with both amounts in USD."""
+    debate, own = told["taken"]["debate"], told["taken"]["control"]
+    usd = f" (${own['usd']:.6f} of ${debate['usd']:.6f})" if told["ratios"]["usd"] is not None else ""
+    named = {"tokens": "tokens", "usd": "USD", "calls": "calls", "seconds": "seconds"}
+    parts = [
+        f"{said} unknown" if (times := told["ratios"][name]) is None else f"{said} x{times:.2f}{usd * (name == 'usd')}"
+        for name, said in named.items()
+    ]
+    return ", ".join(parts)

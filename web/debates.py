@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import secrets
 from collections.abc import Iterator
@@ -12,13 +13,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from moot.core.errors import UserError
+from moot.core.errors import MootError, UserError
 from moot.core.files import not_kept, write_whole
 from moot.nodes.runtime.document import upgraded
-from moot.nodes.runtime.state import VerdictOutput
+from moot.nodes.runtime.state import CheckedQuote, ResultDocument
+from moot.nodes.steps.reader import checked_quotes
 from moot.nodes.texts.quotes import find_quote
 from moot.retrievers.stores import corpora_folder
-from moot.transcript.document import settings_of
+from moot.transcript.document import settings_of, unfit
 from pydantic import TypeAdapter, ValidationError
 
 Document = dict[str, Any]
@@ -79,7 +81,8 @@ def checked_document(value: Any) -> Document:
         json.dumps(document, allow_nan=False, ensure_ascii=False).encode()
     except ValidationError as error:
         first = error.errors()[0]
-        raise unfit(f"{'.'.join(map(str, first['loc']))}: {first['msg']}"[:300]) from error
+        place = ".".join(map(str, first["loc"]))
+        raise unfit(f"{place}{': ' if place else ''}{first['msg']}"[:300]) from error
     except (ValueError, RecursionError) as error:
         raise unfit(str(error)[:300]) from error
     return document
@@ -87,7 +90,7 @@ def checked_document(value: Any) -> Document:
 
 @lru_cache(maxsize=1)
 def _shape() -> TypeAdapter[Any]:
-    return TypeAdapter(VerdictOutput)
+    return TypeAdapter(ResultDocument)
 
 
 def _check_quotes(document: Document) -> None:
@@ -97,11 +100,12 @@ def _check_quotes(document: Document) -> None:
             place = (citation["start"], citation["end"])
             if citation["verified"] and find_quote(citation["quote"], texts.get(citation["evidence_id"], "")) != place:
                 raise unfit(f"it calls a quote verified that does not stand in {citation['evidence_id'][:40]!r}")
-
-
-def unfit(why: str) -> UserError:
-    """What is said of what is no result document."""
-    return UserError(f"This is no result document as `moot verify --out FILE` writes it: {why}.", kind="invalid_file")
+    if summary := document.get("reader_summary"):
+        known = checked_quotes(document)
+        named = [quote for sentence in summary["sentences"] for quote in sentence["citations"]]
+        named += [{key: stance[key] for key in CheckedQuote.__annotations__} for stance in summary["stances"]]
+        if any(quote not in known for quote in named):
+            raise unfit("its summary rests on a quote that was not checked")
 
 
 def began(document: Document) -> datetime:
@@ -148,6 +152,17 @@ def write(document: Document) -> Path:
     return path
 
 
+def replace(id: str, document: Document) -> None:
+    """Writes a document that has got more in place of its file.
+
+    Raises:
+        UserError: there is none, or it cannot be written.
+    """
+    path_of(id)
+    with keeping() as folder:
+        _put(folder, id, _written_out(document))
+
+
 def files_of(debate: str) -> list[Path]:
     """The documents of a debate by its own id, as this server wrote them."""
     return [path for path in debates_folder().glob(f"*-{debate}.json") if ID.fullmatch(path.stem)]
@@ -180,6 +195,38 @@ def _written_out(document: Document) -> str:
 def moment_of(document: Document) -> str:
     """When a debate began, as its id begins."""
     return f"{began(document):{MOMENT}}"
+
+
+def moment_at(started: float) -> str:
+    """A moment in seconds since 1970, as an id begins."""
+    return f"{datetime.fromtimestamp(started, UTC):{MOMENT}}"
+
+
+def kept_here(document: Document) -> str:
+    """Keeps a debate in the history of this machine, unless ``MOOT_HISTORY`` is ``off``; why it is not kept, if so.
+
+    Raises:
+        UserError: ``MOOT_HISTORY`` is neither ``on`` nor ``off``.
+    """
+    if not history_is_on() or not document["id"]:
+        return ""
+    try:
+        write(document)
+    except MootError as error:
+        return error.detail
+    return ""
+
+
+def history_is_on() -> bool:
+    """Whether debates of this machine are kept: ``MOOT_HISTORY`` is not ``off``.
+
+    Raises:
+        UserError: it is neither ``on`` nor ``off``.
+    """
+    said = os.environ.get("MOOT_HISTORY", "").strip().lower() or "on"
+    if said not in ("on", "off"):
+        raise UserError(f"MOOT_HISTORY is on or off, not {said[:20]!r}.", kind="invalid_environment")
+    return said == "on"
 
 
 def _status(path: Path) -> Any:

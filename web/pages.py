@@ -22,12 +22,16 @@ from moot.retrievers.corpus import known_corpora
 from moot.retrievers.evidence import clean
 from moot.retrievers.search import ABOUT
 from moot.transcript import ending, lines
+from moot.transcript.document import fitting
 from moot.transcript.end import other_warnings
+from moot.transcript.report.claim_review import claim_review
+from moot.transcript.report.report import report
+from moot.transcript.report.sources import marks_of
+from moot.transcript.report.summary import summarised
 from moot.web import debates, table
 from moot.web.caller import caller_client
 from moot.web.docs import PLACE, docs_page
 from moot.web.login import LOG_IN, TOKEN
-from moot.web.report import fitting, marks_of, report
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
@@ -49,7 +53,7 @@ HEADERS = {
 THREAD = 36
 """Characters of a thread's id."""
 KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "json": "application/json"}
-DOWNLOADS = {"md": "text/markdown", "html": "text/html"}
+DOWNLOADS = {"md": "text/markdown", "html": "text/html", "claimreview": "application/ld+json"}
 STATIC = {
     file.name: (file.read_bytes(), KINDS[file.name.rpartition(".")[2]])
     for file in files("moot.web").joinpath("static").iterdir()
@@ -265,6 +269,18 @@ def _said(content: bytes) -> dict[str, Any]:
     return said_of(_json(content), over=False)
 
 
+async def summed_up(request: Request) -> Any:
+    """Sums a debate up for readers if its setting `reader_summary` is on and nobody has; its document keeps it."""
+    stem, _ = await table.found(request.path_params["id"], caller_client(request.scope))
+    if stem is None:
+        raise UserError("This debate has no document yet.", kind="missing_file")
+    document = await run_in_threadpool(debates.load, stem)
+    summed = await summarised(document)
+    if summed is not document:
+        await run_in_threadpool(debates.replace, stem, summed)
+    return {"id": stem}
+
+
 async def deleted(request: Request) -> Any:
     """Deletes a debate with all that is kept of it."""
     await table.delete(request.path_params["id"], caller_client(request.scope))
@@ -272,18 +288,24 @@ async def deleted(request: Request) -> Any:
 
 
 async def downloaded(request: Request) -> Response:
-    """A debate as a file: ``json``, ``md`` or ``html``."""
+    """A debate as a file: ``json``, ``md``, ``html``, or for a ``publisher`` and a ``url`` ``claimreview``."""
     id, kind = request.path_params["id"], request.path_params["kind"]
     if kind != "json" and kind not in DOWNLOADS:
-        raise UserError(f"There is no download as {kind[:20]!r}: json, md and html there are.", kind="missing_file")
+        raise UserError(
+            f"There is no download as {kind[:20]!r}: json, md, html and claimreview there are.", kind="missing_file"
+        )
     await table.found(id, caller_client(request.scope))
-    text = await run_in_threadpool(_download, id, kind)
-    name = {"Content-Disposition": f'attachment; filename="moot-{id}.{kind}"'}
+    asked = request.query_params
+    text = await run_in_threadpool(_download, id, kind, asked.get("publisher", ""), asked.get("url", ""))
+    end = "claimreview.json" if kind == "claimreview" else kind
+    name = {"Content-Disposition": f'attachment; filename="moot-{id}.{end}"'}
     return Response(text, media_type=(KINDS | DOWNLOADS)[kind], headers=name)
 
 
-def _download(id: str, kind: str) -> str | bytes:
+def _download(id: str, kind: str, publisher: str, url: str) -> str | bytes:
     document = debates.load(id)
+    if kind == "claimreview":
+        return claim_review(document, publisher, url)
     return debates.path_of(id).read_bytes() if kind == "json" else report(document, kind)
 
 
@@ -307,5 +329,6 @@ ROUTES: list[Route] = [
     route("/moot/api/debates/{id}", opened),
     route("/moot/api/debates/{id}", deleted, "DELETE"),
     route("/moot/api/debates/{id}/resume", resumed, "POST"),
+    route("/moot/api/debates/{id}/summary", summed_up, "POST"),
     route("/moot/api/debates/{id}/{kind}", downloaded),
 ]

@@ -128,7 +128,7 @@ async def listed(page: int, client: LangGraphClient) -> tuple[list[dict[str, Any
     rows = await ledger.outline()
     known = {stem[-32:]: stem for stem in reversed(await run_in_threadpool(debates.stems))}
     begun = {id: started for id, status, started in rows if id not in known and status != "done"}
-    moments = {id: f"{datetime.fromtimestamp(started, UTC):{debates.MOMENT}}-{id}" for id, started in begun.items()}
+    moments = {id: f"{debates.moment_at(started)}-{id}" for id, started in begun.items()}
     ids = sorted((moments | known).items(), key=lambda one: one[1], reverse=True)
     if has_users():
         own, places = await threads_of(client), await ledger.places()

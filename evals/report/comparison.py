@@ -169,8 +169,8 @@ def _study(runs: Sequence[Run], data: str = "") -> Study:
     ceilings = [run.ceiling for run in runs if run.ceiling is not None]
     if ceilings:
         notes.append(
-            f"Some items ask the same and have different right answers: a system that answers them alike has an accuracy "
-            f"of {min(ceilings):.3f} at best."
+            "Some items ask the same and have different right answers: who answers them alike has an accuracy of "
+            f"{min(ceilings):.3f} at best."
         )
     notes += [f"{name}: not computable, as {why}." for name, why in benchmark.uncomputed.items()]
     return Study(benchmark, runs[0].model, (*systems, *constants), tuple(dict.fromkeys(notes)), data)
@@ -201,9 +201,14 @@ def _grouped(runs: Sequence[Run]) -> tuple[list[Group], list[tuple[Group, Group]
 
 
 def _alike(run: Run) -> str:
-    """What the runs of a system have in common; where a log names its graph, the label may differ."""
+    """What the runs of a system have in common; where a log names its graph, the label may differ.
+
+    Runs of several seeds may have been made at several endpoints, but not with other corpora or prompts.
+    """
+    parts = {key: run.parts.get(key) for key in ("behaviour", "corpora", "prompts", "sources")}
     settings = {key: value for key, value in run.settings.items() if key != "seed"}
-    return json.dumps([run.graph or run.system, run.control, settings], sort_keys=True, default=str)
+    told = [run.graph or run.system, run.control, run.equal or "tokens", settings, parts]
+    return json.dumps(told, sort_keys=True, default=str)
 
 
 def _system(group: Group, names: Counter[str], notes: list[str], of: str | None = None) -> System:
@@ -223,7 +228,7 @@ def _system(group: Group, names: Counter[str], notes: list[str], of: str | None 
     if names[label] > 1:
         numbered = f"{label} ({names[label]})"
         if of is None:
-            notes.append(f"{label} was run with different settings: {numbered} is a system of its own.")
+            notes.append(f"{label} was run with other settings, corpora or prompts: {numbered} is a system of its own.")
         label = numbered
     items = tuple({seen.id: seen for seen in run.observations} for run in runs)
     return System(label, items, tuple(runs), runs[0].control, of)

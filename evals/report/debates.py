@@ -16,7 +16,7 @@ from moot.evals.stats.item_scores import item_score
 from moot.evals.stats.metrics import citation_precision
 from moot.evals.stats.observations import Observation
 from moot.evals.stats.official import OF_PAGES
-from moot.evals.stats.outcomes import Document, Score, mean_score
+from moot.evals.stats.outcomes import UNUSABLE, Document, Score, mean_score
 from moot.evals.stats.panel_measures import (
     COUNSEL,
     Phase,
@@ -40,8 +40,8 @@ INTERVALS = "95% intervals: Wilson's; of several runs, in which an item counts o
 
 
 def documents(system: System) -> list[Document]:
-    """The result documents of the items that are not missing."""
-    return [seen.document for seen in system.answered if seen.document is not None]
+    """The result documents of the debates that came to their end."""
+    return [seen.document for seen in system.answered if seen.document is not None and not seen.unusable]
 
 
 # --- stops and rounds -------------------------------------------------------------------------------------------------
@@ -55,7 +55,8 @@ def stops_table(study: Study) -> Table | None:
     for system in study.measured:
         groups: dict[str, list[Observation]] = {}
         for seen in system.answered:
-            groups.setdefault(str((seen.document or {}).get("stop_reason")), []).append(seen)
+            reason = UNUSABLE if seen.unusable else str((seen.document or {}).get("stop_reason"))
+            groups.setdefault(reason, []).append(seen)
         for reason, of in sorted(groups.items()):
             score = over_items(of, [seen.scores.get(study.headline) for seen in of])
             rounds = average([seen.figure("rounds") for seen in of])
@@ -104,7 +105,7 @@ def consistency_table(study: Study) -> Table | None:
     heads = [SYSTEM, *columns("count", items="", errors=""), *columns("share", cons="Cons", co2="Co2")]
     rows: list[list[Cell]] = []
     for system in study.measured:
-        seen = [one for one in system.answered if one.document is not None]
+        seen = [one for one in system.answered if one.document is not None and not one.unusable]
         if any(len(one.document["votes"]) > 1 for one in seen if one.document):
             given = [right(one, study) is True for one in seen]
             shares = [cons(documents(system)), co2(documents(system), given)]
@@ -186,6 +187,28 @@ def trial_rounds_table(study: Study) -> Table | None:
 # --- evidence ---------------------------------------------------------------------------------------------------------
 
 
+def found_table(study: Study) -> Table | None:
+    """How much evidence each system had, where any had some."""
+    heads = [SYSTEM, *columns("number", pieces="mean pieces", searches="mean searches")]
+    heads += columns("count", failed="items with a failed source", stood_in="items with a stand-in", none="without any")
+    rows: list[list[Cell]] = []
+    for system in study.measured:
+        found = [seen.found for seen in system.answered if seen.found is not None]
+        means: list[Cell] = [average([of.pieces for of in found]), average([of.searches for of in found])]
+        failed, stood_in = (sum(map(bool, of)) for of in ([o.failed for o in found], [o.stood_in for o in found]))
+        rows.append([system.label, *means, failed, stood_in, sum(not of.pieces for of in found)])
+    if not any(seen.found and any(seen.found) for system in study.measured for seen in system.observations):
+        return None
+    return table(
+        "found",
+        "How much evidence systems had",
+        "Of the items that are not missing. Searches are queries that a source found something for. Systems that "
+        "differ here had unequal evidence: a source may have failed for one and not for the other.",
+        heads,
+        rows,
+    )
+
+
 def evidence_table(study: Study) -> Table | None:
     """What is cited, and what was found of the gold evidence."""
     heads = [SYSTEM, *columns("count", items="", errors="", citations="", verified="", fabricated="")]
@@ -230,6 +253,7 @@ TABLES: Sequence[Callable[[Study], Any]] = (
     trials_table,
     judges_table,
     trial_rounds_table,
+    found_table,
     evidence_table,
 )
 """All of them, in the order of a report."""

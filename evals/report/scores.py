@@ -75,7 +75,7 @@ def systems_table(study: Study) -> Table | None:
     """Every system with its scores, and beside them how many items they are not of."""
     first, *others = [name for name in study.benchmark.metrics if name in TITLES]
     heads = [SYSTEM, Column("of", "control of"), *columns("count", runs="", items="", errors="", not_run="")]
-    heads += columns("count", abstained="", lost="with less evidence")
+    heads += columns("count", abstained="", unusable="no usable reply", lost="with less evidence")
     heads.append(Column(first, TITLES[first], "share"))
     heads += columns(
         "share", ceiling="best possible", wilson="Wilson's interval", **{name: TITLES[name] for name in others}
@@ -84,7 +84,8 @@ def systems_table(study: Study) -> Table | None:
         "systems",
         "Systems",
         "Items are those with an outcome, in all runs together; errors are missing data and count in no score. "
-        "Abstentions are not right; see the policies. With less evidence: a source failed, another stood in for it, or "
+        "Abstentions and replies that could not be used are not right; see the policies. With less evidence: a source "
+        "failed, another stood in for it, or "
         "nothing was found; see the warnings. In brackets: 95% percentile bootstrap intervals over groups of items "
         f"({RESAMPLES:,} resamples; of several runs: of the mean of their scores), and Wilson's of a single run, which "
         "is the better one for few items and for shares near 0 or 1. A label prior is taken from these very items: no "
@@ -95,9 +96,10 @@ def systems_table(study: Study) -> Table | None:
 
 
 def _scores(system: System, study: Study, first: str, others: Sequence[str]) -> list[Cell]:
-    silent = sum(seen.outcome == ABSTAINED for seen in system.answered)
+    unusable = sum(seen.unusable for seen in system.answered)
+    silent = sum(seen.outcome == ABSTAINED for seen in system.answered) - unusable
     counts: list[Cell] = [len(system.runs) or "", len(system.answered), system.errors, system.not_run or "", silent]
-    counts.append(lost_evidence(system) if system.runs else "")
+    counts += [unusable, lost_evidence(system) if system.runs else ""]
     share = share_right(system, study) if len(system.items) == 1 else None
     best = ceiling_of([system] if system.runs else study.measured)
     scores = [estimate(system, first), best, share, *(estimate(system, name) for name in others)]
@@ -209,19 +211,10 @@ class Spent(NamedTuple):
     score: float | None
     tokens: float | None
     cost: float | None
-    seconds: float | None
 
 
 RATIOS = {"": "tokens", "_cost": "USD", "_seconds": "seconds"}
 """What a control takes of what its system takes, by the end of the column's key."""
-
-
-def ratios(own: Spent, its: Spent | None) -> list[Cell]:
-    """What a control takes of what its system takes, in tokens, USD and seconds; None if one of both is unknown."""
-    if its is None:
-        return [""] * len(RATIOS)
-    pairs = zip(own[1:], its[1:], strict=True)
-    return [one / other if one is not None and other else None for one, other in pairs]
 
 
 def costs_table(study: Study) -> Table | None:
@@ -242,8 +235,8 @@ def costs_table(study: Study) -> Table | None:
         priced = sum(seen.cost is not None for seen in system.answered)
         means: list[Cell] = [average([seen.figure(name) for seen in system.answered]) for name in FIGURES]
         on = ["yes" if best[i] else "" for best in fronts.values()]
-        relative = ratios(spent[system.label], spent.get(system.of or ""))
-        score, *taken, _ = spent[system.label]
+        relative = relative_to(system, next((one for one in study.measured if one.label == system.of), None))
+        score, *taken = spent[system.label]
         rows.append([name_of(system), score, system.errors, *taken, priced, *means, *relative, total_cost(system), *on])
     return table(
         "costs",
@@ -251,8 +244,9 @@ def costs_table(study: Study) -> Table | None:
         "Means over items with an outcome, as far as the figure is known of them. Costs are by the table of prices, "
         "unknown where a model has no price or an endpoint did not count. All calls: of failed samples too, but not of "
         "their earlier tries; unknown where a sample left no result document, as one that Inspect's time limit ended. "
-        "Depth is the longest chain of calls that wait for each other. On the front: no other system is as good for "
-        "less, or better for as much.",
+        "Depth is the longest chain of calls that wait for each other. A control's multiples of "
+        "what its system took are over the items of which both are known. On the front: no other system is as good "
+        "for less, or better for as much.",
         heads,
         rows,
     )
@@ -260,8 +254,38 @@ def costs_table(study: Study) -> Table | None:
 
 def _spent(system: System, study: Study) -> Spent:
     tokens, costs = [seen.tokens for seen in system.answered], [seen.cost for seen in system.answered]
-    seconds = average([seen.figure("seconds") for seen in system.answered])
-    return Spent(mean_of(system, study.headline), average(tokens), average(costs), seconds)
+    return Spent(mean_of(system, study.headline), average(tokens), average(costs))
+
+
+def relative_to(system: System, its: System | None) -> list[Cell]:
+    """What a control took in tokens, USD and seconds by what its system took, over the items of which both are known.
+
+    Runs are paired by their seeds.
+    """
+    if its is None:
+        return [""] * len(RATIOS)
+    runs = {run.seed: items for run, items in zip(its.runs, its.items, strict=True)}
+    pairs = [
+        (seen, other)
+        for run, items in zip(system.runs, system.items, strict=True)
+        for id, seen in items.items()
+        if seen.outcome is not None and (other := runs.get(run.seed, {}).get(id)) and other.outcome is not None
+    ]
+    return [
+        ratio_of([(own.tokens, other.tokens) for own, other in pairs]),
+        ratio_of([(own.cost, other.cost) for own, other in pairs]),
+        ratio_of([(own.figure("seconds"), other.figure("seconds")) for own, other in pairs]),
+    ]
+
+
+def ratio_of(pairs: Sequence[tuple[float | None, float | None]]) -> float | None:
+    """The sum of the first by that of the second, over the pairs of which both are known; None if that is nothing.
+
+    ratio_of([(1, 2), (3, 2), (None, 9)]) == 1.0
+    """
+    known = [(own, other) for own, other in pairs if own is not None and other is not None]
+    whole = sum(other for _, other in known)
+    return sum(own for own, _ in known) / whole if whole else None
 
 
 def total_cost(system: System) -> float | None:

@@ -16,7 +16,7 @@ from moot.evals.stats.estimates import clusters_of, difference, item_means
 from moot.evals.stats.measures import package
 from moot.evals.stats.metrics import LabelScore, accuracy, macro_f1, under_policies
 from moot.evals.stats.observations import Observation
-from moot.evals.stats.outcomes import ABSTAINED
+from moot.evals.stats.outcomes import ABSTAINED, UNUSABLE
 from moot.evals.stats.power import ALPHA, POWER, minimum_detectable_effect
 from moot.evals.stats.significance import Family, Interval, PairedTest, holm, mcnemar, sign_flips
 from moot.nodes.texts.task import TASKS
@@ -197,7 +197,8 @@ def policies_table(study: Study) -> Table | None:
     policies = {"wrong": "as wrong", "left_out": "left out", "open_label": f"as {open_label}"}
     policies |= {"burden_of_refutation": f"as {supported}"}
     first = TITLES[study.headline]
-    heads = [SYSTEM, *columns("count", abstained="", missing=""), *columns("share", coverage="")]
+    heads = [SYSTEM, *columns("count", abstained="", unusable="no usable reply", missing="")]
+    heads += columns("share", coverage="", unusable_missing=f"{first}, no usable reply as missing")
     heads += columns("share", lowest=f"{first}, missing as wrong", highest=f"{first}, missing as right")
     heads += [Column(f"{m}_{p}", f"{TITLES[m]}, {said}", "share") for m in measures for p, said in policies.items()]
     rows: list[list[Cell]] = []
@@ -206,15 +207,19 @@ def policies_table(study: Study) -> Table | None:
         labels = {"open_label": open_label, "supported": supported}
         found = [under_policies(gold, given, **labels, score=score) for score in measures.values()]
         left_out, missing = found[0]["left_out"], given.count(None) + system.not_run
-        counts: list[Cell] = [given.count(ABSTAINED), missing, left_out.coverage if left_out else None]
+        counts: list[Cell] = [given.count(ABSTAINED), given.count(UNUSABLE), missing]
+        counts.append(left_out.coverage if left_out else None)
+        counts.append(accuracy(gold, [None if outcome == UNUSABLE else outcome for outcome in given]).value)
         scores = [None if score is None else score.value for scored in found for score in map(scored.get, policies)]
         rows.append([name_of(system), *counts, *bounds(gold, given, system.not_run), *scores])
     return table(
         "policies",
-        "What an abstention counts as",
+        "What an item without an answer counts as",
         "Abstentions before any policy of the system's own (a trial's INCONCLUSIVE is one), of all runs together. Left "
-        "out: the score is of the answered items alone, whose share is the coverage. Missing items, those that failed "
-        f"or were not run, are in no score but two: with them as wrong, and as right. The {first} of all items, with "
+        "out: the score is of the answered items alone, whose share is the coverage. "
+        "No usable reply: the system's models answered, but not so that the answer can be used, even when asked again; "
+        "that is wrong under every policy but the one that counts it as missing. Missing items, those that an outage "
+        f"ended or that were not run, are in no score but two: as wrong, and as right. The {first} of all items, with "
         "abstentions as wrong, lies between these.",
         heads,
         rows,
@@ -238,4 +243,6 @@ def _as_labels(seen: Sequence[Observation], study: Study) -> tuple[list[str], li
     if TASKS[study.benchmark.task].kind in ("labels", "choice"):
         return [one.gold[0] for one in seen], [one.unmapped for one in seen]
     said = ["right" if right(one, study) else "wrong" for one in seen]
-    return ["right"] * len(seen), [s if one.unmapped else one.unmapped for s, one in zip(said, seen, strict=True)]
+    kept = (None, ABSTAINED, UNUSABLE)
+    given = [one.unmapped if one.unmapped in kept else s for s, one in zip(said, seen, strict=True)]
+    return ["right"] * len(seen), given

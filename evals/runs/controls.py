@@ -2,13 +2,14 @@
 
 They are measured beside each debate, sample by sample, from its own log (`moot.evals.runs.reference`):
 
-- `self_consistency`: chains of thought and a vote, for as many tokens as the debate took on that very sample;
+- `self_consistency`: chains of thought and a vote, for as many tokens, USD or calls as the debate took on that very
+  sample;
 - `self_correction`: one agent alone that answers anew for as many rounds as the debate had;
 - `single_call`: one call that reads the evidence that the debate ended with;
 - `self_consistency_with_evidence` and `self_correction_with_evidence`: the first two, which read that evidence too, so
   that a debate is not called better for what it found.
 
-A debate that failed, or whose tokens the endpoint did not count, leaves them without a budget: missing data. Retrieval
+A debate that failed, or whose tokens or cost are not known, leaves them without a budget: missing data. Retrieval
 variants are the same system with another setting, and what can be read off a debate or the labels costs no call
 (`moot.evals.stats.derived`).
 """
@@ -20,10 +21,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from inspect_ai.solver import Solver, TaskState, solver
+from moot.core.errors import UserError
 from moot.evals.runs.reference import Reference, References
-from moot.evals.runs.solver import DebateFailed, Question, dated, document_of, solving
+from moot.evals.runs.solver import DebateFailed, Question, dated, document_of, seeded, solving
 from moot.graphs import load_graph
+from moot.nodes.models.equal_cost import ceiling_of
 from moot.nodes.runtime.settings import EvidenceSettings, Settings, checked_settings
+from moot.nodes.runtime.state import Equal
 
 Control = Literal[
     "self_consistency",
@@ -32,45 +36,36 @@ Control = Literal[
     "self_consistency_with_evidence",
     "self_correction_with_evidence",
 ]
-SHARED = frozenset(Settings.model_fields) - {"models", "temperature"} | {"max_evidence_tokens"}
-"""Settings of a debate that its controls have too."""
 
 
 @dataclass(frozen=True)
 class Matched:
-    """A control: its graph, its settings for one sample, and whether it reads the debate's evidence."""
+    """A control: its graph, its settings for one sample, and whether it reads the debate's evidence.
+
+    ``at_cost`` is whether it takes as much as the debate does.
+    """
 
     graph: str
-    settings: Callable[[Reference], dict[str, Any]]
+    settings: Callable[[Reference, Equal], dict[str, Any]]
     reads: bool = False
+    at_cost: bool = False
 
 
-def _same_tokens(debate: Reference) -> dict[str, Any]:
-    return {"budget": tokens_of(debate)}
+def _same_cost(debate: Reference, equal: Equal) -> dict[str, Any]:
+    return ceiling_of(debate.taken, equal)
 
 
-def _same_rounds(debate: Reference) -> dict[str, Any]:
+def _same_rounds(debate: Reference, equal: Equal) -> dict[str, Any]:
     return {"agents": 1, "max_rounds": debate.rounds}
 
 
 CONTROLS: dict[Control, Matched] = {
-    "self_consistency": Matched("self_consistency", _same_tokens),
+    "self_consistency": Matched("self_consistency", _same_cost, at_cost=True),
     "self_correction": Matched("society_of_minds", _same_rounds),
-    "single_call": Matched("rag", lambda debate: {"retrieval": "none"}, reads=True),
-    "self_consistency_with_evidence": Matched("self_consistency", _same_tokens, reads=True),
+    "single_call": Matched("rag", lambda debate, equal: {"retrieval": "none"}, reads=True),
+    "self_consistency_with_evidence": Matched("self_consistency", _same_cost, reads=True, at_cost=True),
     "self_correction_with_evidence": Matched("society_of_minds", _same_rounds, reads=True),
 }
-
-
-def tokens_of(debate: Reference) -> int:
-    """What a debate took.
-
-    Raises:
-        DebateFailed: it is not known.
-    """
-    if not debate.tokens:
-        raise DebateFailed("unknown_budget: the endpoint did not count the tokens of the debate on this sample")
-    return debate.tokens
 
 
 def is_debate(system: type[Settings]) -> bool:
@@ -101,24 +96,20 @@ def retrieval_variants(system: type[Settings], settings: Mapping[str, Any]) -> d
     return {}
 
 
-def shared_settings(graph: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What a control on this graph takes over of a debate's settings."""
-    known = load_graph(graph).settings.model_fields
-    return {key: value for key, value in settings.items() if key in SHARED and key in known}
-
-
 @solver(name="control")
-def control(name: Control, logs: str, of: str, **settings: Any) -> Solver:
+def control(name: Control, logs: str, of: str, run: str = "", equal: Equal = "tokens", **settings: Any) -> Solver:
     """A control of a debate that has been measured on the same samples.
 
     Args:
         name: which.
         logs: the folder with the debate's log.
         of: the debate, as `moot.evals.runs.run.Cell.key` names it.
+        run: as of `moot.evals.runs.solver.debate`.
+        equal: in what it is the debate's equal, if it takes as much as that does.
         settings: of the control's graph.
 
     Raises:
-        UserError: an unknown setting, a value out of its range, or no log of the debate.
+        UserError: an unknown setting, a value out of its range, no log of the debate, or prices that cannot be read.
     """
     matched = CONTROLS[name]
     system = load_graph(matched.graph)
@@ -129,8 +120,13 @@ def control(name: Control, logs: str, of: str, **settings: Any) -> Solver:
         debate = await debates.of(sample.sample_id)
         if debate is None:
             raise DebateFailed("unknown_budget: the debate itself did not end on this sample")
-        chosen = checked_settings(system.settings, {**settings, **matched.settings(debate)})
+        try:
+            own = matched.settings(debate, equal)
+        except UserError as error:
+            raise DebateFailed(f"unknown_budget: {error.detail}") from error
+        chosen = checked_settings(system.settings, {**settings, **own})
         more = {"given": debate.evidence} if matched.reads and debate.evidence else {}
-        return await document_of(system, {**question, **more}, dated(chosen, sample))
+        chosen = seeded(dated(chosen, sample), sample, name, of, equal, settings)
+        return await document_of(system, {**question, **more}, chosen)
 
     return solving(hold)

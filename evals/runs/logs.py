@@ -6,7 +6,7 @@ A log is read sample by sample, and each result document is reduced at once (`mo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from typing_extensions import get_type_hints
 READ = (
     *("status", "error", "graph", "task", "answer", "raw_verdict", "confidence", "stop_reason", "rounds", "turns"),
     *("votes", "debates", "metrics", "calls", "usage", "depth", "seconds", "settings", "warnings", "moot_version"),
+    *("evidence", "corpora"),
 )
 """Fields of result documents that are read; others may be those of another version."""
 AT_ONCE = 50
@@ -51,6 +52,7 @@ class Run:
         of_key: the key of the log whose control it is.
         position: the place of the system, or of the one whose control it is, in its plan.
         settings: of the system.
+        equal: in what the control was to be its system's equal; None if it was not, or the log does not say.
         status: Inspect's: success, error, cancelled or started.
         created: the ISO moment.
         items: a digest of the benchmark's items, where the task has one.
@@ -61,6 +63,7 @@ class Run:
         notes: what has to be said of it.
         versions: of moot and of Inspect.
         ceiling: the best accuracy that its items allow, if some of them ask the same and have different right answers.
+        parts: what the system depended on beside its settings (`moot.evals.identity.parts`).
         family: which tests its plan has corrected together; empty if the log does not say.
     """
 
@@ -85,6 +88,8 @@ class Run:
     observations: tuple[Observation, ...] = ()
     notes: tuple[str, ...] = ()
     versions: str = ""
+    equal: str | None = None
+    parts: Mapping[str, Any] = field(default_factory=dict)
     family: str = ""
     ceiling: float | None = None
 
@@ -151,6 +156,8 @@ def _read_run(header: Header, cost_of: CostOf) -> Run:
         observations=tuple(observations),
         notes=tuple(clean(note) for note in notes),
         versions=_versions(spec, first),
+        equal=_text(facts.get("equal")),
+        parts=facts.get("parts") or {},
         family=clean(str(facts.get("family") or "")),
     )
 

@@ -13,11 +13,14 @@ from typing import Any, Literal
 
 from moot.core.errors import UserError
 from moot.evals.benchmarks.catalogue import BENCHMARKS
-from moot.evals.runs.controls import CONTROLS, Control, controls_of, is_debate, retrieval_variants, shared_settings
+from moot.evals.runs.controls import CONTROLS, Control, controls_of, is_debate, retrieval_variants
 from moot.evals.stats.measures import package
 from moot.evals.stats.significance import Family
 from moot.graphs import load_graph, suggest
+from moot.nodes.models.equal_cost import SAID, shared_settings
+from moot.nodes.models.prices import price_of, read_prices
 from moot.nodes.runtime.settings import ModelName, checked_settings, problem_of
+from moot.nodes.runtime.state import Equal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 SPEAKERS = {"models", "agents", "debaters", "judges"}
@@ -73,6 +76,9 @@ class Plan(BaseModel):
     controls: bool | tuple[Control | Literal["retrieval"], ...] = Field(
         False, description="Whether each debate's controls are measured beside it: all, or those that are named."
     )
+    equal: Equal = Field(
+        "tokens", description="In what self-consistency is its debate's equal: tokens, usd (list prices) or calls."
+    )
 
     family: Family = Field(
         "report", description="Tests that Holm's correction is for: all of a report, or each benchmark's by themselves."
@@ -96,7 +102,8 @@ class Cell:
     """One system on one benchmark with one model and seed: a log of its own.
 
     ``of`` is the cell whose control this one is, and ``control`` its kind; a retrieval variant has no such kind.
-    ``position`` is the place of its debate among the plan's systems.
+    ``position`` is the place of its debate among the plan's systems. ``equal`` is in what a control is to take as much
+    as its debate, if it is.
     """
 
     system: str
@@ -108,12 +115,14 @@ class Cell:
     control: Control | None = None
     of: Cell | None = None
     position: int = 0
+    equal: Equal | None = None
 
     @property
     def key(self) -> str:
         """What tells this cell from every other, whatever it is called."""
         said: list[Any] = [self.graph, self.settings, self.control, self.of.key if self.of and self.control else None]
         said += [self.task.name, str(self.task.data), self.task.limit]
+        said += [self.equal] if self.equal not in (None, "tokens") else []
         return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
     def facts(self) -> dict[str, Any]:
@@ -129,6 +138,7 @@ class Cell:
             "of": self.of.system if self.of else None,
             "position": self.position,
             "settings": self.settings,
+            **({"equal": self.equal} if self.equal else {}),
         }
 
 
@@ -180,7 +190,8 @@ def cells_of(plan: Plan) -> list[Cell]:
     """Everything that a plan runs: the systems first, then their controls.
 
     Raises:
-        UserError: an unknown graph or setting, a value out of its range, or two systems that are the same.
+        UserError: an unknown graph or setting, a value out of its range, two systems that are the same, or a model
+            without a price whose controls are to be equal in USD.
     """
     known = {key for system in plan.graphs for key in load_graph(system.graph).settings.model_fields}
     if unknown := sorted(set(plan.settings) - known):
@@ -202,7 +213,7 @@ def cells_of(plan: Plan) -> list[Cell]:
     wanted = {*CONTROLS, "retrieval"} if plan.controls is True else set(plan.controls or ())
     debates = cells if "retrieval" in wanted else []
     variants = {made.key: made for cell in debates for made in _variants(cell) if made.key not in keys}
-    return [*cells, *variants.values(), *(made for cell in cells for made in _controls(cell, wanted))]
+    return [*cells, *variants.values(), *(made for cell in cells for made in _controls(cell, wanted, plan.equal))]
 
 
 def _check_told_apart(cells: Sequence[Cell]) -> None:
@@ -248,15 +259,23 @@ def _variants(cell: Cell) -> Iterable[Cell]:
         yield replace(cell, system=f"{cell.system} {name}", settings=settings, of=cell)
 
 
-def _controls(cell: Cell, wanted: Collection[str]) -> Iterable[Cell]:
+def _controls(cell: Cell, wanted: Collection[str], equal: Equal) -> Iterable[Cell]:
     names = [name for name in controls_of(load_graph(cell.graph).settings, cell.settings) if name in wanted]
     if names and cell.model is None and not SPEAKERS.isdisjoint(cell.settings):
         raise UserError(
             f"The controls of {cell.system} need one model: name one under `models`, beside those of its single roles.",
             kind="invalid_setting",
         )
+    costs = equal == "usd" and cell.model is not None and any(CONTROLS[name].at_cost for name in names)
+    if costs and price_of(cell.model or "", read_prices()) is None:
+        raise UserError(
+            f"No price is known of {cell.model}, so the controls of {cell.system} cannot be its equals in USD: put its "
+            "price into a file that MOOT_PRICES names, or take `equal: tokens` or `calls`.",
+            kind="invalid_setting",
+        )
     for name in names:
-        graph = CONTROLS[name].graph
-        settings = shared_settings(graph, cell.settings)
+        graph, own = CONTROLS[name].graph, equal if CONTROLS[name].at_cost else None
+        settings = shared_settings(load_graph(graph).settings, cell.settings)
         label = f"{cell.system} {name.replace('_', ' ')}"
-        yield Cell(label, graph, cell.task, settings, cell.model, cell.seed, name, cell, cell.position)
+        label += "" if own in (None, "tokens") else f" at equal {SAID[equal]}"
+        yield Cell(label, graph, cell.task, settings, cell.model, cell.seed, name, cell, cell.position, own)

@@ -10,6 +10,9 @@ from typing import Any
 from inspect_ai.log import EvalLog, list_eval_logs, read_eval_log, read_eval_log_sample_async
 from moot.core.errors import UserError
 from moot.evals.runs.solver import document_in
+from moot.evals.stats.outcomes import has_outcome
+from moot.nodes.models.equal_cost import Taken, taken
+from moot.nodes.models.prices import Price, read_prices
 from moot.retrievers.excerpts import shown_text
 
 ORIGIN = ("id", "title", "text", "source", "url", "published")
@@ -18,9 +21,9 @@ ORIGIN = ("id", "title", "text", "source", "url", "published")
 
 @dataclass(frozen=True)
 class Reference:
-    """A debate on a sample: its tokens (None where they were not all counted), its rounds, what it ended with."""
+    """A debate on a sample: what it took, its rounds, what it ended with."""
 
-    tokens: int | None
+    taken: Taken
     rounds: int
     evidence: list[dict[str, Any]]
 
@@ -29,22 +32,23 @@ class References:
     """What a debate took, sample by sample, as its log says."""
 
     def __init__(self, logs: str, of: str) -> None:
-        """Finds the log. Blocking.
+        """Finds the log, and reads the prices. Blocking.
 
         Args:
             logs: a folder of logs.
             of: the debate, as `moot.evals.runs.run.log_key` names it.
 
         Raises:
-            UserError: there is no log of the debate.
+            UserError: there is no log of the debate, or prices cannot be read.
         """
         log = newest_log(logs, of)
         if log is None:
             raise UserError(f"{logs} has no log of the debate that this is a control of.", kind="missing_file")
         self.location = log.location
+        self.prices = read_prices()
 
     async def of(self, sample: int | str) -> Reference | None:
-        """What the debate took on a sample; None where it did not end with a verdict there."""
+        """What the debate took on a sample; None where it came to no outcome there."""
         try:
             told = await read_eval_log_sample_async(self.location, sample, exclude_fields={"events", "attachments"})
         except IndexError:  # Inspect's word for a sample that a log does not hold
@@ -52,18 +56,17 @@ class References:
         document = document_in(told)
         if document is None:  # a sample that was recovered after a kill has it in its events
             document = document_in(await read_eval_log_sample_async(self.location, sample))
-        return reference_of(document) if document and not told.error and document["status"] == "done" else None
+        known = document and not told.error and has_outcome(document)
+        return reference_of(document, self.prices) if document and known else None
 
 
-def reference_of(document: Mapping[str, Any]) -> Reference:
+def reference_of(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Reference:
     """What a control takes of a result document."""
-    usage = document["usage"]
-    tokens = usage["prompt_tokens"] + usage["completion_tokens"]
     evidence = [
         {key: piece[key] for key in ORIGIN if key in piece} | {"text": shown_text(piece)}
         for piece in document["evidence"]
     ]
-    return Reference(None if usage["uncounted"] else tokens, max(document["rounds"], 1), evidence)
+    return Reference(taken(document["calls"], document["seconds"], prices), max(document["rounds"], 1), evidence)
 
 
 def newest_log(logs: str, key: str) -> EvalLog | None:

@@ -1,7 +1,9 @@
-"""What Inspect finds by name where moot is installed: ``moot/debate``, ``moot/fever``, all other tasks and scorers."""
+"""What Inspect finds by name if moot is installed: ``moot/debate``, tasks, scorers, models (``moot/openai:NAME``)."""
 
+from inspect_ai.scorer._scorer import scorer_register
 from moot.evals.runs.controls import control
 from moot.evals.runs.hooks import Debates
+from moot.evals.runs.inspect_side import moot_models
 from moot.evals.runs.scorers import (
     accuracy,
     citation_precision,
@@ -14,6 +16,11 @@ from moot.evals.runs.scorers import (
 from moot.evals.runs.solver import debate
 from moot.evals.runs.tasks import TASKS
 
+SCORERS = (accuracy, citation_precision, exact_match, gold_recall, judged, numeric_match, token_f1)
+
+for scorer in SCORERS:  # logs name scorers without their package, and `inspect score LOG` looks for these names
+    scorer_register(scorer, scorer.__name__)
+
 __all__ = [
     "TASKS",
     "Debates",
@@ -24,6 +31,7 @@ __all__ = [
     "exact_match",
     "gold_recall",
     "judged",
+    "moot_models",
     "numeric_match",
     "token_f1",
 ]

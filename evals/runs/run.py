@@ -1,15 +1,18 @@
 """Running a plan as a set of Inspect's evaluations: a log for each cell, gone on with after whatever stopped it.
 
-A cell is found again by its benchmark's items, its system with every setting, model and seed: what differs in any of
-them is another cell. Samples that a log or its recovery buffer holds are not run again; failed ones are.
+A cell is found again by its system with every setting, model and seed, and by all that it depends on beside them
+(`moot.evals.identity.parts`): what differs in any of them is another run, and what differs is said. Samples that a log
+or its recovery buffer holds are not run again; failed ones are.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, redirect_stdout
+from copy import copy
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -21,6 +24,7 @@ from inspect_ai.log import (
     EvalLog,
     MetadataEdit,
     ProvenanceData,
+    TagsEdit,
     edit_eval_log,
     read_eval_log_sample_summaries,
     recoverable_eval_logs,
@@ -30,17 +34,22 @@ from inspect_ai.log._recover._buffer import read_buffer_recovery_data
 from inspect_ai.solver import Solver
 from moot.core.endpoint import close_clients
 from moot.core.errors import USER_KINDS, UserError
+from moot.core.files import not_written, write_whole
 from moot.core.garbage import collected_seldom
+from moot.evals.identity.parts import differences, digest, endpoints, parts_of
 from moot.evals.runs.controls import control
 from moot.evals.runs.hooks import Watch, watching
-from moot.evals.runs.plan import Cell, Plan, cells_of
+from moot.evals.runs.plan import Benchmarked, Cell, Plan, cells_of
 from moot.evals.runs.recovery import samples_written_once
 from moot.evals.runs.reference import facts_of, headers
 from moot.evals.runs.solver import debate, question_of
 from moot.evals.runs.tasks import TASKS
+from moot.evals.stats.measures import package
 from moot.graphs import load_graph, shared_ceilings
 from moot.nodes.models.chat_models import open_chat_model
 from moot.nodes.runtime.settings import checked_settings
+
+log = logging.getLogger(__name__)
 
 SIDE_BY_SIDE = 4
 """Cells that run at the same time, each with its share of the samples in flight."""
@@ -80,7 +89,13 @@ class Limits:
         )
 
 
-def run_plan(plan: Plan, logs: Path, limits: Limits, watch: Callable[[int, int], Watch]) -> list[EvalLog]:
+def run_plan(
+    plan: Plan,
+    logs: Path,
+    limits: Limits,
+    watch: Callable[[int, int], Watch],
+    tell: Callable[[str], None] = log.warning,
+) -> list[EvalLog]:
     """Runs what of a plan has not been run, controls after the debates that they are matched to. Blocking.
 
     Args:
@@ -88,6 +103,7 @@ def run_plan(plan: Plan, logs: Path, limits: Limits, watch: Callable[[int, int],
         logs: the folder of the logs; it may hold others.
         limits: how it is run.
         watch: makes what is told of every sample, from the number of all samples and of those that logs hold.
+        tell: is told of each cell that is another run than one that the folder has, and what differs.
 
     Returns:
         A log without its samples for each cell, in the plan's order.
@@ -100,22 +116,39 @@ def run_plan(plan: Plan, logs: Path, limits: Limits, watch: Callable[[int, int],
     cells = cells_of(plan)
     logs = logs.absolute()
     with alone_in(logs):
-        return _run_cells(cells, plan, logs, limits, watch)
+        return _run_cells(cells, plan, logs, limits, watch, tell)
 
 
 def _run_cells(
-    cells: Sequence[Cell], plan: Plan, logs: Path, limits: Limits, watch: Callable[[int, int], Watch]
+    cells: Sequence[Cell],
+    plan: Plan,
+    logs: Path,
+    limits: Limits,
+    watch: Callable[[int, int], Watch],
+    tell: Callable[[str], None],
 ) -> list[EvalLog]:
     first = [cell for cell in cells if cell.control is None]
-    tasks = {cell.key: task_of(cell, plan, debate(cell.graph, **cell.settings)) for cell in first}
-    asyncio.run(opened(first, tasks, plan.judge))
-    items = {cell.task: tasks[cell.key] for cell in first}
-    keys = {cell.key: log_key(cell, items[cell.task], plan) for cell in cells}
+    items = {cell.task: items_of(cell.task, plan) for cell in first}
+    asyncio.run(opened(first, items, plan.judge))
+    parts: dict[str, dict[str, Any]] = {}
+    for cell in cells:  # controls come after their debates
+        parts[cell.key] = parts_in(plan, cell, items[cell.task], parts)
+    keys = {key: log_key(key, known) for key, known in parts.items()}
+    for said in other_runs(cells, parts, logs):
+        tell(said)
     samples = sum(len(items[cell.task].dataset) for cell in cells)
+    saved = save_plan(plan, logs)
+
+    def task_of(cell: Cell) -> Task:
+        key, task = keys[cell.key], copy(items[cell.task])
+        solver = control_of(cell, logs, keys) if cell.control else debate(cell.graph, run=key, **cell.settings)
+        told = {"key": key, "parts": parts[cell.key], "plan": saved, "family": plan.family}
+        facts = (task.metadata or {})["moot"] | cell.facts() | told
+        return task_with(task, solver=solver, metadata={"moot": facts, **shown(facts)}, tags=tags_of(facts))
+
     with watching(watch(samples, held(keys.values(), logs))), collected_seldom(), limits.shared():
-        _run(list(tasks.values()), logs, limits)
-        matched = [cell for cell in cells if cell.control is not None]
-        _run([task_of(cell, plan, control_of(cell, logs, keys)) for cell in matched], logs, limits)
+        _run([task_of(cell) for cell in first], logs, limits)
+        _run([task_of(cell) for cell in cells if cell.control], logs, limits)
     found = newest_logs(logs)
     return [said_anew(found[keys[cell.key]], cell) for cell in cells if keys[cell.key] in found]
 
@@ -152,17 +185,83 @@ def said_anew(log: EvalLog, cell: Cell) -> EvalLog:
     if now == facts:
         return log
     why = ProvenanceData(author="moot", reason="The plan calls the system otherwise.")
-    log = edit_eval_log(log, [MetadataEdit(metadata_set={"moot": now})], why)
+    old, new = tags_of(facts), tags_of(now)
+    changed = TagsEdit(tags_add=sorted({*new} - {*old}), tags_remove=sorted({*old} - {*new}))
+    edits = [MetadataEdit(metadata_set={"moot": now, **shown(now)}), *([changed] if old != new else [])]
+    log = edit_eval_log(log, edits, why)
     write_eval_log(log, header_only=True)
     return log
 
 
-def log_key(cell: Cell, task: Task, plan: Plan) -> str:
-    """What tells a log from every other: the cell, the items, and who judges answers."""
-    return ".".join((cell.key, str(task.version), plan.judge or ""))
+TOLD = ("system", "graph", "model", "seed", "control", "of")
+"""What tells logs apart at a glance; settings beside."""
 
 
-async def opened(cells: Sequence[Cell], tasks: Mapping[str, Task], judge: str | None) -> None:
+def shown(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """What a log's metadata say for those who read it elsewhere, as in Inspect's viewer and data frames."""
+    return {key: facts[key] for key in (*TOLD, "settings") if facts.get(key) is not None}
+
+
+def tags_of(facts: Mapping[str, Any]) -> list[str]:
+    """A log's tags, such as ``system:tool_mad``."""
+    return [f"{key}:{facts[key]}" for key in TOLD if facts.get(key) is not None]
+
+
+def parts_in(plan: Plan, cell: Cell, task: Task, debates: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """What a cell depends on beside its settings: its items, who judges answers, and what `parts_of` says. Blocking.
+
+    Args:
+        plan: the cell's.
+        cell: the cell.
+        task: with its items.
+        debates: by a cell's key what it depends on; that of a control's debate is among them.
+    """
+    parts = parts_of(cell.graph, cell.settings) | {"items": str(task.version), "judge": plan.judge}
+    if plan.judge:
+        parts["endpoints"] |= endpoints(plan.judge)
+    return parts | ({"of": digest(debates[cell.of.key])} if cell.of and cell.control else {})
+
+
+def log_key(cell: str, parts: Mapping[str, Any]) -> str:
+    """What tells a log from every other: the cell's key, and what the cell depends on beside its settings."""
+    return f"{cell}.{digest(parts)}"
+
+
+def other_runs(cells: Sequence[Cell], parts: Mapping[str, Mapping[str, Any]], logs: Path) -> Iterator[str]:
+    """Of each cell that is another run than one of the same settings in the folder: that it is, and what differs."""
+    found = newest_logs(logs)
+    for cell in cells:
+        before = [one for key, one in found.items() if key.partition(".")[0] == cell.key]
+        if before and log_key(cell.key, parts[cell.key]) not in found:
+            known = facts_of(before[0]).get("parts")
+            told = "an older moot did not note what it depends on"
+            if known:
+                told = f"these differ: {', '.join(differences(known, parts[cell.key]))}"
+            yield f"{cell.system} on {cell.task.name} is another run than {name_of(before[0])}: {told}."
+
+
+def name_of(log: EvalLog) -> str:
+    """The name of a log's file."""
+    return Path(log.location).name
+
+
+def save_plan(plan: Plan, logs: Path) -> str:
+    """Writes a plan beside its logs, as it can be run again; its hash, which stands in the file's name and the logs.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    said = plan.model_dump(mode="json", exclude_defaults=True)
+    name = digest(said)
+    file = logs / f"plan-{name}.yaml"
+    try:
+        write_whole(file, package("yaml").safe_dump(said, sort_keys=False, allow_unicode=True))
+    except OSError as error:
+        raise not_written(file, error) from error
+    return name
+
+
+async def opened(cells: Sequence[Cell], tasks: Mapping[Benchmarked, Task], judge: str | None) -> None:
     """Opens each system on the first sample of its benchmark, so that what it lacks is said before anything is run.
 
     Raises:
@@ -173,7 +272,7 @@ async def opened(cells: Sequence[Cell], tasks: Mapping[str, Task], judge: str | 
         if judge is not None:
             await open_chat_model(judge)
         for cell in cells:
-            system, sample = load_graph(cell.graph), next(iter(tasks[cell.key].dataset))
+            system, sample = load_graph(cell.graph), next(iter(tasks[cell.task].dataset))
             settings = checked_settings(system.settings, cell.settings)
             question = question_of(str(sample.input), sample.choices, sample.metadata)
             begun = await system.graph.ainvoke(question, context=settings, interrupt_after=["open"])
@@ -205,15 +304,14 @@ def control_of(cell: Cell, logs: Path, keys: Mapping[str, str]) -> Solver:
     """The solver of a control; the debate's log is there by now."""
     assert cell.control is not None
     assert cell.of is not None
-    return control(cell.control, str(logs), keys[cell.of.key], **cell.settings)
+    equal, of = cell.equal or "tokens", keys[cell.of.key]
+    return control(cell.control, str(logs), of, run=keys[cell.key], equal=equal, **cell.settings)
 
 
-def task_of(cell: Cell, plan: Plan, solver: Solver) -> Task:
-    """A cell as Inspect's task."""
-    data = None if cell.task.data is None else str(cell.task.data)
-    task = TASKS[cell.task.name](data, cell.task.limit, plan.sample_seed, plan.judge)
-    facts = (task.metadata or {})["moot"] | cell.facts() | {"key": log_key(cell, task, plan), "family": plan.family}
-    return task_with(task, solver=solver, metadata={"moot": facts})
+def items_of(benchmarked: Benchmarked, plan: Plan) -> Task:
+    """A benchmark of a plan as Inspect's task."""
+    data = None if benchmarked.data is None else str(benchmarked.data)
+    return TASKS[benchmarked.name](data, benchmarked.limit, plan.sample_seed, plan.judge)
 
 
 def _run(tasks: Sequence[Task], logs: Path, limits: Limits) -> None:

@@ -2,7 +2,7 @@
 
 Each reads the result document that `moot.evals.runs.solver.debate` leaves. A sample whose debate did not end is
 unscored, which Inspect counts: it is missing data, never a wrong answer. An abstention is not right, and is said to be
-one.
+one; so is a debate that ended as its own replies could not be used.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
 
+from inspect_ai.log import transcript
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, mean, metric, scorer, stderr
 from inspect_ai.solver import TaskState
+from inspect_ai.util import store_from_events
 from moot.core.errors import MootError
 from moot.evals.benchmarks.gold import gold_and_found
 from moot.evals.runs.solver import DOCUMENT, INPUTS, parsed_document
@@ -42,7 +44,8 @@ def measured(measure: Measure, *, of_answers: bool = True) -> Scorer:
     """
 
     async def score(state: TaskState, target: Target) -> Score:
-        held = state.store.get(DOCUMENT)
+        # a sample that Inspect recovered after a kill has an empty store, and all that was stored in its events
+        held = state.store.get(DOCUMENT) or store_from_events([*transcript().events]).get(DOCUMENT)
         document = None if held is None else _parsed(held)
         outcome = outcome_of(document)
         if document is None or outcome is None:
@@ -65,7 +68,9 @@ def measured(measure: Measure, *, of_answers: bool = True) -> Scorer:
 
 
 def why(document: Document) -> str:
-    """What the verdict rests on, in the words of those who gave it."""
+    """What the verdict rests on, in the words of those who gave it; if there is none, why."""
+    if document["error"]:
+        return str(document["error"]["detail"])
     said = [turn.get("rationale") or turn.get("reason") or "" for turn in verdict_turns(dict(document))]
     return "\n\n".join(filter(None, said)) or f"(no reasons; it stopped by {document['stop_reason']})"
 

@@ -1,4 +1,4 @@
-"""Every benchmark as a task of Inspect: ``inspect eval moot/fever -T data=paper_dev.jsonl --model none``.
+"""Every benchmark as a task of Inspect: ``inspect eval moot/fever -T data=paper_dev.jsonl --model openai/gpt-4o-mini``.
 
 A task reads the records as they are published (`moot.evals.benchmarks.catalogue`), from a file or folder of yours or,
 without ``data``, from the Hub. The solver is a debate, `-S graph=proclaim -S model=openai:gpt-4o-mini` choose which; no
@@ -20,6 +20,7 @@ from inspect_ai.scorer import Scorer
 from moot.evals.benchmarks.catalogue import BENCHMARKS, Benchmark, Item, read_benchmark
 from moot.evals.benchmarks.records_items import ceiling
 from moot.evals.runs import scorers
+from moot.evals.runs.inspect_side import grader_of
 from moot.evals.runs.solver import INPUTS, debate
 from moot.evals.stats.official import OFFICIAL
 
@@ -52,8 +53,10 @@ def scorers_of(benchmark: Benchmark, judge: str | None = None) -> list[Scorer]:
 
     Args:
         benchmark: what is measured.
-        judge: the model that says whether answers in words are right, as provider:name.
+        judge: the model that says whether answers in words are right, as provider:name; by default that of Inspect's
+            role ``grader``.
     """
+    judge = grader_of(judge)
     known: dict[str, Callable[[], Scorer]] = {
         "accuracy": scorers.accuracy,
         "exact_match": scorers.exact_match,
@@ -88,7 +91,7 @@ def benchmark_task(
         data: a file or folder in the published format; without it the Hub.
         limit: how many items at most.
         seed: draws them at random; without it the first ones are taken.
-        judge: a model, as provider:name, that says whether an answer in words is right.
+        judge: a model, as provider:name, that says whether an answer in words is right; or ``--model-role grader=``.
 
     Raises:
         UserError: nothing to read there, or a broken record, with its place.

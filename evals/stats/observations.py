@@ -9,8 +9,9 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from moot.evals.benchmarks.catalogue import Benchmark
+from moot.evals.stats.found import Found, found_in
 from moot.evals.stats.item_scores import COMPUTED, item_score
-from moot.evals.stats.outcomes import ABSTAINED, Document, majority_of_runs, outcome_of
+from moot.evals.stats.outcomes import ABSTAINED, UNUSABLE, Document, has_outcome, majority_of_runs, outcome_of
 from moot.evals.stats.panel_measures import count_concessions
 from moot.nodes.models.ledger import tokens_of
 from moot.nodes.models.prices import is_counted, paid
@@ -58,8 +59,9 @@ class Observation:
         stratum: the class that its benchmark reports it by; empty where there is none.
         group: of items that belong together, as those on one page do; empty if it is one of its own.
         outcome: what the system answered, as `outcome_of` says it; None where the item is missing.
-        unmapped: the same, with a trial's INCONCLUSIVE as an abstention.
+        unmapped: the same, with a trial's INCONCLUSIVE as an abstention, and `UNUSABLE` as such.
         scores: by measure how right it is; None where that is unknown or undefined.
+        found: how much evidence it had; None where there is no result document.
         document: the part of the result document that measures of documents read; None where there is none.
         answers: the answer of each round, in order.
         scored: the answers that were scored, in order.
@@ -68,7 +70,7 @@ class Observation:
         warnings: how many of each kind.
         models: each model that was called, and the name under which an endpoint answered for it.
         error: its kind, where the item is missing.
-        detail: what is known of it.
+        detail: what is known of it, or of replies that could not be used.
         unnamed: official measures whose evidence the verdict could not name (`moot.evals.stats.official`).
     """
 
@@ -78,6 +80,7 @@ class Observation:
     outcome: str | None = None
     unmapped: str | None = None
     scores: Scored = field(default_factory=dict)
+    found: Found | None = None
     document: Document | None = None
     answers: tuple[RoundAnswer, ...] = ()
     scored: tuple[ScoredAnswer, ...] = ()
@@ -94,6 +97,11 @@ class Observation:
     def cluster(self) -> tuple[str, str]:
         """What tells its group from others: an item without one is a group of its own."""
         return (self.group, "") if self.group else ("", self.id)
+
+    @property
+    def unusable(self) -> bool:
+        """Whether the system's own replies could not be used."""
+        return self.unmapped == UNUSABLE
 
     def figure(self, name: str) -> float | None:
         """A number of the result document: calls, depth, rounds, seconds, confidence; None where there is none."""
@@ -136,6 +144,7 @@ def observe(sample: Any, benchmark: Benchmark, cost_of: CostOf, document: Docume
         outcome=outcome,
         unmapped=None if error else outcome_of(document, mapped=False),
         scores={**judged, **computed_scores(benchmark, outcome, gold)},
+        found=found_in(document),
         document=kept_of(document),
         answers=round_answers(document),
         scored=scored_answers(document),
@@ -154,14 +163,14 @@ def _with(known: Observation, **more: Any) -> Observation:
 
 
 def _error_of(sample: Any, document: Document | None) -> tuple[str | None, str]:
-    """The kind of an item's error and what is said of it; None where the debate is done."""
+    """The kind of an item's error and what is said of it; None where the debate has an outcome."""
     said = (document or {}).get("error")
+    if document is not None and has_outcome(document) and (said or sample.error is None):
+        return None, clean(said["detail"])[:TOLD] if said else ""
     if said is not None:
         return clean(said["kind"]), clean(said["detail"])[:TOLD]
     if sample.error is not None:
         return "sample_error", clean(sample.error.message)[:TOLD]
-    if document is not None and document["status"] == "done":
-        return None, ""
     if sample.limit is not None:
         return f"limit_{sample.limit.type}", f"The limit of {sample.limit.limit:g} was reached."
     status = "no_document" if document is None else clean(document["status"])

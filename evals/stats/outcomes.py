@@ -1,7 +1,9 @@
 """What became of the items of a run, and scores that say how many of them they are of.
 
 The outcome of an item is the answer that a system gave; `ABSTAINED` where it ended without one; None where the run
-failed on it. An error is missing data: it is not a wrong answer, and every score counts it beside its value.
+failed on it. Whose fault that is decides: an outage (an endpoint, a network, a quota, a ceiling, a setting) is missing
+data: it is not a wrong answer, and every score counts it beside its value. Replies that cannot be used after their
+second chance are the system's own: no answer, which is wrong, and which no policy of abstentions mends (`UNUSABLE`).
 """
 
 from __future__ import annotations
@@ -10,8 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from operator import eq
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
+from moot.core.errors import Outcome
 from moot.nodes.steps.score import average
 from moot.nodes.texts.answers import surely_differ
 
@@ -21,6 +24,10 @@ Document = Mapping[str, Any]
 
 ABSTAINED = ""
 """The outcome of an item on which a system gave no answer. No label, number or phrase is empty."""
+UNUSABLE = "(no usable reply)"
+"""The unmapped outcome of an item on which a system's own replies could not be used; it is no answer of any task."""
+OWN_FAULTS = frozenset(get_args(Outcome))
+"""Kinds of errors that are the system's own: its models answered, and not so that the answer can be used."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +78,28 @@ def outcome_of(document: Document | None, *, mapped: bool = True) -> str | None:
             settings made of it, so that policies can be compared (`moot.evals.stats.metrics.under_policies`).
 
     Returns:
-        The answer, `ABSTAINED`, or None where the debate failed, was cancelled or is not done.
+        The answer; `ABSTAINED`, also if the debate failed by replies that could not be used (not mapped: `UNUSABLE`);
+        None where it failed otherwise, was cancelled or is not done.
     """
-    if document is None or document["status"] != "done":
+    if document is None or not has_outcome(document):
         return None
+    if document["status"] != "done":
+        return ABSTAINED if mapped else UNUSABLE
     if not mapped and "panel" in document["metrics"] and document["raw_verdict"] == "INCONCLUSIVE":
         return ABSTAINED
     return document["answer"] or ABSTAINED
+
+
+def has_outcome(document: Document) -> bool:
+    """Whether a debate came to an outcome: to its end, or to replies that could not be used."""
+    return document["status"] == "done" or (document["status"] == "failed" and is_own_fault(document))
+
+
+def is_own_fault(document: Document) -> bool:
+    """Whether a debate failed by its own models' replies, and not also as one of those who answer was cut off."""
+    error, turns = document.get("error"), document.get("turns") or ()
+    whole = all(turn.get("outcome") != "failed" for turn in turns)
+    return error is not None and error["kind"] in OWN_FAULTS and whole
 
 
 # --- several runs -----------------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ class WeighingSettings(RoundsSettings):
         None,
         ge=0,
         le=2**31 - 1,
-        description="Sampling seed, where the endpoint takes one: each agent has its own, which follows from it. Also "
+        description="Sampling seed, where the endpoint takes one: each call has its own, which follows from it. Also "
         "that of a sparse graph that is drawn at random (evaluation none; null: 0).",
     )
 

@@ -39,7 +39,12 @@ class ModelChoice(BaseModel):
         None, ge=256, le=100_000_000, description="Most tokens that the model takes, the reply included."
     )
     structured_output: StructuredOutput | None = Field(None, description="How the model is asked for structure.")
-    seed: int | None = Field(None, ge=0, lt=2**31, description="Sampling seed, where the endpoint takes one.")
+    seed: int | None = Field(
+        None,
+        ge=0,
+        lt=2**31,
+        description="Sampling seed, where the endpoint takes one: each call has its own, which follows from it.",
+    )
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,7 @@ async def open_chat_model(
         temperature: null leaves it to the endpoint.
         max_tokens: most tokens of a reply; null leaves it to the endpoint.
         timeout: seconds per request.
-        seed: the sampling seed; null leaves it to the endpoint.
+        seed: the sampling seed of all its calls; null leaves it to the endpoint. Debates give each call its own.
 
     Raises:
         UserError: an unknown provider, a missing key or package.
@@ -83,7 +88,7 @@ async def open_chat_model(
     if provider == "fake":
         from moot.nodes.models.fake import FakeChatModel
 
-        return ChatModel(name, FakeChatModel(seed=model if seed is None else f"{model}.{seed}"), Endpoint("fake", ""))
+        return ChatModel(name, FakeChatModel(seed=model, call_seed=seed), Endpoint("fake", ""))
     tight = provider == "embedded"
     if tight:
         endpoint = await asyncio.to_thread(_embedded_endpoint, model)

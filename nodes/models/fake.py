@@ -29,6 +29,8 @@ class FakeChatModel(BaseChatModel):
     """
 
     seed: str = "0"
+    call_seed: int | None = None
+    """As an endpoint's sampling seed: other ones draw other values."""
 
     @property
     def _llm_type(self) -> str:
@@ -47,7 +49,7 @@ class FakeChatModel(BaseChatModel):
     ) -> ChatResult:
         prompt = "\n".join(str(m.content) for m in messages)
         wanted = (kwargs.get("extra_body") or {}).get("response_format", {}).get("json_schema", {}).get("schema", {})
-        rng = random.Random(f"{self.seed}\x1f{prompt}")
+        rng = random.Random(f"{self.seed}{'' if self.call_seed is None else f'.{self.call_seed}'}\x1f{prompt}")
         called = any(isinstance(m, ToolMessage) for m in messages)
         calls = [] if called else [_call(tool["function"], rng) for tool in kwargs.get("tools", [])[:1]]
         text = "" if calls else FOUND if called else json.dumps(draw(wanted, rng, wanted.get("$defs", {})))

@@ -55,6 +55,8 @@ class Session:
     ceilings: Ceilings = field(default_factory=open_ceilings)
     """What the debate may spend; debates within it have ceilings of their own, see `current_ceilings`."""
 
+    _seeded: dict[int, dict[Any, int]] = field(default_factory=dict)
+
     def __post_init__(self) -> None:
         self.id = self.id or self.before.get("id") or ""
         if budget := self.before.get("budget"):
@@ -131,6 +133,11 @@ class Session:
             await self.keeping.ledger.end(self.id, status, path, note)
         except MootError as fault:  # the debate itself is not to be lost for it; its row says that it was interrupted
             log.error("%s", fault.detail)
+
+    def earlier(self, seed: int, place: Any) -> int:
+        """How many earlier places of the run have come to this seed; those who ask at one place may share it."""
+        places = self._seeded.setdefault(seed, {})
+        return places.setdefault(place, len(places))
 
     def wrote(self, update: Mapping[str, Any]) -> None:
         """Notes what a node wrote; until the superstep is over, it is in no state of the debate."""

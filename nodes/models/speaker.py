@@ -27,6 +27,7 @@ from moot.nodes.models.fitting import fitted, most_tokens
 from moot.nodes.models.kept import kept_model, key_messages, message_of, model_hashes, value_of
 from moot.nodes.models.ledger import Ledger, branch, tokens_of
 from moot.nodes.models.reply_parsing import fault_of, read_reply, repeating_no_key, text_of
+from moot.nodes.models.seeds import CallSeeds, with_seed
 from moot.nodes.models.session import Session
 from moot.nodes.runtime.state import Call, LeftOut
 from moot.nodes.runtime.trace import speaking
@@ -70,6 +71,7 @@ class Speaker:
         session: the debate's.
         sample: the agent who speaks, if it is one, and which of its samples this is: these are never the same call.
         ceilings: the debate's; by default those of the session.
+        seed: the run's, from which each call has its own (`moot.nodes.models.seeds`); None for no seeds.
     """
 
     role: str
@@ -85,6 +87,8 @@ class Speaker:
     session: Session = field(default_factory=Session)
     sample: tuple[str, int] = ("", 1)
     ceilings: Ceilings = None  # type: ignore[assignment]
+    seed: int | None = None
+    _seeds: CallSeeds | None = None
 
     def __post_init__(self) -> None:
         if self.ceilings is None:
@@ -246,7 +250,9 @@ class Speaker:
             if messages:
                 message, call = await speaker._fitting_call(messages, cast(SendingMessages, send), more=tools)
             else:
-                message, call = await speaker._bounded(cast(Sending, send), speaker._asked("", 0))
+                message, call = await speaker._bounded(
+                    lambda chat: cast(Sending, send)(speaker._seeded(chat, messages)), speaker._asked("", 0)
+                )
             outcome, problem = conversation_fault(message)
             speaker.ledger.note(call)
             if outcome:
@@ -266,7 +272,7 @@ class Speaker:
                 usable,
             )
         else:
-            message = await asked(self)
+            message = await asked(self._seeding(messages))
         return message if usable(message) else None
 
     async def _kept(
@@ -281,22 +287,25 @@ class Speaker:
 
         Args:
             messages: what is sent.
-            parts: further parts of the key.
+            parts: further parts of the key, beside the seed.
             asked: asks as the speaker that it is given.
             send: sends the messages to a chat model.
             usable: whether a message is kept.
         """
+        if self.seed is not None and self._seeds is None:
+            return await self._seeding(messages)._kept(messages, parts, asked, send, usable)
         keeping = self.session.keeping
         if keeping is None:
             return await asked(self)
+        if self._seeds is not None:
+            parts = {**parts, "seed": self._seeds.first}
         at = self.ledger
         hashes = model_hashes(self.model) | hashes_of(
             {"messages": key_messages(messages), "sample": self.sample, **parts}
         )
         asker = (*hashes.values(), branch.get()[1::2])
         repeated, at.asked[asker] = at.asked[asker], at.asked[asker] + 1
-        step = ((var_child_runnable_config.get() or {}).get("metadata") or {}).get("langgraph_step")
-        place = (at.node, at.phase, at.round, at.number, step, repeated)
+        place = (at.node, at.phase, at.round, at.number, run_metadata().get("langgraph_step"), repeated)
         key = key_of("chat", {"ordinal": keeping.ordinal(tuple(hashes.values()), place)}, hashes)
         said, shared = await keeping.once(key.hash, lambda: self._said(key, messages, parts, asked, send, usable))
         _chain.set(_chain.get() + said.depth)
@@ -313,6 +322,25 @@ class Speaker:
             keeping.forget(key.hash)
             raise copied(said.error) if shared else said.error
         return said.message
+
+    def _seeding(self, messages: Sequence[BaseMessage]) -> Speaker:
+        """The same speaker with the seeds for one question, if it has any."""
+        if self.seed is None:
+            return self
+        at, (agent, sample) = self.ledger, self.sample
+        asks = (self.role, at.round, sample, agent, at.node, at.phase, at.number)
+        seeds = CallSeeds(self.seed, asks, messages)
+        asker = (seeds.first, branch.get()[1::2])
+        repeated, at.asked[asker] = at.asked[asker], at.asked[asker] + 1
+        # With a ledger, those who ask the same in one step share a reply, and so they share the seed.
+        run = run_metadata()
+        shared = self.session.keeping is not None
+        where = (run.get("langgraph_step"),) if shared else (run.get("langgraph_checkpoint_ns"), at.agent, asker)
+        earlier = self.session.earlier(seeds.first, (*asks, *where, repeated))
+        return replace(self, _seeds=replace(seeds, earlier=earlier) if earlier else seeds)
+
+    def _seeded(self, chat: BaseChatModel, messages: Sequence[BaseMessage]) -> BaseChatModel:
+        return chat if self._seeds is None else with_seed(chat, self._seeds.of(messages))
 
     async def _said(
         self,
@@ -332,7 +360,7 @@ class Speaker:
             message = message_of(value["message"])
             if not value["error"]:
                 with speaking(self.role, self.model.name, self.ledger):
-                    message = cast(AIMessage, await send(kept_model(message, self.model.chat)))
+                    message = cast(AIMessage, await send(kept_model(message, self._seeded(self.model.chat, messages))))
             calls = [cast(Call, {**call, "from_ledger": True}) for call in value["calls"]]
             warnings = [(kind, detail) for kind, detail in value["warnings"]]
             error = error_of(value["error"]) if value["error"] else None
@@ -395,7 +423,10 @@ class Speaker:
             self._leave_out(fit.left_out)
             asked = self._asked(prompt, fit.size + beside)
             try:
-                message, call = await self._bounded(lambda chat, some=fit.messages: send(chat, some), asked)  # type: ignore[misc]
+                message, call = await self._bounded(
+                    lambda chat, some=fit.messages: send(self._seeded(chat, some), some),  # type: ignore[misc]
+                    asked,
+                )
             except UserError as error:
                 if error.kind != "too_long" or refusals == REFUSALS or fit.size == before:
                     raise
@@ -506,6 +537,11 @@ class Said:
     warnings: list[tuple[str, str]]
     depth: int
     error: MootError | None = None
+
+
+def run_metadata() -> Mapping[str, Any]:
+    """What LangGraph says of the step that runs."""
+    return (var_child_runnable_config.get() or {}).get("metadata") or {}
 
 
 def conversation_fault(message: AIMessage) -> tuple[str, str]:

@@ -59,6 +59,7 @@ def blank_document(graph: str, settings: Settings, id: str = "") -> dict[str, An
         "warnings": [],
         "moot_version": MOOT_VERSION,
         "started_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "beside": None,
     }
 
 
@@ -192,7 +193,11 @@ def unfinished(state: Any, within: Iterable[Mapping[str, Any]] = ()) -> dict[str
     return document_of({**closed(state, closing(state)), "status": "interrupted"})
 
 
-SINCE: dict[str, dict[str, Any]] = {"1.0": {"messages": [], "round_log": [], "id": ""}, "1.1": {"id": ""}}
+SINCE: dict[str, dict[str, Any]] = {
+    "1.0": {"messages": [], "round_log": [], "id": "", "beside": None},
+    "1.1": {"id": "", "beside": None},
+    "1.2": {"beside": None},
+}
 """By the version of a document's form, the keys that it may lack, with what they hold then."""
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-import zlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -18,6 +17,7 @@ from moot.nodes.models.ceilings import REPLY, Ceilings
 from moot.nodes.models.chat_models import ModelChoice, open_chat_model
 from moot.nodes.models.kept_sources import KeptSource, open_kept_corpus
 from moot.nodes.models.ledger import Ledger
+from moot.nodes.models.seeds import derived_seed
 from moot.nodes.models.session import Session, current_ceilings, current_session
 from moot.nodes.models.speaker import Speaker, start_chain
 from moot.nodes.runtime.budget import Decision, uncounted
@@ -52,12 +52,10 @@ class Run:
     ) -> Speaker:
         """The speaker of a role: the setting ``models`` decides, then ``own``, then ``model``.
 
-        Its seed is that of its model, then ``seed``, then what follows from the setting. Of several samples each has a
-        seed of its own, counted up from that one.
+        Its calls' seeds follow from the setting ``seed`` and its own, which is that of its model, then ``seed``.
         """
         settings: Settings = self.settings
         choice = choose_model(settings, role, own)
-        seed = next((s for s in (choice.seed, seed, seed_of(settings, role)) if s is not None), None)
         most = choice.max_tokens or settings.max_tokens
         model = await open_chat_model(
             choice.model,
@@ -66,7 +64,6 @@ class Run:
             else settings.temperature_of(role),
             max_tokens=most or (REPLY if self.ceilings.metered else None),
             timeout=settings.timeout,
-            seed=None if seed is None else (seed + sample - 1) % 2**31,
         )
         return Speaker(
             role,
@@ -79,6 +76,7 @@ class Run:
             session=self.session,
             ceilings=self.ceilings,
             sample=("", sample),
+            seed=seed_of(settings.seed, seed if choice.seed is None else choice.seed),
         )
 
     async def speaker_of(self, debater: Mapping[str, Any]) -> Speaker:
@@ -165,9 +163,11 @@ def _checked(kind: type[Settings], recorded: str) -> Settings:
     return checked_settings(kind, json.loads(recorded))
 
 
-def seed_of(settings: Settings, role: str) -> int | None:
-    """A role's sampling seed where its model has none: agents that are asked the same do not answer the same."""
-    return None if settings.seed is None else (settings.seed + zlib.crc32(role.encode())) % 2**31
+def seed_of(run: int | None, own: int | None) -> int | None:
+    """What a role's seeds follow from: the run's seed and its own; None if there is neither."""
+    if run is None or own is None:
+        return own if run is None else run
+    return derived_seed(run, own)
 
 
 def limits_of(settings: Settings) -> Limits:

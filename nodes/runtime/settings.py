@@ -40,6 +40,9 @@ SOURCES = (
 DEMONSTRATION = ("embedded", "fake")
 """Providers whose models show that everything runs, and decide nothing."""
 
+REPORTER = "reporter"
+"""The role that sums a debate up for readers; every system may have it."""
+
 Moment = Literal["queries", "premises", "evidence", "remark", "verdict"]
 """When a debate may wait for a person; each system takes those that it has."""
 
@@ -91,7 +94,7 @@ class Settings(BaseModel):
         None,
         ge=0,
         le=2**31 - 1,
-        description="Sampling seed, where the endpoint takes one: each role has its own, which follows from it.",
+        description="Sampling seed, where the endpoint takes one: each call has its own, which follows from it.",
     )
     structured_output: StructuredOutput = Field(
         "json_schema",
@@ -141,6 +144,11 @@ class Settings(BaseModel):
         le=1_000_000,
         description="As `budget`, in seconds: calls under way are cut off, and time is kept back for whoever decides. "
         "A search under way may go beyond; after a wait for a person the time begins anew.",
+    )
+    reader_summary: bool = Field(
+        False,
+        description="On: after the verdict, the role reporter sums the debate up for readers of its report: three "
+        "sentences with citations, what each quote speaks for, what was not found. One more call.",
     )
     timeout: float = Field(120.0, gt=0, le=3600, description="Seconds that one request may take.")
     attempts: int = Field(3, ge=1, le=10, description="Most requests per call, the first included.")
@@ -194,7 +202,7 @@ class Settings(BaseModel):
     @model_validator(mode="after")
     def _roles_are_known(self) -> Settings:
         roles = self.roles()
-        unknown = sorted(set(self.models) - roles) if roles is not None else []
+        unknown = sorted(set(self.models) - roles - {REPORTER}) if roles is not None else []
         if unknown:
             raise ValueError(f"models: there is no role {unknown[0]!r}; known are {', '.join(sorted(roles or ()))}")
         return self

@@ -17,14 +17,17 @@ from moot.nodes.texts.given import MOST_GIVEN, GivenText
 from moot.nodes.trial.turns import KINDS as TRIAL_KINDS
 from moot.nodes.trial.turns import TrialFields
 from moot.retrievers.evidence import Evidence, merge_evidence
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
-SCHEMA_VERSION = "1.2"
+SCHEMA_VERSION = "1.3"
 LONGEST_SPEAKER = 200
 """Characters."""
 OPENING = "open"
 """Where errors are that are found before a debate begins."""
+
+Equal = Literal["tokens", "usd", "calls"]
+"""In what a control is its debate's equal."""
 
 StopReason = Literal[
     "consensus",
@@ -463,6 +466,24 @@ class Head(TypedDict):
     graph: Annotated[str, Field(description="The debate system.")]
 
 
+class Beside(TypedDict):
+    """A control that was run after a debate, with as much as the debate took."""
+
+    control: Annotated[str, Field(description="Which system.")]
+    equal: Annotated[Equal, Field(description="In what it was to be the debate's equal.")]
+    taken: Annotated[
+        dict[str, dict[str, float | None]],
+        Field(description="What `debate` and `control` took: tokens, usd, calls, seconds; null for what is not known."),
+    ]
+    ratios: Annotated[
+        dict[str, float | None], Field(description="The same of the control as multiples of the debate's.")
+    ]
+    document: Annotated[
+        dict[str, Any] | None, Field(description="Its own result document; null if it could not begin.")
+    ]
+    error: Annotated[ErrorRecord | None, Field(description="Why it has no verdict.")]
+
+
 class Verdict(Head, About):
     """What a debate came to."""
 
@@ -505,6 +526,44 @@ class Verdict(Head, About):
     ]
     moot_version: Annotated[str, Field(description="The version of moot.")]
     started_at: Annotated[str, Field(description="When the debate began, in UTC.")]
+    beside: Annotated[
+        Beside | None,
+        Field(
+            title="Beside",
+            description="A control that was run after the debate, at its cost; null if none was asked for.",
+        ),
+    ]
+
+
+class CheckedQuote(TypedDict):
+    """Words that stand in a piece of evidence, from ``start`` to ``end`` (exclusive) in code points."""
+
+    evidence_id: str
+    start: int
+    end: int
+
+
+class SummarySentence(TypedDict):
+    """A sentence with the checked quotes that it rests on."""
+
+    text: str
+    citations: list[CheckedQuote]
+
+
+class SummaryStance(CheckedQuote):
+    """A checked quote with what it speaks for."""
+
+    stance: Literal["for", "against", "neither"]
+
+
+class ReaderSummary(TypedDict):
+    """A finished debate for readers. ``dropped`` counts sentences that rest on no checked quote."""
+
+    sentences: list[SummarySentence]
+    stances: list[SummaryStance]
+    not_found: list[str]
+    would_change: list[str]
+    dropped: int
 
 
 class VerdictOutput(Verdict, TrialUpdate):
@@ -512,6 +571,19 @@ class VerdictOutput(Verdict, TrialUpdate):
 
     task: Annotated[
         Task | None, Field(title="Task", description="What an answer is; null where the debate could not be opened.")
+    ]
+
+
+class ResultDocument(VerdictOutput):
+    """The result document with what was added to it after its debate."""
+
+    __pydantic_config__ = ConfigDict(title="VerdictOutput")  # type: ignore[misc]
+
+    reader_summary: NotRequired[
+        Annotated[
+            ReaderSummary,
+            Field(title="Summary for readers", description="The debate summed up for readers; see `reader_summary`."),
+        ]
     ]
 
 

@@ -55,6 +55,7 @@ class Debate(DebateGraph):
         check: Callable[[Any, Task], None] = lambda settings, task: None,
     ) -> None:
         super().__init__(settings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
+        self.needs = needs
         self._led: set[str] = set()
         self._deciding: list[str] = []
         self._first_of_a_round: set[str] = set()

@@ -27,7 +27,12 @@ class Agent(BaseModel):
 
     name: Name = Field("", description="Its name, which is also its role in `models`; by default its number's.")
     model: ModelName | ModelChoice | None = Field(None, description="Its model, where it differs from `model`.")
-    seed: int | None = Field(None, ge=0, lt=2**31, description="Its sampling seed, where the endpoint takes one.")
+    seed: int | None = Field(
+        None,
+        ge=0,
+        lt=2**31,
+        description="Its sampling seed, where the endpoint takes one: each of its calls has its own, from it.",
+    )
     parameters: float | None = Field(
         None,
         ge=1e6,

@@ -25,6 +25,7 @@ from moot.evals.stats.estimates import mean_over_runs
 from moot.evals.stats.item_scores import item_score
 from moot.evals.stats.measures import package
 from moot.evals.stats.observations import scored_answers
+from moot.evals.stats.outcomes import UNUSABLE
 from moot.evals.stats.power import power
 from moot.evals.stats.significance import RESAMPLES, SEED
 
@@ -155,6 +156,23 @@ def test_every_policy_stands_beside_the_others(compared: Study) -> None:
     shown = {key: row[f"accuracy_{key}"] for key in ("wrong", "left_out", "open_label", "burden_of_refutation")}
     assert shown == {"wrong": 6 / 7, "left_out": 1.0, "open_label": 1.0, "burden_of_refutation": 6 / 7}
     assert row["macro_f1_open_label"] == 1.0
+
+
+def test_whose_fault_a_missing_answer_is(tmp_path: Path) -> None:
+    gold = dict.fromkeys("1234", S)
+    documents = {"1": debate(S), "2": failed("unparsed"), "3": failed("timeout"), "4": debate(None)}
+    made = study(tmp_path, a=(documents, {"gold": gold}))
+    [system] = made.measured
+    outcomes = [(seen.outcome, seen.unmapped, seen.error) for seen in system.observations]
+    assert outcomes == [(S, S, None), ("", UNUSABLE, None), (None, None, "timeout"), ("", "", None)]
+    row = records(policies_table(made))["a"]
+    assert [row[name] for name in ("abstained", "unusable", "missing")] == [1, 1, 1]
+    shown = {key: row[f"accuracy_{key}"] for key in ("wrong", "left_out", "burden_of_refutation")}
+    assert shown == {"wrong": 1 / 3, "left_out": 1 / 2, "burden_of_refutation": 2 / 3}
+    assert (row["unusable_missing"], row["lowest"], row["highest"]) == (1 / 2, 1 / 4, 2 / 4)
+    stops = stops_table(made)
+    assert stops is not None
+    assert {row[1]: row[2] for row in stops.rows} == {"max_rounds": 2, UNUSABLE: 1}
 
 
 def test_what_missing_items_leave_open(tmp_path: Path) -> None:

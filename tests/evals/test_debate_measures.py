@@ -17,6 +17,7 @@ from moot.evals.stats.debate_measures import (
     kept_edges,
     viewpoint_collisions,
 )
+from moot.evals.stats.found import Found, found_in
 from moot.nodes.texts.task import make_task
 
 ANSWERS: list[dict[str, str | None]] = [
@@ -183,3 +184,19 @@ def test_context_tokens() -> None:
     ]
     assert context_tokens(document(calls=calls)) == {"a": 200, "b": 150, "c": 100}
     assert context_tokens(document()) == dict.fromkeys("abc")
+
+
+def test_how_much_evidence_a_debate_had() -> None:
+    def piece(*retrievals: tuple[str, str]) -> dict[str, Any]:
+        return {"retrievals": [{"retriever": source, "query": query} for source, query in retrievals]}
+
+    found = {
+        "evidence": [piece(("bm25:a", "one"), ("chroma:b", "one")), piece(("bm25:a", "one")), piece(("given", ""))],
+        "corpora": [
+            {"agent": "x", "retriever": "wikipedia", "failed": True},
+            {"agent": "x", "retriever": "wikipedia", "requested": "web", "failed": True},
+            {"agent": "y", "retriever": "bm25:a"},
+        ],
+        "warnings": [{"kind": "stand_in"}, {"kind": "unparsed"}],
+    }
+    assert found_in(found) == Found(pieces=3, searches=2, failed=1, stood_in=1)

@@ -33,7 +33,15 @@ from moot.evals.stats.metrics import (
     token_f1,
     under_policies,
 )
-from moot.evals.stats.outcomes import ABSTAINED, Score, majority_of_runs, mean_score, oracle_of_runs, outcome_of
+from moot.evals.stats.outcomes import (
+    ABSTAINED,
+    UNUSABLE,
+    Score,
+    majority_of_runs,
+    mean_score,
+    oracle_of_runs,
+    outcome_of,
+)
 from moot.graphs.standard_prompting import graph
 from moot.nodes.speakers.single import SingleAgentSettings
 from moot.nodes.texts.answers import same_answer
@@ -76,6 +84,10 @@ def test_outcomes_of_documents() -> None:
     for status in ("failed", "cancelled", "interrupted"):
         assert outcome_of(document(status=status)) is None
     assert outcome_of(None) is None
+    lost = document(status="failed", error={"kind": "cut"}, turns=[{"outcome": "cut"}])
+    assert (outcome_of(lost), outcome_of(lost, mapped=False)) == (ABSTAINED, UNUSABLE)
+    assert outcome_of({**lost, "turns": [{"outcome": "cut"}, {"outcome": "failed"}]}) is None
+    assert outcome_of({**lost, "error": {"kind": "timeout"}}) is None
     trial = document(raw_verdict="INCONCLUSIVE", metrics={"panel": {}})
     assert outcome_of(trial) == S
     assert outcome_of(trial, mapped=False) == ABSTAINED

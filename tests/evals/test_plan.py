@@ -63,6 +63,21 @@ def test_controls_follow_every_debate_and_nothing_else() -> None:
     assert len(closed) == 1
 
 
+def test_controls_are_equal_in_what_the_plan_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fields: dict[str, Any] = {"graphs": ["tool_mad"], "models": ["openai:priced"], "controls": True}
+    (tmp_path / "prices.jsonl").write_text('{"model": "openai:priced", "input": 1, "output": 4}')
+    with pytest.raises(UserError, match="No price is known of openai:priced.*equal: tokens"):
+        cells(**fields, equal="usd")
+    monkeypatch.setenv("MOOT_PRICES", str(tmp_path / "prices.jsonl"))
+    ways = [cells(**fields, **more) for more in ({}, {"equal": "tokens"}, {"equal": "usd"}, {"equal": "calls"})]
+    keys = [{cell.key for cell in way} for way in ways]
+    assert keys[0] == keys[1]
+    told = [[cell.facts().get("equal") for cell in way if cell.control] for way in ways[1:]]
+    assert told == [[equal, None, None, equal, None] for equal in ("tokens", "usd", "calls")]
+    assert len(keys[1] - keys[2]) == len(keys[2] - keys[3]) == 2
+    assert "tool_mad self consistency at equal USD" in [cell.system for cell in ways[2]]
+
+
 def test_a_variant_that_the_plan_has_already_is_not_run_again() -> None:
     once = {"graph": "tool_mad", "label": "once", "settings": {"retrieval": "once"}}
     found = cells(graphs=["tool_mad", once], controls=True)

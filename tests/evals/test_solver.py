@@ -115,10 +115,27 @@ def test_a_failed_sample_is_missing_and_an_abstention_is_not_right(start_stub: S
     assert (log.results.total_samples, log.results.scores[0].scored_samples) == (4, 3)
 
 
+def test_a_reply_that_cannot_be_used_is_the_system_s_own_fault_and_wrong(start_stub: StartStub, tmp_path: Path) -> None:
+    stub = start_stub([{"match": "Claim A", "reply": "I would rather not."}, says("SUPPORTS")])
+    data = claims(tmp_path / "fever.jsonl", "SUPPORTS", "SUPPORTS")
+    log = evaluated(benchmark_task("fever", data), tmp_path, solver=debate(GRAPH, **OURS), score_display=False)
+    lost, _ = samples_of(log)
+    assert (log.status, lost.error, lost.output.completion) == ("success", None, "")
+    assert said(lost)["error"]["kind"] == "unparsed"
+    assert len(stub.calls()) == 3  # it was asked again
+    assert (figure(log, "accuracy"), figure(log, "accuracy", "abstained")) == (0.5, 0.5)
+    assert lost.scores is not None
+    assert "gave a usable answer" in str(lost.scores["accuracy"].explanation)
+
+
 def test_an_undecided_debate_is_an_abstention(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([says("REFUTES", "agent-1"), says("SUPPORTS")])
     data = claims(tmp_path / "fever.jsonl", "SUPPORTS")
-    settings = {"agents": ["openai:stub-agent-1", "openai:stub-agent-2"], "max_rounds": 1, "evaluation": "none"}
+    settings: dict[str, Any] = {
+        "agents": ["openai:stub-agent-1", "openai:stub-agent-2"],
+        "max_rounds": 1,
+        "evaluation": "none",
+    }
     rules = [{"model": "stub-agent-1", **says("REFUTES")}, {"model": "stub-agent-2", **says("SUPPORTS")}]
     start_stub(rules)
     log = evaluated(benchmark_task("fever", data), tmp_path, solver=debate("cortex_debate", **settings))
@@ -202,13 +219,3 @@ def test_a_wrong_setting_is_said_before_anything_runs() -> None:
         debate(GRAPH, rounds=3)
     with pytest.raises(UserError, match="no graph"):
         debate("tool_made")
-
-
-def test_a_seed_gives_every_role_its_own(tmp_path: Path) -> None:
-    runs = []
-    for seed in (1, 1, 2):
-        task = Task(dataset=[Sample(input="A claim.", target="SUPPORTS")], scorer=scorers.accuracy())
-        log = evaluated(task, tmp_path, solver=debate("multi_agent_voting", seed=seed, model="fake:1"))
-        runs.append([role["reported"] for role in said(samples_of(log)[0])["models"].values()])
-    assert len({name for names in runs[0] for name in names}) == 3
-    assert runs[0] == runs[1] != runs[2]

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from moot.web.report import report
+from moot.transcript.report.report import report
 
 from tests.conftest import CLAIM
 from tests.faults import kills

@@ -96,7 +96,7 @@ async def test_a_replay_of_something_else_says_what_differs(stub: StubEndpoint, 
     paid = len(stub.calls())
     other = await debate("society_of_minds", 5, LedgerUse("replay", id=first["id"]))
     assert other["error"]["kind"] == "replay_miss"
-    assert "differs in: parameters." in other["error"]["detail"]
+    assert "differs in: seed." in other["error"]["detail"]
     assert len(stub.calls()) == paid
 
 

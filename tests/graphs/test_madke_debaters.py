@@ -75,4 +75,4 @@ async def test_what_a_debaters_model_leaves_open_is_the_debates(
     settings = MadkeSettings.model_validate(given)
     speaker = await Run(settings, Ledger()).speaker_of(declared(settings.debaters[0]))
     chat: Any = speaker.model.chat
-    assert (chat.temperature, chat.model_name, chat.seed) == (temperature, model, 3)
+    assert (chat.temperature, chat.model_name, speaker.seed) == (temperature, model, 3)

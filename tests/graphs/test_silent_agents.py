@@ -137,6 +137,6 @@ async def test_agents_of_one_model_have_their_own_seeds(start_stub: StartStub) -
     seeded = [{"seed": 7}, {"seed": 8}, {"model": {"model": "openai:stub", "seed": 9}}, {}]
     settings = SocietySettings.model_validate({"model": "openai:stub", "agents": seeded})
     speakers = [await Run(settings, Ledger()).speaker_of(declared(agent)) for agent in settings.agents]
-    assert [getattr(s.model.chat, "seed", None) for s in speakers] == [7, 8, 9, None]
+    assert [speaker.seed for speaker in speakers] == [7, 8, 9, None]
     assert [s.role for s in speakers] == ["agent-1", "agent-2", "agent-3", "agent-4"]
     assert {s.model.name for s in speakers} == {"openai:stub"}

@@ -25,6 +25,7 @@ from moot.nodes.steps.compare import same_meaning
 from moot.nodes.steps.judge import judge
 from moot.nodes.steps.moderate import moderate
 from moot.nodes.steps.query import formulate_query
+from moot.nodes.steps.reader import summarise_debate
 from moot.nodes.steps.respond import respond
 from moot.nodes.steps.retrieve import find_keywords, summarise_evidence
 from moot.nodes.steps.review import review, score_answer
@@ -200,6 +201,11 @@ async def many_agents(given: Material, recorder: Recorder) -> None:
     )
     await moderate(text, TASK, turns, recorder, evidence=evidence)
     await judge(text, TASK, turns, evidence, recorder, prompt="tit_for_tat/judge")
+    cited = {**own, "query": text, "answer": "SUPPORTS", "citations": []}
+    document = {"claim": text, "task": TASK, "evidence": evidence, "turns": [cited, own], "rounds": 1}
+    document |= {"answer": "SUPPORTS", "raw_verdict": "SUPPORTS", "votes": []}
+    document["votes"] = [{"agent": own["agent"], "answer": "SUPPORTS", "group": 0}]
+    await summarise_debate(document, [{"evidence_id": "ev-1", "start": 0, "end": len(text)}], recorder)
 
 
 async def trial(given: Material, recorder: Recorder) -> None:
@@ -303,7 +309,7 @@ def test_every_shipped_prompt_renders_through_its_plain_function() -> None:
         for file in sub.iterdir()
         if file.name.endswith(".md")
     ]
-    assert len(seen) == len(shipped) == 48
+    assert len(seen) == len(shipped) == 49
     for name in shipped:
         instructions, _, data = load(name).partition("\n---\n")
         pattern = re.compile(re.sub(r"\\\{\w+\\\}", "(?s:.+)", re.escape(instructions.strip())))

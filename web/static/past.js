@@ -103,7 +103,35 @@ function showPast(view, { id, document: debate, said, can }) {
   document.title = `${debate.claim || "A debate"} - moot`;
   view.show(debate, said);
   const kinds = { json: "JSON", ...(said.fault ? {} : { md: "Markdown", html: "HTML report" }) };
-  view.bar.replaceChildren(...Object.entries(kinds).map(([kind, name]) => h("a", { href: `${ROUTE}/${id}/${kind}`, download: `moot-${id}.${kind}`, class: "button" }, name)), remover(id), can === "resume" ? resumer(id, debate.claim) : "");
+  if (debate.status === "done" && debate.settings.reader_summary && !debate.reader_summary && !summed.has(id)) sumUp(view, id);
+  view.bar.replaceChildren(...Object.entries(kinds).map(([kind, name]) => h("a", { href: `${ROUTE}/${id}/${kind}`, download: `moot-${id}.${kind}`, class: "button" }, name)), said.fault || !debate.answer ? "" : reviewer(id), remover(id), can === "resume" ? resumer(id, debate.claim) : "");
+}
+
+const summed = new Set();
+
+/** Has a debate summed up for the readers of its report, as its settings want. */
+async function sumUp(view, id) {
+  summed.add(id);
+  announce("Summing the debate up for readers of its report.");
+  try {
+    await ask(`${ROUTE}/${id}/summary`, { method: "POST" });
+    showPast(view, await ask(`${ROUTE}/${id}`));
+    announce("The report has its summary for readers.");
+  } catch (error) {
+    view.bar.after(fault(error.message));
+  }
+}
+
+/** A button that asks for a publisher and an address, and saves the debate as ClaimReview. */
+function reviewer(id) {
+  const name = h("input", { type: "text", required: true, autocomplete: "organization" });
+  const url = h("input", { type: "url", required: true });
+  const save = (event) => {
+    event.preventDefault();
+    const asked = new URLSearchParams({ publisher: name.value, url: url.value });
+    h("a", { href: `${ROUTE}/${id}/claimreview?${asked}`, download: `moot-${id}.claimreview.json` }).click();
+  };
+  return h("details", { class: "review" }, h("summary", {}, "ClaimReview"), h("form", { onsubmit: save }, h("label", {}, "Publisher ", name), h("label", {}, "Page that shows the review ", url), h("button", {}, "Save")));
 }
 
 /** Shows the document that the server has written of a thread's last debate. */

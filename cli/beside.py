@@ -1,0 +1,112 @@
+"""``moot verify --beside``: a control after a debate, with as much as the debate took."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from moot.cli.resuming import Begins
+from moot.core.errors import MootError, UserError
+from moot.graphs import DebateSystem, load_graph
+from moot.nodes.models.equal_cost import SAID, Taken, ceiling_of, ratios, shared_settings, taken
+from moot.nodes.models.keeping import LedgerUse
+from moot.nodes.models.prices import price_of, read_prices
+from moot.nodes.models.seeds import derived_seed
+from moot.nodes.runtime.settings import DEMONSTRATION, Settings, checked_settings
+from moot.nodes.runtime.state import Beside, Equal
+
+CONTROLS = ("self_consistency",)
+"""What may be run beside a debate."""
+Hold = Callable[[DebateSystem, Begins], dict[str, Any]]
+"""Holds a debate of a system on an input; gives its document."""
+
+
+@dataclass(frozen=True)
+class Control:
+    """A control that is to be run after a debate, and in what it is the debate's equal."""
+
+    name: str
+    equal: Equal
+
+
+def control_of(name: str | None, equal: str | None, settings: Settings) -> Control | None:
+    """What the command line asks for beside a debate; None for nothing.
+
+    Args:
+        name: the control.
+        equal: in what it is the debate's equal; None for tokens.
+        settings: the debate's.
+
+    Raises:
+        UserError: there is no such control or measure, the debate has no model for it, or that model has no price and
+            the cost is to be equal.
+    """
+    if name is None:
+        if equal is not None:
+            raise UserError("--equal is of the control that --beside names.", kind="invalid_setting")
+        return None
+    if name not in CONTROLS:
+        raise UserError(f"--beside takes {', '.join(CONTROLS)}, not {name!r}.", kind="invalid_setting")
+    for measure in SAID:
+        if measure == (equal or "tokens"):
+            break
+    else:
+        raise UserError(f"--equal takes {', '.join(SAID)}, not {equal!r}.", kind="invalid_setting")
+    if settings.own_model and settings.model.partition(":")[0] in DEMONSTRATION:
+        raise UserError(
+            f"The control that runs beside the debate has one model, and `model` is {settings.model}: name another one "
+            "by --model, beside those of single roles.",
+            kind="invalid_setting",
+        )
+    if measure == "usd" and price_of(settings.model, read_prices()) is None:
+        raise UserError(
+            f"No price is known of {settings.model}, so nothing can be run at the debate's cost: put its price into a "
+            "file that MOOT_PRICES names, or say --equal tokens or --equal calls.",
+            kind="invalid_setting",
+        )
+    return Control(name, measure)
+
+
+def beside(
+    control: Control,
+    document: Mapping[str, Any],
+    begins: Begins,
+    hold: Callable[[DebateSystem, Begins], dict[str, Any]],
+) -> Beside:
+    """What came of a control at the cost of a debate; what fails is its ``error``.
+
+    Args:
+        control: the control.
+        document: the debate's.
+        begins: how the debate began.
+        hold: holds the control on the debate's input.
+    """
+    prices = read_prices()
+    debate = taken(document["calls"], document["seconds"], prices)
+    try:
+        held = hold(load_graph(control.name), _begins(control, debate, begins))
+    except MootError as error:
+        return _told(control, debate, None, None) | {"error": error.record("beside")}
+    return _told(control, debate, taken(held["calls"], held["seconds"], prices), held)
+
+
+def _begins(control: Control, debate: Taken, begins: Begins) -> Begins:
+    kind = load_graph(control.name).settings
+    own = shared_settings(kind, begins.settings.recorded()) | ceiling_of(debate, control.equal)
+    if begins.settings.seed is not None:
+        own["seed"] = derived_seed(begins.settings.seed, "beside", control.name, control.equal)
+    read = begins.earlier is not None and begins.earlier.status == "done"
+    return Begins(checked_settings(kind, own), LedgerUse("record" if read else begins.use.mode, begins.use.adopt))
+
+
+def _told(control: Control, debate: Taken, own: Taken | None, document: dict[str, Any] | None) -> Beside:
+    spent = {"debate": debate._asdict()} | ({"control": own._asdict()} if own else {})
+    return {
+        "control": control.name,
+        "equal": control.equal,
+        "taken": spent,
+        "ratios": ratios(own, debate) if own else {},
+        "document": document,
+        "error": document["error"] if document else None,
+    }

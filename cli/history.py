@@ -1,0 +1,267 @@
+"""``moot list``, ``moot show``, ``moot delete``: the debates that are kept on this machine; ``moot corpora``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from moot.core.ledger.records import Debate
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="Their ids, or how they begin; see `moot list`.")]
+SHOWN = 8
+"""Characters of an id that the table shows."""
+LONGEST = 70
+"""Characters of a claim that the table shows."""
+corpora = typer.Typer(help="List, show and delete corpora.")
+
+
+def list_command(
+    graph: Annotated[str | None, typer.Option(help="Only debates of this system.")] = None,
+    status: Annotated[
+        str | None,
+        typer.Option(help="Only debates that are done, failed, interrupted, running or waiting."),
+    ] = None,
+    answer: Annotated[str | None, typer.Option(help="Only debates with this answer.")] = None,
+    text: Annotated[str | None, typer.Option(help="Only debates whose claim holds this text.")] = None,
+    since: Annotated[str | None, typer.Option(metavar="DAY", help="Only debates from this day (UTC) on.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many debates at most.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List the debates that are kept on this machine, newest first."""
+    found = []
+    wanted = {"graph": graph, "status": status, "answer": answer}
+    for entry in _entries(_day(since)):
+        fits = all(value is None or str(entry.get(key)).casefold() == value.casefold() for key, value in wanted.items())
+        if fits and (text is None or text.casefold() in str(entry.get("claim")).casefold()):
+            found.append(entry)
+        if len(found) == limit:
+            break
+    if as_json:
+        _print(found)
+        return
+    if not found:
+        print("No such debate is kept." if any((graph, status, answer, text, since)) else "No debate is kept yet.")  # noqa: T201
+        return
+    from moot.cli.tables import show
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("id", "begun", "system", "status", "answer", "claim", box=None, padding=(0, 2, 0, 0))
+    for entry in found:
+        claim = _clean(entry.get("claim") or entry.get("fault") or "")
+        begun = str(entry.get("started_at") or "")[:16].replace("T", " ")
+        facts = (entry.get("graph"), entry.get("status"), entry.get("answer") or "-")
+        short = claim if len(claim) <= LONGEST else claim[: LONGEST - 1] + "…"
+        table.add_row(entry["id"][-32:][:SHOWN], begun, *(Text(_clean(str(fact or ""))) for fact in facts), Text(short))
+    show(table)
+
+
+def show_command(id: Annotated[str, typer.Argument(help="Its id, or how it begins.")], as_json: AsJson = False) -> None:
+    """Say what was said in a debate, or print its result document."""
+    from moot.web import debates
+
+    document = debates.load(document_id(id))
+    if as_json:
+        _print(document)
+        return
+    from moot.cli.screen import Screen
+    from moot.transcript import ending, lines
+    from moot.transcript.document import fitting
+    from moot.transcript.line import Line
+    from rich.console import Console
+
+    with fitting():
+        told = [*lines(document), ending(document)]
+    console = Console(soft_wrap=not Console().is_terminal)
+    screen = Screen(console, {turn["agent"] for turn in document["turns"]})
+    for section in told:
+        heading = [Line("", "", section.heading, "heading")] if section.heading != "Verdict" else []
+        screen.show([*heading, *section.lines])
+
+
+def delete_command(
+    ids: Ids,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Delete debates for good: their documents, and what is kept of their calls."""
+    from moot.core.errors import UserError
+
+    found = [_one(id) for id in ids]
+    if running := [id for id, _, row in found if row and row.status == "running"]:
+        raise UserError(f"The debate {running[0]} is still going on: stop it first.", kind="bad_request")
+    if not yes:
+        typer.confirm(f"Delete {len(found)} debate{'s' * (len(found) > 1)} for good?", abort=True)
+    for id, stems, row in found:
+        _delete(stems, row)
+        print(f"Deleted: {id}")  # noqa: T201
+
+
+def _delete(stems: list[str], row: Debate | None) -> None:
+    from moot.cli.ledger import opened
+    from moot.web import debates
+
+    if row:
+        with opened() as file:
+            if file:
+                file.delete(row.id)
+    for stem in stems:
+        debates.delete(stem)
+
+
+def document_id(id: str) -> str:
+    """The id of the document of a debate, by how that or the debate's own id begins.
+
+    Raises:
+        UserError: there is no such debate, there are several, or it has no document.
+    """
+    from moot.core.errors import UserError
+
+    name, stems, _ = _one(id)
+    if not stems:
+        raise UserError(f"The debate {name} has no document: it was stopped before it had begun.", kind="missing_file")
+    return stems[0]
+
+
+def _one(id: str) -> tuple[str, list[str], Debate | None]:
+    """A debate's own id, the ids of its documents, and its row in the ledger.
+
+    Raises:
+        UserError: there is none, or there are several.
+    """
+    from moot.cli.ledger import opened
+    from moot.core.errors import UserError
+    from moot.web import debates
+
+    stems = [stem for stem in debates.stems() if id and (stem.startswith(id) or stem[-32:].startswith(id))]
+    with opened() as file:
+        rows = {row.id: row for row in file.debates(id=id[-32:], limit=2)} if file and id else {}
+    names = {stem[-32:] for stem in stems} | {*rows}
+    if len(names) != 1:
+        known = f"Several debates begin with {id[:40]!r}: give more of the id." if names else ""
+        raise UserError(known or f"No debate {id[:40]!r} is kept; see `moot list`.", kind="unknown_debate")
+    [name] = names
+    return name, stems, rows.get(name)
+
+
+def _entries(since: str) -> Any:
+    """What the list says of every debate, newest first: of those with a document, and of those that have none yet."""
+    from moot.cli.ledger import opened
+    from moot.web import debates
+    from moot.web.table import described
+
+    stems = debates.stems()
+    documents = {stem[-32:] for stem in stems}
+    with opened() as file:
+        rows = file.debates(limit=100_000) if file else []
+    begun = {
+        f"{debates.moment_at(row.started)}-{row.id}": row
+        for row in rows
+        if row.id not in documents and row.status != "done"
+    }
+    for stem in sorted({*stems, *begun}, reverse=True):
+        if stem[:8] < since:
+            return
+        yield {**described(begun[stem]), "status": begun[stem].status} if stem in begun else debates.entry(stem)
+
+
+def _day(since: str | None) -> str:
+    from datetime import date
+
+    from moot.core.errors import UserError
+
+    if since is None:
+        return ""
+    try:
+        return f"{date.fromisoformat(since):%Y%m%d}"
+    except ValueError as error:
+        raise UserError(f"--since takes a day such as 2026-11-22, not {since!r}.", kind="invalid_setting") from error
+
+
+def _print(found: Any) -> None:
+    import json
+
+    print(json.dumps(found, ensure_ascii=False, indent=2))  # noqa: T201
+
+
+def _clean(text: str) -> str:
+    from moot.retrievers.evidence import clean
+
+    return " ".join(clean(text).split())
+
+
+# --- corpora ----------------------------------------------------------------------------------------------------------
+
+
+@corpora.callback(invoke_without_command=True)
+def corpora_command(context: typer.Context, as_json: AsJson = False) -> None:
+    """List the corpora, with how many passages each holds."""
+    if context.invoked_subcommand is not None:
+        return
+    from moot.retrievers.corpus import known_corpora
+
+    found = [_corpus(name) for name in known_corpora()]
+    if as_json:
+        _print(found)
+        return
+    from moot.cli.tables import show
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("corpus", "passages", "encoder", "", box=None, padding=(0, 2, 0, 0))
+    for one in found:
+        passages = "-" if one["passages"] is None else f"{one['passages']:,}"
+        table.add_row(*map(Text, (one["name"], passages, one["encoder"] or "-", one["state"])))
+    show(table)
+
+
+@corpora.command("show")
+def corpora_show(name: str, as_json: AsJson = False) -> None:
+    """Say what a corpus holds."""
+    found = _corpus(_known(name))
+    if as_json:
+        _print(found)
+        return
+    for key, value in found.items():
+        if value is not None:
+            print(f"{key}: {value}")  # noqa: T201
+
+
+@corpora.command("delete")
+def corpora_delete(name: str, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
+    """Delete a corpus for good."""
+    from moot.core.errors import UserError
+    from moot.retrievers.corpus import delete_corpus, read_manifest
+
+    if read_manifest(_known(name)) is None:
+        raise UserError(f"The demo corpus {name!r} comes with moot and was not built here.", kind="invalid_corpus")
+    if not yes:
+        typer.confirm(f"Delete the corpus {name} for good?", abort=True)
+    delete_corpus(name)
+    print(f"Deleted: {name}")  # noqa: T201
+
+
+def _known(name: str) -> str:
+    from moot.core.errors import UserError
+    from moot.retrievers.corpus import known_corpora
+
+    names = known_corpora()
+    if name not in names:
+        raise UserError(f"There is no corpus {name!r}. Known: {', '.join(names)}.", kind="unknown_corpus")
+    return name
+
+
+def _corpus(name: str) -> dict[str, Any]:
+    from moot.core.errors import MootError
+    from moot.retrievers.corpus import read_manifest
+
+    try:
+        manifest = read_manifest(name)
+    except MootError as error:
+        return {"name": name, "passages": None, "encoder": None, "state": f"damaged: {error.detail}"}
+    if manifest is None:
+        return {"name": name, "passages": None, "encoder": None, "state": "comes with moot, not built yet"}
+    state = "whole" if manifest.complete else "not complete: index it again"
+    return {"name": name, "passages": manifest.passages, "encoder": manifest.encoder, "state": state}

@@ -1,0 +1,149 @@
+"""``moot report``: reports of debates from their documents, as files."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from moot.cli.history import document_id
+from moot.core.errors import MootError, UserError
+from moot.core.files import check_writable, not_written, write_whole
+from moot.transcript.report.claim_review import checked_publisher, claim_review
+from moot.transcript.report.report import report
+from moot.transcript.report.summary import with_summary
+from moot.web.debates import LARGEST, imported, path_of
+
+SUFFIXES = {"html": ".html", "md": ".md", "claimreview": ".claimreview.json"}
+"""The kinds of files, each with the end of its name."""
+ENDS = {"html": (".html", ".htm"), "md": (".md",), "claimreview": (".json", ".jsonld")}
+"""Ends that a file may have that is named."""
+
+
+@dataclass(frozen=True)
+class Publisher:
+    """Who publishes claim reviews, and where; ``{id}`` in the address stands for a file's name without its end."""
+
+    name: str
+    url: str
+
+
+def write_reports(
+    documents: Sequence[Path], kinds: Sequence[str], out: Path | None, publisher: Publisher, model: str | None = None
+) -> int:
+    """Writes reports and prints their paths; returns the exit code: 2 if there is a document that has none.
+
+    Args:
+        documents: result documents, and folders of them.
+        kinds: keys of `SUFFIXES`.
+        out: the folder, or for one report its file; None for beside the documents.
+        publisher: for claim reviews.
+        model: who sums up for readers each document that has no summary yet; the document keeps it.
+
+    Raises:
+        UserError: there is no document, the file or folder cannot be written, or a claim review lacks its publisher.
+    """
+    found = list(_found(documents))
+    if not found:
+        raise UserError("There is no document here: name result documents (.json) or folders.", kind="missing_file")
+    if "claimreview" in kinds:
+        checked_publisher(publisher.name, publisher.url)
+        if len(found) > 1 and "{id}" not in publisher.url:
+            raise UserError(
+                "Each review has an address of its own: put {id} into --url, which becomes each file's name.",
+                kind="bad_request",
+            )
+    single = out is not None and len(found) * len(kinds) == 1 and out.suffix != "" and not out.is_dir()
+    if single and out is not None and out.suffix.lower() not in ENDS[kinds[0]]:
+        ends = " or ".join(ENDS[kinds[0]])
+        raise UserError(f"--out takes a name that ends in {ends} here, not {out.name}.", kind="invalid_file")
+    faults = 0
+    for path in found:
+        try:
+            document = read_document(path)
+            if model is not None and "reader_summary" not in document:
+                document = asyncio.run(with_summary(document, {"model": model}))
+                _write(path, json.dumps(document, ensure_ascii=False, indent=2) + "\n")
+            for kind in kinds:
+                target = _target(path, kind, out, single=single)
+                _write(target, render(document, kind, publisher, path.stem))
+                print(target)  # noqa: T201
+        except MootError as error:
+            faults += 1
+            print(f"moot: {path}: {error.detail}", file=sys.stderr)  # noqa: T201
+    return 2 if faults else 0
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """A result document from a file.
+
+    Raises:
+        UserError: it cannot be read, or is none.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST + 1)
+    except OSError as error:
+        raise UserError(f"It cannot be read ({error.strerror}).", kind="missing_file") from error
+    return imported(content)
+
+
+def render(document: Mapping[str, Any], kind: str, publisher: Publisher, name: str) -> str:
+    """A report of one kind."""
+    if kind == "claimreview":
+        return claim_review(document, publisher.name, publisher.url.replace("{id}", name))
+    return report(document, kind)
+
+
+def _found(paths: Sequence[Path]) -> Iterator[Path]:
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(one for one in path.glob("*.json") if not one.name.endswith(SUFFIXES["claimreview"]))
+            if not inside:
+                raise UserError(f"There is no .json document in {path}.", kind="missing_file")
+            yield from inside
+        elif path.is_file():
+            yield path
+        else:
+            try:
+                yield path_of(document_id(str(path)))
+            except UserError as error:
+                raise UserError(f"There is no file {path}, and no such debate is kept.", kind="missing_file") from error
+
+
+def _target(path: Path, kind: str, out: Path | None, *, single: bool) -> Path:
+    if single and out is not None:
+        return out
+    return (path.parent if out is None else out) / f"{path.stem}{SUFFIXES[kind]}"
+
+
+def _write(target: Path, text: str) -> None:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(target, text)
+    except OSError as error:
+        raise not_written(target, error) from error
+
+
+# --- moot verify --out ------------------------------------------------------------------------------------------------
+
+
+FORMS = {"": None, ".json": None, ".html": "html", ".htm": "html", ".md": "md"}
+"""By the end of a file's name, the report that it holds; None for the document itself."""
+
+
+def form_of(out: Path) -> Callable[[dict[str, Any]], str] | None:
+    """What makes the text that ``--out`` asks for by the end of its name; None for the document as JSON.
+
+    Raises:
+        UserError: the name ends otherwise, or the file cannot be written.
+    """
+    if (end := out.suffix.lower()) not in FORMS:
+        raise UserError(f"--out takes a name that ends in .json, .html or .md, not {out.name}.", kind="invalid_file")
+    check_writable(out)
+    kind = FORMS[end]
+    return (lambda document: report(document, kind)) if kind else None

@@ -1,0 +1,1 @@
+"""What makes two runs of an evaluation the same run."""

@@ -1,0 +1,100 @@
+"""What a run depends on beside its settings: items, corpora, sources, prompts, endpoints, the system's own version.
+
+A debate with the same settings is another one if any of them differs, so that its samples are never counted with
+those of an earlier run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from moot.core.endpoint import PROVIDERS, find_endpoint
+from moot.evals.identity.behaviour import behaviours
+from moot.graphs import load_graph
+from moot.nodes.runtime.node import choose_model
+from moot.nodes.runtime.opening import Needs
+from moot.nodes.runtime.settings import Settings, checked_settings
+from moot.prompts import shipped
+from moot.retrievers.corpus import corpus_digest
+from moot.retrievers.search import DEMO, demo_corpus, resolve
+
+Parts = Mapping[str, Any]
+"""What a run depends on, as plain JSON; values of objects are digests and names."""
+CALLED = {
+    "behaviour": "the system's version",
+    "corpora": "the content of the corpus {}",
+    "endpoints": "the endpoint of {}",
+    "items": "the benchmark's items",
+    "judge": "the model that judges answers",
+    "of": "the debate that it is a control of",
+    "prompts": "the prompt {}",
+    "sources": "what is read as {}",
+}
+"""How parts are called."""
+
+
+def parts_of(graph: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """What a system with these settings depends on. Blocking.
+
+    Args:
+        graph: the system.
+        chosen: what of its settings differs from the defaults.
+
+    Raises:
+        UserError: an unknown setting, a corpus or an endpoint that cannot be.
+    """
+    system = load_graph(graph)
+    settings = checked_settings(system.settings, chosen)
+    needs: Needs = system.graph.builder.needs(settings)
+    edited = settings.edited()
+    read = {name: read_by(name, settings) for name in needs.sources}
+    return {
+        "behaviour": behaviours()[graph],
+        "corpora": {name: corpus_digest(name) for name in sorted({corpus for _, corpus in read.values()} - {""})},
+        "sources": {name: kind for name, (kind, _) in sorted(read.items()) if kind != name.partition(":")[0]},
+        "prompts": {name: digest(edited.get(name) or shipped(name))[:8] for name in sorted(settings.prompts.values())},
+        "endpoints": endpoints_of(needs, settings),
+    }
+
+
+def read_by(name: str, settings: Settings) -> tuple[str, str]:
+    """The kind of source that a name stands for here, and its corpus; "" if it has none."""
+    kind, given = resolve(name, settings.keyless_web)
+    return kind, (given or settings.corpus or demo_corpus(kind)) if kind in DEMO else ""
+
+
+def endpoints_of(needs: Needs, settings: Settings) -> dict[str, str]:
+    """The address of each provider whose models are called, without a user's name; not of those within this process."""
+    roles = {**needs.roles, "equivalence": None}
+    names = {choose_model(settings, role, own).model for role, own in roles.items()}
+    names |= {settings.embedder} if needs.encoder or needs.sources else set()
+    return endpoints(*names)
+
+
+def endpoints(*models: str) -> dict[str, str]:
+    """The address of each of these models' providers."""
+    providers = {name.partition(":")[0] for name in models if ":" in name} & PROVIDERS.keys()
+    return {provider: find_endpoint(provider).shown for provider in sorted(providers)}
+
+
+def digest(said: Any) -> str:
+    """Sixteen hexadecimal digits that tell plain values apart."""
+    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def differences(before: Parts, now: Parts) -> list[str]:
+    """What differs between the parts of two runs, in words."""
+    return list(_differences(before, now))
+
+
+def _differences(before: Parts, now: Parts) -> Iterator[str]:
+    for part, called in CALLED.items():
+        old, new = before.get(part), now.get(part)
+        if isinstance(new, dict) and isinstance(old, dict):
+            changed = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+            yield from (called.format(name) for name in changed)
+        elif old != new:
+            yield called.format("some")

@@ -1,0 +1,29 @@
+"""A finished debate for its readers: no system of the literature, but a step over a result document.
+
+a model writes three sentences, each with its quotes, and says what every quote speaks for
+what does not rest on a quote that was checked is dropped
+"""
+
+from __future__ import annotations
+
+from langgraph.graph import END, START
+from moot.nodes.runtime.graph import DebateGraph
+from moot.nodes.runtime.settings import REPORTER, Settings
+from moot.nodes.steps.reader import ReaderInput, ReaderState, keep_what_rests_node, read_debate_node
+
+
+class ReaderSettings(Settings):
+    """Settings of a summary for readers."""
+
+    def roles(self) -> set[str]:
+        """Who may have a model of its own."""
+        return {REPORTER}
+
+
+builder = DebateGraph(ReaderSettings, ReaderState, input_schema=ReaderInput)
+builder.add_node("read_debate", read_debate_node())
+builder.add_node("keep_what_rests", keep_what_rests_node())
+builder.add_edge(START, "read_debate")
+builder.add_edge("read_debate", "keep_what_rests")
+builder.add_edge("keep_what_rests", END)
+graph = builder.compile(name="Summarise for readers")

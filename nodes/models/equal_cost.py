@@ -1,0 +1,88 @@
+"""What a debate took, and what another system may take to be its equal: in tokens, in USD, or in calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from moot.core.errors import UserError
+from moot.nodes.models.ledger import tokens_of
+from moot.nodes.models.prices import Price, cost_of, is_counted
+from moot.nodes.runtime.settings import Settings
+from moot.nodes.runtime.state import Call, Equal
+
+SAID: Mapping[Equal, str] = {"tokens": "tokens", "usd": "USD", "calls": "calls"}
+"""In what a control is its debate's equal, in words."""
+SHARED = frozenset(Settings.model_fields) - {"models", "temperature"} | {"max_evidence_tokens"}
+"""Settings of a debate that its controls have too."""
+
+
+class Taken(NamedTuple):
+    """What a debate took, whoever paid for it; None for what is not known."""
+
+    tokens: int | None
+    usd: float | None
+    calls: int
+    seconds: float | None
+
+
+def taken(calls: Iterable[Call], seconds: float | None, prices: Mapping[str, Price]) -> Taken:
+    """What calls took, also if their replies came from the ledger; those that were sent as another's count once.
+
+    Args:
+        calls: of a debate.
+        seconds: that it took; not known of one of whose calls an earlier run waited for.
+        prices: as `read_prices` gives them.
+    """
+    calls = list(calls)
+    seconds = None if any(call.get("from_ledger") for call in calls) else seconds
+    sent = [call for call in calls if not call.get("shared")]
+    tokens = tokens_of(sent) if all(map(is_counted, sent)) else None
+    return Taken(tokens or None, cost_of(sent, prices), len(sent), seconds)
+
+
+def ceiling_of(debate: Taken, equal: Equal) -> dict[str, Any]:
+    """The settings with which self-consistency takes as much as a debate: as many samples as that buys.
+
+        ceiling_of(Taken(1200, 0.0034, 7, 2.5), "usd") == {"max_cost": 0.0034}
+        ceiling_of(Taken(1200, 0.0034, 7, 2.5), "calls") == {"samples": 7, "max_calls": 7}
+
+    Args:
+        debate: what it took.
+        equal: in what they are to be equal.
+
+    Raises:
+        UserError: that is not known of the debate, or is nothing.
+    """
+    amount = getattr(debate, equal)
+    if not amount:
+        why = {
+            "tokens": "the endpoint did not count the tokens of the debate",
+            "usd": "its cost is not known or nothing, as a model has no price (MOOT_PRICES names a file of prices), or "
+            "the endpoint did not count its tokens",
+            "calls": "the debate made no call",
+        }[equal]
+        raise UserError(f"No control can be matched to the debate: {why}.", kind="invalid_setting")
+    if equal == "calls":
+        return {"samples": amount, "max_calls": amount}
+    return {"budget" if equal == "tokens" else "max_cost": amount}
+
+
+def ratios(control: Taken, debate: Taken) -> dict[str, float | None]:
+    """What a control took as a multiple of what its debate took, by what; None if one is not known, or is nothing.
+
+    ratios(Taken(900, 0.0051, 6, 1.0), Taken(1200, 0.0034, 8, 2.5)) ==
+        {"tokens": 0.75, "usd": 1.5, "calls": 0.75, "seconds": 0.4}
+    """
+    both = zip(Taken._fields, control, debate, strict=True)
+    return {name: one / of if one is not None and of else None for name, one, of in both}
+
+
+def shared_settings(kind: type[Settings], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What a control takes over of a debate's settings.
+
+    Args:
+        kind: the settings of the control's graph.
+        settings: the debate's.
+    """
+    return {key: value for key, value in settings.items() if key in SHARED and key in kind.model_fields}

@@ -1,0 +1,225 @@
+"""A finished debate summed up for readers: three sentences that rest on checked quotes, and a stance for each quote."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NotRequired
+
+from langchain_core.language_models import BaseChatModel
+from moot.core.errors import ErrorRecord
+from moot.nodes.models.speaker import Speaker, as_speaker
+from moot.nodes.runtime.budget import open_budget
+from moot.nodes.runtime.node import Node, Run, choose_model
+from moot.nodes.runtime.settings import REPORTER
+from moot.nodes.runtime.state import Call, CheckedQuote, ReaderSummary, Turn, Warned
+from moot.nodes.steps.compare import answers_of
+from moot.nodes.texts.replies import Reply, Text
+from moot.nodes.texts.show import show_claim, show_evidence
+from moot.nodes.texts.task import full_answer
+from moot.nodes.texts.verdict import reasons_by_who, verdict_citations
+from moot.prompts.files import as_data, listed
+from moot.retrievers.evidence import clean
+from typing_extensions import TypedDict
+
+SUMMARY = "reader/summary"
+"""The prompt."""
+MOST_QUOTES = 40
+"""Quotes that are shown; those of the verdict come first."""
+MOST_SAID = 6
+"""Sentences, and phrases of a list, that are taken of a reply."""
+FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
+GROUPED = re.compile(r"(?<=\d)[,\s](?=\d{3}(?!\d))")
+"""What stands between thousands."""
+
+
+class Sentence(Reply):
+    """A sentence, and the numbers of the quotes that it rests on."""
+
+    text: Text
+    quotes: list[int]
+
+
+class QuoteStance(Reply):
+    """What a quote, by its number, speaks for."""
+
+    quote: int
+    stance: Literal["for", "against", "neither"]
+
+
+class ReaderReply(Reply):
+    """A debate for readers."""
+
+    sentences: list[Sentence]
+    stances: list[QuoteStance]
+    not_found: list[Text]
+    would_change: list[Text]
+
+
+class ReaderInput(TypedDict):
+    """A result document whose quotes were checked."""
+
+    document: dict[str, Any]
+
+
+class ReaderState(ReaderInput):
+    """What the steps read and write: ``reply`` is what the model said, ``quotes`` those that it was shown, in order."""
+
+    quotes: NotRequired[list[CheckedQuote]]
+    reply: NotRequired[dict[str, Any] | None]
+    reader_summary: NotRequired[ReaderSummary]
+    calls: NotRequired[list[Call]]
+    warnings: NotRequired[list[Warned]]
+    depth: NotRequired[int]
+    error: NotRequired[ErrorRecord | None]
+
+
+def checked_quotes(document: Mapping[str, Any]) -> list[CheckedQuote]:
+    """What was quoted in a debate and stands in its source, what the verdict cites first; what a longer quote holds is
+    part of that.
+
+    Args:
+        document: a result document.
+    """
+    known = {piece["id"] for piece in document["evidence"]}
+    every = (c for turn in document["turns"] for c in turn.get("citations") or [])
+    found = {
+        (c["evidence_id"], c["start"], c["end"]): None
+        for c in (*verdict_citations(dict(document)), *every)
+        if c["verified"] and c["evidence_id"] in known
+    }
+    return [
+        {"evidence_id": id, "start": start, "end": end}
+        for id, start, end in found
+        if not any(i == id and s <= start and end <= e and (s, e) != (start, end) for i, s, e in found)
+    ]
+
+
+async def summarise_debate(
+    document: Mapping[str, Any], quotes: Sequence[CheckedQuote], model: Speaker | BaseChatModel, prompt: str = SUMMARY
+) -> ReaderReply:
+    """A finished debate for readers, by a model: one call.
+
+    Args:
+        document: a debate that came to a verdict.
+        quotes: the checked quotes that it is shown, as `checked_quotes` gives them.
+        model: who writes.
+        prompt: the prompt's name.
+
+    Raises:
+        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
+    """
+    return await as_speaker(model, REPORTER).ask(prompt, shown(document, quotes), ReaderReply)
+
+
+def shown(document: Mapping[str, Any], quotes: Sequence[CheckedQuote]) -> dict[str, str]:
+    """What fills the prompt.
+
+    Args:
+        document: a debate that came to a verdict.
+        quotes: the checked quotes that it is shown.
+    """
+    task, pieces = document["task"], {piece["id"]: piece for piece in document["evidence"]}
+    numbered = (
+        as_data("quote", pieces[q["evidence_id"]]["text"][q["start"] : q["end"]], number=str(n), of=q["evidence_id"])
+        for n, q in enumerate(quotes, 1)
+    )
+    queries = dict.fromkeys(clean(turn["query"] or "") for turn in document["turns"] if turn.get("query"))
+    reasons = reasons_by_who(dict(document))
+    verdict = document["answer"] or document["raw_verdict"]
+    others = dict.fromkeys(clean(turn["rationale"] or "") for turn in differing(document) if turn.get("rationale"))
+    quoted = {q["evidence_id"] for q in quotes}
+    return {
+        "subject": task["subject"],
+        "work_of": f"a {task['subject']}",
+        "claim": show_claim(document["claim"], task),
+        "verdict": as_data("verdict", full_answer(task, verdict) if document["answer"] else str(verdict)),
+        "quotes": listed(numbered, empty="(none)"),
+        "evidence": show_evidence([piece for piece in document["evidence"] if piece["id"] in quoted]),
+        "queries": listed((as_data("query", query) for query in queries), empty="(nothing)"),
+        "reasons": listed((as_data("reasons", reason) for reason in reasons), empty="(not said)"),
+        "others": listed((as_data("reasons", reason) for reason in others), empty="(nobody)"),
+    }
+
+
+def differing(document: Mapping[str, Any]) -> list[Turn]:
+    """The answers that are not the verdict: of labels in any round, of answers in words the last ones of each.
+
+    Args:
+        document: a debate that came to a verdict.
+    """
+    given = [turn for turn in document["turns"] if turn["step"] == "respond" and turn.get("answer") is not None]
+    if document["task"]["kind"] == "labels":
+        return [turn for turn in given if turn["answer"] != document["answer"]]
+    same = {vote["group"] for vote in document["votes"] if vote["answer"] == document["answer"]}
+    others = {vote["agent"] for vote in document["votes"] if same and vote["group"] not in same}
+    return [turn for turn in answers_of(given) if turn["agent"] in others]
+
+
+def resting(document: Mapping[str, Any], quotes: Sequence[CheckedQuote], reply: ReaderReply) -> ReaderSummary:
+    """What of a reply rests on checked quotes.
+
+    A sentence does if it names at least one of the quotes that were shown, none that was not, and if each of its
+    figures stands in the passages of those, the claim or its date. Of a quote the first stance holds.
+
+    Args:
+        document: the debate.
+        quotes: those that were shown, by their numbers from 1.
+        reply: what the model said.
+    """
+    texts = {piece["id"]: piece for piece in document["evidence"]}
+    summary: ReaderSummary = {"sentences": [], "stances": [], "not_found": [], "would_change": [], "dropped": 0}
+    for one in reply.sentences[:MOST_SAID]:
+        named = list(dict.fromkeys(one.quotes))
+        cited = [quotes[number - 1] for number in named if 0 < number <= len(quotes)]
+        held = [document["claim"], document["task"].get("claim_date") or ""]
+        for quote in cited:
+            piece = texts[quote["evidence_id"]]
+            held += [piece["title"], piece["text"], piece.get("published") or ""]
+        if cited and len(cited) == len(named) and figures(one.text) <= figures(*held):
+            summary["sentences"].append({"text": clean(one.text), "citations": cited})
+        else:
+            summary["dropped"] += 1
+    summary["dropped"] += len(reply.sentences[MOST_SAID:])
+    stances: dict[int, Any] = {}
+    for given in reply.stances:
+        if 0 < given.quote <= len(quotes):
+            stances.setdefault(given.quote, given.stance)
+    summary["stances"] = [{**quotes[number - 1], "stance": stance} for number, stance in sorted(stances.items())]
+    summary["not_found"] = [clean(one) for one in reply.not_found[:MOST_SAID]]
+    summary["would_change"] = [clean(one) for one in reply.would_change[:MOST_SAID]]
+    return summary
+
+
+def figures(*texts: str) -> set[str]:
+    """The figures in texts, as they are compared: ``1,200`` and ``1 200`` are ``1200``."""
+    return {found for text in texts for found in FIGURE.findall(GROUPED.sub("", text))}
+
+
+def read_debate_node() -> Node:
+    """Asks the role ``reporter`` for a summary of the debate; nothing of one without a verdict or a checked quote.
+
+    Reads: document.
+    """
+
+    async def step(state: ReaderState, run: Run) -> dict[str, Any]:
+        document = state["document"]
+        quotes = checked_quotes(document)[:MOST_QUOTES]
+        if not quotes or document["status"] != "done" or not (document["answer"] or document["raw_verdict"]):
+            return {"quotes": [], "reply": None}
+        await open_budget(run.settings, {choose_model(run.settings, REPORTER).model}, [], run.ceilings)
+        reply = await summarise_debate(document, quotes, await run.speaker(REPORTER))
+        return {"quotes": quotes, "reply": reply.model_dump(mode="json")}
+
+    return Node(step, prompts=(SUMMARY,))
+
+
+def keep_what_rests_node() -> Node:
+    """Drops the sentences that rest on no checked quote, and counts them. Reads: document, quotes, reply."""
+
+    async def step(state: ReaderState, run: Run) -> dict[str, Any]:
+        reply = state["reply"] or {"sentences": [], "stances": [], "not_found": [], "would_change": []}
+        found = resting(state["document"], state["quotes"], ReaderReply.model_validate(reply))
+        return {"reader_summary": found}
+
+    return Node(step)

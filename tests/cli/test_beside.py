@@ -1,0 +1,118 @@
+"""``moot verify --beside``: a control after a debate, at the debate's own cost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moot.nodes.runtime.document import upgraded
+from moot.nodes.runtime.state import VerdictOutput
+from moot.transcript.report.report import report
+from pydantic import TypeAdapter
+
+from tests.commands import moot
+from tests.conftest import StartStub, StubEndpoint
+
+CLAIM = "An otter holds hands while it sleeps."
+DEBATE = ["verify", CLAIM, "--graph", "society_of_minds", "--model", "openai:stub", "--beside", "self_consistency"]
+SAID = [
+    {"match": "Reason step by step", "fields": {"answer": "REFUTES", "citations": []}},
+    {"fields": {"answer": "SUPPORTS", "citations": []}},
+]
+REFUSED = {"match": "Reason step by step", "status": 401, "times": 1}
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
+    (tmp_path / "prices.jsonl").write_text('{"model": "openai:stub", "input": 1, "output": 8}')
+    monkeypatch.setenv("MOOT_PRICES", str(tmp_path / "prices.jsonl"))
+
+
+def document(*words: str) -> tuple[int, dict[str, Any], str]:
+    done = moot(*DEBATE, *words, "--json")
+    return done.returncode, json.loads(done.stdout or "null"), done.stderr
+
+
+def own_calls(stub: StubEndpoint) -> tuple[int, int]:
+    """How many calls the debates and their controls made."""
+    prompts = stub.prompts()
+    controls = sum("Reason step by step" in prompt for prompt in prompts)
+    return len(prompts) - controls, controls
+
+
+@pytest.mark.parametrize("equal", ["tokens", "usd", "calls"])
+def test_both_verdicts_and_costs_are_printed_and_in_the_document(
+    start_stub: StartStub, tmp_path: Path, equal: str
+) -> None:
+    stub = start_stub(SAID)
+    done = moot(*DEBATE, "--equal", equal, "--set", "seed=1", "--out", tmp_path / "it.json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads((tmp_path / "it.json").read_text())
+    TypeAdapter(VerdictOutput).validate_python(told, strict=True)
+    beside = told["beside"]
+    assert (told["answer"], beside["document"]["answer"], beside["error"]) == ("SUPPORTS", "REFUTES", None)
+    assert (beside["control"], beside["equal"]) == ("self_consistency", equal)
+    own, its = beside["taken"]["control"], beside["taken"]["debate"]
+    assert 0 < own[equal] <= its[equal]
+    assert beside["ratios"] == {name: own[name] / its[name] for name in own}
+    printed = [line for line in done.stdout.splitlines() if "beside" in line.lower() or "debate took" in line]
+    said = {"tokens": "tokens", "usd": "USD", "calls": "calls"}[equal]
+    assert printed[0] == f"Beside it, self-consistency at equal {said} ..."
+    assert printed[1].strip().endswith("REFUTES, unlike the debate")
+    assert f"USD x{beside['ratios']['usd']:.2f} (${own['usd']:.6f} of ${its['usd']:.6f})" in printed[2]
+    for kind in ("md", "html"):
+        assert "REFUTES, unlike the debate" in report(upgraded(told), kind)
+    seeds = [request["seed"] for request in stub.requests()]
+    assert len(set(seeds)) == len(seeds) == sum(own_calls(stub))
+
+
+def test_a_control_that_fails_leaves_the_debate_and_is_tried_again_alone(start_stub: StartStub) -> None:
+    stub = start_stub([REFUSED, *SAID])
+    code, told, said = document()
+    assert (code, told["status"], told["answer"]) == (2, "done", "SUPPORTS"), said
+    assert (told["beside"]["error"]["kind"], told["beside"]["document"]["status"]) == ("authentication", "failed")
+    assert "No verdict of self-consistency beside it (authentication)" in report(told, "md")
+    held, _ = own_calls(stub)
+    for words in ([], ["--resume"]):
+        code, again, said = document(*words)
+        if words:  # by now nothing is left
+            assert (code, "no unfinished debate" in said) == (2, True), said
+            continue
+        assert (code, again["answer"], again["beside"]["document"]["answer"]) == (0, "SUPPORTS", "REFUTES"), said
+        assert "going on with the debate that ended without its control at" in said
+        assert again["beside"]["ratios"]["seconds"] is None  # the debate was read from the ledger
+        assert own_calls(stub)[0] == held
+
+
+def test_the_control_of_a_debate_that_failed_waits_for_it(start_stub: StartStub) -> None:
+    stub = start_stub([{"status": 401, "times": 1}, *SAID])
+    code, told, _ = document()
+    assert (code, told["status"], told["beside"]) == (2, "failed", None)
+    assert own_calls(stub)[1] == 0
+    code, told, said = document("--resume")
+    assert (code, told["answer"], told["beside"]["document"]["answer"]) == (0, "SUPPORTS", "REFUTES"), said
+
+
+def test_ceilings_hold_for_each_of_both(start_stub: StartStub) -> None:
+    start_stub(SAID)
+    code, told, said = document("--set", "max_calls=3", "--equal", "calls")
+    assert (code, told["usage"]["calls"], told["beside"]["document"]["usage"]["calls"]) == (0, 3, 3), said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--beside", "rag"], "--beside takes self_consistency, not 'rag'"),
+        (["--equal", "euros"], "--equal takes tokens, usd, calls, not 'euros'"),
+        (["--equal", "usd", "--model", "openai:dear"], "No price is known of openai:dear"),
+        (["--model", "fake:1", "--set", 'models={"agent-1": "openai:stub"}'], "The control that runs beside"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_before_the_debate(start_stub: StartStub, words: list[str], said: str) -> None:
+    stub = start_stub(SAID)
+    done = moot(*DEBATE, *words)
+    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+    assert not stub.calls()

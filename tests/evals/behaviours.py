@@ -1,0 +1,101 @@
+"""What each system does in scripted debates, as one digest: ``python -m tests.evals.behaviours`` writes them all.
+
+The model answers the same way for the same prompt (``fake:``), the encoder is a hash of words, and the source is a
+demo corpus; what is recorded are the parameters of every model, each prompt with the schema of its reply, and what the
+debate came to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from langchain_core.callbacks import AsyncCallbackHandler
+from moot.evals.identity.parts import digest
+from moot.graphs import DESCRIPTIONS, load_graph
+from moot.nodes.models.chat_models import open_chat_model
+from moot.nodes.runtime import node
+from moot.retrievers.encoders import Remembering
+
+from tests.conftest import reading_demo
+
+CLAIMS: list[dict[str, Any]] = [
+    {"claim": "The kilogram is defined by a metal cylinder.", "claim_date": "2020-10-25", "speaker": "Ada"},
+    {"claim": "Does saffron help against colds?", "task": "pubmedqa", "given": [{"text": "Saffron was given to ten."}]},
+    {"claim": "Which one?", "options": ["Oxygen", "Neon", "Argon"], "task": "mmlu_pro"},
+    {"claim": "Who was it?", "task": "hotpotqa"},
+]
+PARAMETERS = ("temperature", "max_tokens", "seed")
+OUTCOME = ("status", "answer", "raw_verdict", "confidence", "stop_reason", "rounds")
+DIMENSIONS = 32
+
+
+class HashEncoder(Remembering):
+    """Texts with common words are near each other, on every machine alike."""
+
+    name = "hash"
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        return [self._vector(text) for text in texts]
+
+    def _vector(self, text: str) -> list[float]:
+        counts = [0.0] * DIMENSIONS
+        for word in text.lower().split() or [""]:
+            counts[hashlib.sha256(word.encode()).digest()[0] % DIMENSIONS] += 1
+        length = sum(count * count for count in counts) ** 0.5
+        return [count / length for count in counts]
+
+
+class Requests(AsyncCallbackHandler):
+    """Notes what models are asked, with the schema of the reply."""
+
+    def __init__(self) -> None:
+        self.noted: list[Any] = []
+
+    async def on_chat_model_start(self, serialized: Any, messages: Any, **more: Any) -> None:
+        asked = [[message.type, message.content] for message in messages[0]]
+        parameters = more.get("invocation_params") or {}
+        self.noted.append([asked, parameters.get("extra_body"), parameters.get("tools")])
+
+
+async def behaviour_of(name: str) -> str:
+    """What changes if a system asks something else, or makes something else of the same replies."""
+    system, opened = load_graph(name), []
+
+    async def noted(model: str, **options: Any) -> Any:
+        opened.append([model, *(options.get(key) for key in PARAMETERS)])
+        return await open_chat_model(model, **options)
+
+    async def encoder(*_: Any) -> HashEncoder:
+        return HashEncoder()
+
+    sources = reading_demo(system.settings)
+    said: list[Any] = []
+    with patch.object(node, "open_chat_model", noted), patch.object(node, "open_encoder", encoder):
+        for seed in (1, 2):
+            values = json.loads(json.dumps(sources).replace("chroma:demo-encyclopaedia", "bm25:demo-encyclopaedia"))
+            settings = system.settings.model_validate({"model": f"fake:{seed}", **values})
+            for claim in CLAIMS:
+                requests = Requests()
+                opened.clear()
+                document = await system.graph.ainvoke(claim, context=settings, config={"callbacks": [requests]})
+                outcome = [document[key] for key in OUTCOME]
+                error = (document["error"] or {}).get("kind")
+                said.append([outcome, error, *(sorted(map(json.dumps, part)) for part in (opened, requests.noted))])
+    return digest(said)
+
+
+def main() -> None:
+    """Writes the digests of all systems."""
+    lines = [json.dumps({"graph": name, "behaviour": asyncio.run(behaviour_of(name))}) for name in DESCRIPTIONS]
+    Path(str(resources.files("moot.evals.identity") / "behaviour.jsonl")).write_text("\n".join([*lines, ""]))
+
+
+if __name__ == "__main__":
+    main()

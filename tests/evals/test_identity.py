@@ -1,0 +1,134 @@
+"""What makes two runs the same run: the content of corpora, prompts, endpoints, and what a system does."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inspect_ai.log import EvalSample
+from moot.core.endpoint import close_clients
+from moot.evals.identity.behaviour import behaviours
+from moot.evals.identity.parts import differences, parts_of
+from moot.evals.runs.plan import make_plan, read_plan
+from moot.evals.runs.reference import facts_of, headers
+from moot.evals.runs.run import Limits, run_plan
+from moot.graphs import DESCRIPTIONS
+from moot.nodes.models.speaker import Speaker
+from moot.retrievers import index_passages
+from moot.retrievers.corpus import corpus_digest, read_manifest
+from moot.retrievers.files import Passage
+from moot.retrievers.stores import corpora_folder
+
+from tests.conftest import StartStub
+from tests.evals.behaviours import behaviour_of
+from tests.evals.test_runs import run
+from tests.evals.test_solver import claims
+
+ENCODER = "openai:stub-embedding"
+
+
+def index(name: str, *texts: str) -> None:
+    passages = [Passage(id=str(i), title="Page", text=text) for i, text in enumerate(texts)]
+
+    async def build() -> None:
+        await index_passages(name, passages, encoder=ENCODER)
+        await close_clients()
+
+    asyncio.run(build())
+
+
+def test_a_corpus_with_other_content_under_the_same_name_makes_another_run(
+    start_stub: StartStub, tmp_path: Path
+) -> None:
+    start_stub()
+    index("farm", "Saffron grows in autumn.", "Wheat grows in summer.")
+    data = claims(tmp_path / "fever.jsonl", "SUPPORTS", "REFUTES", "SUPPORTS")
+    settings = {"sources": ["bm25"], "corpus": "farm", "embedder": ENCODER}
+    given = {"graphs": ["rag"], "tasks": {"fever": data}, "settings": settings, "models": ["openai:stub"]}
+    plan = make_plan(given)
+
+    def again() -> tuple[int, list[str]]:
+        ran: list[EvalSample] = []
+        told: list[str] = []
+        run_plan(plan, tmp_path / "logs", Limits(4), lambda total, held: ran.append, told.append)
+        return len(ran), told
+
+    assert (again(), again()) == ((3, []), (0, []))
+    index("farm", "Saffron grows in spring.", "Wheat grows in summer.")
+    ran, (said,) = again()
+    assert ran == 3
+    assert said.startswith("rag on fever is another run than 20")
+    assert said.endswith(".eval: these differ: the content of the corpus farm.")
+    index("farm", "Saffron grows in autumn.", "Wheat grows in summer.")
+    assert again() == (0, [])
+    parts = [facts_of(log)["parts"] for log in headers(str(tmp_path / "logs"))]
+    assert {tuple(part["corpora"]) for part in parts} == {("farm",)}
+    assert len({part["corpora"]["farm"] for part in parts}) == 2
+
+
+def test_a_corpus_has_the_same_digest_in_whatever_order_it_was_built(start_stub: StartStub) -> None:
+    start_stub()
+    index("one", "A.", "B.")
+    index("two", "A.")
+    index("two", "A.", "B.")
+    assert corpus_digest("one") == corpus_digest("two")
+    manifest = corpora_folder() / "one" / "manifest.json"
+    known = read_manifest("one")
+    assert known is not None
+    manifest.write_text(manifest.read_text().replace(known.digest, ""))  # as an older moot wrote it
+    assert corpus_digest("one") == known.digest
+    index("two", "A.", "C.")
+    assert corpus_digest("one") != corpus_digest("two")
+
+
+def test_what_differs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://user:secret@127.0.0.1:1/v1")
+    monkeypatch.delenv("TAVILY_API_KEY", raising=False)
+    chosen = {"model": "openai:one", "sources": ["web"]}
+    before = parts_of("rag", chosen)
+    assert before["endpoints"] == {"openai": "http://127.0.0.1:1/v1"}
+    assert differences(before, before) == []
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:2/v1")
+    monkeypatch.setenv("TAVILY_API_KEY", "key")
+    monkeypatch.setitem(behaviours(), "rag", "another")
+    monkeypatch.setattr("moot.evals.identity.parts.shipped", lambda name: "other" if name == "rag/answer" else "same")
+    monkeypatch.setattr("moot.prompts.files.shipped", lambda name: "same")
+    now = parts_of("rag", chosen)
+    named = {"the system's version", "the endpoint of openai", "the prompt rag/answer", "what is read as web"}
+    assert named <= set(differences(before, now))
+
+
+def test_a_plan_is_saved_with_its_logs_and_can_be_run_again(
+    start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start_stub()
+    data = claims(tmp_path / "fever.jsonl", "SUPPORTS", "REFUTES")
+    fields: dict[str, Any] = {"graphs": [{"graph": "standard_prompting", "label": "alone"}], "tasks": {"fever": data}}
+    log = run(tmp_path, **fields, seeds=[3])["alone"]
+    (saved,) = (tmp_path / "logs").glob("plan-*.yaml")
+    assert saved.stem == f"plan-{facts_of(log)['plan']}"
+    monkeypatch.chdir("/")
+    plan = read_plan(saved, {})
+    assert plan == make_plan({"models": ["openai:stub"], **fields, "seeds": [3]})
+    ran: list[EvalSample] = []
+    run_plan(plan, tmp_path / "logs", Limits(2), lambda total, held: ran.append)
+    assert not ran
+
+
+@pytest.mark.parametrize("name", DESCRIPTIONS)
+async def test_a_system_s_version_is_what_it_does(name: str) -> None:
+    """If this fails, the system behaves otherwise than it did: if that is meant, `python -m tests.evals.behaviours`."""
+    assert await behaviour_of(name) == behaviours()[name]
+
+
+async def test_a_system_s_version_changes_with_a_word_of_a_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    filled = Speaker.filled
+
+    def other(speaker: Speaker, prompt: str, values: Any) -> tuple[str, str]:
+        instructions, data = filled(speaker, prompt, values)
+        return f"{instructions} Please.", data
+
+    monkeypatch.setattr(Speaker, "filled", other)
+    assert await behaviour_of("standard_prompting") != behaviours()["standard_prompting"]

@@ -1,0 +1,118 @@
+"""Debates as an Inspect user meets them: its models and roles hold, and its logs tell what was said and spent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inspect_ai import eval
+from inspect_ai.analysis import evals_df
+from inspect_ai.event import ModelEvent
+from inspect_ai.log import EvalLog
+from moot.evals.runs.inspect_side import messages_of
+from moot.evals.runs.plan import make_plan
+from moot.evals.runs.run import Limits, run_plan
+from moot.evals.runs.solver import debate
+from moot.evals.runs.tasks import benchmark_task
+
+from tests.conftest import StartStub
+from tests.evals.test_solver import claims, said, samples_of, says
+
+
+def held(
+    tmp_path: Path, graph: str = "society_of_minds", settings: dict[str, Any] | None = None, **options: Any
+) -> EvalLog:
+    task = benchmark_task("fever", claims(tmp_path / "fever.jsonl", "SUPPORTS"))
+    solver = debate("society_of_minds", **(settings or {}))
+    quiet: dict[str, Any] = {"display": "none", "score_display": False, "log_level": "error"}
+    options = {"model": "moot/openai:stub", **options}
+    (log,) = eval(task, solver=solver, log_dir=str(tmp_path / "logs"), **quiet, **options)
+    return log
+
+
+def test_inspect_s_model_roles_and_options_are_the_debate_s(start_stub: StartStub, tmp_path: Path) -> None:
+    stub = start_stub([says("SUPPORTS")])
+    log = held(tmp_path, model_roles={"agent-2": "moot/openai:second"}, max_tokens=77)
+    (sample,) = samples_of(log)
+    assert sample.error is None, sample.error
+    assert {request["model"] for request in stub.requests()} == {"stub", "second"}
+    assert {request["max_tokens"] for request in stub.requests()} == {77}
+    assert said(sample)["settings"]["model"] == "openai:stub"
+
+
+@pytest.mark.parametrize(
+    ("options", "settings", "told"),
+    [
+        ({}, {"model": "openai:other"}, "Inspect's --model says openai:stub, and -S model= says openai:other"),
+        ({"temperature": 0.5}, {"temperature": 0.1}, "Inspect's --temperature says 0.5"),
+        ({"model": "mockllm/model"}, {}, "mockllm/model cannot debate: moot calls openai/NAME"),
+        ({"model_base_url": "http://127.0.0.1:9/v1"}, {}, "set OPENAI_BASE_URL in place of --model-base-url"),
+        ({"model_roles": {"nobody": "moot/openai:x"}}, {}, "there is no role 'nobody'"),
+    ],
+)
+def test_a_conflict_with_inspect_is_an_error(
+    start_stub: StartStub, tmp_path: Path, options: dict[str, Any], settings: dict[str, Any], told: str
+) -> None:
+    stub = start_stub()
+    log = held(tmp_path, settings=settings, **options)
+    assert log.status == "error"
+    assert log.error is not None
+    assert told in log.error.message
+    assert not stub.calls()
+
+
+def test_inspect_s_grader_judges_answers(start_stub: StartStub, tmp_path: Path) -> None:
+    stub = start_stub([{"model": "grader", "fields": {"same": True}}])
+    (tmp_path / "hotpot.json").write_text(
+        '[{"_id": "1", "question": "Who?", "answer": "Ada", "type": "bridge", "level": "easy", '
+        '"supporting_facts": [["Ada", 0]], "context": [["Ada", ["She wrote it."]]]}]'
+    )
+    task = "moot/hotpotqa_distractor"
+    options: dict[str, Any] = {"model": "moot/openai:stub", "log_dir": str(tmp_path / "logs"), "display": "none"}
+    (log,) = eval(
+        task,
+        task_args={"data": str(tmp_path / "hotpot.json")},
+        solver=debate("standard_prompting"),
+        model_roles={"grader": "moot/openai:grader"},
+        **options,
+    )
+    assert "judged" in [score.name for score in (log.results.scores if log.results else ())]
+    assert any(request["model"] == "grader" for request in stub.requests())
+
+
+def test_turns_are_messages_and_calls_are_model_events_with_usage(start_stub: StartStub, tmp_path: Path) -> None:
+    start_stub([says("SUPPORTS")])
+    log = held(tmp_path)
+    (sample,) = samples_of(log)
+    document = said(sample)
+    events = [event for event in sample.events if isinstance(event, ModelEvent)]
+    assert [event.role for event in events] == [call["role"] for call in document["calls"]]
+    spent = document["usage"]["prompt_tokens"] + document["usage"]["completion_tokens"]
+    assert sample.model_usage["openai/stub"].total_tokens == spent > 0
+    assert sum(usage.total_tokens for usage in sample.role_usage.values()) == spent
+    assert log.stats.model_usage["openai/stub"].total_tokens == spent
+    asked, *turns = sample.messages
+    assert asked.role == "user"
+    assert [(message.metadata or {})["agent"] for message in turns[:3]] == ["agent-1", "agent-2", "agent-3"]
+    assert (sample.metadata or {})["found"] == {"pieces": 0, "searches": 0, "failed": 0, "stood_in": 0}
+    assert turns[0].text == "agent-1 answers: SUPPORTS - reasons: see the verdict"
+    assert "Because." in turns[-1].text
+    assert len(turns) == len(messages_of(document))
+
+
+def test_inspect_s_data_frames_tell_the_logs_of_a_plan_apart(start_stub: StartStub, tmp_path: Path) -> None:
+    start_stub()
+    data = claims(tmp_path / "fever.jsonl", "SUPPORTS")
+    graphs = ["standard_prompting", {"graph": "society_of_minds", "label": "mad", "settings": {"agents": 2}}]
+    plan = {"graphs": graphs, "tasks": {"fever": data}, "models": ["openai:stub"], "seeds": [1, 2]}
+    for label in ("mad", "debate"):
+        graphs[1]["label"] = label  # type: ignore[index]
+        run_plan(make_plan(plan), tmp_path / "logs", Limits(4), lambda total, held: lambda sample: None)
+        frame = evals_df(str(tmp_path / "logs"), quiet=True)
+        assert {tags.replace(" ", "") for tags in frame["tags"]} == {
+            f"graph:{graph},model:openai:stub,seed:{seed},system:{system}"
+            for graph, system in (("standard_prompting", "standard_prompting"), ("society_of_minds", label))
+            for seed in (1, 2)
+        }
+        assert all('"model": "openai:stub"' in facts for facts in frame["metadata"])

@@ -1,0 +1,35 @@
+"""What a killed run comes to, when others score its log again."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from inspect_ai.log import read_eval_log
+from moot.evals.runs.reference import headers
+
+from tests.conftest import StartStub
+from tests.evals.test_runs import command, mean, stopped
+from tests.evals.test_solver import claims, says
+
+
+def test_inspect_gives_a_log_that_was_resumed_after_a_kill_the_score_that_the_run_had(
+    start_stub: StartStub, tmp_path: Path
+) -> None:
+    stub = start_stub([says("SUPPORTS")], latency_ms=50)
+    data = claims(tmp_path / "fever.jsonl", *["SUPPORTS", "SUPPORTS", "REFUTES"] * 8)
+    line = command(tmp_path, data)
+    assert stopped(stub, line, 16, signal.SIGKILL) == -signal.SIGKILL
+    subprocess.run(line, capture_output=True, check=True)
+    log = read_eval_log(str(next(headers(str(tmp_path / "logs"))).location))
+    recovered = [sample for sample in log.samples or [] if not sample.store]
+    assert 0 < len(recovered) < 24
+    again = tmp_path / "again.eval"
+    score = [sys.executable, "-m", "inspect_ai", "score", log.location, "--output-file", str(again)]
+    subprocess.run([*score, "--action", "overwrite", "--display", "none"], check=True)
+    scored = read_eval_log(str(again))
+    assert mean(scored) == mean(log) == 2 / 3
+    assert scored.results is not None
+    assert {score.name: score.scored_samples for score in scored.results.scores}["accuracy"] == 24

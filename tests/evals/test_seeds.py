@@ -1,0 +1,132 @@
+"""Seeds as an endpoint gets them: no two calls of a plan have the same, and a run's own repeat it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import HumanMessage, SystemMessage
+from moot.evals.runs.plan import make_plan
+from moot.evals.runs.run import Limits, run_plan
+from moot.graphs import load_graph
+from moot.nodes.models.keeping import LedgerUse, ledger_use
+from moot.nodes.models.ledger import Ledger
+from moot.nodes.models.seeds import CallSeeds, derived_seed
+from moot.nodes.models.session import Session
+from moot.nodes.models.speaker import as_speaker
+from moot.nodes.runtime.node import Run
+from moot.nodes.runtime.settings import Settings
+from moot.nodes.steps.query import formulate_query
+
+from tests.conftest import READERS, StartStub, StubEndpoint, reading_demo
+
+CLAIM = "The platypus is a mammal that lays eggs."
+ENCODER = "openai:stub-embedding"
+UNUSABLE = {"match": "Claim B", "reply": "No JSON.", "times": 9}
+MINUTE = {"model": "openai:stub", "embedder": ENCODER, "max_rounds": 2}
+
+
+def seeds_of(stub: StubEndpoint) -> list[int]:
+    """The seeds of all calls, each in the range that endpoints take."""
+    sent = [request["seed"] for request in stub.requests()]
+    assert all(type(seed) is int and 0 <= seed < 2**31 for seed in sent)
+    return sent
+
+
+def test_a_seed_follows_from_the_run_s_and_from_who_asks_what() -> None:
+    """The docstring's examples: the beginning of a SHA-256, as anybody can work it out."""
+    assert (derived_seed(1, "agent-1", 1, 1), derived_seed(2, "agent-1", 1, 1)) == (111733665, 1778158472)
+    asked = [SystemMessage("Answer."), HumanMessage("A claim.")]
+    seeds = CallSeeds(1, ("agent-1", 1, 1), asked)
+    sent = [["system", "Answer."], ["human", "A claim."]]
+    assert seeds.of(asked) == seeds.of([*asked]) == derived_seed(1, "agent-1", 1, 1, sent, 0)
+    further = [seeds.of([*asked, HumanMessage("Again.")]), CallSeeds(1, seeds.asks, asked, earlier=1).of(asked)]
+    assert len({seeds.first, *further}) == 3
+
+
+def test_no_seed_is_sent_twice_in_a_plan(start_stub: StartStub, tmp_path: Path) -> None:
+    """Systems that ask the same at the same place, twin items, second tries, controls, variants, graphs in graphs."""
+    stub = start_stub([UNUSABLE])
+    lines = [
+        {"id": i, "claim": claim, "label": "SUPPORTS", "evidence": []}
+        for i, claim in enumerate(("Claim A.", "Claim B.", "Claim A."))
+    ]
+    (tmp_path / "fever.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    seeded = {"graph": "society_of_minds", "label": "own", "settings": {"agents": [{"seed": 7}, {"seed": 7}]}}
+    plan = make_plan(
+        {
+            "graphs": [
+                *({"graph": "self_consistency", "label": str(n), "settings": {"samples": n}} for n in (3, 4)),
+                *({"graph": "tool_mad", "label": str(k), "settings": {"k": k, "debaters": READERS}} for k in (1, 2)),
+                "chain_of_thought",
+                "tool_mad_consistency",
+                seeded,
+            ],
+            "tasks": {"fever": str(tmp_path / "fever.jsonl")},
+            "models": ["openai:stub"],
+            "seeds": [1, 2],
+            "settings": {"embedder": ENCODER, "max_rounds": 1},
+            "controls": True,
+        }
+    )
+    run_plan(plan, tmp_path / "logs", Limits(8), lambda total, held: lambda sample: None)
+    sent = seeds_of(stub)
+    assert len(sent) > 300
+    twice = {seed for seed, times in Counter(sent).items() if times > 1}
+    assert not twice, [request for request in stub.requests() if request["seed"] in twice][:2]
+
+
+def held(graph: str, seed: int, mode: Any = "off", **more: Any) -> Any:
+    system = load_graph(graph)
+    known = {name: value for name, value in MINUTE.items() if name in system.settings.model_fields}
+    settings = system.settings.model_validate(known | {"seed": seed} | reading_demo(system.settings) | more)
+    with ledger_use(LedgerUse(mode)):
+        return system.graph.ainvoke({"claim": CLAIM}, context=settings)
+
+
+async def test_neighbours_share_no_sample(start_stub: StartStub) -> None:
+    sent = []
+    for seed in (1, 2, 3):
+        stub = start_stub()
+        await held("self_consistency", seed)
+        sent += seeds_of(stub)
+    assert len(set(sent)) == 15
+
+
+@pytest.mark.parametrize("graph", ["tool_mad", "proclaim", "cortex_debate", "self_consistency", "react"])
+async def test_a_seed_repeats_a_debate(start_stub: StartStub, graph: str) -> None:
+    """Whichever calls end first, and with or without a ledger."""
+    sent = []
+    for mode in ("off", "off", "record"):
+        stub = start_stub(latency_ms=3, jitter=1)
+        document = await held(graph, 1, mode)
+        assert document["status"] == "done", document["error"]
+        sent.append(Counter(seeds_of(stub)))
+        assert max(sent[-1].values()) == 1
+    assert sent[0] == sent[1]
+    assert sent[2] <= sent[0]  # those who ask the same share a reply
+
+
+async def test_who_asks_the_same_again_has_another_seed(start_stub: StartStub) -> None:
+    stub, session = start_stub(), Session()
+    settings = Settings.model_validate({"model": "openai:stub", "seed": 1})
+    for agent in ("agent-1", "agent-2"):
+        speaker = await Run(settings, Ledger(agent=agent), session).speaker("scorer")
+        for _ in range(2):
+            await formulate_query(CLAIM, speaker)
+    assert len(set(seeds_of(stub))) == len(stub.calls()) == 4
+
+
+async def test_a_model_of_one_s_own_gets_no_seed() -> None:
+    class Own(FakeListChatModel):
+        def _call(self, *arguments: Any, **options: Any) -> str:
+            assert "seed" not in options
+            return super()._call(*arguments, **options)
+
+    reply = json.dumps({"query": "platypus eggs"})
+    speaker = as_speaker(Own(responses=[reply]), "debater")
+    assert await formulate_query(CLAIM, speaker) == "platypus eggs"

@@ -1,0 +1,42 @@
+"""What a control may take to be its debate's equal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from moot.core.errors import UserError
+from moot.nodes.models.equal_cost import Taken, ceiling_of, ratios, taken
+
+PRICES: Any = {"openai:m": {"input": 1.0, "output": 10.0}}
+
+
+def call(prompt: int | None = 100, reply: int | None = 20, **more: Any) -> Any:
+    return {"model": "openai:m", "prompt_tokens": prompt, "completion_tokens": reply, "outcome": "ok", **more}
+
+
+def test_the_docstrings_examples() -> None:
+    debate = Taken(1200, 0.0034, 7, 2.5)
+    assert ceiling_of(debate, "tokens") == {"budget": 1200}
+    assert ceiling_of(debate, "usd") == {"max_cost": 0.0034}
+    assert ceiling_of(debate, "calls") == {"samples": 7, "max_calls": 7}
+    found = ratios(Taken(900, 0.0051, 6, 1.0), Taken(1200, 0.0034, 8, 2.5))
+    assert found == {"tokens": 0.75, "usd": pytest.approx(1.5), "calls": 0.75, "seconds": 0.4}
+    assert ratios(debate, Taken(None, None, 0, 0.0)) == dict.fromkeys(Taken._fields)
+
+
+def test_what_a_debate_took_is_what_was_sent_whoever_paid() -> None:
+    calls = [call(), call(from_ledger=True), call(0, 0, shared=True)]
+    both = taken(calls, 3.0, PRICES)
+    assert both == Taken(240, both.usd, 2, None)  # how long both would have taken is not known
+    assert both.usd == pytest.approx(0.0006)
+    assert taken([call(), call(None, None)], 3.0, PRICES) == Taken(None, None, 2, 3.0)
+    assert taken([call()], 3.0, {}) == Taken(120, None, 1, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("equal", "said"), [("tokens", "did not count"), ("usd", "MOOT_PRICES"), ("calls", "made no call")]
+)
+def test_what_is_not_known_is_no_ceiling(equal: Any, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        ceiling_of(Taken(None, None, 0, 1.0), equal)

@@ -1,0 +1,327 @@
+"""Reports of debates: what the command line says of them, evidence with its quotes marked; text stays text."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shlex
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import get_args
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from moot.cli.options import parse_settings
+from moot.core.errors import Outcome, UserError
+from moot.graphs import DESCRIPTIONS, load_graph
+from moot.nodes.runtime.document import upgraded
+from moot.nodes.runtime.state import RoundReason, StopReason
+from moot.nodes.texts.quotes import check_citations
+from moot.nodes.texts.replies import Quote
+from moot.nodes.texts.task import make_task
+from moot.retrievers.search import ABOUT
+from moot.transcript import ending, lines
+from moot.transcript.document import settings_of
+from moot.transcript.report.claim_review import claim_review
+from moot.transcript.report.codes import CODES, SPELLINGS, answer_kind
+from moot.transcript.report.made import command
+from moot.transcript.report.report import escaped, report
+from moot.transcript.report.sources import marked, marks_of, shown_of, web_address
+
+from tests.web.documents import PAYLOADS, SETTINGS, a_debate, full_of, with_evidence
+
+ROOT = Path(__file__).parents[2]
+
+
+class Tags(HTMLParser):
+    """Names of all tags, and all attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        self.attributes: set[tuple[str, str | None]] = set()
+        self.within = self.style = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.add(tag)
+        self.within = tag
+        self.attributes.update(attrs)
+
+    def handle_data(self, data: str) -> None:
+        self.style += data if self.within == "style" else ""
+
+
+@pytest.mark.parametrize("graph", SETTINGS)
+async def test_every_kind_of_debate_is_told(graph: str) -> None:
+    document = await a_debate(graph)
+    told, end = lines(document), ending(document)
+    assert end.lines[0].text.startswith("Verdict: ")
+    said = [line.text for section in (*told, end) for line in section.lines]
+    spoken = [t.get("rationale") or t.get("argument") for t in document["turns"]]
+    assert all(any(words in text for text in said) for words in spoken if words)
+    queries = {t["query"] for t in document["turns"] if t.get("query") and "pool" not in t} - {document["claim"]}
+    assert all(any(query in text for text in said) for query in queries)
+    for kind in ("md", "html"):
+        page = html.unescape(report(document, kind)).replace("\\", "")
+        assert document["claim"] in page
+        assert all(words in page for words in spoken if words)
+        assert all(query in page for query in queries)
+
+
+@pytest.mark.parametrize("graph", SETTINGS)
+async def test_lines_are_about_turns(graph: str) -> None:
+    document = await a_debate(graph)
+    said = [line for section in lines(document) for line in section.lines]
+    about = {line.turn for line in said if line.turn is not None}
+    spoken = {place for place, turn in enumerate(document["turns"]) if turn.get("rationale") or turn.get("argument")}
+    assert spoken <= about
+    for line in said:
+        turn = document["turns"][line.turn] if line.turn is not None else None
+        assert turn is None or line.who in (turn["agent"], turn.get("side"), "")
+    assert [s.graph for s in lines(document) if s.graph is not None] == [e["round"] for e in document["graphs"]]
+
+
+async def test_a_trial_begins_with_what_was_found_and_admitted() -> None:
+    told = lines(await a_debate("proclaim"))
+    said = [(line.who, line.what) for line in next(s for s in told if s.heading.startswith("Negotiation")).lines]
+    order = [said.index(one) for one in (("miner", "premise 1"), ("retrieval", "finds"), ("arbiter", "admits"))]
+    assert order == sorted(order)
+    assert said.count(("arbiter", "admits")) == 1
+
+
+async def test_the_last_round_is_counted_before_the_verdict_and_after_it_a_person_accepts() -> None:
+    document = await a_debate()
+    key = {"round": 1, "phase": "primary", "agent": "person", "step": "review_verdict", "about": "The draft."}
+    document["turns"] += [{**key, "number": 1, "question": "Why?"}, {**key, "number": 2, "question": None}]
+    said = lines(document)[-1].lines
+    found = [next(i for i, line in enumerate(said) if words in f"{line.what} {line.text}") for words in PLACES]
+    assert found == sorted(found)
+
+
+PLACES = ("Round 1: ", "questions the verdict: Why?", "reasons: see the verdict", "accepts verdict")
+
+
+async def test_what_is_to_be_known_of_evidence_is_in_the_report() -> None:
+    document = await a_debate()
+    given, other = document["evidence"][:2]
+    given["retrievals"][0] |= {"retriever": "given", "agent": "given"}
+    other |= {"struck": True}
+    assert [marks_of(piece) for piece in (given, other)] == [["given with the claim"], ["struck by a person"]]
+    for kind in ("md", "html"):
+        assert report(document, kind).count(" · given with the claim") == 1
+        assert report(document, kind).count(" · struck by a person") == 1
+
+
+async def test_quotes_are_marked_in_their_text() -> None:
+    document = with_evidence(await a_debate(), 2)
+    parts = marked(document["evidence"][0], document)
+    assert parts == [("🦆 Platypuses ", False), ("lay eggs 🥚, as echidnas", True), (" do. Piece 0.", False)]
+    assert "<mark>lay eggs 🥚, as echidnas</mark>" in report(document, "html")
+    assert "**lay eggs 🥚, as echidnas**" in report(document, "md")
+    turn = document["turns"][0]
+    turn["citations"] += [turn["citations"][0] | {"start": 2, "end": 16}]  # quotes may overlap
+    assert [text for text, quoted in marked(document["evidence"][0], document) if quoted] == [
+        "Platypuses lay",
+        " eggs 🥚, as echidnas",
+    ]
+
+
+async def test_what_was_shown_of_a_text_is_told_apart_from_the_rest() -> None:
+    document = with_evidence(await a_debate(), 2)
+    piece = document["evidence"][0]
+    assert shown_of(piece, marked(piece, document)) == marked(piece, document)
+    piece["shown"] = [[0, 12], [17, 21]]
+    text = piece["text"]
+    assert shown_of(piece, marked(piece, document)) == [
+        (text[:12], False),
+        (" [...] ", False),
+        (text[17:21], True),
+        (" [...]", False),
+    ]
+    page, plain = report(document, "html"), report(document, "md")
+    assert f"<blockquote>{text[:12]} [...] <mark>{text[17:21]}</mark> [...]</blockquote>" in page
+    assert "<mark>lay eggs 🥚, as echidnas</mark> do." in page.partition("The whole text (")[2]
+    assert f"the result document holds the whole text ({len(text)} characters)" in plain
+    assert "**eggs** \\[...\\]\n" in plain
+
+
+async def test_every_citation_is_told_with_its_check() -> None:
+    document = with_evidence(await a_debate(), 1)
+    piece, turn = document["evidence"][0], document["turns"][1]
+    quotes = [Quote(evidence_id=id, quote=quote) for id, quote in ((piece["id"], "no eggs"), ("ev-x", "my eggs"))]
+    turn["citations"] = check_citations(quotes, [piece], [piece["id"]])
+    page, plain = report(document, "html"), report(document, "md")
+    marks = [part.partition("</mark>")[0] for part in page.split("<mark>")[1:]]
+    assert set(marks) == {"lay eggs 🥚, as echidnas"}  # yellow is for words that stand in their source
+    assert '<span class="un">no eggs</span>' in page
+    assert '<span class="un">my eggs</span>' in page
+    for text in (page, plain):
+        assert "not in this source in these words" in text
+        assert "names a source that it was not shown" in text
+        assert re.search(r"1 quote of \d+ found .* \d+ invented", text)
+        assert "ev-x" not in text
+        assert piece["id"] not in text
+
+
+async def test_payloads_stay_text() -> None:
+    document = full_of(await a_debate(), PAYLOADS)
+    rendered = MarkdownIt("commonmark").render(report(document, "md"))
+    ours = {"h1", "h2", "h3", "p", "ul", "li", "strong", "blockquote", "a"}
+    assert Tags(rendered).names <= ours
+    page = Tags(report(document, "html"))
+    assert not page.names & {"script", "img", "iframe", "object", "video", "audio", "base", "input", "math"}
+    for name, value in page.attributes | Tags(rendered).attributes:
+        assert not name.startswith("on")
+        assert name != "href" or re.match(r"https?://|#(s\d+|record|i-\w+)$", value or "")
+        assert name != "style"
+    assert page.names >= ours - {"strong", "h3"}
+    assert "ran=1" not in page.style
+
+
+def test_links_and_markdown() -> None:
+    assert web_address("https://x.test/a b>'\"") == "https://x.test/a%20b%3E'%22"
+    assert [web_address(url) for url in ("javascript:1", " https://x.test", "//x.test", "", None)] == [""] * 5
+    assert escaped("# *a* [b](c)\n<i>&amp;") == "\\# \\*a\\* \\[b\\](c) &lt;i&gt;&amp;amp;"
+    assert [escaped(text) for text in ("1. x", "- x", "a - 1. x")] == ["1\\. x", "\\- x", "a - 1. x"]
+
+
+async def test_a_document_whose_parts_do_not_fit() -> None:
+    document = await a_debate()
+    del document["task"]["labels"]
+    with pytest.raises(UserError, match="do not fit together"):
+        report(document, "md")
+
+
+async def test_the_report_says_who_said_the_claim_and_when() -> None:
+    document = await a_debate()
+    document["task"] |= {"speaker": "Ada <b>", "claim_date": "2020-10"}
+    assert "Said by: Ada &lt;b&gt; · When: 2020-10" in report(document, "html")
+    assert "Said by: Ada &lt;b&gt; · When: 2020-10" in report(document, "md")
+    del document["task"]["speaker"]
+    assert "Said by: not given · When: 2020-10" in report(document, "html")
+
+
+# --- what a reader sees -----------------------------------------------------------------------------------------------
+
+LABELS = (
+    ("SUPPORTS", "sup"), ("REFUTES", "ref"), ("NOT ENOUGH INFO", "nee"), ("supports", "text"), ("SUPPORTED", "text"),
+    ("", "text"), (None, "non"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "kind"), LABELS)
+def test_only_a_supported_label_has_its_colour(answer: str | None, kind: str) -> None:
+    task = make_task("fever")
+    assert answer_kind(task, answer) == kind
+    assert answer_kind(None, answer) == "non"
+    assert answer_kind({**task, "subject": "question"}, answer) == ("non" if answer is None else "text")
+
+
+@given(label=st.text(max_size=30))
+def test_labels_of_ones_own_have_no_colour_unless_they_are_the_words(label: str) -> None:
+    kind = answer_kind({**make_task("fever"), "labels": [label]}, label)
+    assert kind == "text" or label.replace("_", " ").casefold() in SPELLINGS
+
+
+@pytest.mark.parametrize("change", [
+    {"status": "failed", "error": {"kind": "unreachable", "where": "x", "detail": "No.", "retryable": True}},
+    {"status": "interrupted"},
+    {"answer": None, "raw_verdict": None},
+])  # fmt: skip
+async def test_no_verdict_is_never_coloured_as_an_answer(change: dict[str, object]) -> None:
+    document = await a_debate()
+    document |= {"answer": "SUPPORTS"} | change
+    page = report(document, "html")
+    assert 'class="verdict non"' in page
+    assert "Supported by the evidence found" not in page
+
+
+async def test_no_code_is_in_a_readers_way() -> None:
+    codes = {code for table in CODES.values() for code in table if "_" in code} - {*CODES["method"]}
+    for graph in SETTINGS:
+        document = await a_debate(graph)
+        for kind in ("html", "md"):
+            page = report(document, kind).partition("</style>" if kind == "html" else "# ")[2]
+            page = page.replace("\\", "").partition("Do it again")[0]
+            assert not {code for code in codes if re.search(rf"\b{code}\b", page)}, graph
+            assert not re.search(r"\bev-[0-9a-f]{10}\b", page), graph
+
+
+def test_every_code_has_words() -> None:
+    told = {name for source in (ROOT / "nodes").rglob("*.py") for name in WARNED.findall(source.read_text("utf-8"))}
+    assert told
+    assert told <= {*CODES["warning"]}
+    assert {*get_args(Outcome)} <= {*CODES["warning"]}
+    assert {*get_args(Outcome)} <= {*CODES["outcome"]}
+    assert {*get_args(StopReason)} <= {*CODES["stop"]}
+    assert {*get_args(RoundReason)} <= {*CODES["round"]}
+    assert {*DESCRIPTIONS} == {*CODES["method"]}
+    assert {*ABOUT} <= {*CODES["source"]}
+
+
+WARNED = re.compile(r"""(?:\bwarn\(\s*|"kind": (?="[a-z_]+", "where"))"([a-z_]+)\"""")
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "tests/documents_0_1_0").glob("*.json")))
+def test_the_command_that_repeats_a_debate_is_one(name: str) -> None:
+    document = upgraded(json.loads((ROOT / f"tests/documents_0_1_0/{name}.json").read_text("utf-8")))
+    if document["task"] is None:
+        return
+    words = shlex.split(command(document))
+    given = [words[place + 1] for place, word in enumerate(words) if word == "--set"]
+    named = {key: words[words.index(f"--{key}") + 1] for key in ("model", "corpus") if f"--{key}" in words}
+    kind = load_graph(document["graph"]).settings
+    assert words[:3] == ["moot", "verify", document["claim"]]
+    assert parse_settings(kind, given, named).recorded() == settings_of(document).recorded()
+
+
+async def test_one_side_is_said_to_be_one() -> None:
+    document = await a_debate()
+    for turn in document["turns"]:
+        if turn["step"] == "respond":
+            turn["answer"] = "SUPPORTS"
+    assert "Nobody argued the other side" in report(document, "html")
+    turn["answer"] = document["turns"][0]["answer"] = "REFUTES"
+    assert "Nobody argued the other side" not in report(document, "html")
+
+
+# --- ClaimReview ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("answer", "rating"), [("SUPPORTS", 5), ("REFUTES", 1), ("NOT ENOUGH INFO", None)])
+async def test_a_claim_review_is_valid(answer: str, rating: int | None) -> None:
+    document = await a_debate()
+    document |= {"answer": answer, "claim": "Eggs </script> & <b>."}
+    document["task"] |= {"speaker": "Ada", "claim_date": "2020-10-25"}
+    text = claim_review(document, "Moot News", "https://news.test/1")
+    assert "<" not in text  # it is put into pages
+    found = json.loads(text)
+    schema = json.loads((ROOT / "tests/transcript/claim_review.schema.json").read_text("utf-8"))
+    jsonschema.validate(found, schema, format_checker=jsonschema.FormatChecker())
+    assert found["claimReviewed"] == document["claim"]
+    assert found["reviewRating"].get("ratingValue") == rating
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({key: found[key] for key in found if key != "reviewRating"}, schema)
+
+
+async def test_what_has_no_claim_review() -> None:
+    document = await a_debate() | {"answer": "SUPPORTS"}
+    for publisher, url, said in (
+        ("", "https://x.test", "--publisher"),
+        ("Moot News", "", "--url"),
+        ("Moot News", "javascript:alert(1)", "--url"),
+        ("Moot News", "https://x.test/a b", "--url"),
+        ("Moot News", "https://[x", "--url"),
+    ):
+        with pytest.raises(UserError, match=said):
+            claim_review(document, publisher, url)
+    given = ("Moot News", "https://x.test")
+    with pytest.raises(UserError, match="no verdict"):
+        claim_review({**document, "answer": None}, *given)
+    with pytest.raises(UserError, match="question"):
+        claim_review({**document, "task": make_task("hotpotqa", claim="Who?")}, *given)

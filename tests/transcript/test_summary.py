@@ -1,0 +1,125 @@
+"""A debate summed up for readers: what rests on checked quotes is kept, the rest dropped and counted."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from moot.core.errors import UserError
+from moot.graphs.summarise_for_readers import ReaderSettings, graph
+from moot.nodes.steps.reader import ReaderReply, checked_quotes, differing, figures, resting
+from moot.nodes.texts.task import make_task
+from moot.transcript.report.report import report
+from moot.transcript.report.summary import settings_for, summarised, with_summary
+from moot.web import debates
+
+from tests.conftest import StartStub
+from tests.web.documents import a_debate, with_evidence
+
+RESTING = {"text": "They lay eggs.", "quotes": [1]}
+SAID: dict[str, Any] = {
+    "sentences": [RESTING, {"text": "It is so.", "quotes": []}, {"text": "Of 900, all do.", "quotes": [1]}],
+    "stances": [{"quote": 1, "stance": "for"}, {"quote": 9, "stance": "against"}],
+    "not_found": ["how many <b>"],
+    "would_change": ["A count."],
+}
+
+
+async def quoted() -> dict[str, Any]:
+    document = with_evidence(await a_debate(), 1)
+    document |= {"answer": "SUPPORTS", "raw_verdict": "SUPPORTS"}
+    return document
+
+
+async def test_what_rests_on_no_checked_quote_is_dropped_and_counted() -> None:
+    document = await quoted()
+    quotes = checked_quotes(document)
+    assert len(quotes) == 1
+    summary = resting(document, quotes, ReaderReply.model_validate(SAID))
+    assert [one["text"] for one in summary["sentences"]] == ["They lay eggs."]
+    assert summary["dropped"] == 2
+    assert [one["stance"] for one in summary["stances"]] == ["for"]
+    named = {**SAID, "sentences": [{"text": "They lay eggs.", "quotes": [1, 2]}]}  # one of them is invented
+    assert resting(document, quotes, ReaderReply.model_validate(named))["sentences"] == []
+
+
+def test_figures_are_compared_as_they_are_meant() -> None:
+    assert figures("176 190 of 1,200,000, in 2020; 2.5%") == {"176190", "1200000", "2020", "2.5"}
+    assert figures("176,190") <= figures("an estimated 176\u00a0190 children")
+    assert not figures("17") <= figures("170")
+
+
+async def test_parts_of_a_longer_quote_are_no_quotes_of_their_own() -> None:
+    document = await quoted()
+    [whole] = checked_quotes(document)
+    turn = next(turn for turn in document["turns"] if turn["citations"])
+    first = turn["citations"][0]
+    turn["citations"].append({**first, "end": first["end"] - 3})
+    assert checked_quotes(document) == [whole]
+
+
+async def test_who_differs_in_words_alone_does_not_differ() -> None:
+    document = await quoted()
+    first, second = (turn for turn in document["turns"] if turn["step"] == "respond")
+    first["answer"], second["answer"] = "Baudot code", "the Baudot code"
+    document |= {"answer": "Baudot code", "task": make_task("hotpotqa", claim="What?")}
+    document["votes"] = [{"agent": one["agent"], "answer": one["answer"], "group": 0} for one in (first, second)]
+    assert differing(document) == []
+    document["votes"][1]["group"] = 1
+    assert differing(document) == [second]
+
+
+async def test_the_graph_sums_up_and_the_report_shows_it(start_stub: StartStub) -> None:
+    start_stub([{"fields": SAID}])
+    document = await quoted()
+    before = len(document["calls"])
+    found = await with_summary(document, {"model": "openai:stub"})
+    assert len(found["calls"]) == found["usage"]["calls"] == before + 1
+    assert found["models"]["reporter"]["model"] == "openai:stub"
+    assert debates.imported(json.dumps(found).encode())["reader_summary"] == found["reader_summary"]
+    page = report(found, "html")
+    assert "They lay eggs.<a" in page
+    assert "It is so." not in page
+    assert "What speaks for it" in page
+    assert "What would change this verdict" in page
+    assert "how many &lt;b&gt;" in page
+    assert "nobody has summed the debate up" not in page
+    assert "nobody has summed the debate up" in report(document, "html")
+    forged = json.loads(json.dumps(found))
+    forged["reader_summary"]["sentences"][0]["citations"][0]["end"] += 1
+    with pytest.raises(UserError, match="was not checked"):
+        debates.imported(json.dumps(forged).encode())
+
+
+async def test_a_debate_without_a_checked_quote_costs_no_call(start_stub: StartStub) -> None:
+    start_stub([{"status": 500}])
+    document = await a_debate()
+    for turn in document["turns"]:
+        turn["citations"] = []
+    state = await graph.ainvoke({"document": document}, context=ReaderSettings(model="openai:stub"))
+    assert state["reader_summary"]["sentences"] == []
+    assert not state.get("calls")
+
+
+@pytest.mark.parametrize("bound", [{"max_calls": 1}, {"budget": 1}, {"max_seconds": 0.0001}])
+async def test_ceilings_of_the_debate_hold_for_its_summary(bound: dict[str, Any]) -> None:
+    document = await quoted()
+    document["calls"][0] |= {"prompt_tokens": 5, "completion_tokens": 5}
+    document["settings"] |= {"reader_summary": True, **bound}
+    document["seconds"] = max(document["seconds"], 0.01)
+    found = await summarised(document)
+    assert "reader_summary" not in found
+    assert [one["kind"] for one in found["warnings"]][-1:] == ["no_reader_summary"]
+    assert found["answer"] == document["answer"]
+
+
+async def test_what_is_left_of_the_ceilings() -> None:
+    document = await quoted()
+    document["settings"] |= {"max_calls": len(document["calls"]) + 2}
+    assert settings_for(document)["max_calls"] == 2
+
+
+async def test_only_debates_whose_setting_is_on_are_summed_up() -> None:
+    document = await quoted()
+    assert await summarised(document) is document

@@ -1,0 +1,82 @@
+"""A debate as ClaimReview, the form in which search engines and archives read fact checks (schema.org/ClaimReview)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+from moot.core.errors import UserError
+from moot.transcript.document import fitting
+from moot.transcript.report.codes import answer_kind, answer_word
+from moot.transcript.report.sources import plain
+
+RATINGS = {"ref": 1, "sup": 5}
+"""Places on a scale from 1 (false) to 5 (true); other answers are on none, and have their words alone."""
+
+
+def claim_review(document: Mapping[str, Any], publisher: str, url: str) -> str:
+    """A ClaimReview in JSON-LD.
+
+    Args:
+        document: a debate on a claim that came to an answer.
+        publisher: who publishes the review.
+        url: where the review stands: the page that shows it.
+
+    Raises:
+        UserError: no publisher, or no web address; the debate has no verdict, or is about a question.
+    """
+    checked_publisher(publisher, url)
+    with fitting():
+        text = json.dumps(_review(document, publisher.strip(), url.strip()), ensure_ascii=False, indent=2)
+    return text.replace("<", "\\u003c") + "\n"  # it is put into pages, where a tag would end it
+
+
+def checked_publisher(publisher: str, url: str) -> None:
+    """Refuses a publisher or an address that a review cannot have.
+
+    Raises:
+        UserError: it says which.
+    """
+    if not publisher.strip():
+        raise UserError("A ClaimReview needs the name of whoever publishes it: --publisher NAME.", kind="bad_request")
+    try:
+        parts = urlsplit(url.strip())
+        fits = parts.scheme in ("http", "https") and bool(parts.hostname) and not any(map(str.isspace, url.strip()))
+    except ValueError:
+        fits = False
+    if not fits:
+        raise UserError(
+            "A ClaimReview needs the web address of the page that shows it, with http:// or https://: --url URL.",
+            kind="bad_request",
+        )
+
+
+def _review(document: Mapping[str, Any], publisher: str, url: str) -> dict[str, Any]:
+    task, answer = document["task"], document["answer"]
+    if document["status"] != "done" or task is None or answer is None:
+        raise UserError("This debate has no verdict, so there is no claim review of it.", kind="bad_request")
+    if task["subject"] != "claim" or task["kind"] != "labels":
+        raise UserError("This debate answers a question; a ClaimReview is of a claim.", kind="bad_request")
+    kind = answer_kind(task, answer)
+    rating: dict[str, Any] = {"@type": "Rating", "alternateName": plain(answer_word(kind, answer))}
+    if kind in RATINGS:
+        rating |= {"ratingValue": RATINGS[kind], "worstRating": 1, "bestRating": 5}
+    item: dict[str, Any] = {"@type": "Claim", "name": plain(document["claim"])}
+    if task.get("speaker"):
+        item["author"] = {"@type": "Person", "name": plain(task["speaker"])}
+    if task.get("claim_date"):
+        item["datePublished"] = task["claim_date"]
+    return {
+        "@context": "https://schema.org",
+        "@type": "ClaimReview",
+        "url": url,
+        "datePublished": f"{datetime.fromisoformat(document['started_at']).astimezone(UTC):%Y-%m-%d}",
+        "claimReviewed": plain(document["claim"]),
+        "author": {"@type": "Organization", "name": publisher},
+        "publisher": {"@type": "Organization", "name": publisher},
+        "itemReviewed": item,
+        "reviewRating": rating,
+    }

@@ -1,0 +1,284 @@
+"""The head of a report: the verdict in plain words, what backs it, why, and what speaks for and against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from moot.nodes.steps.compare import answers_of
+from moot.nodes.texts.answers import abstains
+from moot.nodes.texts.task import full_answer
+from moot.nodes.texts.verdict import caveat_in_words, caveats, reasons_by_who
+from moot.transcript.end import tied
+from moot.transcript.line import counted, list_of
+from moot.transcript.panel import votes_for
+from moot.transcript.report.codes import ANSWERS, FOUND, answer_kind, answer_word, source_words, words_for
+from moot.transcript.report.names import Names
+from moot.transcript.report.sources import Quoted, Sources, plain
+
+OPPOSED = ("proclaim",)
+"""Systems that tell somebody to argue against the claim; in others all answer as they find."""
+NOT_MEASURED = "Not calibrated: how often such a verdict is right has not been measured. No editor has reviewed it."
+STANCES = {
+    "for": "What speaks for it",
+    "against": "What speaks against it",
+    "neither": "Quoted, but speaks for neither",
+}
+SIDES = {"plaintiff": "sup", "defense": "ref"}
+"""What quotes of a trial's sides are for."""
+
+
+@dataclass
+class Chip:
+    """An answer as a chip shows it."""
+
+    kind: str
+    word: str
+
+
+@dataclass
+class Verdict:
+    """A debate's verdict: its kind, in words, and what backs it. ``note`` is what is not known of it."""
+
+    kind: str
+    words: str
+    backing: str
+    note: str
+
+
+@dataclass
+class Group:
+    """Quotes under a heading; ``said`` stands in place of quotes if there are none."""
+
+    heading: str
+    quotes: list[tuple[Quoted, str]] = field(default_factory=list)
+    said: str = ""
+
+
+def chip_of(document: Mapping[str, Any], answer: str | None) -> Chip:
+    """An answer of somebody's, as a chip."""
+    kind = answer_kind(document["task"], answer)
+    return Chip(kind, plain(answer_word(kind, answer)))
+
+
+def given_chip(document: Mapping[str, Any], turn: Mapping[str, Any]) -> Chip:
+    """What a turn answered or found, as a chip."""
+    if "verdict" in turn:
+        return found_chip(turn["verdict"])
+    return chip_of(document, turn.get("answer"))
+
+
+def found_chip(verdict: str | None) -> Chip:
+    """What a judge of a panel found, as a chip."""
+    return Chip(*FOUND.get(verdict or "", ("text", plain(verdict)) if verdict else ("non", "No verdict")))
+
+
+def verdict_of(document: Mapping[str, Any], names: Names) -> Verdict:
+    """The verdict in plain words, and what backs it.
+
+    Whatever is no answer is of the kind ``non``, and never of an answer's.
+    """
+    if document["status"] != "done":
+        return Verdict("non", ANSWERS["non"].verdict, _unfinished(document), "What there is stands in the record.")
+    task, answer = document["task"], document["answer"]
+    if answer is None and abstains(task, document["raw_verdict"]):
+        return Verdict("nee", "The evidence does not tell", backing(document, names), NOT_MEASURED)
+    if answer is None:
+        panel = (document["metrics"] or {}).get("panel")
+        said = f"{votes_for(document)}, which is none of the answers" if panel else "No answer has most votes"
+        return Verdict("non", ANSWERS["non"].verdict, f"{said}.", NOT_MEASURED)
+    kind = answer_kind(task, answer)
+    if kind == "text":
+        words = f"“{plain(full_answer(task, answer))}”"
+    else:
+        words = ANSWERS[kind].verdict if document["evidence"] else ANSWERS[kind].closed_book
+    return Verdict(kind, words, backing(document, names), confidence(document) + NOT_MEASURED)
+
+
+def _unfinished(document: Mapping[str, Any]) -> str:
+    spent = counted(document["usage"]["calls"], "call")
+    if document["status"] == "failed":
+        return f"The debate failed after {spent}: {plain(document['error']['detail'])}"
+    return f"The debate was interrupted after {spent}, before it came to a verdict."
+
+
+def confidence(document: Mapping[str, Any]) -> str:
+    """What the system says of how sure its verdict is; an empty text if it says nothing."""
+    sure = document["confidence"]
+    return "" if sure is None else f"By its own measure the system is {sure:.0%} sure. "
+
+
+def backing(document: Mapping[str, Any], names: Names) -> str:
+    """How a verdict came about: who gave it, in how many rounds, and who decided."""
+    if panel := (document["metrics"] or {}).get("panel"):
+        given = ", ".join(f"{count} found it {found.lower()}" for found, count in panel["verdicts"].items() if count)
+        silent = panel["without_verdict"]
+        why = "; nobody refuted it, so it is not refuted" if _warned(document, "burden_of_refutation") else ""
+        more = f"; {list_of(map(names, silent))} gave no verdict" if silent else ""
+        judges = counted(sum(panel["verdicts"].values()), "judge")
+        return f"A panel of {judges} read the whole trial: {given}{why}{more}."
+    votes, stop = document["votes"], document["stop_reason"]
+    said = _voted(votes, document["rounds"] if len(document["round_log"]) > 1 else 0)
+    if judged := [turn for turn in document["turns"] if turn["step"] == "judge" and turn.get("answer") is not None]:
+        same = {vote["group"] for vote in votes} == {votes[0]["group"]} if votes else False
+        verb = "agreed" if same and votes[0]["answer"] == judged[-1]["answer"] else "decided"
+        how = f"{words_for('stop', stop)}, and a judge {verb}"
+        return f"{said} {how[:1].upper()}{how[1:]}."
+    if stop == "judge_preference":
+        return f"{said} The moderator preferred this one."
+    more = " Of equal votes the earliest holds." if tied(document) else ""
+    if any("weight" in vote for vote in votes) and len(votes) > 1:
+        more += " Votes were weighed."
+    if stop == "budget_exhausted":
+        more += " It ended early, as a limit on calls, tokens, money or time was reached."
+    return said + more
+
+
+def _voted(votes: list[Any], rounds: int) -> str:
+    after = f" after {rounds} rounds" if rounds > 1 else ""
+    if not votes:
+        return f"Nobody voted{after}."
+    if len(votes) == 1:
+        return "One model gave this answer. Nobody checked it."
+    groups: dict[Any, list[Any]] = {}
+    for vote in votes:
+        groups.setdefault(vote["group"], []).append(vote)
+    if len(groups) == 1 and None not in groups:
+        who = "Both debaters" if len(votes) == 2 else f"All {len(votes)}"
+        return f"{who} gave the same answer{after}."
+    told = [f"{len(same)} {'no answer' if group is None else _quoted(same)}" for group, same in groups.items()]
+    return f"Of {len(votes)} answers{after}: {list_of(told)}."
+
+
+def _quoted(same: list[Any]) -> str:
+    return f"“{plain(same[0]['answer'])}”"
+
+
+def _warned(document: Mapping[str, Any], kind: str) -> bool:
+    return any(one["kind"] == kind for one in document["warnings"])
+
+
+def warned_of(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What is to be known of the verdict: its bold words, and a sentence."""
+    told = []
+    for one in caveats(document):
+        lead, said = words_for("warning", one["kind"]), plain(caveat_in_words(one))
+        if one["kind"] == "retrieval_failed":
+            said = failed_source(one)
+        told.append((lead, said.removeprefix(lead).strip()))
+    if one_sided(document):
+        said = "All chose their answer freely and chose the same. Nobody argued the other side, so it may be thinner "
+        told.append(("One-sided debate.", f"{said}than the evidence."))
+    return told
+
+
+def failed_source(warned: Mapping[str, Any]) -> str:
+    """Which source failed, in a sentence; why it did is in the record."""
+    name = source_words(str(warned["detail"]).partition(": ")[0])
+    return f"{name[:1].upper()}{name[1:]} could not be searched."
+
+
+def one_sided(document: Mapping[str, Any]) -> bool:
+    """Whether several debaters gave one answer in every round, and none was told to argue otherwise."""
+    if document["graph"] in OPPOSED or document["status"] != "done":
+        return False
+    given = [turn for turn in document["turns"] if turn["step"] == "respond"]
+    answers = {turn.get("answer") for turn in given}
+    several = len({turn["agent"] for turn in given}) > 1
+    return several and len(answers) == 1 and answer_kind(document["task"], *answers) in ("sup", "ref")
+
+
+def reasons(document: Mapping[str, Any], names: Names) -> list[tuple[str, str]]:
+    """The reasons of those who decided, each with who gave it."""
+    return [
+        (list_of(dict.fromkeys(names(turn["agent"]) for turn in turns)), reason)
+        for reason, turns in reasons_by_who(dict(document)).items()
+    ]
+
+
+# --- for and against --------------------------------------------------------------------------------------------------
+
+
+def groups_by_answer(document: Mapping[str, Any], sources: Sources, names: Names) -> list[Group]:
+    """Quotes by the answer of whoever gave them; of a trial, by the side."""
+    found: dict[tuple[str, str], Group] = {}
+    for one in sources.quotes:
+        chips: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+        for turn in one.turns:
+            chips.setdefault(_side(document, turn), []).append(turn)
+        for key, turns in chips.items():
+            who = list_of(dict.fromkeys(names(turn.get("side") or turn["agent"]) for turn in turns))
+            found.setdefault(key, Group(_quoted_for(*key))).quotes.append((one, who))
+    order = [*ANSWERS, "text", "side"]
+    return [found[key] for key in sorted(found, key=lambda key: order.index(key[0]))]
+
+
+def _side(document: Mapping[str, Any], turn: Mapping[str, Any]) -> tuple[str, str]:
+    if turn.get("side") in SIDES:
+        return SIDES[turn["side"]], str(turn["side"])
+    chip = chip_of(document, turn.get("answer"))
+    return chip.kind, chip.word
+
+
+def _quoted_for(kind: str, word: str) -> str:
+    if word in SIDES:
+        return "Quoted by the side for the claim" if kind == "sup" else "Quoted by the side against the claim"
+    return "Quoted without an answer" if kind == "non" else f"Quoted for “{word}”"
+
+
+def groups_by_stance(summary: Mapping[str, Any], sources: Sources, names: Names) -> list[Group]:
+    """Quotes by the stance that a reader's summary found them to have; for and against always have a heading."""
+    stances = {(one["evidence_id"], one["start"], one["end"]): one["stance"] for one in summary["stances"]}
+    groups = {stance: Group(heading) for stance, heading in STANCES.items()}
+    left = Group("Quoted, not sorted")
+    for one in sources.quotes:
+        stance = stances.get((one.id, one.start, one.end), "")
+        groups.get(stance, left).quotes.append((one, quoted_by(one, names)))
+    for group in (groups["for"], groups["against"]):
+        group.said = "" if group.quotes else "Nothing that was quoted."
+    return [group for group in (*groups.values(), left) if group.quotes or group.said]
+
+
+def quoted_by(one: Quoted, names: Names) -> str:
+    """Who quoted something."""
+    return list_of(map(names, one.who))
+
+
+# --- the votes --------------------------------------------------------------------------------------------------------
+
+
+def dissent(document: Mapping[str, Any], names: Names) -> tuple[str, list[tuple[Chip, str, str]]]:
+    """Who did not give the verdict: a sentence, and for each answer its chip, who gave it, and the reasons."""
+    panel = (document["metrics"] or {}).get("panel")
+    if panel:
+        other = [
+            (found_chip(one["verdict"]), names(one["agent"]), plain(one["reason"] or "")) for one in panel["dissent"]
+        ]
+        return ("" if other else "None: the judges found the same."), other
+    votes, answer = document["votes"], document["answer"]
+    if len(votes) < 2:
+        return "", []
+    ours = {vote["group"] for vote in votes if vote["answer"] == answer and answer is not None}
+    against = [vote for vote in votes if vote["group"] not in ours or vote["group"] is None]
+    last: dict[str, Any] = {turn["agent"]: turn for turn in answers_of(document["turns"])}
+    told = []
+    for vote in against:
+        reason = last.get(vote["agent"], {}).get("rationale") or ""
+        told.append((chip_of(document, vote["answer"]), names(vote["agent"]), plain(reason)))
+    if told:
+        return "", told
+    given: dict[str, dict[Any, None]] = {}
+    for turn in document["turns"]:
+        if turn["step"] == "respond" and "number" not in turn:
+            given.setdefault(turn["agent"], {})[chip_of(document, turn.get("answer")).word] = None
+    changed = [names(agent) for agent, answers in given.items() if len(answers) > 1]
+    if changed and document["task"]["kind"] == "labels":
+        return f"None at the end. {list_of(changed)} changed their answer on the way; see the record.", []
+    return "None: all gave this answer each time they were asked." if not changed else "None at the end.", []
+
+
+def sides_of(groups: Iterable[Group]) -> tuple[list[Group], list[Group]]:
+    """The groups that stand side by side, and those that stand below."""
+    listed = list(groups)
+    return (listed[:2], listed[2:]) if len(listed) > 1 else ([], listed)

@@ -1,0 +1,112 @@
+"""How a debate was made, for a report: method, models, cost, and the command that repeats it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from moot.graphs import DESCRIPTIONS
+from moot.nodes.models.prices import cost_of, paid, read_prices
+from moot.nodes.texts.task import TASKS
+from moot.retrievers.evidence import given_in
+from moot.transcript.document import settings_of
+from moot.transcript.end import lines_beside
+from moot.transcript.line import counted, has_rounds, list_of
+from moot.transcript.report.codes import model_words, words_for
+
+
+def made(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Names of facts, and the facts, without the command."""
+    about = DESCRIPTIONS[document["graph"]]
+    about = about.partition(": ")[2] or about
+    name = words_for("method", document["graph"])
+    ids = dict.fromkeys((document["id"],) if document["id"] else ())
+    facts = [
+        ("Method", f"{name}. {about[:1].upper()}{about[1:]}"),
+        ("Model", models(document)),
+        ("Took", took(document)),
+        ("Cost", cost(document)),
+        ("Version", f"moot {document['moot_version']}"),
+    ]
+    if told := " ".join(line.text for line in lines_beside(document)):
+        facts.append(("Beside it", told))
+    return [*facts, *(("Kept as", one) for one in ids)]
+
+
+def models(document: Mapping[str, Any]) -> str:
+    """Which model spoke in which part."""
+    parts: dict[str, list[str]] = {}
+    for role, used in document["models"].items():
+        parts.setdefault(used["model"], []).append(role)
+    if len(parts) == 1:
+        [name] = parts
+        return f"{model_words(name)} in every part"
+    return "; ".join(f"{model_words(name)} as {list_of(roles)}" for name, roles in parts.items()) or "none"
+
+
+def took(document: Mapping[str, Any]) -> str:
+    """Time, rounds, calls and tokens."""
+    usage, seconds = document["usage"], document["seconds"]
+    minutes, rest = divmod(round(seconds), 60)
+    time = f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"
+    rounds = f"{counted(document['rounds'], 'round')}, " if has_rounds(document["settings"]) else ""
+    told = f"{time}, {rounds}{counted(usage['calls'], 'model call')}, {usage['prompt_tokens']:,} tokens read and "
+    told += f"{usage['completion_tokens']:,} written"
+    if usage.get("uncounted"):
+        told += f"; the tokens of {counted(usage['uncounted'], 'call')} are not known"
+    kept = sum(bool(call.get("from_ledger")) for call in document["calls"])
+    return told + (f"; {counted(kept, 'call')} had been made before and cost nothing" if kept else "")
+
+
+def cost(document: Mapping[str, Any]) -> str:
+    """What the debate cost by the list prices of today; or why that is not known."""
+    calls = paid(document["calls"])
+    spent = cost_of(calls, read_prices())
+    if spent is None:
+        return "Not known: no price is set for a model, or its tokens were not counted"
+    return f"${spent:.4f} by list prices" if spent else "Nothing"
+
+
+def command(document: Mapping[str, Any]) -> str:
+    """The command that holds the debate again; texts that were given with the claim are not in it."""
+    settings, task = settings_of(document), document["task"]
+    words = ["moot", "verify", document["claim"], "--graph", document["graph"]]
+    if task:
+        words += ["--task", task["name"]]
+        if task["name"] == "labels":
+            words += ["--labels", json.dumps(task["meanings"] or task["labels"], ensure_ascii=False)]
+        if task["name"] == "choice" or (task["name"] in TASKS and TASKS[task["name"]].kind == "choice"):
+            words += [word for label in task["labels"] for word in ("--option", task["meanings"].get(label, label))]
+        for option, key in (("--claim-date", "claim_date"), ("--speaker", "speaker")):
+            words += [option, task[key]] if task.get(key) else []
+    default = type(settings)().model_dump(mode="json")
+    for name, value in settings.recorded().items():
+        if value == default.get(name):
+            continue
+        if name in ("model", "corpus") and isinstance(value, str):
+            words += [f"--{name}", value]
+        else:
+            words += ["--set", f"{name}={value if _plain(value) else json.dumps(value, ensure_ascii=False)}"]
+    return shlex.join(words)
+
+
+def _plain(value: Any) -> bool:
+    """Whether ``--set`` reads a text as itself."""
+    if not isinstance(value, str):
+        return False
+    try:
+        json.loads(value)
+    except ValueError:
+        return True
+    return False
+
+
+def not_in_command(document: Mapping[str, Any]) -> str:
+    """What the command does not repeat; an empty text if nothing."""
+    given = len(given_in(document["evidence"]))
+    asked = any(turn["agent"] == "person" for turn in document["turns"])
+    found = [f"the {counted(given, 'text')} given with the claim"] if given else []
+    found += ["what a person said"] if asked else []
+    return f"It does not hold {list_of(found)}. " if found else ""

@@ -1,0 +1,71 @@
+"""Who speaks in a debate, as a reader sees them: Debater A and B, with how each searches."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Mapping
+from typing import Any
+
+from moot.transcript.report.codes import source_words
+
+ROLES = {
+    "agent": "Agent",
+    "plaintiff": "Plaintiff",
+    "defense": "Defense",
+    "judge": "Judge",
+    "retrieval": "Search",
+    "miner": "Premise finder",
+    "equivalence": "Comparison",
+    "person": "A person",
+}
+"""Names that are no words for a reader, by the part before a number."""
+ABOUT = {"plaintiff": "speaks for the claim", "defense": "speaks against the claim"}
+
+
+class Names:
+    """The names of those who speak.
+
+    Args:
+        document: the debate's.
+    """
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        settings = document["settings"]
+        declared = settings.get("debaters") or settings.get("agents") or []
+        self.declared = [one["name"] for one in declared if isinstance(one, Mapping)]
+        self.single = len({turn["agent"] for turn in document["turns"] if turn["step"] == "respond"}) == 1
+        self.given = {
+            name: f"Debater {letter}"
+            for name, letter in zip(self.declared, string.ascii_uppercase, strict=False)
+            if not re.fullmatch(r"agent-\d+", name)
+        }
+        read: dict[str, dict[str, None]] = {}
+        for reading in document["corpora"]:
+            read.setdefault(reading["agent"], {})[source_words(reading["retriever"])] = None
+        self.read = {agent: ", ".join(found) for agent, found in read.items()}
+
+    def __call__(self, agent: str) -> str:
+        """What somebody is called."""
+        if agent in self.given:
+            return self.given[agent]
+        if agent == "agent-1" and self.single:
+            return "The model"
+        role, _, number = agent.partition("-")
+        if role in ROLES and (not number or number.isdecimal()):
+            return f"{ROLES[role]} {number}".strip()
+        return agent[:1].upper() + agent[1:]
+
+    def about(self, agent: str) -> str:
+        """What is to be known of somebody: where it searched, and what it is called in the debate's own texts."""
+        found = [f"searched {self.read[agent]}"] if agent in self.read else []
+        found += [ABOUT[agent]] if agent in ABOUT else []
+        found += [f"called “{agent}” in what is said"] if agent in self.given else []
+        return "; ".join(found)
+
+    def within(self, text: str) -> str:
+        """A sentence of moot's own with the names of debaters as a reader knows them."""
+        if not self.given:
+            return text
+        known = "|".join(map(re.escape, sorted(self.given, key=len, reverse=True)))
+        return re.sub(rf"(?<![\w-])({known})(?![\w-])", lambda found: self.given[found[0]], text)

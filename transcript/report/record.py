@@ -1,0 +1,326 @@
+"""The record of a debate for readers: who answered what in which round, why there was another, and what was said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from moot.nodes.steps.compare import METRICS
+from moot.retrievers.evidence import clean
+from moot.transcript.document import lines
+from moot.transcript.line import Line, counted, list_of
+from moot.transcript.report.codes import CODES, words_for
+from moot.transcript.report.head import Chip, chip_of, given_chip
+from moot.transcript.report.names import Names
+from moot.transcript.report.sources import Sources, plain, title_of
+from moot.transcript.words import ANSWERS
+
+MOST_ROWS = 8
+"""Of more who answer, a row for each answer says how many gave it."""
+
+Said = list[tuple[str, int | None]]
+"""A text in parts, each with the number of the source that stands there, if one does."""
+
+
+@dataclass
+class Cell:
+    """What somebody answered in a round; ``was`` is their answer before if they changed it, ``note`` is below it."""
+
+    chips: list[Chip] = field(default_factory=list)
+    was: str = ""
+    note: str = ""
+
+
+@dataclass
+class Row:
+    """Somebody, what is to be known of them, and a cell for each column."""
+
+    who: str
+    about: str
+    cells: list[Cell]
+
+
+@dataclass
+class Timeline:
+    """Who answered what; ``why`` has a sentence for each column: why it went on, or why it ended."""
+
+    columns: list[str]
+    rows: list[Row]
+    why: list[str]
+
+
+@dataclass
+class Item:
+    """Something that somebody did, under a word for it: a text, or a list of sources by number and title."""
+
+    label: str
+    said: Said = field(default_factory=list)
+    found: list[tuple[int, str]] = field(default_factory=list)
+    bad: bool = False
+
+
+@dataclass
+class Card:
+    """What one speaker did, with the answers that it gave."""
+
+    who: str
+    chips: list[Chip] = field(default_factory=list)
+    items: list[Item] = field(default_factory=list)
+
+
+@dataclass
+class Part:
+    """A round, or another part of a debate: its heading, what is inside in one line, its cards, and what it came to."""
+
+    heading: str
+    inside: str
+    cards: list[Card]
+    notes: list[Said]
+
+
+# --- who answered what ------------------------------------------------------------------------------------------------
+
+
+def timeline(document: Mapping[str, Any], names: Names) -> Timeline | None:
+    """Who answered what in each round, and why there was another; None of a debate with one answer."""
+    answers = [turn for turn in document["turns"] if turn["step"] == "respond" and "answer" in turn]
+    judged = [turn for turn in document["turns"] if turn["step"] in ("judge", "summarise") and "answer" in turn]
+    judged += [turn for turn in document["turns"] if turn["step"] == "judge" and "verdict" in turn]
+    rounds = sorted({turn["round"] for turn in answers})
+    if len(answers) + len(judged) < 2:
+        return None
+    columns = [f"Round {number}" for number in rounds] if len(rounds) > 1 else ["Answer"] * bool(rounds)
+    speakers = list(dict.fromkeys(turn["agent"] for turn in answers))
+    many = len(speakers) > MOST_ROWS or len({turn.get("number") for turn in answers}) > 1
+    rows = _counted(document, answers, rounds) if many else []
+    for agent in [] if many else speakers:
+        given = {turn["round"]: turn for turn in answers if turn["agent"] == agent}
+        rows.append(Row(names(agent), names.about(agent), _cells(document, given, rounds)))
+    if judged:
+        columns.append("Decision")
+        for row in rows:
+            row.cells.append(Cell())
+        for turn in judged:
+            blank = [Cell() for _ in rounds]
+            decided = Cell([given_chip(document, turn)], note=_failed(turn))
+            rows.append(Row(names(turn["agent"]), "", [*blank, decided]))
+    why = [_why(document, number, names, last=number == rounds[-1]) for number in rounds]
+    return Timeline(columns, rows, [*why, *[""] * (len(columns) - len(why))])
+
+
+def _cells(document: Mapping[str, Any], given: Mapping[int, Any], rounds: list[int]) -> list[Cell]:
+    cells, before = [], None
+    for number in rounds:
+        turn = given.get(number)
+        if turn is None:
+            cells.append(Cell(note="did not speak"))
+            continue
+        chip = chip_of(document, turn["answer"])
+        was = f"was {before.word}" if before and before.kind != "non" and before.word != chip.word else ""
+        cells.append(Cell([chip], was, _failed(turn) or _unsupported(turn)))
+        before = chip
+    return cells
+
+
+def _counted(document: Mapping[str, Any], answers: list[Any], rounds: list[int]) -> list[Row]:
+    """A row for each answer, with how many gave it in each round."""
+    given: dict[str, dict[int, int]] = {}
+    chips: dict[str, Chip] = {}
+    for turn in answers:
+        chip = chip_of(document, turn["answer"])
+        chips[chip.word] = chip
+        of = given.setdefault(chip.word, {})
+        of[turn["round"]] = of.get(turn["round"], 0) + 1
+    return [
+        Row(
+            f"“{word}”" if chips[word].kind == "text" else word,
+            "",
+            [
+                Cell([chips[word]] if of.get(number) else [], note=counted(of.get(number, 0), "answer"))
+                for number in rounds
+            ],
+        )
+        for word, of in given.items()
+    ]
+
+
+def _failed(turn: Mapping[str, Any]) -> str:
+    outcome = turn.get("outcome", "ok")
+    return "" if outcome == "ok" else words_for("outcome", outcome)
+
+
+def _unsupported(turn: Mapping[str, Any]) -> str:
+    supported = (turn.get("scores") or {}).get("supported") or []
+    missing = sum(one is False for one in supported)
+    return f"{missing} of {len(supported)} statements not in its passages" if missing else ""
+
+
+def _why(document: Mapping[str, Any], number: int, names: Names, *, last: bool) -> str:
+    """Why another round followed on this one; of the last, why it was the last."""
+    record = next((one for one in document["round_log"] if one["round"] == number), None)
+    reason = record["reason"] if record else None
+    told = [words_for("round", reason)] if reason and reason not in CODES["stop"] else []
+    if reason == "unstable" and record:
+        low = _low(document, record, names)
+        told = [f"The answers agreed, but did not pass the checks{': ' if low else ''}{'; '.join(low)}"]
+    if last and document["stop_reason"]:
+        ended = f"It ended, as {words_for('stop', document['stop_reason'])}"
+        same = reason in ("stable", "agreed", "single_pass", "preferred") or document["stop_reason"] == "single_pass"
+        told = [ended] if same else [*told, ended]
+    return ". ".join(told)
+
+
+def _low(document: Mapping[str, Any], record: Mapping[str, Any], names: Names) -> list[str]:
+    """The scores of a round that do not reach what they need to."""
+    found = []
+    for agent, scores in (record.get("scores") or {}).items():
+        for metric in METRICS:
+            least, value = document["settings"].get(f"{metric}_threshold"), scores.get(metric)
+            if metric in scores and least is not None and (value is None or value < least):
+                said = "not known" if value is None else f"{value:.2f}"
+                found.append(f"{names(agent)}, {words_for('score', metric).lower()} {said} (needed {least:.2f})")
+    return found
+
+
+# --- what was said ----------------------------------------------------------------------------------------------------
+
+
+def parts(document: Mapping[str, Any], sources: Sources, names: Names) -> list[Part]:
+    """What was said of a debate, part by part; the same as the command line says, in a reader's words."""
+    told = []
+    for number, section in enumerate(lines(document)):
+        lines_of = [one for one in section.lines if one.tone != "aside"]
+        if not lines_of:
+            continue
+        cards, notes, done = list[Card](), list[Said](), set[tuple[int, str]]()
+        for one in lines_of:
+            if not one.who and one.turn is None:
+                notes.append(sources.numbered(_note(one.text, names)))
+                continue
+            who = names(one.who) if one.who else cards[-1].who if cards else ""
+            if not cards or cards[-1].who != who:
+                cards.append(Card(who))
+            _tell(document, one, cards[-1], done, sources, names)
+        heading = section.heading if number else "Before the answers" if document["rounds"] else "What was said"
+        told.append(Part(heading, _inside(cards), [card for card in cards if card.chips or card.items], notes))
+    return told
+
+
+def _inside(cards: Iterable[Card]) -> str:
+    """What a part holds, in one line: who answered what."""
+    given: dict[str, dict[str, None]] = {}
+    for card in cards:
+        for chip in card.chips:
+            given.setdefault(chip.word, {})[card.who] = None
+    if len(given) == 1:
+        [(word, who)] = given.items()
+        return f"{'both' if len(who) == 2 else 'all' if len(who) > 2 else next(iter(who))}: {word}"
+    return "; ".join(f"{list_of(who) if len(who) <= 4 else len(who)}: {word}" for word, who in given.items())
+
+
+def _note(text: str, names: Names) -> str:
+    """A sentence of moot's own, without codes."""
+    for code, said in CODES["stop"].items():
+        text = text.replace(f"The debate stops: {code}.", f"The debate ended: {said}.")
+    return names.within(text)
+
+
+def _tell(
+    document: Mapping[str, Any], one: Line, card: Card, done: set[tuple[int, str]], sources: Sources, names: Names
+) -> None:
+    """Puts a line into its card; what a turn found, answered, quoted and scored is told once, from the turn itself."""
+    verb, _, number = one.what.partition(" ")
+    if one.turn is None:
+        card.items.append(Item(_does(one.what), sources.numbered(one.text)))
+        return
+    turn = document["turns"][one.turn]
+    if verb == "cites":
+        return
+    if verb == "finds" and turn.get("retrieval") == "ok" and turn["evidence_ids"] and not {"joined", "gap"} & {*turn}:
+        if (one.turn, verb) not in done:
+            done.add((one.turn, verb))
+            known = [id for id in turn["evidence_ids"] if id in sources.pieces]
+            found = [(sources.numbers[id], title_of(sources.pieces[id])) for id in known]
+            card.items.append(Item("Found", found=found))
+        return
+    if verb in ("scores", "score") and turn.get("scores") and turn["step"] == "respond":
+        card.items += _checked(document, turn)
+        return
+    if verb in (*ANSWERS.values(), "answer", "decides") and {"answer", "verdict"} & {*turn}:
+        _answered(document, one, turn, card, sources, number)
+    else:
+        card.items.append(Item(_does(one.what), sources.numbered(_outcomes(one.text)), bad=one.tone == "warning"))
+    if one.tone == "answer" and (one.turn, "cites") not in done:
+        done.add((one.turn, "cites"))
+        card.items += _cited(turn, sources)
+
+
+def _does(what: str) -> str:
+    """A word for what somebody does, with a number if it has one: ``premise 2`` is "Premise 2"."""
+    verb, _, number = what.partition(" ")
+    if what in CODES["does"]:
+        return words_for("does", what)
+    return words_for("does", verb) + (f" {number}" if number.isdecimal() else "")
+
+
+def _answered(
+    document: Mapping[str, Any], one: Line, turn: Mapping[str, Any], card: Card, sources: Sources, number: str
+) -> None:
+    said = turn.get("verdict", turn.get("answer"))
+    label = f"Answer {number}" if number.isdecimal() else words_for("does", one.what.partition(" ")[0])
+    if said is None:
+        card.chips.append(Chip("non", "No answer"))
+        card.items.append(Item(label, [(_failed(turn) or "nothing that can be used", None)], bad=True))
+        return
+    chip = given_chip(document, turn)
+    card.chips.append(chip)
+    why = clean(turn.get("rationale") or turn.get("reason") or "")
+    given = why or "gave no reasons"
+    if number.isdecimal():
+        given = f"{chip.word}. {given}"
+    card.items.append(Item(label, sources.numbered(given)))
+
+
+def _cited(turn: Mapping[str, Any], sources: Sources) -> list[Item]:
+    items = []
+    for citation in turn.get("citations") or []:
+        number = sources.numbers.get(citation["evidence_id"])
+        if citation["fabricated"] or number is None:
+            invented = f"“{plain(citation['quote'])}”: names a source that it was not shown; not counted"
+            items.append(Item("Quoted", [(invented, None)], bad=True))
+        elif citation["verified"]:
+            items.append(Item("Quoted", [(f"“{plain(citation['quote'])}”", None), ("", number)]))
+        else:
+            said: Said = [(f"“{plain(citation['quote'])}”", None), ("", number)]
+            told = [*said, (": not in this source in these words", None)]
+            items.append(Item("Quoted", told, bad=True))
+    return items
+
+
+def _checked(document: Mapping[str, Any], turn: Mapping[str, Any]) -> list[Item]:
+    """The scores of an answer, with what they need to be."""
+    items, scores = [], turn["scores"]
+    for metric in METRICS:
+        if metric not in scores:
+            continue
+        value, least = scores[metric], document["settings"].get(f"{metric}_threshold")
+        needed = f", needed {least:.2f}" if least is not None else ""
+        said = "not known" if value is None else f"{value:.2f}"
+        text = f"{words_for('score', metric)} {said}{needed}"
+        supported = scores.get("supported")
+        if metric == "faithfulness" and supported:
+            text = f"{sum(one is True for one in supported)} of {len(supported)} statements are in its passages"
+        items.append(Item("Checked", [(text, None)], bad=least is not None and (value is None or value < least)))
+    return items
+
+
+def _outcomes(text: str) -> str:
+    """A line with the outcome of a reply in words."""
+    known = "|".join(CODES["outcome"])
+    return re.sub(
+        rf"\(?(?:nothing that can be used|no usable reply)(?: \(|: )({known})\)",
+        lambda found: words_for("outcome", found[1]),
+        text,
+    )

@@ -1,0 +1,320 @@
+"""A debate as a document to read: HTML in one file without scripts, or Markdown.
+
+What a reader sees is put together here from the parts; the templates are in ``transcript/look``.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from moot.nodes.texts.verdict import caveats
+from moot.retrievers.evidence import GIVEN, clean
+from moot.transcript.document import fitting
+from moot.transcript.line import counted, list_of
+from moot.transcript.report import head
+from moot.transcript.report.codes import source_words, words_for
+from moot.transcript.report.made import command, made, not_in_command
+from moot.transcript.report.names import Names
+from moot.transcript.report.record import parts, timeline
+from moot.transcript.report.sources import (
+    Sources,
+    host_of,
+    marked,
+    marks_of,
+    plain,
+    shown_of,
+    title_of,
+    web_address,
+)
+
+__all__ = ["escaped", "report"]
+
+Document = Mapping[str, Any]
+MARKUP = re.compile(r"[\\`*_{}\[\]#|~$^]|^[-+=:]|(?<=^\d)[.)]|(?<=^\d\d)[.)]")
+"""What Markdown would take for more than text."""
+STAND_INS = ("stand_in", "retrieval_failed")
+SHORTENED = ("evidence_cut", "prompt_shortened", "exhibits_left_out", "evidence_not_compared", "source_not_summarised")
+TOLD_ELSEWHERE = ("empty_retrieval", "fabricated_citation", "unverified_quote", "demo_model", "no_evidence")
+LONGEST_TITLE = 120
+"""Characters of a claim in the page's title."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """Something that was searched, not found, or went wrong: a word for it, and sentences."""
+
+    name: str
+    said: list[str]
+    bad: bool = False
+
+
+def report(document: Document, kind: str) -> str:
+    """A debate's report.
+
+    Args:
+        document: the debate's, also of one that failed or was interrupted. With a key ``reader_summary`` its
+            sentences and stances stand in the report.
+        kind: ``html`` or ``md``.
+
+    Raises:
+        UserError: this version does not know the debate's graph or settings, or its parts do not fit together.
+    """
+    with fitting():
+        values = _values(document)
+        page: str = _templates().get_template(f"report.{kind}").render(values)
+    return page
+
+
+def _values(document: Document) -> dict[str, Any]:
+    names, summary = Names(document), document.get("reader_summary")
+    mentioned = [c["evidence_id"] for one in (summary or {}).get("sentences", []) for c in one["citations"]]
+    sources = Sources(document, mentioned)
+    began = datetime.fromisoformat(document["started_at"]).astimezone(UTC)
+    groups = (
+        head.groups_by_stance(summary, sources, names) if summary else head.groups_by_answer(document, sources, names)
+    )
+    beside, below = head.sides_of(groups)
+    said_none, dissent = head.dissent(document, names)
+    told = parts(document, sources, names) if document["task"] else []
+    return {
+        "document": document,
+        "claim": plain(document["claim"] or "(no claim)"),
+        "title": plain(document["claim"] or "A debate")[:LONGEST_TITLE],
+        "is_claim": not document["task"] or document["task"]["subject"] == "claim",
+        "kicker": _kicker(document, names),
+        "date": f"{began.day} {began:%B %Y}",
+        "time": f"{began:%H:%M} UTC",
+        "said_by": _said_by(document),
+        "verdict": head.verdict_of(document, names),
+        "warned": head.warned_of(document),
+        "summary": summary,
+        "sentences": _sentences(summary, sources) if summary else [],
+        "reasons": [(who, sources.numbered(plain(text))) for who, text in head.reasons(document, names)],
+        "glance": _glance(document, sources),
+        "beside": beside,
+        "below": below,
+        "sources": [_source(sources, id, document) for id in sources.quoted],
+        "others": [_source(sources, id, document) for id in sources.unquoted],
+        "said_none": said_none,
+        "dissent": dissent,
+        "searched": _searched(document, sources, names, summary),
+        "checked": _checked(sources),
+        "faulty": [(one, names(one.who)) for one in sources.faulty],
+        "timeline": timeline(document, names),
+        "parts": told,
+        "went_wrong": _went_wrong(document, names, sources),
+        "made": made(document),
+        "command": command(document) if document["task"] else "",
+        "not_in_command": not_in_command(document),
+    }
+
+
+def _kicker(document: Document, names: Names) -> str:
+    what = "Answer" if document["task"] and document["task"]["subject"] == "question" else "Claim check"
+    if document["graph"] == "proclaim":
+        return f"{what} by a trial among language models"
+    speakers = {turn["agent"] for turn in document["turns"] if turn["step"] == "respond"}
+    many = {2: "two"}.get(len(speakers), str(len(speakers)))
+    return f"{what} by {many} language models" if len(speakers) > 1 else f"{what} by a language model"
+
+
+def _said_by(document: Document) -> str:
+    task = document["task"] or {}
+    if task.get("subject") == "question":
+        return ""
+    return (
+        f"Said by: {plain(task.get('speaker') or 'not given')} · When: {plain(task.get('claim_date') or 'not given')}"
+    )
+
+
+def _sentences(summary: Mapping[str, Any], sources: Sources) -> list[tuple[str, list[int]]]:
+    return [
+        (plain(one["text"]), list(dict.fromkeys(sources.numbers[c["evidence_id"]] for c in one["citations"])))
+        for one in summary["sentences"]
+    ]
+
+
+def _glance(document: Document, sources: Sources) -> list[tuple[str, str, bool]]:
+    count = document["metrics"].get("citations") or {}
+    told = []
+    if count.get("total"):
+        found, total = count["verified"], count["total"]
+        told.append(("Quotes found", f"{found} of {total}", found < total))
+    told.append(("Sources quoted", str(len({one.id for one in sources.quotes})), False))
+    kinds = Counter(one["kind"] for one in document["warnings"])
+    if kinds["stand_in"] or any(map(_stood_in, document["corpora"])):
+        told.append(("A source", "stood in", True))
+    if kinds["retrieval_failed"]:
+        told.append(("A source", "failed", True))
+    return told
+
+
+def _source(sources: Sources, id: str, document: Document) -> dict[str, Any]:
+    """A source as a report lists it."""
+    piece = sources.pieces[id]
+    whole = marked(piece, document)
+    meta = [plain(piece.get("publisher") or piece["source"]) if piece["source"] != GIVEN else "given with the claim"]
+    meta.append(plain(piece["published"]) if piece.get("published") else "date not given")
+    if piece.get("page") is not None:
+        meta.append(f"page {plain(piece['page'])}")
+    if piece.get("status"):
+        meta.append(plain(piece["status"]))
+    meta += [mark for mark in marks_of(piece) if mark not in meta]
+    address = web_address(piece.get("url"))
+    return {
+        "number": sources.numbers[id],
+        "title": title_of(piece),
+        "meta": [one for one in meta if one],
+        "address": address,
+        "host": host_of(piece.get("url")) if address else "",
+        "no_link": plain(piece["url"])[:200] if piece.get("url") and not address else "",
+        "parts": [(clean_part(text), quoted) for text, quoted in shown_of(piece, whole)],
+        "whole": [(clean_part(text), quoted) for text, quoted in whole] if piece.get("shown") else [],
+        "length": len(piece["text"]),
+        "weight": piece.get("weight"),
+    }
+
+
+def clean_part(text: str) -> str:
+    """A part of a text as it is displayed; spaces at its ends stay."""
+    found = html.unescape(text)
+    kept = clean(found)
+    before = " " if found[:1].isspace() and kept else ""
+    after = " " if found[-1:].isspace() and kept else ""
+    return f"{before}{kept}{after}" if kept else " "
+
+
+# --- what was searched, and what went wrong ---------------------------------------------------------------------------
+
+
+def _searched(document: Document, sources: Sources, names: Names, summary: Mapping[str, Any] | None) -> list[Fact]:
+    facts = [Fact("Searched", _where(document, sources))]
+    empty = [
+        f"“{plain(turn['query'])}” found nothing ({names(turn['agent'])})."
+        for turn in document["turns"]
+        if turn.get("query") and turn.get("retrieval") == "ok" and not turn["evidence_ids"]
+    ]
+    missing = [plain(one) for one in (summary or {}).get("not_found", [])]
+    if found := list(dict.fromkeys([*missing, *empty])):
+        facts.append(Fact("Not found", found))
+    elif not summary and document["corpora"]:
+        facts.append(Fact("Not found", ["Each search found something. What it lacked was not worked out."]))
+    instead = dict.fromkeys(
+        f"{names(one['agent'])} was to search the web; {source_words(one['retriever'])} stood in."
+        for one in document["corpora"]
+        if _stood_in(one)
+    )
+    failed = [
+        head.failed_source(one) if one["kind"] == "retrieval_failed" else one["detail"]
+        for one in document["warnings"]
+        if one["kind"] in STAND_INS
+    ]
+    if told := [*instead, *dict.fromkeys(names.within(plain(one)) for one in failed)]:
+        facts.append(Fact("Stood in or failed", told, bad=True))
+    cut = sum("shown" in piece or bool(piece.get("truncated")) for piece in document["evidence"])
+    short = [f"{cut} of the {counted(len(sources.pieces), 'passage')} were shown in part."] if cut else []
+    kinds = Counter(one["kind"] for one in document["warnings"] if one["kind"] in SHORTENED)
+    short += [words_for("warning", kind) for kind in kinds if kind not in ("evidence_cut",)]
+    if short:
+        facts.append(Fact("Shortened", short))
+    other = Counter(
+        one["kind"]
+        for one in document["warnings"]
+        if one["kind"] not in (*STAND_INS, *SHORTENED, *TOLD_ELSEWHERE, "fabricated_citations")
+    )
+    if other:
+        said = [
+            words_for("warning", kind) + (f" ({count} times)" if count > 1 else "") for kind, count in other.items()
+        ]
+        facts.append(Fact("Also to know", said, bad=True))
+    return facts
+
+
+def _stood_in(reading: Mapping[str, Any]) -> bool:
+    """Whether another source was read than the one asked for, as a web search without a key is."""
+    return reading["requested"] == "web" and reading["retriever"] not in ("tavily", "serper")
+
+
+def _where(document: Document, sources: Sources) -> list[str]:
+    read = {source_words(one["retriever"]): one.get("passages") for one in document["corpora"]}
+    if not read and not sources.pieces:
+        return ["Nothing: this method answers from what the model knows."]
+    where = [name + (f" ({passages:,} passages)" if passages is not None else "") for name, passages in read.items()]
+    searches = sum("retrieval" in turn for turn in document["turns"])
+    given = sum(GIVEN in (r["retriever"] for r in piece["retrievals"]) for piece in sources.pieces.values())
+    listed = list_of(where)
+    times = f"{searches:,} search{'' if searches == 1 else 'es'}"
+    told = [f"{listed[:1].upper()}{listed[1:]}, in {times}."] if where else []
+    told += [f"{counted(given, 'text')} {'was' if given == 1 else 'were'} given with the claim."] if given else []
+    return [*told, f"{counted(len(sources.pieces), 'passage')} came back; {_quoted(len(sources.quoted))}."]
+
+
+def _quoted(count: int) -> str:
+    return f"{count or 'none'} {'was' if count == 1 else 'were'} quoted"
+
+
+def _checked(sources: Sources) -> str:
+    """How the quotes were checked: how many stand in their sources, differ in a sign, do not stand there."""
+    cited = [c for turn in sources.document["turns"] for c in turn.get("citations") or []]
+    if not cited:
+        return "Nobody quoted anything."
+    found = [c for c in cited if c["verified"]]
+    invented = sum(c["fabricated"] for c in cited)
+    missing = len(cited) - len(found) - invented
+    differ = sum(one.differs for one in sources.quotes)
+    told = f"{counted(len(found), 'quote')} of {len(cited)} found in {'its' if len(found) == 1 else 'their'} source"
+    told += f", {differ} of them with other signs (quotation marks, dashes, brackets)." if differ else "."
+    told += f" {missing or 'None'} not in the source in these words."
+    return told + f" {invented or 'None'} invented: naming a source that its writer was not shown."
+
+
+def _went_wrong(document: Document, names: Names, sources: Sources) -> list[tuple[str, Any, int]]:
+    """The warnings that do not stand beside the verdict, each once: its words, what exactly was said, how often."""
+    beside = [(one["kind"], one["detail"]) for one in caveats(document) if one["kind"] != "retrieval_failed"]
+    warned = [(one["kind"], one["detail"]) for one in document["warnings"]]
+    found = Counter(one for one in warned if one not in beside)
+    return [
+        (words_for("warning", kind), sources.numbered(names.within(plain(detail))), count)
+        for (kind, detail), count in found.items()
+    ]
+
+
+# --- templates --------------------------------------------------------------------------------------------------------
+
+
+def escaped(text: object) -> str:
+    """A text that Markdown shows as it stands, in one line."""
+    line = " ".join(clean(str(text)).split())
+    line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return MARKUP.sub(r"\\\g<0>", line)
+
+
+def styles() -> str:
+    """The style sheet of a report: the design's tokens, what a report adds, and the light colours again for print."""
+    look = files("moot.transcript").joinpath("look")
+    tokens, own = (look.joinpath(name).read_text(encoding="utf-8") for name in ("tokens.css", "report.css"))
+    light = tokens[tokens.index(":root {") : tokens.index("}") + 1].replace("light dark", "light", 1)
+    return f"{tokens}\n@media print {{ {light} }}\n{own}"
+
+
+@lru_cache(maxsize=1)
+def _templates() -> Any:
+    from jinja2 import Environment, PackageLoader
+
+    environment = Environment(
+        loader=PackageLoader("moot.transcript", "look"),
+        autoescape=lambda name: name is not None and name.endswith(".html"),
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["md"] = escaped
+    environment.globals["style"] = styles()
+    return environment

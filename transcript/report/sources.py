@@ -1,0 +1,190 @@
+"""The sources of a report: numbered, with what was quoted from each, and how each quote was checked."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+from urllib.parse import quote as encoded
+from urllib.parse import urlsplit
+
+from moot.nodes.runtime.state import PERSON
+from moot.nodes.texts.verdict import verdict_citations
+from moot.retrievers.evidence import GIVEN, UNTITLED, clean
+from moot.retrievers.excerpts import GAP
+
+WEB = re.compile(r"https?://\S", re.IGNORECASE)
+
+Parts = list[tuple[str, bool]]
+"""A text in parts, each with whether somebody quotes it."""
+
+
+@dataclass
+class Quoted:
+    """Words that stand in a source, and who quoted them: their names, and the answers that they gave."""
+
+    id: str
+    start: int
+    end: int
+    text: str
+    number: int = 0
+    differs: bool = False
+    who: dict[str, None] = field(default_factory=dict)
+    turns: list[Mapping[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Faulty:
+    """A quote that does not stand in its source; ``number`` is None if its writer was not shown such a source."""
+
+    text: str
+    who: str
+    number: int | None
+
+
+class Sources:
+    """A debate's evidence as a report numbers it: what the verdict cites, what else is quoted, what is not.
+
+    Args:
+        document: the debate's.
+        first: ids of pieces that come before all others, as the report names them first.
+    """
+
+    def __init__(self, document: Mapping[str, Any], first: Iterable[str] = ()) -> None:
+        self.document = document
+        self.pieces = {piece["id"]: piece for piece in document["evidence"]}
+        cited = [c for turn in document["turns"] for c in turn.get("citations") or [] if c["verified"]]
+        deciding = [c for c in verdict_citations(dict(document)) if c["verified"]]
+        order = dict.fromkeys([*first, *(c["evidence_id"] for c in (*deciding, *cited)), *self.pieces])
+        known = [id for id in order if id in self.pieces]
+        self.numbers = {id: number for number, id in enumerate(known, 1)}
+        marked = {*first} | {c["evidence_id"] for c in cited}
+        self.quoted = [id for id in known if id in marked]
+        self.unquoted = [id for id in known if id not in marked]
+
+    @cached_property
+    def quotes(self) -> list[Quoted]:
+        """What was quoted and stands in its source, by source; what a longer quote holds is part of that."""
+        found: dict[tuple[str, int, int], Quoted] = {}
+        for turn in self.document["turns"]:
+            for citation in turn.get("citations") or []:
+                if not citation["verified"] or citation["evidence_id"] not in self.pieces:
+                    continue
+                place = (citation["evidence_id"], citation["start"], citation["end"])
+                text = self.pieces[place[0]]["text"][place[1] : place[2]]
+                one = found.setdefault(place, Quoted(*place, text, self.numbers[place[0]]))
+                one.differs |= text.strip() != citation["quote"].strip()
+                one.who[turn.get("side") or turn["agent"]] = None
+                one.turns.append(turn)
+        whole: list[Quoted] = []
+        for one in sorted(found.values(), key=lambda one: (one.number, one.start, -one.end)):
+            if whole and whole[-1].id == one.id and one.end <= whole[-1].end:  # part of a longer quote
+                whole[-1].who |= one.who
+                whole[-1].turns += one.turns
+            else:
+                whole.append(one)
+        return whole
+
+    @cached_property
+    def faulty(self) -> list[Faulty]:
+        """Quotes that do not stand where they are said to, each once."""
+        return [
+            *dict.fromkeys(
+                Faulty(
+                    citation["quote"],
+                    turn.get("side") or turn["agent"],
+                    None if citation["fabricated"] else self.numbers.get(citation["evidence_id"]),
+                )
+                for turn in self.document["turns"]
+                for citation in turn.get("citations") or []
+                if not citation["verified"]
+            )
+        ]
+
+    def numbered(self, text: str) -> list[tuple[str, int | None]]:
+        """A text in parts, with the number of a source in place of each of its ids."""
+        if not self.pieces:
+            return [(text, None)]
+        parts: list[tuple[str, int | None]] = []
+        at = 0
+        for found in self._ids.finditer(text):
+            parts += [(text[at : found.start()].rstrip(), None), ("", self.numbers[found[1]])]
+            at = found.end()
+        return [part for part in (*parts, (text[at:], None)) if part != ("", None)]
+
+    @cached_property
+    def _ids(self) -> re.Pattern[str]:
+        known = "|".join(map(re.escape, sorted(self.pieces, key=len, reverse=True)))
+        return re.compile(rf"\[?(?<![\w-])({known})(?![\w-])\]?")
+
+
+# --- one source -------------------------------------------------------------------------------------------------------
+
+
+def marked(piece: Mapping[str, Any], document: Mapping[str, Any]) -> Parts:
+    """A piece's text in parts, each with whether somebody quotes it."""
+    cited = [c for turn in document["turns"] for c in turn.get("citations") or [] if c["verified"]]
+    spans = sorted((c["start"], c["end"]) for c in cited if c["evidence_id"] == piece["id"])
+    parts, at = [], 0
+    for start, end in spans:
+        start = max(start, at)
+        if start < end:
+            parts += [(piece["text"][at:start], False), (piece["text"][start:end], True)]
+            at = end
+    return [part for part in (*parts, (piece["text"][at:], False)) if part[0]]
+
+
+def shown_of(piece: Mapping[str, Any], parts: Parts) -> Parts:
+    """Those of a piece's parts that debaters were shown, with `GAP` where something is left out; all if all was."""
+    spans, kept = piece.get("shown") or [], Parts()
+    for start, end in spans:
+        at, gap = 0, [(f" {GAP} ", False)]
+        kept += gap if kept else []
+        for text, quoted in parts:
+            within = text[max(start - at, 0) : max(end - at, 0)]
+            kept += [(within, quoted)] if within else []
+            at += len(text)
+    rest = spans and piece["text"][spans[-1][1] :].strip()
+    return [*kept, *([(f" {GAP}", False)] if rest else [])] if kept else parts
+
+
+def marks_of(piece: Mapping[str, Any]) -> list[str]:
+    """What is to be known of a piece beside where it comes from."""
+    agents = {retrieval.get("agent") for retrieval in piece["retrievals"] if retrieval["retriever"] == GIVEN}
+    found = {
+        "given with the claim": GIVEN in agents,
+        "added by a person": PERSON in agents,
+        "struck by a person": piece.get("struck"),
+        "shown in part": "shown" in piece,
+        "cut to length": piece.get("truncated"),
+        "a model's summary": "summary_of" in piece,
+    }
+    return [mark for mark, holds in found.items() if holds]
+
+
+def web_address(url: str | None) -> str:
+    """An address that a link may lead to, without what would end the link; an empty text for any other."""
+    return encoded(str(url), safe="/:?#[]@!$&'*+,;=%~-._") if WEB.match(url or "") else ""
+
+
+def host_of(url: str | None) -> str:
+    """The website that an address leads to, which a reader sees of it; an empty text for what is no address."""
+    try:
+        host = urlsplit(web_address(url)).hostname or ""
+    except ValueError:
+        return ""
+    return host.removeprefix("www.")
+
+
+def title_of(piece: Mapping[str, Any]) -> str:
+    """What a source is called."""
+    title = plain(piece["title"])
+    return title if title and title != UNTITLED else "Untitled passage"
+
+
+def plain(text: object) -> str:
+    """A text as it is displayed, in one line: without control characters, and with its HTML entities as characters."""
+    return " ".join(html.unescape(clean(str(text))).split())

@@ -1,0 +1,84 @@
+"""A finished debate with its summary for readers: the graph `summarise_for_readers` over a document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from moot.core.errors import BudgetExhausted, MootError, error_of
+from moot.nodes.models.prices import cost_of, paid, read_prices
+from moot.nodes.runtime.document import models_used, usage
+from moot.nodes.runtime.settings import REPORTER, Settings, checked_settings
+
+SHARED = tuple(name for name in Settings.model_fields if name not in ("models", "reader_summary", "embedder", "corpus"))
+"""Settings of a debate that its summary has, too."""
+
+
+async def with_summary(document: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A document with ``reader_summary``; calls, warnings, usage and models of the summary are counted in it.
+
+    Args:
+        document: a finished debate, whose quotes were checked. One without a verdict, or without a checked quote,
+            costs no call, and its summary is empty.
+        settings: of `moot.graphs.summarise_for_readers`.
+
+    Raises:
+        UserError, WorldError, ReplyError, BudgetExhausted: the summary failed.
+    """
+    from moot.graphs.summarise_for_readers import graph
+
+    context = checked_settings(graph.context_schema, settings)  # type: ignore[arg-type]
+    state = await graph.ainvoke({"document": dict(document)}, context=context)
+    if state.get("error"):
+        raise error_of(state["error"])
+    calls = [*document["calls"], *(state.get("calls") or [])]
+    return {
+        **document,
+        "reader_summary": state["reader_summary"],
+        "calls": calls,
+        "usage": {**document["usage"], **usage(calls)},
+        "models": models_used(calls) if calls else document["models"],
+        "warnings": [*document["warnings"], *(state.get("warnings") or [])],
+    }
+
+
+async def summarised(document: dict[str, Any]) -> dict[str, Any]:
+    """A debate's document as its setting ``reader_summary`` wants it, within what its ceilings have left.
+
+    A summary that fails leaves the verdict as it is: a warning says why there is none.
+
+    Args:
+        document: as its debate ended.
+    """
+    settings = document["settings"]
+    if not settings.get("reader_summary") or document["status"] != "done" or "reader_summary" in document:
+        return document
+    try:
+        return await with_summary(document, settings_for(document))
+    except MootError as error:
+        warned = {"kind": "no_reader_summary", "where": REPORTER, "detail": error.detail}
+        return {**document, "warnings": [*document["warnings"], warned]}
+
+
+def settings_for(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a debate's summary: the debate's own, with what is left of its ceilings.
+
+    Args:
+        document: the debate's.
+
+    Raises:
+        UserError: a file of prices that cannot be read.
+        BudgetExhausted: nothing is left.
+    """
+    given = document["settings"]
+    settings = {name: given[name] for name in SHARED if name in given}
+    settings["models"] = {role: model for role, model in given.get("models", {}).items() if role == REPORTER}
+    calls = paid(document["calls"])
+    tokens = sum((call["prompt_tokens"] or 0) + (call["completion_tokens"] or 0) for call in calls)
+    spent = {"budget": tokens, "max_calls": len(calls), "max_seconds": document["seconds"]}
+    if given.get("max_cost") is not None:
+        spent["max_cost"] = cost_of(calls, read_prices()) or 0.0
+    left = {name: given[name] - used for name, used in spent.items() if given.get(name) is not None}
+    if used_up := [name for name, amount in left.items() if amount <= 0]:
+        raise BudgetExhausted(f"`{used_up[0]}` was used up by the debate itself.")
+    return settings | left
