@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
-from moot.cli.options import read_given
 from moot.cli.screen import Screen
-from moot.core.errors import UserError
+from moot.core.errors import MootError
 from moot.nodes.runtime.settings import Moment
+from moot.nodes.texts.given_files import read_given
 from moot.retrievers.evidence import clean
 from moot.transcript.line import titled
 from rich.console import Console
@@ -80,8 +79,8 @@ def _texts(person: Asked, said: str) -> list[Any]:
     if not said.startswith("@"):
         return [{"text": said}]
     try:
-        return read_given(Path(said[1:]))
-    except UserError as error:
+        return read_given(said[1:])
+    except MootError as error:
         person.say(error.detail, "red")
         return []
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+from moot.cli.asking import with_options_of
+from moot.cli.batch.command import batch
 from moot.cli.history import corpora, delete_command, list_command, show_command
 from moot.cli.ledger import ledger
 
@@ -68,10 +70,11 @@ def verify(
         list[str] | None, typer.Option(help="An option of a multiple-choice question. Repeatable.")
     ] = None,
     given: Annotated[
-        list[Path] | None,
+        list[str] | None,
         typer.Option(
-            help="A text that comes with the claim: a .txt or .md file, or a .jsonl file of objects with `text`. "
-            "Repeatable."
+            metavar="FILE|URL",
+            help="A text that comes with the claim: a PDF, HTML, .docx, .csv, .txt or .md file, a .jsonl file of "
+            "objects with `text`, or a page's address. Repeatable.",
         ),
     ] = None,
     claim_date: Annotated[
@@ -132,29 +135,31 @@ def verify(
     ] = None,
 ) -> None:
     """Debate a claim and say the verdict, with what it rests on."""
+    options = locals()
     from moot.cli.signals import Stop
 
     with Stop() as stop:  # from here on: what follows is imported for a second
+        from moot.cli.asking import asked_by, named_settings
         from moot.cli.beside import control_of
-        from moot.cli.options import parse_labels, read_given
         from moot.cli.resuming import Chosen, begins, last_unfinished
         from moot.cli.verify import debate
         from moot.graphs import load_graph
         from moot.graphs.presets import load_preset
 
         bundle = load_preset(preset)
-        moments = None if ask is None else [moment.strip() for moment in ask.split(",")]
-        named = {k: v for k, v in {"model": model, "corpus": corpus, "ask_person": moments}.items() if v is not None}
-        chosen = Chosen(settings or [], named, bundle.settings)
-        asked = {"claim": claim, "task": task or bundle.task, "labels": parse_labels(labels), "options": option}
-        asked |= {"claim_date": claim_date, "speaker": speaker}
-        asked["given"] = [text for path in given or [] for text in read_given(path)]
+        chosen = Chosen(settings or [], named_settings(options), bundle.settings)
+        asked = {"claim": claim, **asked_by(options, bundle.task)}
         if resume and graph is None and preset is None:
             graph = None if (last := last_unfinished(asked)) == beside else last  # a control follows its debate
         system = load_graph(graph or bundle.graph)
         begun = begins(system, asked, chosen, ledger, resume=resume, fresh=fresh, control=beside)
         control = control_of(beside, equal, begun.settings)
         raise SystemExit(debate(system, asked, begun, stop, as_json=as_json, out=out, control=control))
+
+
+app.command("batch")(
+    with_options_of(verify, but=("claim", "ask", "resume", "fresh", "as_json", "out", "beside", "equal"))(batch)
+)
 
 
 @app.command("report")
@@ -234,7 +239,13 @@ def settings_command(graph: Annotated[str, typer.Argument(help="The debate syste
 
 @app.command()
 def index(
-    path: Annotated[Path, typer.Argument(help="A .jsonl, .txt or .md file, or a folder of them.")],
+    path: Annotated[
+        str,
+        typer.Argument(
+            metavar="PATH|URL",
+            help="A PDF, HTML, .docx, .csv, .txt, .md or .jsonl file, a folder of them, or a page's address.",
+        ),
+    ],
     corpus: Annotated[str, typer.Option(help="The corpus's name.")],
     embedder: Annotated[str | None, typer.Option(help="Text encoder; see `moot settings tool_mad`.")] = None,
 ) -> None:
@@ -304,6 +315,9 @@ def eval_run(
         int | None, typer.Option(help="Draws the items at random.", show_default="the first ones")
     ] = None,
     judge: Annotated[str | None, typer.Option(help="A model that says whether answers in words are right.")] = None,
+    judge_may_debate: Annotated[
+        bool, typer.Option("--judge-may-debate", help="Allow a --judge that also speaks in what it judges.")
+    ] = False,
     controls: Annotated[
         bool, typer.Option("--controls", help="Measure each debate's controls beside it, at its own cost.")
     ] = False,
@@ -327,7 +341,7 @@ def eval_run(
     from moot.evals.runs.run import Limits
 
     several = {"models": tuple(model or ()), "seeds": tuple(seed or ()), "limit": limit, "sample_seed": sample_seed}
-    measured = {"judge": judge, "controls": controls, "equal": equal}
+    measured = {"judge": judge, "judge_may_debate": judge_may_debate, "controls": controls, "equal": equal}
     wanted = plan_of(plan, graph or [], task or [], parse_pairs(settings or []), **several, **measured)
     limits = Limits(at_once, time_limit, retry_on_error, fail_on_error, budget, max_cost, max_calls, max_seconds)
     raise SystemExit(evaluate(wanted, logs, limits, as_json=as_json))
@@ -353,6 +367,29 @@ def eval_compare(
     from moot.cli.compare import compare_logs
 
     compare_logs(logs, out=out, against=against, prices=prices, as_json=as_json)
+
+
+@evaluations.command("agreement")
+def eval_agreement(
+    logs: Annotated[list[Path], typer.Argument(help="Inspect's logs of answers in words, and folders of them.")],
+    grader: Annotated[
+        list[str] | None,
+        typer.Option(help="A model that grades every answer now, as provider:name. Repeatable.", show_default="none"),
+    ] = None,
+    gold: Annotated[
+        Path | None,
+        typer.Option(help="People's judgements: CSV or JSONL with id, right (yes or no) and, if ids repeat, system."),
+    ] = None,
+    at_once: Annotated[int, typer.Option(min=1, max=1000, help="Model calls in flight.")] = 16,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Write every answer's grades to this file: CSV if it ends in .csv, else JSON.")
+    ] = None,
+) -> None:
+    """Say how far graders agree, each with each, with people and with the comparison of texts: Cohen's kappa."""
+    from moot.cli.agreement import measure_agreement
+
+    measure_agreement(logs, grader or [], gold, at_once, as_json=as_json, out=out)
 
 
 @evaluations.command("experiment")

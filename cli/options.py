@@ -7,12 +7,10 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from moot.core.errors import UserError
 from moot.nodes.runtime.settings import Settings, checked_settings
-from moot.retrievers.files import READERS
 
 
 def parse_settings(kind: type[Settings], pairs: Sequence[str], given: dict[str, Any]) -> Settings:
@@ -69,33 +67,6 @@ def parse_labels(text: str | None) -> list[str] | dict[str, str] | None:
     if not labels:
         raise UserError("--labels names no label.", kind="invalid_task")
     return labels
-
-
-def read_given(path: Path) -> list[Any]:
-    """What a file gives with a claim: a ``.txt`` or ``.md`` file one text, a ``.jsonl`` file one a line.
-
-    Raises:
-        UserError: it cannot be read, is of another kind, or a line is no JSON.
-    """
-    if (kind := path.suffix.lower()) not in READERS:
-        raise UserError(f"--given takes a .txt, .md or .jsonl file, not {path}.", kind="invalid_file")
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}).", kind="invalid_file") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not UTF-8 text. Save the file as UTF-8.", kind="invalid_file") from error
-    if kind != ".jsonl":
-        return [{"text": text, "title": path.stem, "source": path.name}]
-    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-    return [_read_line(line, f"{path}, line {number}") for number, line in lines]
-
-
-def _read_line(line: str, where: str) -> Any:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{where}: no valid JSON ({error}).", kind="invalid_file") from error
 
 
 def put(values: dict[str, Any], key: str, text: str, defaults: dict[str, Any]) -> None:

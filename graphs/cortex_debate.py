@@ -10,12 +10,11 @@ the answer that most agents give in the last round is the verdict; of a tie ther
 
 from __future__ import annotations
 
-from moot.nodes.cortex.weigh import WeighingSettings, graph_report, weigh_node
+from moot.nodes.cortex.weigh import WeighingSettings, graph_report, weigh_node, weighing_needs
 from moot.nodes.runtime.budget import no_round_left
-from moot.nodes.runtime.opening import Needs
 from moot.nodes.runtime.state import DebateState
 from moot.nodes.runtime.system import Debate, Next
-from moot.nodes.speakers.agents import Agents, agent_node, agents_needs, everyone, so_many, to_agents
+from moot.nodes.speakers.agents import Agents, agent_node, everyone, so_many, to_agents
 from moot.nodes.steps.compare import agreed_answer, compare_node
 from moot.nodes.steps.review import SCORE, review_node, score_answer, to_reviewers
 from moot.nodes.steps.vote import consensus_or_rounds, vote_node
@@ -29,11 +28,6 @@ class CortexSettings(WeighingSettings):
 
     agents: Agents = Field(so_many(5), min_length=2, max_length=50, description="Who debates: a list, or how many.")
     max_rounds: int = Field(5, ge=1, le=20, description="Most rounds of debate (D) after the first answers.")
-
-
-def needs(settings: CortexSettings) -> Needs:
-    """What a debate with these settings uses."""
-    return Needs(roles=agents_needs(settings).roles, encoder=settings.evaluation == "mdm")
 
 
 # --- edges ----------------------------------------------------------------------------------------------------------
@@ -61,7 +55,7 @@ def debate(state: DebateState, settings: CortexSettings) -> Next:
 
 # --- the graph ------------------------------------------------------------------------------------------------------
 
-builder = Debate("cortex_debate", CortexSettings, needs)
+builder = Debate("cortex_debate", CortexSettings, weighing_needs)
 builder.add_node("answer", agent_node("cortex_debate/revise", confidence=True))
 builder.add_node("compare_answers", compare_node())
 builder.add_node("score_peers", review_node(score_answer, ("score",), SCORE))

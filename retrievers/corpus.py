@@ -297,6 +297,7 @@ def _store(name: str, collection: Any, passages: list[Passage], vectors: list[Ve
 def _metadata(passage: Passage) -> dict[str, str]:
     """Title, source, url and date of a passage; Chroma takes no empty metadata, so the source is always there."""
     fields = {"title": clean(passage.title), "url": passage.url, "published": passage.published}
+    fields |= {"page": passage.page, "heading": clean(passage.heading or "")}
     return {"source": clean(passage.source) or "(no source)"} | {k: v for k, v in fields.items() if v}
 
 

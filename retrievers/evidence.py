@@ -51,18 +51,19 @@ class Origin(TypedDict):
     title: str
     url: NotRequired[str]
     published: NotRequired[str]
+    page: NotRequired[str]
 
 
 class Evidence(TypedDict):
     """A piece of evidence. ``id`` is stable: it depends on the source and the text alone.
 
     ``published`` is as the source gives it; in a debate it is a date in ISO form (a year, a month or a day) where it
-    could be read. ``also`` is where else the same text was found; ``shown`` is there if the text is too long to be
-    shown whole: the parts of it that somebody was shown, in order, as pairs of a start and an end in code points;
-    ``summary_of`` if a model wrote the text: it holds what was summarised. ``truncated`` is in documents of moot 0.1,
-    whose texts were cut off. In a courtroom, ``pool`` is the first pool that held the piece, ``status`` what became of
-    it, and ``weight`` its admissibility, ``relevance`` x ``credibility``, all from 0 to 1. ``struck`` is true where a
-    person struck the piece: nobody is shown it any more.
+    could be read. ``page`` and ``heading`` say where it stands in a document. ``also`` is where else the same text was
+    found; ``shown`` is there if the text is too long to be shown whole: the parts of it that somebody was shown, in
+    order, as pairs of a start and an end in code points; ``summary_of`` if a model wrote the text: it holds what was
+    summarised. ``truncated`` is in documents of moot 0.1, whose texts were cut off. In a courtroom, ``pool`` is the
+    first pool that held the piece, ``status`` what became of it, and ``weight`` its admissibility, ``relevance`` x
+    ``credibility``, all from 0 to 1. ``struck`` is true where a person struck the piece: nobody is shown it any more.
     """
 
     id: str
@@ -71,6 +72,8 @@ class Evidence(TypedDict):
     source: str
     url: NotRequired[str]
     published: NotRequired[str]
+    page: NotRequired[str]
+    heading: NotRequired[str]
     also: NotRequired[list[Origin]]
     shown: NotRequired[list[list[int]]]
     truncated: NotRequired[bool]
@@ -136,6 +139,8 @@ def make_evidence(
     retriever: str = GIVEN,
     url: str | None = None,
     published: str | None = None,
+    page: str | None = None,
+    heading: str | None = None,
 ) -> Evidence:
     """A piece as a source found it, or as it is given; cleaned and with its id.
 
@@ -148,6 +153,8 @@ def make_evidence(
         retriever: what found it, e.g. ``bm25:notes``.
         url: its address.
         published: when it was published, as the source says it.
+        page: the page of a document that it is from, from 1.
+        heading: what stands over it in a document.
 
     Returns:
         The piece, with one retrieval.
@@ -164,6 +171,10 @@ def make_evidence(
         piece["url"] = url
     if published and (published := clean(published)):
         piece["published"] = published
+    if page:
+        piece["page"] = page
+    if heading and (heading := clean(heading)):
+        piece["heading"] = heading
     return piece
 
 

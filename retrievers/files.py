@@ -1,13 +1,22 @@
-"""Passages from files: what becomes one piece of a corpus."""
+"""Passages from files: what becomes one piece of a corpus.
+
+Text, Markdown and JSON Lines are read here; PDF, HTML, Word and CSV by `moot.retrievers.documents`.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import groupby
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 from moot.core.errors import UserError
 from moot.core.lazy import imported
+from moot.retrievers.documents.children import read_documents, unreadable
+from moot.retrievers.documents.fetch import fetch
+from moot.retrievers.documents.parse import LARGEST_DOCUMENT, Kind, Parsed, Part, Unreadable, decoded, kind_of
 from moot.retrievers.evidence import clean
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -26,6 +35,8 @@ class Passage(BaseModel):
     source: str = ""
     url: str | None = None
     published: str | None = None
+    page: str | None = None
+    heading: str | None = None
 
     @field_validator("text")
     @classmethod
@@ -35,27 +46,143 @@ class Passage(BaseModel):
         return text
 
 
-def read_passages(path: Path) -> Iterator[Passage]:
-    """Passages of a file or folder: ``.jsonl`` (one object a line), ``.txt`` and ``.md`` (one passage a paragraph).
+def read_passages(
+    path: Path,
+    refused: Callable[[UserError], None] | None = None,
+    noted: Callable[[str], None] = lambda note: None,
+) -> Iterator[Passage]:
+    """Passages of a file or folder, in the order of its files. Blocking.
+
+    ``.jsonl`` has one object a line, ``.txt`` and ``.md`` one passage a paragraph; PDF, HTML, Word (``.docx``) and
+    ``.csv`` keep pages and headings. What a file is, its content says, if that can be told.
 
     Args:
-        path: the file or folder.
+        path: the file or folder. In a folder, what begins with a dot is passed over.
+        refused: told of each file that cannot be read, and the others are read; by default the first one ends it,
+            and files of other kinds are passed over.
+        noted: told in a sentence of what is missing in a file that was read.
 
     Raises:
-        UserError: nothing to read there, or a line that is no passage (with file and line).
+        UserError: nothing to read there, or a file that cannot be read (in JSON Lines with the line).
     """
     if not path.exists():
         raise UserError(f"There is no file or folder {path}.", kind="missing_file")
-    found = path.rglob("*") if path.is_dir() else [path]
-    files = sorted(p for p in found if p.suffix.lower() in READERS and p.is_file())
+    files = _files(path)
     if not files:
-        raise UserError(f"{path} holds nothing to index: give .jsonl, .txt or .md files.", kind="missing_file")
-    for file in files:
-        name = file.relative_to(path).as_posix() if path.is_dir() else file.name
+        raise UserError(f"{path} holds nothing to index: give {', '.join(NAMES)} files.", kind="missing_file")
+    kinds: dict[Path, Kind | UserError | None] = {file: _kind(file, name, path) for file, name in files}
+    documents = read_documents((file, kind) for file, kind in kinds.items() if isinstance(kind, str))
+    for file, name in files:
         try:
-            yield from READERS[file.suffix.lower()](file, name)
-        except OSError as error:
-            raise UserError(f"{name} cannot be read ({error.strerror}).", kind="invalid_file") from error
+            kind = kinds[file]
+            if isinstance(kind, UserError):
+                raise kind
+            if kind:
+                found = next(documents)
+                if isinstance(found, Unreadable):
+                    raise unreadable(name, found)
+                if found["empty_pages"]:
+                    empty = f"{found['empty_pages']:,} of its {found['pages']:,} pages"
+                    noted(f"{name}: {empty} hold no text (they are empty or pictures).")
+                yield from _passages_of(found, name)
+            else:
+                yield from READERS[file.suffix.lower()](file, name)
+        except (OSError, UserError) as error:
+            if refused is None and path.is_dir() and file.suffix.lower() not in NAMES:
+                continue
+            problem = error if isinstance(error, UserError) else _not_open(name, error)
+            if refused is None:
+                raise problem from error
+            refused(problem)
+
+
+def read_page(url: str) -> list[Passage]:
+    """The passages of a page or file on the web, with its address. Blocking; see `moot.retrievers.documents.fetch`.
+
+    Raises:
+        UserError, WorldError: it cannot be fetched or read.
+    """
+    fetched = fetch(url)
+    host = urlsplit(fetched.from_url).hostname or url
+    return [
+        passage.model_copy(
+            update={
+                "id": f"{url}#{passage.id.partition('#')[2]}",
+                "title": host if passage.title.startswith(fetched.sha256) else passage.title,
+                "source": host,
+                "url": passage.url or fetched.from_url,
+            }
+        )
+        for passage in read_passages(fetched.file)
+    ]
+
+
+def _files(path: Path) -> list[tuple[Path, str]]:
+    """The files to read, each with its path within the folder."""
+    if path.is_file():
+        return [(path, path.name)]
+    found = ((file, file.relative_to(path)) for file in sorted(path.rglob("*")) if file.is_file() or file.is_symlink())
+    return [(file, name.as_posix()) for file, name in found if not any(part.startswith(".") for part in name.parts)]
+
+
+def _kind(file: Path, name: str, path: Path) -> Kind | UserError | None:
+    """What reads a file: a parser of documents, or a reader of text (None); or why nothing does."""
+    try:
+        if path.is_dir() and not file.resolve().is_relative_to(path.resolve()):
+            return unreadable(name, Unreadable("it is a link out of the folder"))
+        kind = kind_of(file) if file.suffix.lower() != ".jsonl" else None
+    except Unreadable as why:
+        return unreadable(name, why)
+    except OSError as error:
+        return _not_open(name, error)
+    if kind is None and file.suffix.lower() not in READERS:
+        return unreadable(name, Unreadable(f"files of its kind are not read; these are: {', '.join(NAMES)}"))
+    return kind
+
+
+def _not_open(name: str, error: OSError) -> UserError:
+    return UserError(f"{name} cannot be read ({error.strerror or error}).", kind="invalid_file")
+
+
+def _passages_of(found: Parsed, name: str) -> Iterator[Passage]:
+    """A document's parts, short enough for encoders."""
+    title = found["title"] or Path(name).stem
+    for number, part in enumerate(_sections(found["parts"]), start=1):
+        texts = [text.strip() for text in _split(part["text"]) if clean(text)]
+        place = f"{name}#page={part['page']}" if part["page"] else f"{name}#{number}"
+        heading = part["heading"]
+        for i, text in enumerate(texts, start=1):
+            yield _passage(
+                name,
+                id=place if len(texts) == 1 else f"{place}.{i}",
+                title=title if heading in ("", title) else f"{title}: {heading}",
+                text=text,
+                source=name,
+                url=found["url"] or None,
+                published=found["published"] or None,
+                page=str(part["page"]) if part["page"] else None,
+                heading=heading or None,
+            )
+
+
+def _sections(parts: list[Part]) -> Iterator[Part]:
+    """The parts, of which those under one heading are one: by itself an item of a list says little."""
+    for (heading, page), same in groupby(parts, lambda part: (part["heading"], part["page"])):
+        if heading:
+            yield {"text": "\n\n".join(part["text"] for part in same), "heading": heading, "page": page}
+        else:
+            yield from same
+
+
+def _passage(name: str, **fields: Any) -> Passage:
+    try:
+        return Passage(**fields)
+    except ValidationError as error:
+        raise UserError(
+            f"{name!r} cannot be indexed: its path, which becomes the passages' id, is too long or not UTF-8. "
+            "Rename or move the file.",
+            kind="invalid_file",
+        ) from error
 
 
 def _read_jsonl(file: Path, name: str) -> Iterator[Passage]:
@@ -86,12 +213,8 @@ def parse_passage(line: str, where: str) -> Passage:
 
 
 def _read_text(file: Path, name: str) -> Iterator[Passage]:
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{name}: not UTF-8 text. Save the file as UTF-8.", kind="invalid_file") from error
     title = file.stem
-    for number, block in enumerate(re.split(r"\n\s*\n", text), start=1):
+    for number, block in enumerate(re.split(r"\n\s*\n", text_in(file, name)), start=1):
         heading = re.match(r"#+\s+(.+)", block.strip()) if file.suffix.lower() == ".md" else None
         if heading:
             title = heading.group(1).strip()
@@ -99,14 +222,23 @@ def _read_text(file: Path, name: str) -> Iterator[Passage]:
         parts = [part for part in _split(block.strip()) if clean(part)]
         for i, part in enumerate(parts, start=1):
             place = f"{name}#{number}" if len(parts) == 1 else f"{name}#{number}.{i}"
-            try:
-                yield Passage(id=place, title=title, text=part, source=name)
-            except ValidationError as error:
-                raise UserError(
-                    f"{name!r} cannot be indexed: its path, which becomes the passages' id, is too long or not UTF-8. "
-                    "Rename or move the file.",
-                    kind="invalid_file",
-                ) from error
+            yield _passage(name, id=place, title=title, text=part, source=name)
+
+
+def text_in(file: Path, name: str) -> str:
+    """A text file's text, whatever its encoding.
+
+    Raises:
+        OSError: it cannot be read.
+        UserError: it is too large, or its encoding cannot be told.
+    """
+    try:
+        if file.stat().st_size > LARGEST_DOCUMENT:
+            raise Unreadable(f"it has more than {LARGEST_DOCUMENT // 2**20} MiB. Save it in parts, or as .jsonl")
+        text = decoded(file.read_bytes()).removeprefix("\ufeff")
+    except Unreadable as why:
+        raise unreadable(name, why) from why
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _split(block: str) -> list[str]:
@@ -120,6 +252,7 @@ def _split(block: str) -> list[str]:
     return parts
 
 
+NAMES = (".pdf", ".html", ".docx", ".csv", ".txt", ".md", ".jsonl")
 READERS: dict[str, Callable[[Path, str], Iterator[Passage]]] = {
     ".jsonl": _read_jsonl,
     ".txt": _read_text,

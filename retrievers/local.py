@@ -24,8 +24,8 @@ from moot.retrievers.encoders import CrossScorer, Encoder, Vector, open_cross_en
 from moot.retrievers.evidence import Evidence, clean, encoded_text, make_evidence
 
 T = TypeVar("T")
-Row = tuple[str, str, str, str, str | None, str | None]
-"""A passage that is kept to be found: id, title, text, source, url, published.
+Row = tuple[str, str, str, str, str | None, str | None, str | None, str | None]
+"""A passage that is kept to be found: id, title, text, source, url, published, page, heading.
 
 A plain tuple of texts, which Python's garbage collector need not look through: at 100,000 passages that takes long.
 """
@@ -89,7 +89,10 @@ async def open_rows(corpus: str, state: str) -> list[Row]:
     """Every passage of a corpus in the order of their ids, read once per event loop and state of the corpus."""
 
     def read() -> list[Row]:
-        return [(p.id, p.title, p.text, clean(p.source), p.url, p.published) for p in all_passages(corpus)]
+        return [
+            (p.id, p.title, p.text, clean(p.source), p.url, p.published, p.page, p.heading)
+            for p in all_passages(corpus)
+        ]
 
     return await made_in_thread(("rows", corpus, state), read)
 
@@ -248,6 +251,8 @@ class ChromaRetriever:
             source=about["source"],
             url=about.get("url"),
             published=about.get("published"),
+            page=about.get("page"),
+            heading=about.get("heading"),
             query=query,
             score=round(1 - distance, 6),
             retriever=self.name,
@@ -321,13 +326,15 @@ class Bm25Retriever:
 
 def as_evidence(row: Row, query: str, score: float, retriever: str) -> Evidence:
     """A stored passage as a finding."""
-    _, title, text, source, url, published = row
+    _, title, text, source, url, published, page, heading = row
     return make_evidence(
         text=text,
         title=title,
         source=source or "(no source)",
         url=url,
         published=published,
+        page=page,
+        heading=heading,
         query=query,
         score=round(score, 6),
         retriever=retriever,

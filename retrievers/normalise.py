@@ -200,6 +200,8 @@ def origin_of(piece: Evidence) -> Origin:
         origin["url"] = piece["url"]
     if "published" in piece:
         origin["published"] = piece["published"]
+    if "page" in piece:
+        origin["page"] = piece["page"]
     return origin
 
 

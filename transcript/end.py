@@ -23,7 +23,7 @@ from moot.nodes.texts.verdict import (
     verdict_line,
 )
 from moot.retrievers.evidence import clean
-from moot.transcript.line import Line, counted, has_rounds, line, list_of, say
+from moot.transcript.line import Line, counted, has_rounds, line, list_of, on_page, say
 
 WARNINGS = "Warnings:"
 """What stands above warnings."""
@@ -66,6 +66,8 @@ def verdict(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
     tie = "; of equal votes the earliest holds" if tied(document) else ""
     said_it = f"Verdict: none, as the evidence does not tell ({how}{tie})"
     yield from headline(document, said_it if untold else answer(document, f"{how}{tie}"))
+    if (sure := document["confidence"]) is not None:
+        yield say(f"Confidence {sure:.2f}, not calibrated: {clean(document['confidence_from'] or '')}", "")
     yield from reasons(document, said)
     yield from citations(document)
 
@@ -140,7 +142,8 @@ def cited(citation: Mapping[str, Any], known: Mapping[str, Any]) -> str:
     if citation["fabricated"]:
         return f'[{id[:80]}]: "{citation["quote"]}" ({check})'
     piece = known[id]
-    return f'[{id}] {piece["title"]} ({piece.get("url") or piece["source"]}): "{citation["quote"]}" ({check})'
+    where = f"{piece.get('url') or piece['source']}{on_page(piece)}"
+    return f'[{id}] {piece["title"]} ({where}): "{citation["quote"]}" ({check})'
 
 
 def checked(citation: Mapping[str, Any], known: Mapping[str, Any]) -> str:

@@ -56,7 +56,12 @@ def say(text: str, tone: Tone = "finding") -> Line:
 
 def titled(piece: Mapping[str, Any]) -> str:
     """A piece of evidence by its title, with its id."""
-    return f"{piece['title'] or piece['source']} [{piece['id']}]"
+    return f"{piece['title'] or piece['source']}{on_page(piece)} [{piece['id']}]"
+
+
+def on_page(piece: Mapping[str, Any]) -> str:
+    """The page of a document that a piece of evidence is from, as it follows the document's name."""
+    return f", page {piece['page']}" if piece.get("page") else ""
 
 
 def counted(count: int, one: str) -> str:

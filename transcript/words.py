@@ -15,7 +15,7 @@ from moot.nodes.speakers.pool import POOL
 from moot.nodes.texts.task import full_answer
 from moot.retrievers.evidence import clean
 from moot.transcript.end import verdict
-from moot.transcript.line import Line, counted, has_rounds, line, numbered, reasoned, say, titled, unusable
+from moot.transcript.line import Line, counted, has_rounds, line, numbered, on_page, reasoned, say, titled, unusable
 
 FIELDS = (
     "about",
@@ -163,7 +163,9 @@ class Words:
         choice = turn["agent"] == POOL and getattr(self.settings, "selection", False)
         for number, piece in enumerate(self._known(turn), 1):
             place = f"{number}. " if choice else ""  # debaters name pieces of a pool by their numbers
-            yield line(turn["agent"], what, f"{place}{piece['title']} ({piece['source']}) [{piece['id']}]")
+            yield line(
+                turn["agent"], what, f"{place}{piece['title']} ({piece['source']}{on_page(piece)}) [{piece['id']}]"
+            )
         yield from self._nothing(turn, written, turn["agent"], what)
 
     def _nothing(

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
+from pathlib import PurePath
 from typing import Any
 
 from moot.core.errors import MootError, UserError
+from moot.core.own_folder import own_folder
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.graphs.presets import PRESETS
 from moot.nodes.models.prices import read_prices
 from moot.nodes.steps.person_replies import check_person_reply
 from moot.nodes.texts.given import LONGEST_GIVEN
+from moot.nodes.texts.given_files import given_in
 from moot.nodes.texts.task import TASKS
 from moot.nodes.texts.verdict import caveat_in_words, caveats, citations_in_words, verdict_citations
 from moot.retrievers.corpus import known_corpora
@@ -50,6 +54,10 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-cache",
 }
+LARGEST_FILE = 64 * 2**20
+"""Bytes of a file of evidence."""
+_reading = asyncio.Semaphore(2)
+"""Files that are read at once: each by a process."""
 THREAD = 36
 """Characters of a thread's id."""
 KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "json": "application/json"}
@@ -168,6 +176,21 @@ def _import(content: bytes) -> str:
     document = debates.imported(content)
     report(document, "md")  # what cannot be told is not kept
     return debates.save(document)
+
+
+async def texts_in_file(request: Request) -> Any:
+    """A file's texts, as the input ``given`` takes them; the request's body is the file, ``name`` what it is called."""
+    name = PurePath(request.query_params.get("name", "")).name
+    content = await _body(request, LARGEST_FILE)
+    async with _reading:
+        return await run_in_threadpool(_texts_in_file, name, content)
+
+
+def _texts_in_file(name: str, content: bytes) -> Any:
+    with own_folder("moot-file-") as folder:
+        file = folder / f"file{PurePath(name).suffix}"
+        file.write_bytes(content)
+        return given_in(file, name)
 
 
 async def added(request: Request) -> Any:
@@ -326,6 +349,7 @@ ROUTES: list[Route] = [
     route("/moot/api/debates/import", imported, "POST"),
     route("/moot/api/said", said, "POST"),
     route("/moot/api/added", added, "POST"),
+    route("/moot/api/texts", texts_in_file, "POST"),
     route("/moot/api/debates/{id}", opened),
     route("/moot/api/debates/{id}", deleted, "DELETE"),
     route("/moot/api/debates/{id}/resume", resumed, "POST"),

@@ -2,46 +2,81 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from moot.evals.report.comparison import Study, System
 from moot.evals.report.scores import SYSTEM, right
-from moot.evals.report.tables import Cell, Column, Table, columns, table
+from moot.evals.report.tables import Cell, Column, Nested, Table, columns, table
 from moot.evals.stats.calibration import BINS, brier_score, ece, passed_at, reliability_bins, risk_coverage
 from moot.evals.stats.item_scores import item_score
-from moot.evals.stats.observations import GATED
+from moot.evals.stats.observations import GATED, Observation
 
 THRESHOLDS = (0.0, *(step / 20 for step in range(10, 20)))
 """That scores of answers are compared with; 0 lets all of them pass."""
 
 
-def confident(system: System, study: Study) -> tuple[list[float | None], list[bool | None]]:
-    """How confident a system was of each answer, and whether that was right; an abstention has no confidence."""
+OWN = "confidence"
+PARTS = {"vote_share": "last votes", "answer_share": "answers of all rounds", "stated": "as stated by the winners"}
+"""Parts of a confidence that are one by themselves."""
+
+
+def confident(system: System, study: Study, part: str = OWN) -> tuple[list[float | None], list[bool | None]]:
+    """How confident a system was of each answer, and whether that was right; an abstention has no confidence.
+
+    Args:
+        system: which.
+        study: that it is in.
+        part: the confidence of the documents, or one of `PARTS`.
+    """
     seen = system.observations
-    sure = [one.figure("confidence") if one.outcome else None for one in seen]
-    return sure, [right(one, study) for one in seen]
+    return [sure_of(one, part) if one.outcome else None for one in seen], [right(one, study) for one in seen]
+
+
+def sure_of(seen: Observation, part: str) -> float | None:
+    """The confidence in an item's verdict, or a part of it; None if there is none."""
+    parts = (seen.document or {}).get("confidence_parts") or {}
+    return seen.figure(part) if part == OWN else parts.get(part)
+
+
+def taken_from(system: System) -> str:
+    """What a system's confidence is, in most of its documents; why there is none if it has none at all."""
+    held = [seen.document for seen in system.answered if seen.document is not None]
+    parts = Counter(next(iter(d["confidence_parts"] or {}), "") for d in held if d["confidence"] is not None)
+    if not parts:
+        why = Counter(d["confidence_from"] for d in held if d.get("confidence_from"))
+        return f"none: {why.most_common(1)[0][0]}" if why else "none"
+    part = parts.most_common(1)[0][0]
+    return PARTS.get(part, "votes, scores and adjustments of a panel" if part == "consensus_strength" else "its own")
 
 
 def calibration_table(study: Study) -> Table | None:
-    """How far confidences can be trusted, for the systems that have some."""
-    heads = [SYSTEM, *columns("count", items="", without="without confidence", errors="")]
+    """How far confidences, and the parts of them that are one, can be trusted; which systems have none, and why."""
+    heads = [SYSTEM, Column("of", "confidence"), *columns("count", items="", without="without confidence", errors="")]
     heads += columns(
         "share", ece="ECE", ece_mass="ECE, equal mass", brier="Brier score", aurc="AURC", risk="share wrong"
     )
     rows: list[list[Cell]] = []
     for system in study.measured:
-        sure, judged = confident(system, study)
-        brier, curve = brier_score(sure, judged), risk_coverage(sure, judged)
-        if brier.n:
+        own = taken_from(system)
+        for part, called in {OWN: own, **PARTS}.items():
+            sure, judged = confident(system, study, part)
+            brier, curve = brier_score(sure, judged), risk_coverage(sure, judged)
+            if part != OWN and (called == own or not brier.n):
+                continue
             errors = [ece(sure, judged).value, ece(sure, judged, mass=True).value, brier.value]
             counts: list[Cell] = [brier.n, brier.left_out, brier.missing]
-            rows.append([system.label, *counts, *errors, curve.area.value, curve.points[-1].risk])
+            risk = curve.points[-1].risk if curve.points else None
+            name = system.label if part == OWN else Nested(system.label)
+            rows.append([name, called, *counts, *errors, curve.area.value, risk])
     return table(
         "calibration",
         "Calibration",
         f"Expected calibration error over {BINS} bins, of equal width and of equal mass; Brier score; area under the "
         "risk-coverage curve, to be read against the share that is wrong, which is what an order by chance has. Lower "
-        "is better. Of all runs together; an abstention has no confidence.",
+        "is better. Of all runs together; an abstention has no confidence. Confidences are raw: nothing was fitted to "
+        "right answers. The first row of a system is what its documents call confidence; those below it are other "
+        "shares that they hold.",
         heads,
         rows,
     )

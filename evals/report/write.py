@@ -13,6 +13,7 @@ from typing import Any
 
 from moot.core.errors import UserError
 from moot.core.files import not_written, write_whole
+from moot.evals.report import analyses
 from moot.evals.report import debates as report_debates
 from moot.evals.report.comparison import Study, check_against, studies_of
 from moot.evals.report.confidence import calibration_table, reliability_table, thresholds_table
@@ -107,8 +108,8 @@ def family_of(runs: Sequence[Run]) -> tuple[Family, str, list[str]]:
 def _section(number: int, study: Study, tests: Sequence[Comparison], family: str) -> Section:
     makers: list[Callable[[Study], Table | None]] = [
         *(systems_table, partial(differences_table, compared=tests, family=family), labels_table, confusion_table),
-        *(costs_table, seeds_table, policies_table),
-        *(calibration_table, reliability_table, thresholds_table, *report_debates.TABLES, strata_table),
+        *(costs_table, seeds_table, policies_table, calibration_table, reliability_table, thresholds_table),
+        *(*report_debates.TABLES, *analyses.TABLES, strata_table),
         *(errors_table, warnings_table, runs_table, settings_table),
     ]
     tables = tuple(made for make in makers if (made := make(study)) is not None)

@@ -24,7 +24,8 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import get_type_hints
 
 READ = (
-    *("status", "error", "graph", "task", "answer", "raw_verdict", "confidence", "stop_reason", "rounds", "turns"),
+    *("status", "error", "graph", "task", "answer", "raw_verdict", "stop_reason", "rounds", "turns", "scores"),
+    *("confidence", "confidence_parts", "confidence_from", "graphs", "round_log"),
     *("votes", "debates", "metrics", "calls", "usage", "depth", "seconds", "settings", "warnings", "moot_version"),
     *("evidence", "corpora"),
 )
@@ -62,8 +63,8 @@ class Run:
         observations: of the items that were run, each once.
         notes: what has to be said of it.
         versions: of moot and of Inspect.
-        ceiling: the best accuracy that its items allow, if some of them ask the same and have different right answers.
         parts: what the system depended on beside its settings (`moot.evals.identity.parts`).
+        ceiling: the best accuracy that its items allow, if some of them ask the same and have different right answers.
         family: which tests its plan has corrected together; empty if the log does not say.
     """
 
@@ -131,6 +132,8 @@ def _read_run(header: Header, cost_of: CostOf) -> Run:
     label, model = facts.get("system") or first.get("graph"), facts.get("model", settings.get("model"))
     seed, position = facts.get("seed"), facts.get("position")
     notes = [f"the benchmark's reader: {note}" for note in facts.get("notes") or ()]
+    judge, spoke = _text(header.arguments.get("judge")), {m for seen in observations for m, _ in seen.models}
+    notes += [f"{judge} judged answers of debates in which it also spoke"] if judge in spoke else []
     notes += [f"{again} samples of an item that was there already (further epochs?) are left out"] if again else []
     notes += uncomputed
     return Run(
@@ -150,7 +153,7 @@ def _read_run(header: Header, cost_of: CostOf) -> Run:
         created=header.created,
         items=header.items,
         data=clean(Path(str(header.arguments.get("data") or "")).name),
-        judge=_text(header.arguments.get("judge")),
+        judge=judge,
         ceiling=_share(facts.get("ceiling")),
         planned=max(header.planned, len(observations)),
         observations=tuple(observations),

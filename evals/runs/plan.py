@@ -73,6 +73,7 @@ class Plan(BaseModel):
     limit: int | None = Field(None, ge=1, description="How many items of each benchmark at most.")
     sample_seed: int | None = Field(None, description="Draws the items at random; by default the first are taken.")
     judge: ModelName | None = Field(None, description="A model that says whether answers in words are right.")
+    judge_may_debate: bool = Field(False, description="Whether that model may also speak in what it judges.")
     controls: bool | tuple[Control | Literal["retrieval"], ...] = Field(
         False, description="Whether each debate's controls are measured beside it: all, or those that are named."
     )

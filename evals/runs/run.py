@@ -36,6 +36,8 @@ from moot.core.endpoint import close_clients
 from moot.core.errors import USER_KINDS, UserError
 from moot.core.files import not_written, write_whole
 from moot.core.garbage import collected_seldom
+from moot.evals.analyses.graders import check_grader
+from moot.evals.benchmarks.catalogue import BENCHMARKS
 from moot.evals.identity.parts import differences, digest, endpoints, parts_of
 from moot.evals.runs.controls import control
 from moot.evals.runs.hooks import Watch, watching
@@ -114,6 +116,9 @@ def run_plan(
         KeyboardInterrupt: somebody stopped it; nothing further was begun.
     """
     cells = cells_of(plan)
+    if not plan.judge_may_debate:
+        in_words = [cell for cell in cells if "judged" in BENCHMARKS[cell.task.name].metrics]
+        check_grader(plan.judge, [(cell.system, cell.graph, cell.settings) for cell in in_words])
     logs = logs.absolute()
     with alone_in(logs):
         return _run_cells(cells, plan, logs, limits, watch, tell)

@@ -15,6 +15,7 @@ from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, mean, 
 from inspect_ai.solver import TaskState
 from inspect_ai.util import store_from_events
 from moot.core.errors import MootError
+from moot.evals.analyses.graders import graded
 from moot.evals.benchmarks.gold import gold_and_found
 from moot.evals.runs.solver import DOCUMENT, INPUTS, parsed_document
 from moot.evals.stats import metrics
@@ -23,8 +24,6 @@ from moot.evals.stats.official import official_score
 from moot.evals.stats.outcomes import ABSTAINED, Document, outcome_of
 from moot.nodes.models.chat_models import open_chat_model
 from moot.nodes.models.speaker import Speaker
-from moot.nodes.steps.compare import same_meaning
-from moot.nodes.texts.answers import same_answer
 from moot.nodes.texts.verdict import verdict_turns
 
 Measure = Callable[[str, TaskState, Sequence[str], Document], Awaitable[float | None] | Score | float | None]
@@ -154,12 +153,9 @@ def judged(model: str) -> Scorer:
     """
 
     async def value(outcome: str, state: TaskState, gold: Sequence[str], document: Document) -> float | None:
-        if outcome == ABSTAINED or any(same_answer(document["task"], outcome, one) for one in gold):
-            return float(outcome != ABSTAINED)
         speaker = Speaker("equivalence", await open_chat_model(model))
-        right = " / ".join(gold)  # a right answer with its other spellings
-        said = await same_meaning(document["claim"], document["task"], right, outcome, speaker)
-        return None if said.same is None else float(said.same)
+        said = await graded(document["claim"], document["task"], outcome, gold, speaker)
+        return None if said is None else float(said)
 
     return measured(value)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any, NamedTuple
 
+from moot.evals.analyses.inside import Inside, inside_of
 from moot.evals.benchmarks.catalogue import Benchmark
 from moot.evals.stats.found import Found, found_in
 from moot.evals.stats.item_scores import COMPUTED, item_score
@@ -24,7 +25,10 @@ from moot.retrievers.evidence import clean
 Scored = Mapping[str, float | None]
 CostOf = Callable[[Sequence[Call]], float | None]
 
-KEPT = ("status", "graph", "confidence", "stop_reason", "rounds", "depth", "seconds", "debates")
+KEPT = (
+    *("status", "graph", "confidence", "confidence_parts", "confidence_from"),
+    *("stop_reason", "rounds", "depth", "seconds", "debates"),
+)
 KEPT_STEPS = ("judge", "agree", "analyse")
 CONSISTENCY = ("plaintiff_counsel", "defense_counsel", "overall")
 KEPT_OF_TURNS = ("round", "phase", "agent", "step", "verdict", "agree", "agreed", *CONSISTENCY)
@@ -69,6 +73,7 @@ class Observation:
         cost: of all calls; None where a price or a count is unknown.
         warnings: how many of each kind.
         models: each model that was called, and the name under which an endpoint answered for it.
+        inside: what is known of the debate beside its verdict; None where there is no document.
         error: its kind, where the item is missing.
         detail: what is known of it, or of replies that could not be used.
         unnamed: official measures whose evidence the verdict could not name (`moot.evals.stats.official`).
@@ -88,6 +93,7 @@ class Observation:
     cost: float | None = None
     warnings: Mapping[str, int] = field(default_factory=dict)
     models: frozenset[tuple[str, str]] = frozenset()
+    inside: Inside | None = None
     error: str | None = None
     detail: str = ""
     group: str = ""
@@ -152,10 +158,17 @@ def observe(sample: Any, benchmark: Benchmark, cost_of: CostOf, document: Docume
         cost=cost_of(paid(calls)),
         warnings=Counter(clean(warned["kind"]) for warned in document["warnings"]),
         models=frozenset((clean(call["model"]), clean(call["reported_model"] or "")) for call in calls),
+        inside=inside_of(document, lambda answer: computed_right(benchmark, answer, gold)),
         error=error,
         detail=detail,
         unnamed=frozenset(n for n, s in (sample.scores or {}).items() if (s.metadata or {}).get("named") is False),
     )
+
+
+def computed_right(benchmark: Benchmark, answer: str, gold: Sequence[str]) -> bool:
+    """Whether an answer is right by the first of its benchmark's measures that takes no model."""
+    name = next(name for name in benchmark.metrics if name in COMPUTED)
+    return item_score(name, benchmark.task, answer, gold) == 1
 
 
 def _with(known: Observation, **more: Any) -> Observation:

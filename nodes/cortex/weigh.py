@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations
 from typing import Any
 
-from moot.core.lazy import imported
-from moot.nodes.cortex.debating_graph import History, first_history, next_round, pair, peer_means
+from moot.nodes.cortex.debating_graph import History, first_history, next_round, peer_means
 from moot.nodes.cortex.measures import collisions, debates
+from moot.nodes.cortex.similarity import (
+    PROMPT,
+    ROLE,
+    Similarity,
+    rated_similarities,
+    said_similarities,
+    similarities,
+)
 from moot.nodes.cortex.trust import THRESHOLDS, Evaluation, Graph, Pruning, credibilities
 from moot.nodes.models.sizes import size_of
 from moot.nodes.runtime.node import Node, Run, choose_model
+from moot.nodes.runtime.opening import Needs
 from moot.nodes.runtime.state import DebateState, Turn
-from moot.nodes.speakers.agents import RoundsSettings, last_round, present
-from moot.nodes.steps.score import mean_cosine
-from moot.retrievers import Encoder
+from moot.nodes.speakers.agents import RoundsSettings, agents_needs, last_round, present
+from moot.retrievers.encoders import open_cross_encoder
 from pydantic import Field, field_validator
 
 
@@ -35,6 +41,18 @@ class WeighingSettings(RoundsSettings):
         "mdm_without_i_and_s. average: those of at least the mean weight; median: of at "
         "least the median; top-3; bottom-3-removed.",
     )
+    similarity: Similarity = Field(
+        "embedder",
+        description="What says how alike two outputs are, if evaluation is mdm. embedder: the cosine of `embedder`; "
+        "cross_encoder: `cross_encoder`; prompt: a model, with the role similarity, one call for each two agents.",
+    )
+    cross_encoder: str = Field(
+        "cross-encoder/stsb-roberta-base",
+        min_length=1,
+        max_length=300,
+        description="Cross-encoder that compares outputs: a sentence-transformers CrossEncoder by name or folder, "
+        "loaded when it is first needed.",
+    )
     recalibration: tuple[float, float, float] | None = Field(
         THRESHOLDS, description="Thresholds that confidences are recalibrated by, ascending; null for none."
     )
@@ -46,6 +64,15 @@ class WeighingSettings(RoundsSettings):
         "that of a sparse graph that is drawn at random (evaluation none; null: 0).",
     )
 
+    @property
+    def compared_by(self) -> Similarity | None:
+        """What compares the outputs of agents; None if no weight depends on that."""
+        return self.similarity if self.evaluation == "mdm" else None
+
+    def roles(self) -> set[str]:
+        """Who may have a model of its own."""
+        return super().roles() | {ROLE}
+
     @field_validator("recalibration")
     @classmethod
     def _ascending(cls, given: tuple[float, float, float] | None) -> tuple[float, float, float] | None:
@@ -54,23 +81,29 @@ class WeighingSettings(RoundsSettings):
         return given
 
 
-async def similarities(answers: Sequence[Turn], encoder: Encoder) -> dict[str, float]:
-    """By `pair`, the cosine of two agents' outputs: answer and explanation, without the confidence (S3, Eq. 6).
+def weighing_needs(settings: WeighingSettings) -> Needs:
+    """What a debate with these settings uses.
 
-    Agents without a valid answer are in no pair.
+    Args:
+        settings: the debate's.
+    """
+    compared = settings.compared_by
+    roles = dict(agents_needs(settings).roles) | (dict.fromkeys([ROLE]) if compared == "prompt" else {})
+    return Needs(roles=roles, encoder=compared == "embedder")
+
+
+async def compared(state: DebateState, answers: Sequence[Turn], run: Run) -> dict[str, float]:
+    """By `pair`, how alike two agents' outputs are; {} if no weight depends on it.
 
     Raises:
-        UserError, WorldError: the encoder's endpoint failed.
+        UserError, WorldError: an encoder failed or cannot be loaded, or a model cannot be asked.
     """
-    given = [turn for turn in answers if turn.get("answer") is not None]
-    vectors = await encoder.embed([f"{turn['answer']}\n{turn.get('rationale')}" for turn in given]) if given else []
-    rows = [imported("numpy").asarray(vector, dtype=float) for vector in vectors]  # each is compared with all others
-    found = {}
-    for (one, first), (other, second) in combinations(zip(given, rows, strict=True), 2):
-        cosine = mean_cosine(first, [second])
-        if cosine is not None:
-            found[pair(one["agent"], other["agent"])] = cosine
-    return found
+    settings: WeighingSettings = run.settings
+    if settings.compared_by == "embedder":
+        return await similarities(answers, await run.encoder())
+    if settings.compared_by == "cross_encoder":
+        return await rated_similarities(answers, await open_cross_encoder(settings.cross_encoder))
+    return await said_similarities(state["claim"], state["task"], answers, run) if settings.compared_by else {}
 
 
 def worth(settings: WeighingSettings, names: Sequence[str], run: Run) -> dict[str, float]:
@@ -94,7 +127,7 @@ def worth(settings: WeighingSettings, names: Sequence[str], run: Run) -> dict[st
 def weigh_node() -> Node:
     """Adds the next round's debating graph: confidences, weights, and the edges that are kept.
 
-    Reads: turns, graphs, metrics. The text encoder is asked only where the weights depend on it.
+    Reads: claim, task, turns, graphs. Texts are compared only if the weights depend on it.
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
@@ -103,7 +136,7 @@ def weigh_node() -> Node:
         names = [agent.name for agent in present(state, settings)]
         d, before = len(state["graphs"]) + 1, state["graphs"][-1] if state["graphs"] else None
         raw = {name: last[name].get("confidence") for name in names}
-        alike = await similarities(list(last.values()), await run.encoder()) if settings.evaluation == "mdm" else {}
+        alike = await compared(state, list(last.values()), run)
         credible = before["credibility"] if before else worth(settings, names, run)
         found = next_round(
             history_of(before),
@@ -125,7 +158,7 @@ def weigh_node() -> Node:
         entry = {"round": d, "confidence": raw, **counted, **history, "weights": found.weights, "kept": found.kept}
         return {"graphs": [*state["graphs"], entry]}
 
-    return Node(step)
+    return Node(step, prompts=(PROMPT,))
 
 
 def history_of(graph: Mapping[str, Any] | None) -> History:

@@ -14,10 +14,10 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from moot.core.errors import BudgetExhausted
 from moot.nodes.models.contexts import BYTES_PER_TOKEN, MARGIN, bytes_per_token
@@ -53,6 +53,7 @@ class Spend(NamedTuple):
         return all(one <= most + 1e-9 for one, most in zip(self, room, strict=True))
 
 
+ALONE = nullcontext()
 NOTHING, FREE = Spend(), Spend(math.inf, math.inf, math.inf)
 
 
@@ -127,6 +128,9 @@ class Ceilings:
     left_out: Counter[str] = field(default_factory=Counter)
     """Who was not asked, and how often."""
 
+    again: ClassVar[float] = math.inf
+    """Seconds after which somebody who waits for room looks again, if nobody has said that there is some."""
+
     def __post_init__(self) -> None:
         self._started = time.monotonic()
         self._kept: dict[tuple[str, str], Asked] = {}
@@ -135,6 +139,9 @@ class Ceilings:
         self._longest = 0.0
         self._last: Asked | None = None
         self._least: Asked | None = None
+        self._outermost: Ceilings = self.parent._outermost if self.parent else self
+        self.refused = False
+        """Whether a call was not made for want of room under these bounds."""
         self._look()
 
     def _look(self) -> None:
@@ -143,6 +150,17 @@ class Ceilings:
         self.metered = any(min(level.most.tokens, level.most.usd) < math.inf for level in levels)
         """Whether tokens or cost are bounded, so that calls are bounded in length and have to be counted."""
         self.costs_money = any(level.most.usd < math.inf for level in levels)
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Within it nobody else takes room; in one event loop, what does not wait is alone anyway."""
+        return ALONE
+
+    def _alone(self) -> AbstractContextManager[None]:
+        return self._outermost.alone()
+
+    def in_flight(self) -> Spend:
+        """What is reserved for calls in flight."""
+        return self.held
 
     def _levels(self) -> list[Ceilings]:
         return [self, *(self.parent._levels() if self.parent else [])]
@@ -164,8 +182,11 @@ class Ceilings:
         need = Spend()
         for asked in kept.values():
             need = need.plus(asked.spend(self.prices))
-        await self._room_for(lambda: need, NOTHING, math.inf)
-        self._kept = kept
+
+        def keep(_: Spend) -> None:
+            self._kept = kept
+
+        await self._room_for(lambda: need, NOTHING, math.inf, keep)
 
     def take_up(self, budget: Mapping[str, Any], calls: Sequence[Call] = ()) -> None:
         """As `begin`, for a debate that goes on: nothing is checked, and those who have decided are not kept for."""
@@ -204,17 +225,20 @@ class Ceilings:
         own = self._kept.get(key)
         until = min(level._deadline(own is not None) for level in self._levels())
         sure = 1.0 if own else UNSURE
+
+        def hold(need: Spend) -> None:
+            self._kept.pop(key, None)
+            self._was_made(asked)
+            for level in self._levels():
+                level.held = level.held.plus(need)
+
         try:
             need = await self._room_for(
-                lambda: asked.spend(self.prices, sure), own.spend(self.prices) if own else NOTHING, until
+                lambda: asked.spend(self.prices, sure), own.spend(self.prices) if own else NOTHING, until, hold
             )
         except BudgetExhausted:
             self.left_out[asked.role] += 1
             raise
-        self._kept.pop(key, None)
-        self._was_made(asked)
-        for level in self._levels():
-            level.held = level.held.plus(need)
         end = asyncio.get_running_loop().time() + until - time.monotonic()
         return Held(need, None if until == math.inf else end)
 
@@ -231,10 +255,12 @@ class Ceilings:
             spent: what it took.
             seconds: how long it took.
         """
+        with self._alone():
+            for level in self._levels():
+                level.held = level.held.minus(held.spend)
+                level.spent = level.spent.plus(spent)
+                level._longest = max(level._longest, seconds)
         for level in self._levels():
-            level.held = level.held.minus(held.spend)
-            level.spent = level.spent.plus(spent)
-            level._longest = max(level._longest, seconds)
             level._wake()
 
     def paid(self, asked: Asked, calls: Sequence[Call], *, left_out: bool) -> None:
@@ -251,32 +277,42 @@ class Ceilings:
         if calls:
             self._kept = {key: one for key, one in self._kept.items() if one.role != asked.role}
             self._was_made(asked)
-        for level in self._levels():
-            level.spent = level.spent.plus(spent_by(calls, self.prices))
+        with self._alone():
+            for level in self._levels():
+                level.spent = level.spent.plus(spent_by(calls, self.prices))
 
     def came_to(self, held: Held, call: Call) -> Spend:
         """What a call took; if the endpoint does not count, what was reserved."""
         return spent_by([call], self.prices) if is_counted(call) else held.spend
 
-    async def _room_for(self, wanted: Callable[[], Spend], own: Spend, until: float) -> Spend:
-        """What is wanted, once there is room for it; calls in flight may tell how many bytes a token has."""
+    async def _room_for(
+        self, wanted: Callable[[], Spend], own: Spend, until: float, take: Callable[[Spend], None]
+    ) -> Spend:
+        """What is wanted, taken once there is room for it; calls in flight may tell how many bytes a token has."""
         while True:
-            need = wanted()
-            short = next((level for level in self._levels() if not need.fits(level._room().plus(own))), None)
-            if time.monotonic() >= until:
+            with self._alone():
+                need = wanted()
+                short = next((level for level in self._levels() if not need.fits(level._room().plus(own))), None)
+                late = time.monotonic() >= until
+                if short is None and not late:
+                    take(need)
+                    return need
+            if short is None or late:
+                for level in self._levels():
+                    level.refused = level.refused or time.monotonic() >= level._deadline(False)
                 raise BudgetExhausted("Not asked: the time of `max_seconds` is used up.")
-            if short is None:
-                return need
-            in_flight = short.held._replace(calls=0)
+            in_flight = short.in_flight()._replace(calls=0)
             if not need.fits(short._room().plus(own).plus(in_flight)):
                 raise self._nothing_left(need, short, own)
             turn = asyncio.get_running_loop().create_future()
             short._waiting.append(turn)
+            left = min(until - time.monotonic(), short.again)
             with suppress(TimeoutError):
-                async with asyncio.timeout(None if until == math.inf else max(0, until - time.monotonic())):
+                async with asyncio.timeout(None if left == math.inf else max(0, left)):
                     await turn
 
     def _nothing_left(self, need: Spend, level: Ceilings, own: Spend) -> BudgetExhausted:
+        level.refused = True
         room = level._room().plus(own)
         name = next(n for n in Spend._fields if getattr(need, n) > getattr(room, n) + 1e-9)
         left, wanted = max(0, getattr(room, name)), getattr(need, name)
@@ -390,7 +426,13 @@ def shared_ceilings(
         max_seconds: most seconds from here on.
     """
     bounds = (math.inf if most is None else most for most in (budget, max_cost, max_calls))
-    ceilings = Ceilings(Spend(*bounds), max_seconds or math.inf, parent=_shared.get())
+    with within(Ceilings(Spend(*bounds), max_seconds or math.inf, parent=_shared.get())) as ceilings:
+        yield ceilings
+
+
+@contextmanager
+def within(ceilings: Ceilings) -> Iterator[Ceilings]:
+    """Debates that begin within share these ceilings."""
     token = _shared.set(ceilings)
     try:
         yield ceilings

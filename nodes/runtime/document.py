@@ -12,6 +12,7 @@ from moot.nodes.models.chat_models import EMBEDDED
 from moot.nodes.runtime.budget import spent_against
 from moot.nodes.runtime.settings import Settings
 from moot.nodes.runtime.state import SCHEMA_VERSION, Call, DebateState, TrialUpdate, Turn, VerdictOutput, Warned
+from moot.nodes.texts.agreement import confidence_of
 from moot.nodes.texts.answers import abstains
 from moot.nodes.texts.quotes import count_citations
 from moot.nodes.texts.verdict import count_verdict_citations, verdict_warnings
@@ -39,6 +40,7 @@ def blank_document(graph: str, settings: Settings, id: str = "") -> dict[str, An
         "raw_verdict": None,
         "confidence": None,
         "confidence_parts": None,
+        "confidence_from": None,
         "stop_reason": None,
         "rounds": 0,
         "turns": [],
@@ -86,8 +88,10 @@ def closing(state: DebateState) -> dict[str, Any]:
     }
     if failed:
         update |= {"answer": None, "raw_verdict": None, "stop_reason": None}
+        update |= {"confidence": None, "confidence_parts": None}
     if untold:  # the raw verdict says so
         update["answer"] = None
+    update |= confidence_of({**state, **update})
     completed: Any = {**state, **update}
     update["metrics"]["verdict_citations"] = count_verdict_citations(completed)
     warned = verdict_warnings(completed) + shortened_prompts(state["calls"])
@@ -194,9 +198,9 @@ def unfinished(state: Any, within: Iterable[Mapping[str, Any]] = ()) -> dict[str
 
 
 SINCE: dict[str, dict[str, Any]] = {
-    "1.0": {"messages": [], "round_log": [], "id": "", "beside": None},
-    "1.1": {"id": "", "beside": None},
-    "1.2": {"beside": None},
+    "1.0": {"messages": [], "round_log": [], "id": "", "beside": None, "confidence_from": None},
+    "1.1": {"id": "", "beside": None, "confidence_from": None},
+    "1.2": {"beside": None, "confidence_from": None},
 }
 """By the version of a document's form, the keys that it may lack, with what they hold then."""
 

@@ -491,9 +491,16 @@ class Verdict(Head, About):
     raw_verdict: Annotated[str | None, Field(description="The verdict as those who decided said it.")]
     confidence: Annotated[
         float | None,
-        Field(description="How sure the verdict is, from 0 to 1; null where the system has no such measure."),
+        Field(
+            description="How sure the verdict is, from 0 to 1, not calibrated; null where there is nothing to tell it "
+            "from."
+        ),
     ]
     confidence_parts: Annotated[dict[str, float | None] | None, Field(description="What the confidence is made of.")]
+    confidence_from: Annotated[
+        str | None,
+        Field(description="What the confidence is from, as `2 of 3 votes`; why there is none where it is null."),
+    ]
     stop_reason: Annotated[StopReason | None, Field(description="Why the debate ended.")]
     rounds: Annotated[int, Field(description="Rounds that were held.")]
     scores: Annotated[dict[str, dict[str, float | None]], Field(description="By debater, its average scores.")]

@@ -10,6 +10,7 @@ from moot.nodes.runtime.budget import rounds_or_budget
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.state import DebateState, StopReason, Vote, recorded_round
 from moot.nodes.steps.compare import EQUIVALENCE, agreed_answer, answers_of, closed_round, silence_of
+from moot.nodes.texts.agreement import confidence_by_votes
 
 Tie = Literal["first", "none"]
 SAME = 9
@@ -93,6 +94,7 @@ def vote_node(
         why = reason if isinstance(reason, str) else reason(state, run.settings)
         metrics = {**state["metrics"], **report(state)} | ({"abstained": won is None} if tie == "none" else {})
         update = {"answer": answer, "raw_verdict": answer, "stop_reason": why, "metrics": metrics}
+        update |= confidence_by_votes(votes, won)
         return update if votes == state["votes"] else {**update, "votes": votes}
 
     return Node(step)

@@ -29,6 +29,8 @@ class GivenText(TypedDict):
     source: NotRequired[Annotated[Short | None, Field(description="Where it comes from.")]]
     url: NotRequired[Annotated[Short | None, Field(description="Its address.")]]
     published: NotRequired[Annotated[Short | None, Field(description="When it was published, e.g. 2020-10-25.")]]
+    page: NotRequired[Annotated[Short | None, Field(description="The page of a document that it is from.")]]
+    heading: NotRequired[Annotated[Short | None, Field(description="What stands over it in a document.")]]
 
 
 _TEXTS: TypeAdapter[list[GivenText]] = TypeAdapter(list[GivenText])
@@ -70,6 +72,8 @@ def _piece(given: GivenText, number: int) -> Evidence:
         retriever=GIVEN,
         url=given.get("url"),
         published=given.get("published"),
+        page=given.get("page"),
+        heading=given.get("heading"),
     )
     if not piece["text"]:
         raise _refused(f"text {number} holds nothing that can be shown")

@@ -66,14 +66,22 @@ def judge_quality(scores: Sequence[Mapping[str, float]]) -> float:
     return sum(mean_scores(scores).values()) / 30
 
 
-def base_confidence(sigma: float, quality: float) -> float:
-    """0.8 sigma + 0.3 q (S2, Eq. 4), in [0, 1.1].
+CONSENSUS_WEIGHT, QUALITY_WEIGHT = 0.8, 0.3
+"""S2's weights of votes and of the judges' scores (Eq. 4)."""
+
+
+def base_confidence(
+    sigma: float, quality: float, consensus_weight: float = CONSENSUS_WEIGHT, quality_weight: float = QUALITY_WEIGHT
+) -> float:
+    """W sigma + V q (S2, Eq. 4: 0.8 sigma + 0.3 q), in [0, W + V].
 
     Args:
         sigma: winning votes / votes, in (0, 1].
         quality: the mean of the judges' scores, in [0, 1].
+        consensus_weight: W.
+        quality_weight: V.
     """
-    return 0.8 * sigma + 0.3 * quality
+    return consensus_weight * sigma + quality_weight * quality
 
 
 def role_switch_adjustment(consistency: float | None) -> float:

@@ -14,7 +14,7 @@ from moot.nodes.runtime.settings import SOURCES, Moment, Source, SourcesSettings
 from moot.nodes.runtime.state import DebateState, TrialState, Turn, recorded_round
 from moot.nodes.speakers.hand_over import SHARED_ROLES, Agent, named_once, needs_for, numbered
 from moot.nodes.steps.score import average
-from moot.nodes.trial.confidence import Verdict
+from moot.nodes.trial.confidence import CONSENSUS_WEIGHT, QUALITY_WEIGHT, Verdict
 from moot.nodes.trial.counsel import (
     SIDES,
     Side,
@@ -147,6 +147,15 @@ class TrialSettings(SourcesSettings):
         description="What an inconclusive verdict comes to: abstain gives the task's label for it, or no answer; with "
         "burden_of_refutation a claim that was not refuted counts as supported. Null: abstain where the task has such "
         "a label, else burden_of_refutation.",
+    )
+    consensus_weight: float = Field(
+        CONSENSUS_WEIGHT,
+        ge=0,
+        le=1,
+        description="What the share of judges who gave the verdict counts in `confidence`.",
+    )
+    quality_weight: float = Field(
+        QUALITY_WEIGHT, ge=0, le=1, description="What the judges' mean scores (from 0 to 1) count in `confidence`."
     )
     verdict_labels: dict[Verdict, str] = Field(
         {}, description="Labels of your own that SUPPORTED, NOT SUPPORTED and INCONCLUSIVE stand for."

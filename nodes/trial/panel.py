@@ -20,7 +20,9 @@ from moot.nodes.texts.answers import fold
 from moot.nodes.texts.show import show_persona
 from moot.nodes.texts.task import FALSE, OPEN, REFUTED, SUPPORTED, TASKS, TRUE, UNSETTLED
 from moot.nodes.trial.confidence import (
+    CONSENSUS_WEIGHT,
     QUALITIES,
+    QUALITY_WEIGHT,
     VERDICTS,
     PanelVerdict,
     Verdict,
@@ -290,7 +292,7 @@ def decide_node() -> Node:
             "rounds": first["rounds"] if first else 0,
             "votes": [_vote(turn, answers) for turn in judged],
             "metrics": {**state.get("metrics", {}), "panel": panel_report(judged, decided)},
-            **confidence_of(decided, judged, state),
+            **confidence_of(decided, judged, state, run.settings.consensus_weight, run.settings.quality_weight),
         }
 
     return Node(step, decides=lambda settings: {judge.name: PANEL for judge in settings.judges})
@@ -314,14 +316,20 @@ def _vote(turn: Turn, answers: Mapping[Verdict, str | None]) -> Vote:
     return {"agent": turn["agent"], "answer": None if said is None else answers[said] or said, "group": group}
 
 
-def confidence_of(decided: PanelVerdict, judged: Sequence[Turn], state: DebateState) -> dict[str, Any]:
+def confidence_of(
+    decided: PanelVerdict,
+    judged: Sequence[Turn],
+    state: DebateState,
+    consensus_weight: float = CONSENSUS_WEIGHT,
+    quality_weight: float = QUALITY_WEIGHT,
+) -> dict[str, Any]:
     """The confidence in a verdict, with the parts that it is made of."""
     scores: Any = [turn for turn in judged if turn.get("verdict") is not None]
     sigma, quality = consensus_strength(decided.winning, decided.votes), judge_quality(scores)
     said = next((turn for turn in state["turns"] if turn["step"] == "analyse"), None)
     consistency = said.get("overall") if said else None
     reflected = winners_reflection(decided.verdict, primary(state.get("debates") or []))
-    base = base_confidence(sigma, quality)
+    base = base_confidence(sigma, quality, consensus_weight, quality_weight)
     switch, reflection = role_switch_adjustment(consistency), reflection_adjustment(reflected)
     parts = {
         "consensus_strength": sigma,
@@ -333,8 +341,12 @@ def confidence_of(decided: PanelVerdict, judged: Sequence[Turn], state: DebateSt
         "reflection": reflection,
     }
     final = final_confidence(base, switch, reflection, decided.winning, decided.votes)
+    told = [f"{decided.winning} of {decided.votes} judges' votes", "their scores"]
+    told += ["the counsel's consistency"] if consistency is not None else []
+    told += ["the winner's last reflection"] if reflected is not None else []
     return {
         "confidence": round(final, 6),
+        "confidence_from": ", ".join(told),
         "confidence_parts": {name: None if part is None else round(part, 6) + 0.0 for name, part in parts.items()},
     }
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from moot.cli.main import result_schema
-from moot.cli.options import parse_labels, parse_settings, read_given
+from moot.cli.options import parse_labels, parse_settings
 from moot.core.errors import UserError
 from moot.graphs.tool_mad import ToolMadSettings
+from moot.nodes.texts.given_files import read_given
 from pydantic import BaseModel, TypeAdapter
 
 from tests.commands import COMMAND, moot, moot_process
@@ -106,8 +107,8 @@ def test_texts_from_files_come_with_the_claim(tmp_path: Path) -> None:
         (["verify", CLAIM, "--claim-date", "May 2020"], 2, "a year, a month or a day"),
         (["verify", CLAIM, "--speaker", "x" * 201], 2, "at most 200 characters"),
         (["verify", CLAIM, "--set", "agents.0.model=fake:1"], 2, "There is no setting 'agents'"),
-        (["verify", CLAIM, "--given", "/nowhere.txt"], 2, "/nowhere.txt cannot be read"),
-        (["verify", CLAIM, "--given", __file__], 2, "takes a .txt, .md or .jsonl file"),
+        (["verify", CLAIM, "--given", "/nowhere.txt"], 2, "nowhere.txt cannot be read"),
+        (["verify", CLAIM, "--given", __file__], 2, "files of its kind are not read"),
         (["verify", CLAIM, "--preset", "medqs"], 2, "Did you mean medqa?"),
         (["index", "/nowhere", "--corpus", "mine"], 2, "no file or folder"),
         (["settings", "nothing"], 2, "no graph 'nothing'"),

@@ -29,7 +29,6 @@ from tests.evals.test_visible_records import needs_visible
 
 S, R, N = "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"
 ENCODER = "openai:stub-embedding"
-approx: Any = pytest.approx
 
 # --- the arithmetic ---------------------------------------------------------------------------------------------------
 
@@ -78,14 +77,11 @@ def test_feverous_score_leaves_out_what_names_no_elements() -> None:
 def test_hotpotqa_s_scores_are_those_of_its_script() -> None:
     """hotpot_evaluate_v1.py gives these for the answer and the facts, and their products."""
     answer = matched_answer("the city of Paris", ["Paris"])
-    assert answer == Matched(0.0, approx(1 / 3), 1.0)
+    assert [*answer] == pytest.approx([0.0, 1 / 3, 1.0])
     facts = supporting_facts([("A", 0), ("B", 1), ("B", 2)], [("A", 0), ("C", 0)])
-    assert facts == Matched(0.0, approx(1 / 3), 0.5)
-    assert (answer.f1, facts.f1, joint(answer, facts).f1) == (
-        approx(0.5),
-        approx(0.4),
-        approx(2 * (1 / 9) * 0.5 / (11 / 18)),
-    )
+    assert [*facts] == pytest.approx([0.0, 1 / 3, 0.5])
+    found = [answer.f1, facts.f1, joint(answer, facts).f1]
+    assert found == pytest.approx([0.5, 0.4, 2 * (1 / 9) * 0.5 / (11 / 18)])
     assert matched_answer("no", ["yes"]).f1 == matched_answer("yes it is", ["yes"]).f1 == 0.0
     assert joint(matched_answer("Yes", ["yes"]), supporting_facts([("A", 0)], [("A", 0)])) == Matched(1.0, 1.0, 1.0)
     assert supporting_facts([], [("A", 0)]) == Matched(0.0, 0.0, 0.0)
@@ -204,7 +200,7 @@ async def test_supporting_facts_are_the_sentences_that_verdicts_quote(
     run = await ran(tmp_path, "hotpotqa_distractor", file, "standard_prompting")
     measures = ("support_em", "support_f1", "joint_em", "joint_f1")
     found = tuple(values(run, name)["one"] for name in measures)
-    assert found == (approx(expected) if expected else (None,) * 4)
+    assert found == (pytest.approx(expected) if expected else (None,) * 4)
     assert any("no verdict cites a text" in note for note in run.notes) == (expected is None)
 
 
@@ -230,17 +226,17 @@ async def test_check_covid_comes_with_its_sentences_or_with_its_ceiling(start_st
     folder.mkdir(parents=True)
     file = lines(folder / "check_covid.jsonl", COVID)
     reading = read_benchmark("check_covid", file)
-    assert ceiling(reading.items, "check_covid") == approx(2 / 3)
+    assert ceiling(reading.items, "check_covid") == pytest.approx(2 / 3)
     assert any("no corpus.json is near its file" in note for note in reading.notes)
     assert {item.group for item in reading.items} == {"a1"}
     run = await ran(tmp_path, "check_covid", file, "standard_prompting")
-    assert run.ceiling == approx(2 / 3)
+    assert run.ceiling == pytest.approx(2 / 3)
     again = ["eval", "run", "--task", f"check_covid={file}", "--graph", "standard_prompting", "--model", "openai:stub"]
     ended = await asyncio.to_thread(CliRunner().invoke, app, [*again, "--logs", str(tmp_path / "logs-0"), "--json"])
-    assert json.loads(ended.stdout)["logs"][0]["best_possible"] == approx(2 / 3)
+    assert json.loads(ended.stdout)["logs"][0]["best_possible"] == pytest.approx(2 / 3)
     shown = await asyncio.to_thread(CliRunner().invoke, app, ["eval", "compare", str(tmp_path / "logs-0"), "--json"])
     systems = json.loads(shown.stdout)["studies"][0]["tables"]["systems"]["rows"]
-    assert [row["ceiling"] for row in systems] == [approx(2 / 3)] * 2
+    assert [row["ceiling"] for row in systems] == [pytest.approx(2 / 3)] * 2
 
     lines(folder.parent / "corpus.json", [ABSTRACT])
     reading = read_benchmark("check_covid", file)

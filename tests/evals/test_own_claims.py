@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from moot.cli.main import app
 from moot.core.errors import UserError
 from moot.evals import read_benchmark
 from moot.evals.runs.logs import read_runs
-from typer.testing import CliRunner
 
+from tests.commands import moot
 from tests.evals.test_metrics import VISIBLE
 
 DEMO = Path(__file__).parents[2] / "retrievers" / "demo" / "claims.jsonl"
@@ -53,15 +52,15 @@ def test_labels_of_one_s_own_are_measured_and_groups_are_kept(tmp_path: Path) ->
     rows = "".join(f"Claim {number}.,{label},yes|no,{number // 2}\n" for number, label in enumerate(["yes", "no"] * 3))
     path = written(tmp_path, "claim,label,labels,group\n" + rows)
     words = ["eval", "run", "--task", f"claims={path}", "--graph", "rag", "--model", "fake:1", "--logs", str(tmp_path)]
-    ended = CliRunner().invoke(app, words)
-    assert ended.exit_code == 0, ended.output
+    ended = moot(*words)
+    assert ended.returncode == 0, ended.stderr
     ((run,), _) = read_runs([tmp_path], lambda document: None)
     assert len(run.observations) == 6
     assert {seen.outcome for seen in run.observations} <= {"yes", "no"}
     assert all(seen.scores["accuracy"] == float(seen.outcome == seen.gold[0]) for seen in run.observations)
-    compared = CliRunner().invoke(app, ["eval", "compare", str(tmp_path)])
-    assert compared.exit_code == 0, compared.output
-    assert "Your own claims" in compared.output
+    compared = moot("eval", "compare", tmp_path)
+    assert compared.returncode == 0, compared.stderr
+    assert "Your own claims" in compared.stdout
 
 
 @pytest.mark.skipif(not VISIBLE.is_dir(), reason="the benchmark samples (../shared/data/visible) are not here")

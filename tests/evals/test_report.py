@@ -93,7 +93,7 @@ def test_the_command_prints_and_writes(logs: Path, tmp_path: Path) -> None:
     assert re.search(
         r"debate +1 +7 +1 +1 +0 +0 +0\.857 \[", done.stdout
     )  # runs, items, errors, abstained, unusable, less evidence, accuracy
-    assert re.search(r"  debate self consistency +2 +16 +0 ", done.stdout)  # a control, set in
+    assert re.search(r"consistency +2 +16 +0 ", done.stdout)  # a control, set in
     assert re.search(r"debate +0\.857 +1 +1,500 +2\.0000 ", done.stdout)  # 1,000 tokens at 0.001 and 500 at 0.002 USD
     assert "note: broken.eval: it cannot be read as a log" in done.stdout
     assert {file.name for file in out.iterdir()} == {"report.md", "report.html", "tables", "pictures"}

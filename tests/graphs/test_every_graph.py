@@ -35,6 +35,8 @@ RULES = [
 
 TRIED = {"fever", "averitec", "pubmedqa"}
 """Tasks that a trial can decide: a claim holds or does not, an answer is yes or no."""
+ALONE = {"standard_prompting", "chain_of_thought", "rag", "react"}
+"""Systems with one answer, which nothing can be held against."""
 SCHEMA = jsonschema.Draft202012Validator(result_schema())
 ABOUT_ANSWERS = ("Give `statements`", "Give `questions`", "Give `verdicts`")
 """Prompts that ask about the words of an answer."""
@@ -69,6 +71,12 @@ async def test_every_graph_takes_every_task(start_stub: StartStub, name: str) ->
         if document["answer"] is not None or not (abstains or name == "cortex_debate"):
             assert read_answer(document["task"], document["answer"]) == document["answer"]
         assert document["rounds"] >= 1
+        sure = document["confidence"]
+        assert (sure is None) == (document["confidence_parts"] is None)
+        assert sure is None or 0 <= sure <= 1
+        assert document["confidence_from"]
+        if document["answer"] is not None and document["task"]["kind"] == "labels":
+            assert (sure is None) == (name in ALONE), (sure, document["confidence_from"])
         assert 1 <= document["depth"] <= document["usage"]["calls"] == len(document["calls"])
         unusable = {call["role"] for call in document["calls"] if call["outcome"] != "ok"}
         assert unusable <= {"scorer"}  # its verdicts are numbered at random here

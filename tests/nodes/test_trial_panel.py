@@ -154,6 +154,8 @@ def test_the_confidence_of_the_worked_example() -> None:
     found = confidence(turns, 8.5, plaintiff=[0.9, 0.9], defense=[0.2, 0.57])
     assert found == {
         "confidence": 0.902,
+        "confidence_from": "2 of 3 judges' votes, their scores, the counsel's consistency, "
+        "the winner's last reflection",
         "confidence_parts": {
             "consensus_strength": 0.666667,
             "quality": 0.755556,

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moot.core.endpoint import Endpoint
+from moot.nodes.cortex.similarity import say_similarity
 from moot.nodes.models.chat_models import ChatModel
 from moot.nodes.models.fake import FakeChatModel, draw
 from moot.nodes.models.speaker import Speaker
@@ -193,6 +194,7 @@ async def many_agents(given: Material, recorder: Recorder) -> None:
         await respond(text, TASK, evidence, recorder, own=own, confidence=True, prompt=prompt, more=heard, persona=text)
     await review(text, TASK, own, recorder, evidence=evidence, persona=text)
     await score_answer(text, TASK, own, recorder, evidence=evidence, persona=text)
+    await say_similarity(text, TASK, text, text, recorder)
     for prompt in ("chat_eval/summary", "group_debate/summary"):
         await sum_up_round(text, TASK, turns, recorder, prompt)
     stance = {"stance": "You are for it."}
@@ -309,7 +311,7 @@ def test_every_shipped_prompt_renders_through_its_plain_function() -> None:
         for file in sub.iterdir()
         if file.name.endswith(".md")
     ]
-    assert len(seen) == len(shipped) == 49
+    assert len(seen) == len(shipped) == 50
     for name in shipped:
         instructions, _, data = load(name).partition("\n---\n")
         pattern = re.compile(re.sub(r"\\\{\w+\\\}", "(?s:.+)", re.escape(instructions.strip())))

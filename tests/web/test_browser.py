@@ -16,6 +16,7 @@ from moot.transcript.report.codes import words_for
 from moot.transcript.report.report import report
 from moot.web import debates
 
+from tests.papers import pdf
 from tests.web.conftest import MARKUP, Served, Wire
 from tests.web.documents import CLAIM, PAYLOADS, a_debate, full_of, with_evidence
 
@@ -189,10 +190,13 @@ async def test_evidence_of_ones_own_and_another_branch(page: Page, served: Serve
         {"name": "more.jsonl", "mimeType": "", "buffer": b'{"text": "Milk.", "title": "Milk", "id": "own-1"}\n'},
         {"name": "bad.jsonl", "mimeType": "", "buffer": b'{"text": "x"}\n{"title": "x"}'},
         {"name": "bad.txt", "mimeType": "text/plain", "buffer": b"\xff"},
+        {"name": "report.pdf", "mimeType": "", "buffer": pdf(["It was opened in 1869.", "It has no locks."])},
     ]
     await page.get_by_label("choose files").set_input_files(files)
-    await page.get_by_text("bad.jsonl: Line 2: no object with a `text`.").wait_for()
-    await page.get_by_text("bad.txt: Not UTF-8 text.").wait_for()
+    await page.get_by_text("bad.jsonl, line 2: no object with a `text`.").wait_for()
+    await page.get_by_text("bad.txt cannot be read: it is not UTF-8 text.").wait_for()
+    await page.get_by_text("report.pdf: 2 pages with").click()
+    await page.get_by_text("Page 2").wait_for()
     await page.get_by_role("button", name="Add a text").click()
     await page.keyboard.type("Fur")  # the new text's title has the focus
     await page.get_by_label("Claim or question").fill(CLAIM)
@@ -205,7 +209,7 @@ async def test_evidence_of_ones_own_and_another_branch(page: Page, served: Serve
     await page.get_by_role("button", name="Start the debate").click()
     await page.get_by_role("heading", name="Verdict: SUPPORTS").wait_for()
     given = page.locator(".card", has_text="given with the claim").locator(".title")
-    assert await given.all_inner_texts() == ["eggs", "Milk"]
+    assert await given.all_inner_texts() == ["eggs", "Milk", "report", "report"]
     [milk] = [piece for piece in kept(served, page)["evidence"] if piece["id"] == "own-1"]
     assert (milk["text"], milk["title"]) == ("Milk.", "Milk")
 

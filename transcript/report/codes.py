@@ -136,6 +136,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "selection_cut": "Part of a selection was left out.",
         "shared_model": "Several parts have the same model.",
         "side_not_heard": "A side was not heard.",
+        "similarity_missing": "Two answers could not be compared.",
         "source_not_summarised": "An abstract was shown as it is.",
         "stand_in": "Another source stood in.",
         "tool_calls_dropped": "Some searches were not carried out.",

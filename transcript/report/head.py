@@ -105,8 +105,11 @@ def _unfinished(document: Mapping[str, Any]) -> str:
 
 def confidence(document: Mapping[str, Any]) -> str:
     """What the system says of how sure its verdict is; an empty text if it says nothing."""
-    sure = document["confidence"]
-    return "" if sure is None else f"By its own measure the system is {sure:.0%} sure. "
+    sure, known = document["confidence"], document.get("confidence_from")
+    if sure is None:
+        return ""
+    told = f" ({plain(known)})" if known else ""
+    return f"Its raw confidence is {sure:.0%}{told}; nothing was done to calibrate it. "
 
 
 def backing(document: Mapping[str, Any], names: Names) -> str:

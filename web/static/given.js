@@ -1,20 +1,23 @@
 // Texts of one's own, as evidence: typed, pasted, or read from files.
 
+import { ask } from "./api.js";
 import { fault, h } from "./dom.js";
 
+const KINDS = ".pdf,.html,.docx,.csv,.txt,.md,.jsonl";
 let count = 0;
 
 /** A field for several texts; `read` gives those that hold something, as the input `given` takes them. */
 export class Texts {
   constructor() {
     this.rows = [];
+    this.documents = [];
     this.list = h("div", {});
     this.problem = h("div", {});
     this.button = h("button", { type: "button", onclick: () => this.add({}).title.focus() }, "Add a text");
     const id = `texts-${(count += 1)}`;
-    const files = h("input", { type: "file", id, multiple: true, accept: ".txt,.md,.jsonl,text/plain,text/markdown" });
+    const files = h("input", { type: "file", id, multiple: true, accept: KINDS });
     files.addEventListener("change", () => this.take(files));
-    this.node = h("div", {}, this.list, this.problem, h("div", { class: "bar" }, this.button, h("label", { for: id }, "or choose files (.txt, .md, .jsonl)"), files));
+    this.node = h("div", {}, this.list, this.problem, h("div", { class: "bar" }, this.button, h("label", { for: id }, `or choose files (${KINDS.replaceAll(",", ", ")})`), files));
   }
 
   /** A row for a text; what else is known of it is kept. */
@@ -38,6 +41,22 @@ export class Texts {
     return row;
   }
 
+  /** A row for a document: its pages or sections are texts of their own, which are sent as they are. */
+  #document(name, texts) {
+    const length = texts.reduce((sum, one) => sum + one.text.length, 0);
+    const what = `${name}: ${texts.length} ${texts[0].page ? "pages" : "sections"} with ${length.toLocaleString("en")} characters`;
+    const remove = () => {
+      this.documents = this.documents.filter((one) => one !== row);
+      node.remove();
+      this.button.focus();
+    };
+    const shown = texts.map((one) => h("p", { dir: "auto" }, h("b", {}, [one.page && `Page ${one.page}`, one.heading].filter(Boolean).join(", ")), ` ${one.text}`));
+    const node = h("fieldset", {}, h("legend", {}, name), h("details", {}, h("summary", {}, what), shown), h("button", { type: "button", class: "plain", onclick: remove }, "Remove"));
+    const row = { texts };
+    this.documents.push(row);
+    this.list.append(node);
+  }
+
   #name() {
     this.rows.forEach(({ legend, title }, i) => (legend.textContent = title.placeholder = `Text ${i + 1}`));
   }
@@ -46,51 +65,26 @@ export class Texts {
     this.problem.replaceChildren();
     for (const file of files.files) {
       try {
-        (await textsOf(file)).forEach((one) => this.add(one));
+        const texts = await ask(`/moot/api/texts?name=${encodeURIComponent(file.name)}`, { raw: file });
+        if (texts.some((one) => one.page || one.heading)) this.#document(file.name, texts);
+        else texts.forEach((one) => this.add(one));
       } catch (error) {
-        this.problem.append(fault(`${file.name}: ${error.message}`));
+        this.problem.append(fault(error.message));
       }
     }
     files.value = "";
   }
 
   read() {
-    return this.rows.flatMap(({ given, title, text }) => {
+    const typed = this.rows.flatMap(({ given, title, text }) => {
       if (text.value.trim()) return [{ ...given, title: title.value.trim() || title.placeholder, text: text.value }];
       if (!title.value.trim()) return [];
       throw new Error(`${title.placeholder}: it has a title, but holds nothing. Write its text, or remove it.`);
     });
+    return [...typed, ...this.documents.flatMap((one) => one.texts)];
   }
 }
 
 function field(name, input) {
   return h("div", { class: "field" }, h("label", { for: input.id }, name), input);
-}
-
-/** A file's texts, as the command line's `--given` reads it. */
-async function textsOf(file) {
-  const kind = file.name.split(".").pop().toLowerCase();
-  if (!["txt", "md", "jsonl"].includes(kind)) throw new Error("Choose a .txt, .md or .jsonl file.");
-  const text = decoded(await file.arrayBuffer());
-  if (kind !== "jsonl") return [{ text, title: file.name.slice(0, -kind.length - 1), source: file.name }];
-  return text.split("\n").flatMap((line, i) => (line.trim() ? [lineOf(line, i + 1)] : []));
-}
-
-function decoded(content) {
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(content);
-  } catch {
-    throw new Error("Not UTF-8 text. Save the file as UTF-8.");
-  }
-}
-
-function lineOf(line, number) {
-  let value;
-  try {
-    value = JSON.parse(line);
-  } catch (error) {
-    throw new Error(`Line ${number}: no valid JSON (${error.message}).`);
-  }
-  if (typeof value?.text !== "string") throw new Error(`Line ${number}: no object with a \`text\`.`);
-  return value;
 }

@@ -200,7 +200,7 @@ function cardOf(piece, quotes, marks) {
   const cut = piece.shown?.length > 0;
   const weight = piece.weight !== undefined && `weight ${figure(piece.weight)} (relevance ${figure(piece.relevance)} × credibility ${figure(piece.credibility)})`;
   const searched = piece.retrievals.filter((one) => one.retriever !== "given");
-  const facts = [(searched.length > 0 || piece.source !== "given") && piece.source, piece.published, piece.status, weight];
+  const facts = [(searched.length > 0 || piece.source !== "given") && piece.source, piece.page && `page ${piece.page}`, piece.published, piece.status, weight];
   const by = [...new Set(quotes.map(([, , agent]) => agent))];
   const queries = [...new Set(searched.map((one) => `${one.agent ?? "?"} (${one.retriever}): ${one.query || "the claim"}`))];
   return h(

@@ -1,0 +1,118 @@
+"""``moot eval agreement``: who of those who grade answers in words agrees with whom."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from importlib.metadata import version
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from moot.cli.compare import on_screen
+from moot.cli.tables import show
+from moot.core.endpoint import close_clients
+from moot.core.errors import UserError
+from moot.core.files import check_writable, not_written, write_whole
+from moot.evals.analyses.agreement import agreement
+from moot.evals.analyses.graders import Gradable, add_people, ask_graders, read_gradable
+from moot.evals.report.tables import Cell, Column, Table, as_csv, as_records, columns
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+
+HEADS = (
+    *columns("text", first="grader", second="and", of=""),
+    *columns("count", n="both graded", missing="not both"),
+    *columns("share", share="agree", kappa="Cohen's kappa"),
+    *columns("count", both="both right", only_first="first alone", only_second="second alone", neither="both wrong"),
+)
+
+
+def measure_agreement(
+    logs: Sequence[Path], models: Sequence[str], gold: Path | None, at_once: int, *, as_json: bool, out: Path | None
+) -> None:
+    """Asks the graders that are named, and prints how far all that are known agree.
+
+    Raises:
+        UserError: nothing to read, fewer than two graders, a model that cannot be asked, a file that cannot be read or
+            written.
+    """
+    if out is not None:
+        check_writable(out)
+    answers, notes = read_gradable(logs)
+    if gold is not None:
+        add_people(answers, gold)
+    console = Console(stderr=True)
+    if models:
+        notes += _ask(answers, list(dict.fromkeys(models)), at_once, console)
+    table = pairs_table(answers)
+    if not table.rows:
+        raise UserError(
+            "There is one grader, the comparison of texts: name a model with --grader or a file with --gold.",
+            kind="invalid_setting",
+        )
+    document = {"moot_version": version("moot"), "pairs": as_records(table), "answers": as_records(grades(answers))}
+    text = json.dumps(document, ensure_ascii=False, indent=2) + "\n"
+    if as_json:
+        print(text, end="")  # noqa: T201
+    else:
+        show(on_screen(table))
+        console.print(table.caption, markup=False, highlight=False)
+    for note in notes:
+        console.print(note, markup=False, highlight=False, soft_wrap=True)
+    if out is not None:
+        try:
+            write_whole(out, as_csv(grades(answers)) if out.suffix == ".csv" else text)
+        except OSError as error:
+            raise not_written(out, error) from error
+
+
+def _ask(answers: Sequence[Gradable], models: Sequence[str], at_once: int, console: Console) -> list[str]:
+    bars = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*bars, console=console, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("", total=len(answers) * len(models))
+
+        async def work() -> list[str]:
+            try:
+                return await ask_graders(answers, models, at_once, lambda: progress.advance(bar))
+            finally:
+                await close_clients()
+
+        return asyncio.run(work())
+
+
+def graders_of(answers: Sequence[Gradable]) -> list[str]:
+    """All graders of any answer."""
+    return list(dict.fromkeys(name for answer in answers for name in answer.grades))
+
+
+def pairs_table(answers: Sequence[Gradable]) -> Table:
+    """A line for each two graders over all answers, and one over those whose text is not a right answer's."""
+    rows: list[tuple[Cell, ...]] = []
+    apart = [answer for answer in answers if not answer.alike]
+    for first, second in combinations(graders_of(answers), 2):
+        for called, of in (("all answers", answers), ("texts that differ", apart)):
+            found = agreement([one.grades.get(first) for one in of], [one.grades.get(second) for one in of])
+            n, missing = found.kappa.n, found.kappa.missing
+            counts = (found.both, found.first, found.second, found.neither)
+            rows.append((first, second, called, n, missing, found.share, found.kappa, *counts))
+    caption = (
+        "95% intervals: of the large-sample standard error. Models call an answer right without being asked if its "
+        "text is a right one's: their agreement is to be read from the texts that differ. Kappa is undefined where "
+        "all grades are the same."
+    )
+    return Table("pairs", "Agreement of graders", caption, HEADS, tuple(rows))
+
+
+def grades(answers: Sequence[Gradable]) -> Table:
+    """Every answer with what each grader said."""
+    names = graders_of(answers)
+    heads = [*columns("text", system="", file="log", id="sample", answer="", gold="")]
+    heads += [Column(name, name) for name in names]
+    said: dict[Any, str] = {True: "right", False: "wrong", None: ""}
+    rows = [
+        (one.system, one.file, one.id, one.outcome, " / ".join(one.gold), *(said[one.grades.get(n)] for n in names))
+        for one in answers
+    ]
+    return Table("answers", "Grades", "", tuple(heads), tuple(rows))

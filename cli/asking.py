@@ -1,0 +1,56 @@
+"""What ``moot verify`` and ``moot batch`` ask of a debate: their options, read in one place."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, get_type_hints
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def with_options_of(other: Callable[..., Any], *, but: tuple[str, ...]) -> Callable[[Command], Command]:
+    """Gives a command of typer the options of another one, before its own; it gets them as ``**options``.
+
+    Args:
+        other: the command whose options they are.
+        but: its arguments and options that are left out.
+    """
+
+    def given(command: Command) -> Command:
+        own = {name: one for name, one in inspect.signature(command).parameters.items() if name != "options"}
+        shared = {name: one for name, one in inspect.signature(other).parameters.items() if name not in but}
+        hints = get_type_hints(other, include_extras=True) | get_type_hints(command, include_extras=True)
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        parameters = [one.replace(kind=keyword, annotation=hints[name]) for name, one in {**own, **shared}.items()]
+        vars(command)["__signature__"] = inspect.Signature(parameters)
+        command.__annotations__ = {one.name: hints[one.name] for one in parameters} | {"return": None}
+        return command
+
+    return given
+
+
+def asked_by(options: Mapping[str, Any], preset_task: str | None) -> dict[str, Any]:
+    """The input of a debate but for its claim, as options say it.
+
+    Args:
+        options: those of ``moot verify``, by name.
+        preset_task: the task of the preset, if no other is asked for.
+
+    Raises:
+        UserError: labels that are not valid, or a file of given texts that cannot be read.
+    """
+    from moot.cli.options import parse_labels
+    from moot.nodes.texts.given_files import read_given
+
+    asked = {"task": options["task"] or preset_task, "labels": parse_labels(options["labels"])}
+    asked |= {"options": options["option"], "claim_date": options["claim_date"], "speaker": options["speaker"]}
+    asked["given"] = [text for path in options["given"] or [] for text in read_given(path)]
+    return asked
+
+
+def named_settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that have options of their own, if they are given."""
+    moments = None if options.get("ask") is None else [moment.strip() for moment in options["ask"].split(",")]
+    named = {"model": options["model"], "corpus": options["corpus"], "ask_person": moments}
+    return {name: value for name, value in named.items() if value is not None}

@@ -1,0 +1,63 @@
+"""``moot batch``'s options."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def batch(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="CSV or JSON Lines with a column `claim` and, if present, label, labels, date, speaker, given, group, "
+            "id, graph and settings."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="The folder for the table, and each row's document and report.")],
+    graphs: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="Several debate systems, between commas, side by side.")
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes.")] = 1,
+    at_once: Annotated[int, typer.Option(min=1, max=1000, help="Debates in flight in each process.")] = 4,
+    budget: Annotated[
+        int | None, typer.Option(min=1, help="Most tokens of all rows together; of each: --set budget=N.")
+    ] = None,
+    max_cost: Annotated[float | None, typer.Option(min=0, help="Most USD of all rows together.")] = None,
+    max_calls: Annotated[int | None, typer.Option(min=1, help="Most calls to models of all rows together.")] = None,
+    max_seconds: Annotated[float | None, typer.Option(min=0, help="Most seconds of this run.")] = None,
+    **options: Any,
+) -> None:
+    """Debate every claim of a file. Interrupted or killed, the same command goes on where it was.
+
+    What is set for verify holds for every row; a row's own columns go before it. The exit code is 0 if every row has a
+    verdict, 3 if one has none, and 2 if nothing could be begun.
+    """
+    from moot.cli.signals import Stop
+
+    with Stop() as stop:  # from here on: what follows is imported for a second
+        from moot.cli.asking import asked_by, named_settings
+        from moot.cli.batch.jobs import ForAll
+        from moot.cli.batch.run import Batch, Limits, alone_in, check_workers, run_batch
+        from moot.cli.resuming import mode_of
+        from moot.core.errors import UserError
+        from moot.graphs.presets import load_preset
+        from moot.web.debates import history_is_on
+
+        if graphs and options["graph"]:
+            raise UserError("--graphs and --graph name systems: leave out one of them.", kind="invalid_setting")
+        check_workers(workers)
+        history_is_on()  # refuses a value that is none
+        bundle = load_preset(options["preset"])
+        systems = [name.strip() for name in graphs.split(",")] if graphs else [options["graph"] or bundle.graph]
+        asked = asked_by(options, bundle.task)
+        for_all = ForAll(
+            [*dict.fromkeys(systems)], asked, options["settings"] or [], named_settings(options), bundle.settings
+        )
+        mode = mode_of(options["ledger"] or os.environ.get("MOOT_LEDGER") or "record")
+        limits = Limits(at_once, workers, budget, max_cost, max_calls, max_seconds)
+        with alone_in(out):
+            raise SystemExit(run_batch(Batch(file, out, for_all, mode), limits, stop))

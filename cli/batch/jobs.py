@@ -1,0 +1,132 @@
+"""What a row of a batch is: the debates that it asks for, under ids by which each is found again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from moot.cli.options import parse_pairs
+from moot.core.errors import UserError
+from moot.evals.benchmarks.claim_files import ClaimRow
+from moot.graphs import load_graph
+from moot.nodes.runtime.settings import Settings, checked_settings
+
+PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,59}")
+"""An id that is a file's name as it stands."""
+RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)|.*-[0-9a-f]{16}", re.IGNORECASE)
+"""Names that Windows takes for devices, and those that `file_name` makes of other ids."""
+
+
+@dataclass(frozen=True)
+class ForAll:
+    """What the command line asks for every row.
+
+    Args:
+        systems: the debate systems; each row without one of its own is held by each.
+        asked: the input but for the claim.
+        pairs: settings, as ``KEY=VALUE``.
+        named: settings that have options of their own.
+        preset: those of a preset.
+    """
+
+    systems: Sequence[str]
+    asked: Mapping[str, Any]
+    pairs: Sequence[str]
+    named: Mapping[str, Any]
+    preset: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        known = {name for system in self.systems for name in load_graph(system).settings.model_fields}
+        for pair in self.pairs:
+            if len(self.systems) > 1 and (name := _root(pair)) and name not in known:
+                raise UserError(f"None of the systems has a setting {name!r}.", kind="invalid_setting")
+        for system in self.systems:
+            self.settings(system, {})
+
+    def settings(self, system: str, own: Mapping[str, Any]) -> Settings:
+        """The settings of a row's debate.
+
+        Args:
+            system: the debate system. Of several, each takes the settings that it has.
+            own: those of the row, which go before all others.
+
+        Raises:
+            UserError: an unknown system or setting, or a value out of its range.
+        """
+        kind = load_graph(system).settings
+        several = len(self.systems) > 1
+        pairs = [pair for pair in self.pairs if not several or _root(pair) in kind.model_fields]
+        given = parse_pairs(pairs, {**self.preset, **self.named}, kind().model_dump(mode="json"))
+        settings: Settings = checked_settings(kind, {**given, **own})
+        if getattr(settings, "ask_person", ()):
+            raise UserError("A batch asks nobody: leave out `ask_person`.", kind="invalid_setting")
+        return settings
+
+
+@dataclass(frozen=True)
+class Job:
+    """A debate that a row asks for; plain JSON, so that another process can hold it.
+
+    Args:
+        number: of the row.
+        name: its files' name, without their end.
+        system: the debate system.
+        key: the debate's id: the same for the same row of the same batch, as long as it asks the same.
+        asked: the debate's input.
+        settings: the debate's.
+    """
+
+    number: int
+    name: str
+    system: str
+    key: str
+    asked: Mapping[str, Any]
+    settings: Mapping[str, Any]
+
+
+def jobs_of(row: ClaimRow, name: str, for_all: ForAll, batch: str) -> list[Job]:
+    """The debates of a row.
+
+    Args:
+        row: the row.
+        name: of its files.
+        for_all: what holds for all rows.
+        batch: what tells the batch from others.
+
+    Raises:
+        UserError: its system or its settings cannot be.
+    """
+    several = len(for_all.systems) > 1
+    if row.graph and several:
+        raise UserError("The row names a graph, and --graphs names several: leave one of them out.", kind="bad_request")
+    given = [*for_all.asked["given"], *({"title": title, "text": text} for title, text in row.given)]
+    own = {"claim": row.claim, "labels": list(row.labels), "claim_date": row.claim_date, "speaker": row.speaker}
+    asked = {**for_all.asked, **{key: value for key, value in own.items() if value}, "given": given}
+    made = []
+    for system in [row.graph] if row.graph else for_all.systems:
+        settings = for_all.settings(system, row.settings).model_dump(mode="json")
+        told = json.dumps([batch, row.id, system, asked, settings], sort_keys=True, ensure_ascii=False)
+        key = hashlib.sha256(told.encode(errors="surrogatepass")).hexdigest()[:32]
+        made.append(Job(row.number, f"{name}.{system}" if several else name, system, key, asked, settings))
+    return made
+
+
+def file_name(id: str, *, taken: bool = False) -> str:
+    """A file's name for an id, which nobody has checked: no path, no device, and never that of another id.
+
+    Args:
+        id: the row's.
+        taken: whether another id has the plain name, in letters of another case.
+    """
+    if PLAIN.fullmatch(id) and not RESERVED.fullmatch(id) and not taken:
+        return id
+    readable = re.sub(r"[^A-Za-z0-9_]+", "-", id).strip("-")[:40] or "row"
+    return f"{readable}-{hashlib.sha256(id.encode(errors='surrogatepass')).hexdigest()[:16]}"
+
+
+def _root(pair: str) -> str:
+    return pair.partition("=")[0].strip().partition(".")[0]

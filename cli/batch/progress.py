@@ -1,0 +1,74 @@
+"""The progress of a batch: rows, with the time, the tokens and the money that are left."""
+
+from __future__ import annotations
+
+import time
+
+from moot.cli.batch.store import Outcome
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+STEPS = 10
+"""Lines that are printed if there is no terminal to draw a bar on."""
+
+
+class Progressing:
+    """A bar of rows; lines if there is no terminal.
+
+    Args:
+        console: where it is drawn.
+        total: rows that are left.
+        budget: most tokens of all rows, if they are bounded.
+        max_cost: most USD of all rows, if it is bounded.
+        spent: tokens and USD that earlier runs of the batch took.
+    """
+
+    def __init__(
+        self, console: Console, total: int, budget: float | None, max_cost: float | None, spent: tuple[int, float]
+    ) -> None:
+        self.console = console
+        columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+        self.bars = Progress(*columns, console=console, disable=not console.is_terminal)
+        self.total = total
+        self.budget, self.max_cost = budget, max_cost
+        self.earlier = spent
+        self.ended = self.failed = self.tokens = 0
+        self.usd = 0.0
+        self.priced = True
+        self.started = time.monotonic()
+
+    def __enter__(self) -> Progressing:
+        self.bars.start()
+        self.bar = self.bars.add_task("", total=self.total)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bars.stop()
+
+    def note(self, outcome: Outcome) -> None:
+        """A row has ended."""
+        self.ended += 1
+        self.failed += outcome["status"] != "done"
+        if paid := outcome.get("paid"):
+            self.tokens += paid["tokens"]
+            self.usd += paid["usd"] or 0
+            self.priced = self.priced and paid["usd"] is not None
+        self.bars.update(self.bar, completed=self.ended, description=self.said())
+        if self.bars.disable and self.ended % max(1, self.total // STEPS) == 0:
+            self.console.print(f"{self.ended}/{self.total} debates; {self.said()}", highlight=False, soft_wrap=True)
+
+    def said(self) -> str:
+        """What is left, by what there was."""
+        share = max(self.total - self.ended, 0) / self.ended
+        minutes = (time.monotonic() - self.started) * share / 60
+        said = f"about {minutes:.1f} min and {self.tokens * share:,.0f} tokens"
+        if self.priced and self.usd:
+            said += f" (${self.usd * share:,.2f})"
+        said += " to go"
+        if self.budget is not None:
+            said += (
+                f"; {max(self.budget - self.earlier[0] - self.tokens, 0):,.0f} tokens of {self.budget:,.0f} are left"
+            )
+        if self.max_cost is not None and self.priced:
+            said += f"; ${max(self.max_cost - self.earlier[1] - self.usd, 0):,.2f} of ${self.max_cost:,.2f} are left"
+        return said + (f"; {self.failed} failed" if self.failed else "")

@@ -1,0 +1,207 @@
+"""What came of a batch, as one table: ``table.csv`` in its folder, and on the screen."""
+
+from __future__ import annotations
+
+import csv
+import secrets
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from textwrap import shorten
+from typing import Any
+
+from moot.cli.batch.store import Outcome, Shown
+from moot.core.files import not_written
+from moot.retrievers.evidence import clean
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+FILE = "table.csv"
+OF_ROW = ("row", "id", "claim", "label", "group")
+OF_DEBATE = (
+    "system",
+    "status",
+    "answer",
+    "confidence",
+    "error",
+    "rounds",
+    "calls",
+    "tokens",
+    "usd",
+    "seconds",
+    "warnings",
+    "document",
+    "report",
+)
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""How a cell begins that a spreadsheet may take for a formula."""
+MOST_SHOWN = 50
+"""Rows on the screen; of more, those that failed come first."""
+LONGEST = 60
+"""Characters of a claim on the screen."""
+MOST_FAULTS = 10
+"""Faults that are named on the screen."""
+LONGEST_FAULT = 300
+NOT_BEGUN = "not begun"
+
+
+def harmless(text: str) -> str:
+    """A cell's text so that no spreadsheet runs it: an apostrophe goes before what begins like a formula."""
+    return f"'{text}" if text.lstrip(" ").startswith(FORMULA) else text
+
+
+@dataclass
+class Summary:
+    """What is said of all rows, gathered while the table is written."""
+
+    systems: Sequence[str]
+    several: bool
+    rows: int = 0
+    whole: int = 0
+    """Rows that have a verdict of every system."""
+    statuses: Counter[str] = field(default_factory=Counter)
+    answers: dict[str, Counter[str]] = field(default_factory=dict)
+    first: list[Shown] = field(default_factory=list)
+    failed: list[Shown] = field(default_factory=list)
+    faults: Counter[str] = field(default_factory=Counter)
+    """Why rows have no verdict, in short, and how many."""
+    where: dict[str, str] = field(default_factory=dict)
+    """By fault, the id of the first row that has it."""
+
+    def note(self, row: Shown) -> None:
+        """Counts a row, and keeps some to be shown."""
+        self.rows += 1
+        done = {system: one for system, one in row.outcomes.items() if one is not None and one["status"] == "done"}
+        self.whole += len(done) == len(row.outcomes)
+        for system, outcome in row.outcomes.items():
+            self.statuses[NOT_BEGUN if outcome is None else outcome["status"]] += 1
+            if outcome is not None and outcome["status"] != "done":
+                fault = shorten(clean(outcome["error"] or ""), LONGEST_FAULT, placeholder=" ...")
+                if len(self.faults) <= MOST_FAULTS or fault in self.faults:
+                    self.faults[fault] += 1
+                    self.where.setdefault(fault, f"{clean(row.id)} {f'({system})' if system else ''}".strip())
+            if system in done:
+                self.answers.setdefault(system, Counter())[str(done[system]["answer"] or "no answer")] += 1
+        if len(self.first) < MOST_SHOWN:
+            self.first.append(row)
+        is_lost = any(one is not None and one["status"] != "done" for one in row.outcomes.values())
+        if is_lost and len(self.failed) < MOST_SHOWN:
+            self.failed.append(row)
+
+
+def write_table(rows: Iterable[Shown], folder: Path, systems: Sequence[str]) -> Summary:
+    """Writes the table, a row at a time, and says what is in it. Blocking.
+
+    Args:
+        rows: in order.
+        folder: the batch's.
+        systems: of the command line; of several, each has columns of its own.
+
+    Raises:
+        UserError, WorldError: it cannot be written; an old one is as it was.
+    """
+    several = len(systems) > 1
+    summary = Summary(systems, several)
+    path, fresh = folder / FILE, folder / f".{FILE}.{secrets.token_hex(8)}.part"
+    heads = [f"{system}: {name}" for system in systems for name in OF_DEBATE[1:]] if several else OF_DEBATE
+    try:
+        # with a mark at its beginning, without which spreadsheets take UTF-8 for something else
+        with fresh.open("x", encoding="utf-8-sig", newline="") as file:
+            lines = csv.writer(file)
+            lines.writerow((*OF_ROW, *(["agree"] if several else []), *heads))
+            for row in rows:
+                summary.note(row)
+                lines.writerow(map(harmless, _cells(row, systems)))
+        fresh.replace(path)
+    except OSError as error:
+        raise not_written(path, error) from error
+    finally:
+        fresh.unlink(missing_ok=True)
+    return summary
+
+
+def _cells(row: Shown, systems: Sequence[str]) -> list[str]:
+    cells = [str(row.number), row.id, row.claim, row.label or "", row.group or ""]
+    if len(systems) == 1:
+        [(system, outcome)] = row.outcomes.items()
+        return [*cells, system, *_debate(row, system, outcome, suffix="")]
+    cells.append(_agree(row))
+    for system in systems:
+        outcome = row.outcomes.get(system, row.outcomes.get(""))
+        cells += _debate(row, system, outcome, suffix=f".{system}")
+    return cells
+
+
+def _debate(row: Shown, system: str, outcome: Outcome | None, suffix: str) -> list[str]:
+    if outcome is None:
+        return [NOT_BEGUN, *[""] * (len(OF_DEBATE) - 2)]
+    spent = outcome.get("spent") or {}
+    found: dict[str, Any] = {**outcome, **spent}
+    names = OF_DEBATE[1:-2]
+    cells = ["" if found.get(name) is None else str(found[name]) for name in names]
+    files = [f"{row.name}{suffix}{end}" if spent else "" for end in (".json", ".html")]
+    return cells + files
+
+
+def _agree(row: Shown) -> str:
+    """Whether all systems give one answer; empty if one has none."""
+    answers = {one["answer"] for one in row.outcomes.values() if one is not None}
+    whole = None not in row.outcomes.values() and None not in answers
+    return ("yes" if len(answers) == 1 else "no") if whole else ""
+
+
+def show_table(summary: Summary, folder: Path, console: Console, why: str) -> None:
+    """Prints the table, or of a long one its beginning and what failed, and what there is in all.
+
+    Args:
+        summary: as `write_table` gave it.
+        folder: the batch's.
+        console: where it is printed.
+        why: no further row was begun, if so.
+    """
+    shown = summary.first if summary.rows <= MOST_SHOWN else summary.failed
+    if shown:
+        if summary.rows > MOST_SHOWN:
+            console.print(f"Rows that failed or are bad, {MOST_SHOWN} at most:")
+        console.print(_screen(shown, summary))
+    for fault, ids in summary.faults.most_common(MOST_FAULTS):
+        console.print(
+            Text(f"{summary.where[fault]}{f' and {ids - 1:,} more' if ids > 1 else ''}: {fault}", style="red")
+        )
+    if len(summary.faults) > MOST_FAULTS:
+        console.print(Text("Other faults are in the table.", style="red"))
+    for system, answers in summary.answers.items():
+        told = ", ".join(f"{answer} {count:,}" for answer, count in answers.most_common(10))
+        console.print(Text(f"{system}: {clean(told)}"))
+    words = {"failed": "failed", "bad": "bad rows", NOT_BEGUN: "not begun"}
+    lost = ", ".join(f"{summary.statuses[key]:,} {word}" for key, word in words.items() if summary.statuses[key])
+    said = f"{summary.whole:,} of {summary.rows:,} rows have a verdict" + (f"; {lost}" if lost else "")
+    console.print(Text(f"{said}. The table: {folder / FILE}", style="bold"), soft_wrap=True)
+    if why:
+        console.print(Text(f"No further row was begun: {why}.", style="yellow"), soft_wrap=True)
+    if summary.statuses["failed"] + summary.statuses[NOT_BEGUN]:
+        console.print(Text("The same command tries again what has no verdict."))
+
+
+def _screen(rows: Sequence[Shown], summary: Summary) -> Table:
+    with_label = any(row.label for row in rows)
+    heads = ["id", "claim", *(["label"] if with_label else [])]
+    heads += summary.systems if summary.several else ["answer"]
+    table = Table(*heads, box=None, padding=(0, 2, 0, 0))
+    for row in rows:
+        cells = [Text(clean(row.id)), Text(shorten(clean(row.claim), LONGEST, placeholder=" ..."))]
+        cells += [Text(clean(row.label or ""))] if with_label else []
+        given = [row.outcomes.get(s, row.outcomes.get("")) for s in summary.systems] if summary.several else None
+        cells += [_answer(one) for one in given or row.outcomes.values()]
+        table.add_row(*cells)
+    return table
+
+
+def _answer(outcome: Outcome | None) -> Text:
+    if outcome is None:
+        return Text(NOT_BEGUN, style="dim")
+    if outcome["status"] == "done":
+        return Text(clean(outcome["answer"] or "no answer"), style="bold" if outcome["answer"] else "")
+    return Text("bad row" if outcome["status"] == "bad" else "failed", style="red")

@@ -1,0 +1,124 @@
+"""How a row of a batch is done: its debate is held, or gone on with, and its document and its report are written."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from moot.cli.batch.jobs import Job
+from moot.cli.batch.store import NOTHING, Outcome
+from moot.core.errors import MootError
+from moot.core.files import not_written, write_whole
+from moot.core.ledger import open_ledger
+from moot.graphs import load_graph
+from moot.nodes.models.keeping import LedgerUse, Mode, ledger_use
+from moot.nodes.models.ledger import tokens_of
+from moot.nodes.models.prices import Price, cost_of, paid
+from moot.nodes.runtime.settings import checked_settings
+from moot.transcript.report.report import report
+from moot.transcript.report.summary import summarised
+from moot.web.debates import kept_here
+
+log = logging.getLogger(__name__)
+
+
+class Work:
+    """Does rows; how many at once is for whoever hands them out.
+
+    Args:
+        folder: where documents and reports are written.
+        mode: how the ledger is used.
+        prices: by model.
+    """
+
+    def __init__(self, folder: Path, mode: Mode, prices: Mapping[str, Price]) -> None:
+        self.folder = folder
+        self.mode = mode
+        self.prices = prices
+
+    async def hold(self, job: Job) -> Outcome:
+        """What came of a row's debate, whatever it was: also a failure is told, not raised."""
+        try:
+            return await self._hold(job)
+        except MootError as error:
+            return fault(error.detail, error.kind)
+        except Exception as error:
+            log.exception("The debate of %s", job.name)
+            return fault(f"{type(error).__name__}: {error}"[:1000], "fault_of_ours")
+
+    async def _hold(self, job: Job) -> Outcome:
+        system = load_graph(job.system)
+        settings = checked_settings(system.settings, dict(job.settings))
+        with ledger_use(LedgerUse(self.mode, id=job.key, ends=False)):
+            document = await system.graph.ainvoke(dict(job.asked), context=settings)
+            document = await summarised({**document, "id": job.key})
+        outcome = await asyncio.to_thread(self._write, job, document)
+        if self.mode in ("record", "reuse"):
+            await open_ledger().end(job.key, "done" if document["status"] == "done" else "failed")
+        return outcome
+
+    def _write(self, job: Job, document: dict[str, Any]) -> Outcome:
+        """Writes the report, then the document, which says that the row is done."""
+        outcome = outcome_of(document, self.prices)
+        try:
+            page = report(document, "html")
+        except MootError as error:
+            outcome["error"] = f"No report: {error.detail}"
+        else:
+            self._put(f"{job.name}.html", page)
+        self._put(f"{job.name}.json", json.dumps(document, ensure_ascii=False, indent=2) + "\n")
+        if unkept := kept_here(document):
+            outcome["error"] = f"Not in the history: {unkept}"
+        return outcome
+
+    def _put(self, name: str, text: str) -> None:
+        path = self.folder / name
+        if path.is_symlink():
+            path.unlink()  # else it would be written elsewhere
+        try:
+            write_whole(path, text)
+        except OSError as error:
+            raise not_written(path, error) from error
+
+
+def outcome_of(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Outcome:
+    """What came of a debate, by its document: ``spent`` is what it cost in all its runs, ``paid`` what in this one."""
+    error = document["error"] or {}
+    calls = document["calls"]
+    return {
+        "status": document["status"],
+        "answer": document["answer"],
+        "confidence": document["confidence"],
+        "error": error.get("detail"),
+        "kind": error.get("kind"),
+        "rounds": document["rounds"],
+        "stop_reason": document["stop_reason"],
+        "warnings": len(document["warnings"]),
+        "seconds": document["seconds"],
+        "spent": spending([call for call in calls if not call.get("shared")], prices),
+        "paid": spending(paid(calls), prices),
+    }
+
+
+def spending(calls: list[Any], prices: Mapping[str, Price]) -> dict[str, Any]:
+    """Calls, tokens and USD; these are None if a price or a number of tokens is not known."""
+    return {"calls": len(calls), "tokens": tokens_of(calls), "usd": cost_of(calls, prices)}
+
+
+def fault(detail: str, kind: str) -> Outcome:
+    """What came of a row that has no document."""
+    return {**NOTHING, "error": detail, "kind": kind}
+
+
+def done_before(folder: Path, job: Job, prices: Mapping[str, Price]) -> Outcome | None:
+    """What came of a row whose document is there; None if it is not, or is that of another debate. Blocking."""
+    try:
+        document = json.loads((folder / f"{job.name}.json").read_bytes())
+        is_ours = document["id"] == job.key and document["status"] == "done"
+        return outcome_of(document, prices) if is_ours else None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):  # somebody else's file: the row is done anew
+        return None

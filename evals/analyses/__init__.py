@@ -1,0 +1,1 @@
+"""Analyses of the sources beside scores: inside debates, agreement of graders, weights of confidences."""

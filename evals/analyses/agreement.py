@@ -1,0 +1,58 @@
+"""How far two graders of the same answers agree: the share, and Cohen's kappa with its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from moot.evals.stats.measures import package
+from moot.evals.stats.panel_measures import cohen_kappa
+from moot.evals.stats.significance import Interval
+
+
+class Agreement(NamedTuple):
+    """Two graders of the same answers; the interval of kappa is that of 95%.
+
+    Attributes:
+        kappa: Cohen's, with its interval; of None where it is undefined.
+        share: of answers on which they agree, in [0, 1]; None without answers.
+        both: answers that both call right.
+        first: that the first alone calls right.
+        second: that the second alone calls right.
+        neither: that both call wrong.
+    """
+
+    kappa: Interval
+    share: float | None
+    both: int
+    first: int
+    second: int
+    neither: int
+
+
+def agreement(first: Sequence[bool | None], second: Sequence[bool | None]) -> Agreement:
+    """How far two graders agree, over the answers that both graded.
+
+    The interval is the normal one of the large-sample standard error (Fleiss, Cohen and Everitt 1969), as statsmodels
+    computes it; it is within [-1, 1], and has no width where they agree on everything.
+
+    Args:
+        first: one grader's judgement of each answer; None where it gave none.
+        second: the other's, of the same answers in the same order.
+
+    Raises:
+        UserError: scikit-learn or statsmodels is not installed.
+        ValueError: not the same number of answers.
+    """
+    pairs = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
+    missing = len(first) - len(pairs)
+    counts = [pairs.count(kind) for kind in ((True, True), (True, False), (False, True), (False, False))]
+    share = (counts[0] + counts[3]) / len(pairs) if pairs else None
+    value = cohen_kappa([str(a) for a, _ in pairs], [str(b) for _, b in pairs])
+    if value is None:
+        return Agreement(Interval(None, None, None, len(pairs), missing), share, *counts)
+    with np.errstate(divide="ignore", invalid="ignore"):  # of its test against 0, which is not used
+        found = package("statsmodels.stats.inter_rater").cohens_kappa(np.array(counts).reshape(2, 2))
+    low, high = max(-1.0, float(found.kappa_low)), min(1.0, float(found.kappa_upp))
+    return Agreement(Interval(value, low, high, len(pairs), missing), share, *counts)

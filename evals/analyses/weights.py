@@ -1,0 +1,112 @@
+"""PROClaim's weight of votes in its confidence, searched for on a grid with folds (S2, 2.8, appendix M.1, table 11)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from moot.evals.stats.calibration import ece
+from moot.evals.stats.measures import package
+from moot.evals.stats.significance import SEED
+from moot.nodes.trial.confidence import QUALITY_WEIGHT, base_confidence, final_confidence
+
+GRID = (0.5, 0.6, 0.7, 0.8, 0.9)
+FOLDS = 5
+
+
+class Panel(NamedTuple):
+    """What a trial's confidence is made of, and whether its verdict was right."""
+
+    sigma: float
+    quality: float
+    role_switch: float
+    reflection: float
+    votes: int
+    right: bool
+
+
+class Searched(NamedTuple):
+    """ECE by weight over all items; and over items each of which had the weight that was best without its fold.
+
+    ``chosen`` is each fold's weight; of several that are best the lowest.
+    """
+
+    errors: dict[float, float]
+    chosen: tuple[float, ...]
+    held_out: float
+
+
+def panel_of(document: Mapping[str, Any], right: bool) -> Panel | None:
+    """The parts of a trial's confidence; None of a document without a panel's verdict.
+
+    Args:
+        document: with ``confidence_parts`` and ``votes``.
+        right: whether its answer is right.
+    """
+    parts = document["confidence_parts"] or {}
+    if "consensus_strength" not in parts:
+        return None
+    given = sum(vote["group"] is not None for vote in document["votes"])
+    made = (parts["consensus_strength"], parts["quality"], parts["role_switch"], parts["reflection"])
+    return Panel(*made, given, right)
+
+
+def reweighed(panel: Panel, consensus_weight: float, quality_weight: float = QUALITY_WEIGHT) -> float:
+    """The confidence that a trial would have had with other weights, in [0, 1] (S2, Eq. 4 and 5)."""
+    base = base_confidence(panel.sigma, panel.quality, consensus_weight, quality_weight)
+    winning = round(panel.sigma * panel.votes)
+    return final_confidence(base, panel.role_switch, panel.reflection, winning, panel.votes)
+
+
+def error_of(panels: Sequence[Panel], weight: float, quality_weight: float) -> float:
+    """The expected calibration error with a weight; there is at least one panel."""
+    return calibration_error([reweighed(p, weight, quality_weight) for p in panels], [p.right for p in panels])
+
+
+def calibration_error(confidences: Sequence[float], right: Sequence[bool]) -> float:
+    """`moot.evals.stats.calibration.ece` of at least one item.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if (found := ece(confidences, right).value) is None:
+        raise ValueError("there is no calibration error of no item")
+    return found
+
+
+def search(
+    panels: Sequence[Panel],
+    grid: Sequence[float] = GRID,
+    *,
+    quality_weight: float = QUALITY_WEIGHT,
+    folds: int = FOLDS,
+    seed: int = SEED,
+) -> Searched | None:
+    """Which weight of votes has the lowest calibration error, and how low it is on items that did not choose it.
+
+    Args:
+        panels: of trials, an item each.
+        grid: the weights that are tried.
+        quality_weight: of the judges' scores.
+        folds: how many parts; items are drawn into them at random.
+        seed: of that draw.
+
+    Returns:
+        None if there are fewer panels than folds.
+
+    Raises:
+        UserError: scikit-learn is not installed.
+    """
+    if len(panels) < folds:
+        return None
+    chosen, sure, right = [], [], []
+    split = package("sklearn.model_selection").KFold(folds, shuffle=True, random_state=seed)
+    for train, test in split.split(list(panels)):
+        known = [panels[i] for i in train]
+        best = min(sorted(grid), key=lambda weight: error_of(known, weight, quality_weight))
+        chosen.append(best)
+        sure += [reweighed(panels[i], best, quality_weight) for i in test]
+        right += [panels[i].right for i in test]
+    errors = {weight: error_of(panels, weight, quality_weight) for weight in grid}
+    held_out = calibration_error(sure, right)
+    return Searched(errors, tuple(chosen), held_out)

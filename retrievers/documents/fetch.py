@@ -1,0 +1,207 @@
+"""Pages and files that a user names by their address, fetched so that no address can lead into a private network.
+
+Every address that a name stands for is checked, at each redirect anew, and the connection goes to an address that was
+checked: a name is not looked up a second time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import re
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from ipaddress import IPv6Address, IPv6Network, ip_address
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urljoin, urlsplit
+from urllib.request import getproxies
+
+from moot.core.endpoint import no_client, tls
+from moot.core.errors import MootError, UserError, WorldError
+from moot.core.files import write_whole
+from moot.core.home import moot_home
+from moot.core.lazy import imported
+
+HOSTS = "MOOT_FETCH_HOSTS"
+"""The environment variable that names hosts of a private network that may be asked, between commas."""
+LARGEST = 50 * 2**20
+"""Bytes of an answer, decompressed."""
+SECONDS = 60.0
+"""From the first connection to the last byte."""
+REDIRECTS = 5
+TRANSLATED = IPv6Network("64:ff9b::/96")
+"""Addresses that stand for one of IPv4, of any network."""
+SUFFIXES = {
+    "application/pdf": ".pdf",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
+    "application/xhtml+xml": ".html",
+    "text/html": ".html",
+    "text/csv": ".csv",
+    "text/markdown": ".md",
+    "text/plain": ".txt",
+    "application/jsonl": ".jsonl",
+    "application/x-ndjson": ".jsonl",
+}
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What an address gave.
+
+    Args:
+        url: the address that was named.
+        from_url: the one that answered, after redirects.
+        retrieved: the moment in ISO form, UTC.
+        kind: the media type that came with it.
+        sha256: of its bytes, in hexadecimal.
+        file: where its bytes are kept.
+    """
+
+    url: str
+    from_url: str
+    retrieved: str
+    kind: str
+    sha256: str
+    file: Path
+
+
+def is_url(text: str) -> bool:
+    """Whether a text is meant as the address of a page."""
+    return bool(re.match(r"https?://", text, re.IGNORECASE))
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address is one of the public internet; one that wraps another is what it wraps."""
+    known = ip_address(address.partition("%")[0])
+    if isinstance(known, IPv6Address):
+        inner = known.ipv4_mapped or known.sixtofour or (known.teredo or (None, None))[1]
+        if known in TRANSLATED:
+            inner = ip_address(known.packed[-4:])  # type: ignore[assignment]
+        if inner is not None:
+            return is_public(str(inner))
+    return known.is_global and not known.is_multicast
+
+
+def fetch(url: str) -> Fetched:
+    """What an address gives, kept under ``MOOT_HOME/fetched`` as it was read. Blocking.
+
+    Raises:
+        UserError: no address of HTTP, one in a private network, or nothing that is read as a document.
+        WorldError: it cannot be reached, refuses, is too large, or takes too long.
+    """
+    return asyncio.run(fetch_page(url))
+
+
+async def fetch_page(url: str) -> Fetched:
+    """As `fetch`, within an event loop."""
+    try:
+        async with asyncio.timeout(SECONDS), _session() as session:
+            at = url
+            for _ in range(REDIRECTS + 1):
+                check_address(at)
+                answer = await session.get(at, allow_redirects=False)
+                if answer.status not in (301, 302, 303, 307, 308) or "location" not in answer.headers:
+                    return await asyncio.to_thread(_kept, url, at, answer, await _content(url, answer))
+                at = urljoin(at, answer.headers["location"])
+                answer.close()
+    except TimeoutError as error:
+        raise WorldError(f"{url} took longer than {SECONDS:.0f} seconds.", kind="timeout", retryable=True) from error
+    except (imported("aiohttp").ClientError, OSError, UnicodeError) as error:
+        if isinstance(cause := error.__cause__ or error, MootError):
+            raise cause from None
+        proxy = " The environment's proxies are not used for it." if getproxies() else ""
+        raise WorldError(f"{url} cannot be reached ({error}).{proxy}", kind="unreachable", retryable=True) from error
+    raise WorldError(f"{url} redirects more than {REDIRECTS} times.", kind="bad_response")
+
+
+def check_address(url: str) -> None:
+    """Sees that an address may be asked as far as it says so itself; names are checked when they are looked up.
+
+    Raises:
+        UserError: it may not.
+    """
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise UserError(f"{url} is no address ({error}).", kind="invalid_file") from error
+    if parts.scheme not in ("http", "https") or not host:
+        raise UserError(f"{url} is no address that begins with http:// or https://.", kind="invalid_file")
+    if parts.username or parts.password:
+        raise UserError(f"The address of {host} holds a name or a password. Leave it out.", kind="invalid_file")
+    try:
+        literal = str(ip_address(host.partition("%")[0]))
+    except ValueError:
+        return
+    check_public(host, literal)
+
+
+def check_public(host: str, address: str) -> None:
+    """Sees that a host's address is public, or that the host is named in ``MOOT_FETCH_HOSTS``.
+
+    Raises:
+        UserError: neither.
+    """
+    named = {name.strip().lower() for name in os.environ.get(HOSTS, "").split(",")}
+    if host.lower() not in named and not is_public(address):
+        raise UserError(
+            f"{host} is in a private network ({address}) and is not asked. If it is to be, name it in {HOSTS}.",
+            kind="invalid_file",
+        )
+
+
+@asynccontextmanager
+async def _session() -> AsyncIterator[Any]:
+    aiohttp = imported("aiohttp")
+
+    class Checked(aiohttp.ThreadedResolver):  # type: ignore[misc, name-defined]
+        """Gives addresses that were checked; the connection goes to one of these."""
+
+        async def resolve(self, host: str, port: int = 0, family: Any = socket.AF_INET) -> Any:
+            found = await super().resolve(host, port, family)
+            for one in found:
+                check_public(host, one["host"])
+            return found
+
+    try:
+        connector = aiohttp.TCPConnector(resolver=Checked(), ssl=await asyncio.to_thread(tls), use_dns_cache=False)
+    except (ValueError, OSError) as error:
+        raise no_client(error) from error
+    headers = {"User-Agent": "moot", "Accept": "text/html,application/pdf;q=0.9,*/*;q=0.5"}
+    # Without the environment's proxies: a proxy would look names up itself.
+    async with aiohttp.ClientSession(connector=connector, headers=headers, trust_env=False) as session:
+        yield session
+
+
+async def _content(url: str, answer: Any) -> bytes:
+    if answer.status != 200:
+        raise WorldError(f"{url} answered with HTTP {answer.status} {answer.reason or ''}.", kind="bad_response")
+    parts, size = [], 0
+    async for part in answer.content.iter_chunked(2**16):
+        parts.append(part)
+        size += len(part)
+        if size > LARGEST:
+            raise WorldError(f"{url} has more than {LARGEST // 2**20} MiB.", kind="bad_response")
+    return b"".join(parts)
+
+
+def _kept(url: str, at: str, answer: Any, content: bytes) -> Fetched:
+    kind = answer.content_type.lower()
+    suffix = Path(unquote(urlsplit(at).path)).suffix.lower()
+    suffix = SUFFIXES.get(kind) or (suffix if suffix in SUFFIXES.values() else "")
+    if not suffix:
+        raise UserError(f"{url} is {kind or 'of an unknown kind'}, which is not read.", kind="invalid_file")
+    digest = hashlib.sha256(content).hexdigest()
+    folder = moot_home() / "fetched"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    moment = datetime.now(UTC).isoformat(timespec="seconds")
+    found = Fetched(url, at, moment, kind, digest, folder / f"{digest}{suffix}")
+    write_whole(found.file, content, private=True)
+    write_whole(found.file.with_suffix(".json"), json.dumps({**asdict(found), "file": found.file.name}), private=True)
+    return found

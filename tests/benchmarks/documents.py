@@ -1,0 +1,91 @@
+"""How near to its encoder's own speed documents are indexed: the time for its texts alone to that of `moot index`.
+
+    python tests/benchmarks/documents.py [--documents 200] [--pages 10] [--turns 3]
+
+The two are run in turns, each in processor time of this process and its children, and in seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import random
+import tempfile
+import time
+from pathlib import Path
+
+from moot.cli.index import index_path
+from moot.retrievers import open_encoder, read_passages
+from moot.retrievers.evidence import encoded_text
+
+from tests.papers import pdf
+
+WORDS = [
+    "the",
+    "of",
+    "council",
+    "river",
+    "report",
+    "vaccine",
+    "child",
+    "fever",
+    "percent",
+    "study",
+    "trade",
+    "winter",
+    "market",
+    "year",
+    "canal",
+    "energy",
+    "law",
+]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--documents", type=int, default=200)
+    parser.add_argument("--pages", type=int, default=10)
+    parser.add_argument("--turns", type=int, default=3)
+    asked = parser.parse_args()
+    draw = random.Random(7)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["MOOT_HOME"] = f"{folder}/home"
+        papers = Path(folder) / "papers"
+        papers.mkdir()
+        for n in range(asked.documents):
+            pages = [" ".join(draw.choices(WORDS, k=500)) for _ in range(asked.pages)]
+            (papers / f"paper-{n}.pdf").write_bytes(pdf(pages, [f"Chapter {i}" for i in range(asked.pages)]))
+        begun = spent()
+        passages = list(read_passages(papers))
+        print(f"{len(passages)} passages; reading alone: {said(begun)}")
+        texts = [encoded_text(p.title, p.text) for p in passages]
+        asyncio.run(encode(texts[:64]))
+        for turn in range(asked.turns):
+            begun = spent()
+            asyncio.run(encode(texts))
+            alone = [b - a for a, b in zip(begun, spent(), strict=True)]
+            begun = spent()
+            index_path(str(papers), f"turn-{turn}", None)
+            whole = [b - a for a, b in zip(begun, spent(), strict=True)]
+            shares = [f"{a / b:.0%} ({a:.1f} of {b:.1f} s)" for a, b in zip(alone, whole, strict=True)]
+            print(f"of the encoder's own speed: {shares[0]}; by processor time {shares[1]}")
+
+
+async def encode(texts: list[str]) -> None:
+    encoder = await open_encoder("all-MiniLM-L6-v2")
+    for start in range(0, len(texts), 512):
+        await encoder.embed(texts[start : start + 512])
+
+
+def spent() -> tuple[float, float]:
+    """Seconds, and processor time of this process and the children that have ended."""
+    return time.perf_counter(), sum(os.times()[:4])
+
+
+def said(begun: tuple[float, float]) -> str:
+    return " s, ".join(f"{b - a:.1f}" for a, b in zip(begun, spent(), strict=True)) + " s of processor time"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,19 @@
+"""A source that kills the process of whoever asks it about a deadly claim."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+
+
+class _Shelf(BaseRetriever):
+    def _get_relevant_documents(self, query: str, **_: object) -> list[Document]:
+        if "Deadly" in query:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return [Document("Otters sleep in water.")]
+
+
+shelf = _Shelf()

@@ -1,0 +1,279 @@
+"""``moot batch`` as its user meets it: a table, documents and reports; killed, it goes on; ceilings for all rows."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moot.cli.batch.jobs import file_name
+from moot.cli.batch.table import harmless
+
+from tests.commands import COMMAND, moot
+from tests.conftest import StartStub, StubEndpoint
+
+MODEL = ("--model", "openai:stub", "--graph", "chain_of_thought")
+ANIMALS = ("An otter", "A badger", "A heron", "A newt", "A shrew", "A stoat", "A vole", "A toad", "A hare", "A wren")
+CLAIMS = [f"{animal} sleeps {how}." for animal in ANIMALS for how in ("by day", "by night", "upright", "in water")]
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
+
+
+def written(tmp_path: Path, claims: Sequence[str]) -> Path:
+    path = tmp_path / "claims.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([["claim"], *([claim] for claim in claims)])
+    return path
+
+
+def table_of(folder: Path) -> list[dict[str, str]]:
+    with (folder / "table.csv").open(encoding="utf-8-sig", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def chats(stub: StubEndpoint) -> list[Any]:
+    return [call for call in stub.calls() if call["kind"] == "chat"]
+
+
+def asked(stub: StubEndpoint) -> Counter[str]:
+    """How often each claim was asked about."""
+    return Counter(claim for prompt in stub.prompts() for claim in CLAIMS if claim in prompt)
+
+
+def killed_when(said: Sequence[object], ended: int) -> None:
+    """Starts a command and kills it with its workers' parent once so many debates have ended."""
+    words = [*COMMAND, *map(str, said)]
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith(f"{ended}/"):
+            break
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.parametrize(("workers", "count"), [(1, 40), (2, 12)])
+def test_a_batch_that_is_killed_twice_is_finished(
+    workers: int, count: int, start_stub: StartStub, tmp_path: Path
+) -> None:
+    stub, claims, out = start_stub(latency_ms=50), CLAIMS[:count], tmp_path / "out"
+    words = ["batch", written(tmp_path, claims), "--out", out, *MODEL, "--at-once", 2, "--workers", workers]
+    killed_when(words, 4)
+    kept = {path: path.stat().st_mtime_ns for path in out.glob("*.json")}
+    killed_when(words, 3)
+    done = moot(*words)
+    assert done.returncode == 0, done.stderr
+    assert "going on with the others" in done.stderr
+    assert f"{count} of {count} rows have a verdict" in done.stdout
+    rows = table_of(out)
+    assert [row["claim"] for row in rows] == claims
+    assert {row["status"] for row in rows} == {"done"}
+    assert all((out / row["document"]).exists() and (out / row["report"]).exists() for row in rows)
+    assert len(kept) >= 4
+    assert all(path.stat().st_mtime_ns == written for path, written in kept.items())  # done rows are left alone
+    assert set(asked(stub)) == set(claims)
+    assert len(chats(stub)) <= count + 2 * 2 * workers  # those in flight at each kill, at most
+    paid = len(chats(stub))
+    assert moot(*words).returncode == 0
+    assert len(chats(stub)) == paid
+
+
+def test_what_is_wrong_with_rows_is_told_in_the_table(start_stub: StartStub, tmp_path: Path) -> None:
+    start_stub([{"match": "badger", "status": 400}])
+    claims: list[dict[str, Any]] = [
+        {"id": "a", "claim": CLAIMS[0], "label": "SUPPORTS", "speaker": "Ann", "date": "2020-10-25"},
+        {"id": "../../a", "claim": CLAIMS[1], "labels": ["yes", "no"], "given": "Otters sleep at night."},
+        {"id": "A", "claim": '=HYPERLINK("x")', "settings": {"temperature": 0.5}},
+        {"id": "b", "claim": CLAIMS[2], "graph": "standard_prompting"},
+        {"id": "a", "claim": CLAIMS[3]},
+        {"claim": CLAIMS[3], "graph": "nosuch"},
+        {"claim": CLAIMS[3], "settings": {"rounds": 2}},
+        {"claim": CLAIMS[3], "settings": {"ask_person": ["remark"]}, "graph": "peer_review"},
+        {"claim": CLAIMS[4]},
+        {"id": 12, "claim": ""},
+    ]
+    path, out = tmp_path / "claims.jsonl", tmp_path / "out"
+    path.write_text("\n".join(json.dumps(claim) for claim in claims) + "\nno JSON")
+    done = moot("batch", path, "--out", out, *MODEL, "--set", "attempts=1")
+    rows = table_of(out)
+    assert done.returncode == 3, done.stderr
+    assert [row["status"] for row in rows] == ["done"] * 4 + ["bad"] * 4 + ["failed"] + ["bad"] * 2
+    assert "the id 'a' is that of row 1" in rows[4]["error"]
+    assert "nosuch" in rows[5]["error"]
+    assert "`ask_person`" in rows[7]["error"]
+    assert rows[1]["answer"] in ("yes", "no")
+    assert (rows[2]["claim"], rows[3]["system"]) == ("'" + claims[2]["claim"], "standard_prompting")
+    first, second, third = (json.loads((out / row["document"]).read_text()) for row in rows[:3])
+    assert (first["task"]["speaker"], first["task"]["claim_date"]) == ("Ann", "2020-10-25")
+    assert "Otters sleep at night." in json.dumps(second["evidence"])
+    assert third["settings"]["temperature"] == 0.5
+    documents = [row["document"].lower() for row in rows if row["document"]]
+    assert len(set(documents)) == len(documents) == 5
+    assert {path.name for path in tmp_path.iterdir()} == {"claims.jsonl", "home", "out", "stub0"}  # nothing outside
+    assert "4 of 11 rows have a verdict; 1 failed, 6 bad rows" in done.stdout
+
+
+def test_systems_side_by_side(start_stub: StartStub, tmp_path: Path) -> None:
+    start_stub([{"fields": {"answer": "SUPPORTS"}}])
+    path, out = written(tmp_path, CLAIMS[:2]), tmp_path / "out"
+    model = ("--model", "openai:stub", "--set", "samples=3", "--set", "temperature=0.7")
+    done = moot("batch", path, "--out", out, "--graphs", "self_consistency, standard_prompting", *model)
+    assert done.returncode == 0, done.stderr
+    rows = table_of(out)
+    assert [row["agree"] for row in rows] == ["yes", "yes"]
+    assert {row["self_consistency: calls"] for row in rows} == {"3"}
+    assert all((out / f"{row['id']}.{name}.html").exists() for row in rows for name in ("self_consistency",))
+    none = moot("batch", path, "--out", out, "--graphs", "rag,react", "--set", "samples=3")
+    assert (none.returncode, "None of the systems has a setting 'samples'" in none.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_ceiling_for_all_rows_holds_over_all_runs(workers: int, start_stub: StartStub, tmp_path: Path) -> None:
+    stub, out = start_stub(latency_ms=20), tmp_path / "out"
+    words = ["batch", written(tmp_path, CLAIMS[:20]), "--out", out, *MODEL, "--workers", workers, "--max-calls"]
+    done = moot(*words, 7)
+    assert done.returncode == 3, done.stderr
+    assert len(chats(stub)) == 7
+    rows = table_of(out)
+    assert sum(row["status"] == "done" for row in rows) == 7
+    assert "not begun" in {row["status"] for row in rows}
+    assert "a ceiling for all rows is reached" in done.stdout
+    assert moot(*words, 7).returncode == 3
+    assert len(chats(stub)) == 7  # what was spent before counts
+    assert moot(*words, 20).returncode == 0
+    assert len(chats(stub)) == 20
+
+
+def test_a_ceiling_of_tokens_for_all_processes(start_stub: StartStub, tmp_path: Path) -> None:
+    stub, out = start_stub(latency_ms=20), tmp_path / "out"
+    words = ["batch", written(tmp_path, CLAIMS[:30]), "--out", out, *MODEL, "--workers", 2, "--budget", 8000]
+    assert moot(*words).returncode == 3
+    documents = [json.loads(path.read_text()) for path in out.glob("*.json")]
+    calls = [call for document in documents for call in document["calls"] if call["outcome"] == "ok"]
+    assert len(calls) == len(chats(stub))
+    assert 4000 < sum(call["prompt_tokens"] + call["completion_tokens"] for call in calls) <= 8000
+
+
+def test_a_row_that_kills_its_worker_twice_is_an_error(start_stub: StartStub, tmp_path: Path) -> None:
+    start_stub()
+    out, claims = tmp_path / "out", [*CLAIMS[:6], "Deadly is this claim.", *CLAIMS[6:12]]
+    source = "langchain:tests.cli.deadly:shelf"
+    words = ["batch", written(tmp_path, claims), "--out", out, "--graph", "rag", "--model", "openai:stub"]
+    done = moot(*words, "--set", f'sources=["{source}"]', "--workers", 2, "--at-once", 3)
+    assert done.returncode == 3, done.stderr
+    rows = table_of(out)
+    assert [row["status"] for row in rows] == ["done"] * 6 + ["failed"] + ["done"] * 6
+    assert "ended 2 processes" in rows[6]["error"]
+    assert "signal 9" in rows[6]["error"]
+
+
+def test_what_all_rows_would_fail_for_ends_the_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    out = tmp_path / "out"
+    done = moot("batch", written(tmp_path, CLAIMS), "--out", out, *MODEL, "--at-once", 1)
+    assert (done.returncode, "all rows would fail like this one" in done.stdout) == (3, True)
+    assert Counter(row["status"] for row in table_of(out)) == {"failed": 1, "not begun": 39}
+
+
+@pytest.mark.parametrize(("sent", "workers"), [(signal.SIGINT, 1), (signal.SIGTERM, 2)])
+def test_a_signal_leaves_a_table_and_the_same_command_goes_on(
+    sent: signal.Signals, workers: int, start_stub: StartStub, tmp_path: Path
+) -> None:
+    stub, out = start_stub(latency_ms=100), tmp_path / "out"
+    words = ["batch", written(tmp_path, CLAIMS[:12]), "--out", out, *MODEL, "--at-once", 2, "--workers", workers]
+    process = subprocess.Popen([*COMMAND, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    while not process.stderr.readline().startswith("3/"):
+        pass
+    process.send_signal(sent)
+    printed, said = process.communicate()
+    assert process.returncode == 128 + sent, said
+    assert "The same command goes on where it was" in said
+    assert "of 12 rows have a verdict" in printed
+    assert Counter(row["status"] for row in table_of(out))["not begun"]
+    assert moot(*words).returncode == 0
+    assert len(chats(stub)) <= 12 + 2 * workers
+
+
+def test_a_second_batch_stays_out_of_the_folder(tmp_path: Path) -> None:
+    from moot.cli.batch.run import alone_in
+
+    with alone_in(tmp_path / "out"):
+        done = moot("batch", written(tmp_path, CLAIMS[:1]), "--out", tmp_path / "out", *MODEL)
+    assert (done.returncode, "Another batch writes" in done.stderr) == (2, True)
+
+
+def test_a_long_file_takes_no_more_memory(tmp_path: Path) -> None:
+    peaks = [peak_of(tmp_path, count) for count in (100, 700)]
+    assert peaks[1] - peaks[0] < 10_000  # KiB; the texts alone have 7,000
+
+
+def peak_of(tmp_path: Path, count: int) -> int:
+    """KiB that a batch of so many rows takes at most, with 10 kB of given text in each."""
+    path = tmp_path / f"{count}.jsonl"
+    with path.open("w") as file:
+        for number in range(count):
+            file.write(
+                json.dumps({"claim": f"Otter {number} sleeps.", "given": f"{number} is a number. " * 600}) + "\n"
+            )
+    program = (
+        "import resource; from moot.cli.main import run\n"
+        "try: run()\n"
+        "finally: print('peak', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    words = ["batch", str(path), "--out", str(tmp_path / str(count)), "--graph", "standard_prompting"]
+    words += ["--model", "fake:1", "--ledger", "off"]
+    environment = os.environ | {"MOOT_HISTORY": "off"}
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words], capture_output=True, text=True, env=environment, check=False
+    )
+    assert f"{count:,} of {count:,} rows" in done.stdout, done.stderr
+    return int(done.stdout.split()[-1])
+
+
+def test_names_of_files_are_safe_and_distinct() -> None:
+    ids = [
+        "a",
+        "../a",
+        "..",
+        "/etc/passwd",
+        "con",
+        "CON",
+        "a/b",
+        "a\\b",
+        "a b",
+        "é",
+        "",
+        "x" * 300,
+        "a\0",
+        ".hidden",
+        "-a",
+    ]
+    names = [file_name(id) for id in ids]
+    assert len({name.lower() for name in names}) == len(names)
+    assert file_name(names[1]) != names[1]  # no id can take another one's name
+    assert all(name.isascii() and len(name) < 80 and "/" not in name and name[0] not in ".-" for name in names)
+
+
+def test_cells_are_no_formulas() -> None:
+    assert [harmless(text) for text in ("=1", "+1", "-1", "@x", " =1", "\t=1", "a=1", "")] == [
+        *("'=1", "'+1", "'-1", "'@x", "' =1", "'\t=1", "a=1", "")
+    ]
+
+
+def test_a_damaged_record_is_said(tmp_path: Path) -> None:
+    (tmp_path / ".batch.sqlite").write_text("no database " * 100)
+    done = moot("batch", written(tmp_path, CLAIMS[:1]), "--out", tmp_path, *MODEL)
+    assert (done.returncode, "no record of a batch" in done.stderr) == (2, True)

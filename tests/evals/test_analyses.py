@@ -1,0 +1,155 @@
+"""The sources' own analyses, on debates that were worked out by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moot.evals.analyses.weights import Panel, error_of, reweighed, search
+from moot.evals.report.analyses import (
+    agents_table,
+    consensus_rounds_table,
+    judge_follows_table,
+    panels_of,
+    score_gaps_table,
+    viewpoints_table,
+    weights_table,
+)
+from moot.evals.report.confidence import calibration_table
+from moot.evals.report.tables import Nested
+
+from tests.evals.made_logs import debate
+from tests.evals.made_study import R, S, study, value
+
+Document = dict[str, Any]
+
+
+def voting(answer: str | None, *rounds: list[str | None], **more: Any) -> Document:
+    """A debate whose rounds are in its log."""
+    log = [
+        {
+            "round": n,
+            "phase": "primary",
+            "reason": "every_round",
+            "votes": [
+                {"agent": f"agent-{i}", "answer": said, "group": None if said is None else [S, R].index(said)}
+                for i, said in enumerate(answers, 1)
+            ],
+        }
+        for n, answers in enumerate(rounds, 1)
+    ]
+    return debate(answer, *rounds, round_log=log, **more)
+
+
+def judged(answer: str, said: list[str], averages: list[float], *, judge: bool = True) -> Document:
+    """A debate of one round in which each answer has a score, which is also the debater's average."""
+    made = voting(answer, said)  # type: ignore[arg-type]
+    for turn, score in zip(made["turns"], averages, strict=True):
+        turn["scores"] = {"consistency": score, "questions": ["?"]}
+    scores = {f"agent-{i}": {"consistency": score} for i, score in enumerate(averages, 1)}
+    turn = {"round": 1, "phase": "primary", "agent": "judge", "step": "judge", "answer": answer}
+    return made | {"scores": scores, "turns": [*made["turns"], *([turn] if judge else [])]}
+
+
+def rows_of(made: Any) -> list[dict[str, Any]]:
+    keys = [column.key for column in made.columns]
+    return [dict(zip(keys, row, strict=True)) for row in made.rows]
+
+
+def test_scores_of_right_and_wrong_answers_and_whom_the_judge_follows(tmp_path: Path) -> None:
+    documents = {
+        "1": judged(S, [S, R], [0.9, 0.4]),  # the higher one, which is right
+        "2": judged(R, [S, R], [0.2, 0.6]),  # the higher one, which is wrong
+        "3": judged(S, [S, R], [0.3, 0.5]),  # the lower one, which is right
+        "4": judged(R, [R, R], [0.5, 0.7], judge=False),  # nobody judged
+        "5": judged(R, [S, R], [0.5, 0.5]),  # no score is higher
+    }
+    made = study(tmp_path, a=(documents, {}))
+    last, every = rows_of(score_gaps_table(made))
+    assert (last["right"], last["wrong"]) == (6, 4)
+    assert last["right_mean"] == pytest.approx((0.9 + 0.2 + 0.3 + 0.5 + 0.7 + 0.5) / 6)
+    assert last["wrong_mean"] == pytest.approx((0.4 + 0.6 + 0.5 + 0.5) / 4)
+    assert {**last, "rounds": "all rounds"} == every  # there is one round
+    [row] = rows_of(judge_follows_table(made))
+    assert row["judged"] == 3
+    assert [value(row[key]) for key in ("follows", "higher_right", "lower_right")] == pytest.approx(
+        [2 / 3, 1 / 3, 2 / 3]
+    )
+
+
+def test_consensus_by_round_and_agents(tmp_path: Path) -> None:
+    documents = {
+        "1": voting(S, [S, S]),  # over after one round
+        "2": voting(S, [S, R], [S, S]),
+        "4": voting(R, [S, R], [R, None], [S, R]),
+    }
+    made = study(tmp_path, a=(documents, {}))
+    rows = rows_of(consensus_rounds_table(made))
+    assert [row["held"] for row in rows] == [3, 2, 1]
+    assert [row["consensus"] for row in rows] == pytest.approx([1 / 3, 2 / 3, 2 / 3])
+    assert [row["consensus_held"] for row in rows] == pytest.approx([1 / 3, 1 / 2, 0])
+    first, second = rows_of(agents_table(made))
+    assert [value(first[key]) for key in ("first", "last")] == pytest.approx([2 / 3, 2 / 3])
+    assert [value(second[key]) for key in ("first", "last")] == pytest.approx([2 / 3, 1])
+    assert first["context"] == 1000  # its only call with an answer
+    assert "debates" not in first  # no sparse debate
+
+
+def test_views_that_met(tmp_path: Path) -> None:
+    graphs = [{"round": 2, "kept": {"agent-1": ["agent-2"], "agent-2": ["agent-1"]}}]
+    met = voting(S, [R, S], [S, S], graphs=graphs)  # the first one is set right by the second
+    calm = voting(S, [S, S], graphs=[])
+    made = study(tmp_path, a=({"1": met, "2": met, "3": calm, "4": calm}, {}))
+    [row] = rows_of(viewpoints_table(made))
+    assert (row["items"], row["debates"], row["dvc"], row["cvr"], row["ratio"]) == (4, 2, 1.0, 0.5, 0.5)
+    first, _ = rows_of(agents_table(made))
+    assert first["debates"] == 0.5
+
+
+PARTS = {"consensus_strength": 2 / 3, "quality": 0.7, "base": 0.74, "consistency": 8.0, "role_switch": 0.1}
+PARTS |= {"winning_reflection": 0.5, "reflection": 0.0}
+VOTES = [{"agent": f"judge-{i}", "answer": said, "group": said == R} for i, said in enumerate((S, S, R), 1)]
+
+
+def test_the_weight_of_votes(tmp_path: Path) -> None:
+    trials = {id: debate(S, votes=VOTES, confidence=0.84, confidence_parts=PARTS) for id in "12345678"}
+    made = study(tmp_path, trial=(trials, {}))
+    [system] = made.measured
+    panels = panels_of(system, made)
+    assert [panel.right for panel in panels] == [True] * 3 + [False] * 5
+    assert reweighed(panels[0], 0.8) == pytest.approx(0.8 * 2 / 3 + 0.3 * 0.7 + 0.1)
+    rows = rows_of(weights_table(made))
+    assert [row["weight"] for row in rows] == ["0.5", "0.6", "0.7", "0.8", "0.9", "chosen by other folds"]
+    assert rows[0]["ece"] == pytest.approx(0.5 * 2 / 3 + 0.31 - 3 / 8)  # all in one bin
+    assert rows[-1]["folds"] == "0.5, 0.5, 0.5, 0.5, 0.5"
+    assert rows[-1]["ece"] == pytest.approx(rows[0]["ece"])
+    assert search(panels[:4]) is None
+
+
+def test_folds_do_not_choose_their_own_weight() -> None:
+    sharp = [Panel(1.0, 0.5, 0.0, 0.0, 3, True)] * 8 + [Panel(1 / 3, 0.5, 0.0, 0.0, 3, False)] * 7
+    found = search(sharp, folds=5)
+    assert found is not None
+    assert min(found.errors, key=lambda weight: found.errors[weight]) in found.chosen
+    assert found.held_out >= min(found.errors.values()) - 1e-9
+    for weight, error in found.errors.items():
+        gaps = [8 / 15 * abs(min(1, weight + 0.15) - 1), 7 / 15 * abs(weight / 3 + 0.15)]
+        assert error == pytest.approx(sum(gaps)) == error_of(sharp, weight, 0.3)
+
+
+def test_every_share_that_a_document_holds_is_measured(tmp_path: Path) -> None:
+    def sure(answer: str, share: float, all_rounds: float) -> Document:
+        parts = {"vote_share": share, "answer_share": all_rounds}
+        return debate(answer, confidence=share, confidence_parts=parts, confidence_from="2 of 3 votes")
+
+    alone = {"1": debate(S, confidence_from="there is one answer, and no other to hold it against")}
+    documents = {"1": sure(S, 1.0, 0.5), "2": sure(R, 0.5, 0.6)}
+    made = study(tmp_path, a=(documents, {}), b=(alone, {}))
+    rows = rows_of(calibration_table(made))
+    assert [(row["system"], row["of"], row["items"]) for row in rows] == [
+        ("a", "last votes", 2),
+        (Nested("a"), "answers of all rounds", 2),
+        ("b", "none: there is one answer, and no other to hold it against", 0),
+    ]
+    assert [row["brier"] for row in rows[:2]] == pytest.approx([(0 + 0.25) / 2, (0.25 + 0.36) / 2])

@@ -1,0 +1,119 @@
+"""Graders of answers in words: whom they may not be, and how far they agree, beside scikit-learn and statsmodels."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moot.cli.agreement import measure_agreement
+from moot.core.errors import UserError
+from moot.evals.analyses.agreement import agreement
+from moot.evals.analyses.graders import check_grader, read_gradable
+from moot.evals.runs.logs import read_runs
+from moot.evals.stats.measures import package
+
+from tests.conftest import StartStub
+from tests.evals.made_logs import debate, write_log
+
+GOLD = {"1": ["Paris"], "2": ["Paris"], "3": ["Paris"], "4": ["Paris"]}
+SAID = {"1": "Paris", "2": "the French capital", "3": "Rome", "4": "Lutetia"}
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """Four answers, graded by openai:a: right, right, wrong, and nothing usable."""
+    documents = {id: debate(said, task="hotpotqa") for id, said in SAID.items()}
+    scores = {id: {"judged": value} for id, value in {"1": 1.0, "2": 1.0, "3": 0.0}.items()}
+    write_log(tmp_path, "a", documents, GOLD, system="s", benchmark="hotpotqa", judge="openai:a", scores=scores)
+    return tmp_path
+
+
+def test_by_hand_and_beside_the_libraries() -> None:
+    first = [True] * 20 + [True] * 5 + [False] * 10 + [False] * 15
+    second = [True] * 20 + [False] * 5 + [True] * 10 + [False] * 15
+    found = agreement([*first, True, None], [*second, None, None])
+    assert (found.share, found.kappa.n, found.kappa.missing) == (0.7, 50, 2)
+    assert found[2:] == (20, 5, 10, 15)
+    assert found.kappa.value == pytest.approx(0.4)  # (0.7 - 0.5) / (1 - 0.5)
+    theirs = package("statsmodels.stats.inter_rater").cohens_kappa([[20, 5], [10, 15]])
+    assert (found.kappa.low, found.kappa.high) == pytest.approx((theirs.kappa_low, theirs.kappa_upp))
+    draw = random.Random(1)
+    one, other = ([draw.random() < share for _ in range(90)] for share in (0.3, 0.6))
+    assert agreement(one, other).kappa.value == pytest.approx(package("sklearn.metrics").cohen_kappa_score(one, other))
+
+
+def test_no_kappa_of_one_kind_of_grade_or_of_none() -> None:
+    same = agreement([True, True], [True, True])
+    assert (same.share, same.kappa.value, same.kappa.low) == (1.0, None, None)
+    none = agreement([None], [True])
+    assert (none.share, none.kappa.n, none.kappa.missing) == (None, 0, 1)
+
+
+def test_a_grader_does_not_grade_its_own_answers() -> None:
+    mixed = {"model": "openai:a", "agents": [{"name": "x", "model": "openai:b"}, {"name": "y"}]}
+    for judge in ("openai:a", "openai:b"):
+        with pytest.raises(UserError, match=f"{judge} grades the answers of s, .* --judge-may-debate"):
+            check_grader(judge, [("s", "society_of_minds", mixed)])
+    check_grader("openai:c", [("s", "society_of_minds", mixed)])
+    check_grader("openai:d", [("s", "tool_mad", {"model": "openai:a", "models": {"equivalence": "openai:d"}})])
+    check_grader(None, [("s", "society_of_minds", mixed)])
+
+
+def test_graders_people_and_texts(
+    logs: Path, tmp_path: Path, start_stub: StartStub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stub = start_stub(
+        [
+            {"match": "French", "fields": {"same": False, "reason": "No."}},
+            {"match": "Rome", "fields": {"same": False, "reason": "No."}},
+            {"match": "Lutetia", "fields": {"same": True, "reason": "Its old name."}},
+        ]
+    )
+    people, out = tmp_path / "people.csv", tmp_path / "grades.csv"
+    people.write_text("id,right\n1,yes\n2,yes\n3,no\n4,yes\n")
+    measure_agreement([logs], ["openai:b"], people, 4, as_json=True, out=out)
+    assert len(stub.prompts()) == 3  # the first is the same text
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    rows = {(r["first"], r["second"], r["of"]): r for r in document["pairs"]["rows"]}
+    mine = rows["people", "openai:b", "all answers"]
+    assert (mine["n"], mine["share"], mine["both"], mine["only_first"], mine["neither"]) == (4, 0.75, 2, 1, 1)
+    assert rows["people", "openai:b", "texts that differ"]["n"] == 3
+    logged = rows["openai:a (in the log)", "people", "all answers"]
+    assert (logged["n"], logged["missing"], logged["share"]) == (3, 1, 1.0)
+    assert rows["same text", "people", "all answers"]["share"] == 0.5
+    assert out.read_text().splitlines()[2].endswith("wrong,right,right,wrong")
+
+
+def test_what_cannot_be_compared_is_said(logs: Path, tmp_path: Path) -> None:
+    people = tmp_path / "people.jsonl"
+    for said, error in (
+        ('{"id": "9", "right": true}', "names no answer of these logs"),
+        ('{"id": "1", "right": "perhaps"}', "row 1: it needs an `id` and a `right`"),
+        ("{", "cannot be read"),
+    ):
+        people.write_text(said)
+        with pytest.raises(UserError, match=error):
+            measure_agreement([logs], [], people, 4, as_json=True, out=None)
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    write_log(alone, "b", {"1": debate("Rome", task="hotpotqa")}, {"1": ["Paris"]}, system="s", benchmark="hotpotqa")
+    with pytest.raises(UserError, match="one grader"):
+        measure_agreement([alone], [], None, 4, as_json=True, out=None)
+    labels = tmp_path / "labels"
+    labels.mkdir()
+    write_log(labels, "c", {"1": debate("SUPPORTS")}, {"1": "SUPPORTS"}, system="s")
+    with pytest.raises(UserError, match="No log holds answers in words"):
+        read_gradable([labels])
+
+
+def test_a_log_whose_judge_also_debated_says_so(tmp_path: Path) -> None:
+    document = {"1": debate("Paris", task="hotpotqa")}  # by openai:gpt-4o-mini
+    for name, judge in (("own", "openai:gpt-4o-mini"), ("other", "openai:a")):
+        write_log(tmp_path, name, document, GOLD, system=name, benchmark="hotpotqa", judge=judge)
+    runs, _ = read_runs([tmp_path], lambda calls: None)
+    told = {run.system: run.notes for run in runs}
+    assert told["other"] == ()
+    assert "openai:gpt-4o-mini judged answers of debates in which it also spoke" in told["own"]

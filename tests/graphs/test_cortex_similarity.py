@@ -1,0 +1,84 @@
+"""CortexDebate compares outputs by cosine, by a cross-encoder, or by a prompt (S3, table 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from moot.core.errors import UserError
+from moot.nodes.cortex.similarity import rated_similarities
+
+from tests.conftest import StartStub
+from tests.graphs.scripted_agents import debate, rule, script
+
+Turns = list[Any]
+TURNS: Turns = [
+    {"agent": "agent-1", "answer": "S", "rationale": "one"},
+    {"agent": "agent-2", "answer": None, "rationale": None},
+    {"agent": "agent-3", "answer": "R", "rationale": "three"},
+]
+
+
+class Lengths:
+    """A cross-encoder that depends on the order of its texts."""
+
+    name = "lengths"
+
+    def __init__(self, unit: float) -> None:
+        self.unit = unit
+
+    async def compare(self, text: str, others: Sequence[str]) -> list[float]:
+        return [self.unit * len(text) for _ in others]
+
+
+async def test_both_orders_count() -> None:
+    found = await rated_similarities(TURNS, Lengths(0.1))  # type: ignore[arg-type]
+    assert found == {"agent-1|agent-3": pytest.approx(0.1 * (5 + 7) / 2)}  # who gave no answer is in no pair
+    assert await rated_similarities(TURNS[:2], Lengths(0.1)) == {}  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="lengths rates two texts 50"):
+        await rated_similarities(TURNS, Lengths(10))  # type: ignore[arg-type]
+
+
+async def test_a_cross_encoder_compares_outputs(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    async def opens(name: str) -> Lengths:
+        opened.append(name)
+        return Lengths(0.01)
+
+    monkeypatch.setattr("moot.nodes.cortex.weigh.open_cross_encoder", opens)
+    stub = start_stub(script("SRN", "SSS", first=0))
+    document = await debate("cortex_debate", agents=3, max_rounds=1, similarity="cross_encoder", cross_encoder="mine")
+    assert (document["status"], document["settings"]["similarity"], opened) == ("done", "cross_encoder", ["mine"])
+    turns = {t["agent"]: f"{t['answer']}\n{t['rationale']}" for t in document["turns"] if t["round"] == 0}
+    known = document["graphs"][0]["similarity"]
+    assert known["agent-1|agent-2"] == pytest.approx(
+        0.01 * (len(turns["agent-1"]) + len(turns["agent-2"])) / 2, abs=1e-9
+    )
+    assert all(call["kind"] == "chat" for call in stub.calls())  # no text is embedded
+
+
+async def test_one_that_cannot_be_loaded_ends_the_debate(start_stub: StartStub) -> None:
+    start_stub(script("SRN", "SSS", first=0))
+    document = await debate("cortex_debate", agents=3, similarity="cross_encoder", cross_encoder="no-such/encoder")
+    assert (document["status"], document["error"]["kind"]) == ("failed", "unknown_encoder")
+
+
+async def test_a_model_says_how_alike_outputs_are(start_stub: StartStub) -> None:
+    said = [rule("similarity", r"a1r0\..*a2r0\.", fields={"score": 0.9})]
+    said += [rule("similarity", r"a1r0\..*a3r0\.", fields={"score": 0.1})]
+    said += [rule("similarity", r"a2r0\..*a3r0\.", reply="I would rather not say.")]
+    stub = start_stub([*said, *script("SRN", "SSS", first=0)])
+    document = await debate("cortex_debate", agents=3, max_rounds=1, similarity="prompt")
+    known = document["graphs"][0]["similarity"]
+    assert [known[key] for key in ("agent-1|agent-2", "agent-1|agent-3")] == [0.9, 0.1]
+    assert "similarity_missing" in {warned["kind"] for warned in document["warnings"]}
+    assert document["usage"]["by_role"]["similarity"]["calls"] == 4  # one was asked for again
+    assert all(call["kind"] == "chat" for call in stub.calls())
+
+
+async def test_nothing_is_compared_if_no_weight_depends_on_it(start_stub: StartStub) -> None:
+    stub = start_stub(script("SRN", "SSS", first=0))
+    await debate("cortex_debate", agents=3, max_rounds=1, similarity="prompt", evaluation="self")
+    assert not stub.prompts("similarity")

@@ -1,0 +1,108 @@
+"""The confidence of systems that have no formula of their own: shares of votes and of answers, in numbers and words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from moot.nodes.runtime.state import Vote
+from moot.nodes.steps.vote import majority
+from moot.nodes.texts.agreement import answers_like, confidence_by_votes, confidence_of, vote_share
+from moot.nodes.texts.task import make_task
+
+FEVER, WORDS = make_task("fever"), make_task("hotpotqa")
+S, R = "SUPPORTS", "REFUTES"
+
+
+def votes(answers: Sequence[str | None], **more: Sequence[float]) -> list[Vote]:
+    """Votes, equal answers in one group."""
+    known = list(dict.fromkeys(answer for answer in answers if answer is not None))
+    made: list[Any] = [
+        {"agent": f"agent-{i}", "answer": answer, "group": None if answer is None else known.index(answer)}
+        for i, answer in enumerate(answers, 1)
+    ]
+    for key, values in more.items():
+        made = [{**vote, key: value} for vote, value in zip(made, values, strict=True)]
+    return made
+
+
+def ended(answer: str | None, *rounds: Sequence[str | None], task: Any = FEVER, **known: Any) -> dict[str, Any]:
+    """The confidence of a debate with these answers by round."""
+    log = [{"round": i, "phase": "primary", "votes": votes(said)} for i, said in enumerate(rounds, 1)]
+    none = dict.fromkeys(("confidence", "confidence_parts", "confidence_from"))
+    return confidence_of({"task": task, "answer": answer, "round_log": log, **none, **known})
+
+
+def test_votes_that_count_alike() -> None:
+    given = votes([S, R, None, S])
+    assert vote_share(given, 0) == pytest.approx(2 / 3)
+    assert confidence_by_votes(given, given[0]) == {
+        "confidence": 0.666667,
+        "confidence_parts": {"vote_share": 0.666667},
+        "confidence_from": "2 of 3 votes; 1 without an answer",
+    }
+
+
+def test_votes_that_weigh() -> None:
+    given = votes([S, R, R], weight=[1.0, 0.1, 0.5], confidence=[1.0, 0.4, 0.8])
+    won = majority(given, [1.0, 0.1, 0.5])
+    assert confidence_by_votes(given, won) == {
+        "confidence": 0.625,  # 1 / (1 + 0.1 + 0.5)
+        "confidence_parts": {"vote_share": 0.625, "stated": 1.0},
+        "confidence_from": "1 of 1.6 in weight, 1 of 3 votes",
+    }
+
+
+def test_one_vote_or_no_winner_says_nothing() -> None:
+    assert confidence_by_votes(votes([S, None]), votes([S])[0]) == {}
+    assert confidence_by_votes(votes([S, R]), None) == {}
+    with pytest.raises(ValueError, match="no votes"):
+        vote_share(votes([None]), 0)
+
+
+def test_answers_of_all_rounds() -> None:
+    found = ended(R, [S, S, R], [S, R, None], [R, R, S])
+    assert found == {
+        "confidence": 0.5,
+        "confidence_parts": {"answer_share": 0.5},
+        "confidence_from": "4 of 8 answers in 3 rounds",
+    }
+    assert ended(S, [S, S])["confidence_from"] == "2 of 2 answers"
+    assert ended("NOT ENOUGH INFO", [S, R])["confidence"] == 0.0  # a judge who follows nobody
+
+
+def test_what_was_found_same_is_the_same() -> None:
+    log: Any = [{"votes": [{"group": 0, "answer": "Paris"}, {"group": 0, "answer": "The French capital"}]}]
+    assert answers_like(WORDS, log, "paris") == (2, 2)
+    found = ended("Lyon", ["Paris", "Paris"], task=WORDS)
+    assert found["confidence"] is None
+    assert "texts alone" in found["confidence_from"]
+
+
+def test_a_system_s_own_stands_beside_the_share_of_answers() -> None:
+    own = {"confidence": 1.0, "confidence_parts": {"vote_share": 1.0}, "confidence_from": "3 of 3 votes"}
+    found = ended(S, [S, R, S], [S, S, S], **own)
+    assert found == own | {"confidence_parts": {"vote_share": 1.0, "answer_share": 0.833333}}
+    assert ended(S, [S, S, S], **own) == own  # one round: the same share
+
+
+def test_why_there_is_none() -> None:
+    assert "one answer" in ended(S, [S])["confidence_from"]
+    voted = {"confidence": 0.5, "confidence_parts": {"vote_share": 0.5}, "confidence_from": "1 of 2 votes"}
+    for known in ({}, voted):
+        assert ended(None, [S, R], **known)["confidence"] is None
+        assert "no verdict" in ended(None, [S, R], **known)["confidence_from"]
+    panel = {"confidence": 0.8, "confidence_parts": {"base": 0.7}, "confidence_from": "2 of 3 judges' votes"}
+    assert ended(None, **panel) == panel  # INCONCLUSIVE, for which the task has no label
+
+
+@given(st.lists(st.sampled_from([S, R, None]), min_size=2, max_size=9), st.data())
+def test_shares_of_all_answers_add_up_to_one(answers: list[str | None], data: st.DataObject) -> None:
+    weights = data.draw(st.lists(st.sampled_from([0.1, 0.3, 1.0]), min_size=len(answers), max_size=len(answers)))
+    given = votes(answers, weight=weights)
+    groups = {vote["group"] for vote in given} - {None}
+    if groups:
+        assert sum(vote_share(given, group) for group in groups if group is not None) == pytest.approx(1)

@@ -1,0 +1,105 @@
+"""PDF and Word files, made by hand: whole ones, and ones that are made to harm."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from collections.abc import Sequence
+from textwrap import wrap
+
+WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+PACKAGE = "http://schemas.openxmlformats.org/package/2006"
+OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+
+
+def pdf(pages: Sequence[str], chapters: Sequence[str] = (), *, title: str = "", locked: bool = False) -> bytes:
+    """A PDF file with a text on each page (none where it is empty), and a bookmark on each page for its chapter."""
+    streams = [page_stream(text) for text in pages]
+    return pdf_of(streams, chapters, title=title, locked=locked)
+
+
+def page_stream(text: str) -> bytes:
+    """What draws a text on a page."""
+    lines = "".join(f"({line}) Tj T* " for line in wrap(text, 90))
+    return f"BT /F1 10 Tf 12 TL 50 780 Td {lines} ET".encode("latin-1")
+
+
+def pdf_of(
+    streams: Sequence[bytes],
+    chapters: Sequence[str] = (),
+    *,
+    title: str = "",
+    locked: bool = False,
+    packed: Sequence[bytes] = (),
+) -> bytes:
+    """As `pdf`, of what draws each page; ``packed`` are further pages whose streams are compressed already."""
+    objects: list[bytes] = [b"", b"", b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>"]
+
+    def add(content: bytes) -> int:
+        objects.append(content)
+        return len(objects)
+
+    numbers = []
+    for stream in [*map(zlib.compress, streams), *packed]:
+        drawn = add(b"<</Filter/FlateDecode/Length %d>>\nstream\n%s\nendstream" % (len(stream), stream))
+        about = b"/MediaBox[0 0 600 800]/Resources<</Font<</F1 3 0 R>>>>"
+        numbers.append(add(b"<</Type/Page/Parent 2 0 R%s/Contents %d 0 R>>" % (about, drawn)))
+    first = len(objects) + 2
+    outline = add(b"<</Type/Outlines/First %d 0 R/Last %d 0 R>>" % (first, first + len(chapters) - 1))
+    for i, chapter in enumerate(chapters):
+        following = b"/Next %d 0 R" % (first + i + 1) if i + 1 < len(chapters) else b""
+        add(b"<</Title(%s)/Parent %d 0 R/Dest[%d 0 R/Fit]%s>>" % (chapter.encode(), outline, numbers[i], following))
+    outlines = b"/Outlines %d 0 R" % outline if chapters else b""
+    objects[0] = b"<</Type/Catalog/Pages 2 0 R%s>>" % outlines
+    objects[1] = b"<</Type/Pages/Count %d/Kids[%s]>>" % (len(numbers), b" ".join(b"%d 0 R" % n for n in numbers))
+    trailer = b"/Info %d 0 R" % add(b"<</Title(%s)>>" % title.encode())
+    if locked:
+        secret = b"<%s>" % (b"ab" * 32)
+        trailer += b"/Encrypt %d 0 R/ID[<ab><ab>]" % add(
+            b"<</Filter/Standard/V 1/R 2/O%s/U%s/P -4>>" % (secret, secret)
+        )
+    out, places = io.BytesIO(b"%PDF-1.4\n"), []
+    out.seek(0, io.SEEK_END)
+    for number, content in enumerate(objects, 1):
+        places.append(out.tell())
+        out.write(b"%d 0 obj\n%s\nendobj\n" % (number, content))
+    end = out.tell()
+    out.write(b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1))
+    out.writelines(b"%010d 00000 n \n" % place for place in places)
+    out.write(b"trailer<</Size %d/Root 1 0 R%s>>\nstartxref\n%d\n%%%%EOF" % (len(objects) + 1, trailer, end))
+    return out.getvalue()
+
+
+def paragraph(text: str, style: str = "") -> str:
+    """A paragraph of a Word file."""
+    styled = f'<w:pPr><w:pStyle w:val="{style}"/></w:pPr>' if style else ""
+    return f"<w:p>{styled}<w:r><w:t>{text}</w:t></w:r></w:p>"
+
+
+def docx(body: str, before: str = "") -> bytes:
+    """A Word file with that body; ``before`` stands before its document element."""
+    kind = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
+    types = (
+        f'<Types xmlns="{PACKAGE}/content-types"><Default Extension="rels" '
+        'ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+        f'<Override PartName="/word/document.xml" ContentType="{kind}"/></Types>'
+    )
+    styles = "".join(
+        f'<w:style w:type="paragraph" w:styleId="Heading{n}"><w:name w:val="heading {n}"/></w:style>' for n in (1, 2)
+    )
+    parts = {
+        "[Content_Types].xml": types,
+        "_rels/.rels": f'<Relationships xmlns="{PACKAGE}/relationships"><Relationship Id="r1" '
+        f'Type="{OFFICE}/officeDocument" Target="word/document.xml"/></Relationships>',
+        "word/_rels/document.xml.rels": f'<Relationships xmlns="{PACKAGE}/relationships"><Relationship Id="r1" '
+        f'Type="{OFFICE}/styles" Target="styles.xml"/></Relationships>',
+        "word/styles.xml": f'<w:styles xmlns:w="{WORD}">{styles}</w:styles>',
+        "word/document.xml": f'{before}<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>',
+        "docProps/core.xml": '<p xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>Minutes</dc:title></p>',
+    }
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, text in parts.items():
+            packed.writestr(name, text)
+    return out.getvalue()

@@ -1,0 +1,209 @@
+"""Documents: what is read of them with its place, what is refused in a sentence, and what is made to harm."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from moot.core.errors import UserError
+from moot.nodes.texts.given import LONGEST_GIVEN, check_given
+from moot.nodes.texts.given_files import read_given
+from moot.retrievers import index_passages, open_retriever, read_passages
+from moot.retrievers.documents import children
+from moot.retrievers.files import LONGEST_PARAGRAPH, Passage
+
+from tests.commands import moot
+from tests.papers import docx, paragraph, pdf, pdf_of
+
+ENTITY = "&" + "{};"
+ARTICLE = """<!doctype html><html><head><title>The kilogram</title>
+<meta property="article:published_time" content="2019-05-20"><script>steal("every word of this")</script></head>
+<body><nav><a href="/">Home</a> <a href="/news">All news</a></nav><article><h1>The kilogram</h1>
+<p>Since 20 May 2019 the kilogram has been defined by a fixed value of the Planck constant, not by a cylinder.</p>
+<h2>The cylinder</h2><p>Until then it was the mass of a cylinder of platinum that is kept near Paris, in a vault.</p>
+<ul><li>It was cast in 1879.</li><li>It is small.</li></ul></article></body></html>"""
+
+
+def in_folder(folder: Path, files: Mapping[str, bytes | str]) -> Path:
+    for name, content in files.items():
+        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    return folder
+
+
+def why(folder: Path, name: str, content: bytes | str) -> str:
+    with pytest.raises(UserError) as caught:
+        list(read_passages(in_folder(folder, {name: content}) / name))
+    assert caught.value.kind == "invalid_file"
+    assert caught.value.detail.startswith(f"{name} cannot be read: ")
+    return caught.value.detail.partition(": ")[2]
+
+
+def test_a_quote_leads_to_its_page_and_heading(tmp_path: Path) -> None:
+    long = "The canal has no locks, as the seas at its ends are level. " * 40
+    files: dict[str, bytes | str] = {
+        "report.pdf": pdf(["It was opened in 1869.", "", long], ["Opening", "Empty", "Locks"], title="Canals"),
+        "minutes.docx": docx(
+            paragraph("Board", "Heading1") + paragraph("It met.") + paragraph("Money", "Heading2") + paragraph("None.")
+        ),
+        "page.html": ARTICLE,
+        "saved.txt": ARTICLE,
+        "towers.csv": "name;height\nEiffel;330 m\n\nBen;96 m\n",
+    }
+    notes: list[str] = []
+    found = list(read_passages(in_folder(tmp_path, files), noted=notes.append))
+    by_file: dict[str, list[Passage]] = {}
+    for passage in found:
+        by_file.setdefault(passage.source, []).append(passage)
+    first, *rest = by_file["report.pdf"]
+    assert (first.id, first.title, first.text) == ("report.pdf#page=1", "Canals: Opening", "It was opened in 1869.")
+    assert {(p.page, p.heading) for p in rest} == {("3", "Locks")}
+    assert max(len(p.text) for p in rest) <= LONGEST_PARAGRAPH
+    assert " ".join(p.text for p in rest).split() == long.split()
+    assert notes == ["report.pdf: 1 of its 3 pages hold no text (they are empty or pictures)."]
+    assert [(p.heading, p.text) for p in by_file["minutes.docx"]] == [("Board", "It met."), ("Money", "None.")]
+    for name in ("page.html", "saved.txt"):
+        assert {(p.published, p.heading) for p in by_file[name]} == {
+            ("2019-05-20", "The kilogram"),
+            ("2019-05-20", "The cylinder"),
+        }
+        text = " ".join(p.text for p in by_file[name])
+        assert "Planck" in text
+        assert "cast in 1879" in text
+        assert not any(word in text for word in ("steal", "All news", "<"))
+    assert [p.text for p in by_file["towers.csv"]] == ["name: Eiffel; height: 330 m", "name: Ben; height: 96 m"]
+    assert len({p.id for p in found}) == len(found)
+
+
+async def test_the_page_is_in_what_a_corpus_finds(tmp_path: Path, empty_home: Path) -> None:
+    file = in_folder(tmp_path, {"report.pdf": pdf(["Opened in 1869.", "It has no locks."], ["Opening", "Locks"])})
+    await index_passages("canals", read_passages(file))
+    for kind in ("chroma", "bm25", "hybrid"):
+        [piece] = await (await open_retriever(f"{kind}:canals")).search("locks", 1)
+        assert (piece["page"], piece["heading"], piece["source"]) == ("2", "Locks", "report.pdf")
+
+
+def test_what_is_given_keeps_its_page(tmp_path: Path) -> None:
+    in_folder(tmp_path, {"report.pdf": pdf(["Opened in 1869.", "It has no locks."]), "page.html": ARTICLE})
+    one, other = check_given(read_given(tmp_path / "report.pdf"))
+    assert (one["page"], other["page"], other["text"], other["source"]) == ("1", "2", "It has no locks.", "report.pdf")
+    headings = [text["heading"] for text in read_given(str(tmp_path / "page.html"))]
+    assert headings == ["The kilogram", "The cylinder"]
+    in_folder(tmp_path, {"book.pdf": pdf([f"{n} {'word ' * 300}" for n in range(LONGEST_GIVEN // 1500 + 1)])})
+    with pytest.raises(UserError, match=r"book.pdf is too long .* pages .* moot index"):
+        read_given(tmp_path / "book.pdf")
+
+
+def test_500_pages_are_read(tmp_path: Path) -> None:
+    file = in_folder(tmp_path, {"long.pdf": pdf([f"This is page {n}." for n in range(1, 501)])}) / "long.pdf"
+    assert [(p.page, p.text) for p in read_passages(file)][-1] == ("500", "This is page 500.")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("locked.pdf", pdf(["Secret."], locked=True), "it is encrypted. Save a copy without a password"),
+        ("scan.pdf", pdf(["", ""]), "OCR"),
+        ("broken.pdf", b"%PDF-1.7 and nothing else", "it is damaged. Open it"),
+        ("empty.pdf", b"", "it is empty"),
+        ("empty.txt", " \n", "it is empty"),
+        ("named.pdf", "Only text.", "it is no PDF, though its name says so"),
+        ("named.docx", "Only text.", "it is no Word document"),
+        ("old.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "Save it as .docx"),
+        ("archive.docx", b"PK\x03\x04 and nothing else", "it is damaged"),
+        ("picture.txt", b"\x89PNG\r\n\x1a\n", "it is a picture"),
+        ("bytes.txt", b"a\0b", "it holds no text"),
+        ("letters.txt", b"caf\xe9", "it is not UTF-8 text. Save the file as UTF-8"),
+        ("scripts.html", "<html><script>document.write('x')</script></html>", "it holds no text"),
+        ("columns.csv", "a,b\n1,2,3\n", "line 2 has 3 columns, and the first line has 2"),
+        ("quotes.csv", 'a,b\n1,"2\n', "is no CSV"),
+        ("data.json", b"{}", "files of its kind are not read"),
+    ],
+)
+def test_what_cannot_be_read_is_said(name: str, content: bytes | str, said: str, tmp_path: Path) -> None:
+    assert said in why(tmp_path, name, content)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "utf-32", "cp1252"])
+@pytest.mark.parametrize("name", ["a.txt", "a.html", "a.csv"])
+def test_encodings_are_told_apart(encoding: str, name: str, tmp_path: Path) -> None:
+    said = "Die Größe der Häuser überrascht viele, und für Bürger wäre es schön, wenn die Straße ruhiger würde."
+    text = {"html": f"<html><body><p>{said}</p></body></html>", "csv": f'was\n"{said}"\n'}.get(name[2:], said)
+    file = in_folder(tmp_path, {name: text.encode(encoding)}) / name
+    assert [p.text.removeprefix("was: ") for p in read_passages(file)] == [said]
+
+
+LOL = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 10))
+HOSTILE: dict[str, Callable[[], bytes]] = {
+    "bomb.pdf": lambda: pdf_of([], packed=[zlib.compress(b"(bomb) Tj " * 30_000_000)]),
+    "loop.pdf": lambda: pdf(["One page."]).replace(b"/Count 1", b"/Count 99999999"),
+    "bomb.docx": lambda: docx(paragraph("Bomb.") * 3_000_000),
+    "entities.docx": lambda: docx(paragraph("&e9;"), f'<!DOCTYPE d [<!ENTITY e0 "lol">{LOL}]>'),
+    "deep.docx": lambda: docx("<w:tbl><w:tr><w:tc>" * 2000 + paragraph("Deep.") + "</w:tc></w:tr></w:tbl>" * 2000),
+    "deep.html": lambda: b"<html><body>" + b"<div>" * 5000 + b"<p>Deep.</p></body></html>",
+    "cell.csv": lambda: b'a,b\n1,"' + b"x" * 3_000_000 + b'"\n',
+    "wide.html": lambda: b"<html><body><p " + b" ".join(b'a%d="x"' % n for n in range(300_000)) + b">Wide.</p>",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_is_made_to_harm_ends_in_a_sentence_and_harms_no_other(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(children, "SECONDS", 3.0)
+    monkeypatch.setattr(children, "AT_ONCE", 1)  # the next document has the same child, if that lives
+    files = {f"1-{name}": HOSTILE[name](), "2.pdf": pdf(["Read all the same."])}
+    refused: list[UserError] = []
+    found = [p for p in read_passages(in_folder(tmp_path, files), refused.append) if p.source == "2.pdf"]
+    assert [p.text for p in found] == ["Read all the same."]
+    assert all(str(problem).startswith(f"1-{name} cannot be read: ") for problem in refused)
+    assert bool(refused) != (name == "loop.pdf"), "a page count that is a lie harms nothing"
+
+
+def test_a_thousand_nested_tags_are_read(tmp_path: Path) -> None:
+    deep = "<html><body>" + "<div>" * 1000 + "<p>Deep text, which is read.</p>" + "</div>" * 1000
+    assert [p.text for p in read_passages(in_folder(tmp_path, {"deep.html": deep}))] == ["Deep text, which is read."]
+
+
+def test_children_hold_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-1234")
+    child = children.Child()
+    process = child._start()
+    try:
+        environment = Path(f"/proc/{process.pid}/environ")
+        if environment.exists():
+            assert b"sk-secret" not in environment.read_bytes()
+    finally:
+        child.close()
+
+
+def test_a_folder_is_indexed_as_far_as_it_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "folder"
+    (folder / ".git").mkdir(parents=True)
+    files: dict[str, bytes | str] = {
+        "report.pdf": pdf(["Opened in 1869.", "It has no locks."]),
+        "page.html": ARTICLE,
+        "minutes.docx": docx(paragraph("It met.")),
+        "notes.md": "# Notes\n\nA note.\n",
+        "locked.pdf": pdf(["Secret."], locked=True),
+        ".git/config.txt": "hidden",
+    }
+    in_folder(folder, files)
+    os.symlink("/etc/hostname", folder / "link.txt")
+    done = moot("index", str(folder), "--corpus", "mixed")
+    assert done.returncode == 2
+    said = " ".join(done.stderr.split())
+    assert "locked.pdf cannot be read: it is encrypted." in said
+    assert "link.txt cannot be read: it is a link out of the folder." in said
+    assert "2 files were not read (named above); the others are indexed." in said
+    assert "6 passages read, 6 encoded" in said
+    out = tmp_path / "verdict.json"
+    control = ["verify", "It has no locks.", "--graph", "standard_mad", "--model", "fake:1", "--out", str(out)]
+    done = moot(*control, "--set", 'sources=["bm25:mixed"]', "--set", "max_rounds=1")
+    assert "report, page 2 [" in done.stdout or "(report.pdf, page 2)" in done.stdout, done.stdout + done.stderr
+    assert "2" in [piece.get("page") for piece in json.loads(out.read_text())["evidence"]]
+    assert moot("index", str(folder / "locked.pdf"), "--corpus", "none").returncode == 2

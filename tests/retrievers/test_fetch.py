@@ -1,0 +1,121 @@
+"""Pages that a user names: fetched from checked addresses alone, and kept as they were read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moot.core.errors import MootError
+from moot.nodes.texts.given_files import read_given
+from moot.retrievers.documents import fetch as fetching
+from moot.retrievers.documents.fetch import fetch, is_public
+from moot.retrievers.files import read_page
+
+from tests.papers import pdf
+from tests.retrievers.test_documents import ARTICLE
+
+ANSWERS: dict[str, tuple[int, dict[str, str], bytes]] = {
+    "/page": (200, {"content-type": "text/html; charset=utf-8"}, ARTICLE.encode()),
+    "/report.pdf": (200, {"content-type": "application/pdf"}, pdf(["Opened in 1869.", "No locks."], title="Canals")),
+    "/moved": (302, {"location": "/page"}, b""),
+    "/inward": (302, {"location": "http://169.254.169.254/latest/meta-data"}, b""),
+    "/named": (302, {"location": "http://inner.test/"}, b""),
+    "/file": (302, {"location": "file:///etc/passwd"}, b""),
+    "/round": (302, {"location": "/round"}, b""),
+    "/picture": (200, {"content-type": "image/png"}, b"\x89PNG"),
+    "/missing": (404, {"content-type": "text/html"}, b"no"),
+    "/large": (200, {"content-type": "text/plain"}, b"x" * 5000),
+}
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, headers, content = ANSWERS[self.path]
+            self.send_response(status)
+            for name, value in ({"content-length": str(len(content))} | headers).items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path))
+    monkeypatch.setenv("MOOT_FETCH_HOSTS", "127.0.0.1")
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_page_is_read_and_kept_as_it_was(site: str, tmp_path: Path) -> None:
+    passages = read_page(f"{site}/moved")
+    assert {(p.source, p.url, p.published) for p in passages} == {("127.0.0.1", f"{site}/page", "2019-05-20")}
+    [about] = (tmp_path / "fetched").glob("*.json")
+    known = json.loads(about.read_text())
+    content = (tmp_path / "fetched" / known["file"]).read_bytes()
+    assert (content, known["sha256"]) == (ARTICLE.encode(), hashlib.sha256(ARTICLE.encode()).hexdigest())
+    assert (known["url"], known["from_url"]) == (f"{site}/moved", f"{site}/page")
+    assert known["retrieved"].endswith("+00:00")
+    one, other = read_given(f"{site}/report.pdf")
+    assert (one["page"], other["page"], other["url"], other["title"]) == ("1", "2", f"{site}/report.pdf", "Canals")
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/inward", "169.254.169.254 is in a private network"),
+        ("/named", "inner.test is in a private network (10.0.0.7)"),
+        ("/file", "begins with http:// or https://"),
+        ("/round", "redirects more than 5 times"),
+        ("/picture", "is image/png, which is not read"),
+        ("/missing", "HTTP 404"),
+        ("/large", "more than 0 MiB"),
+    ],
+)
+def test_what_is_not_fetched_is_said(site: str, path: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = socket.getaddrinfo
+
+    def looked_up(host: Any, port: Any, *args: Any, **options: Any) -> Any:
+        return real("10.0.0.7" if host == "inner.test" else host, port, *args, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", looked_up)
+    monkeypatch.setattr(fetching, "LARGEST", 4000)
+    with pytest.raises(MootError) as caught:
+        fetch(site + path)
+    assert said in caught.value.detail
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:9/",
+        "http://localhost:9/",
+        "http://[::1]:9/",
+        "http://[::ffff:10.0.0.1]/",
+        "http://2130706433:9/",
+        "http://0.0.0.0:9/",
+        "http://user:secret@example.org/",
+        "ftp://example.org/",
+    ],
+)
+def test_addresses_of_private_networks_are_not_asked(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MOOT_FETCH_HOSTS", raising=False)
+    with pytest.raises(MootError, match=r"private network|name or a password|begins with http|not a canonical IPv4"):
+        fetch(url)
+
+
+def test_public_addresses() -> None:
+    assert all(map(is_public, ("1.1.1.1", "2606:4700::1111", "64:ff9b::101:101")))
+    inner = ("10.1.2.3", "100.64.0.1", "192.168.1.1", "172.16.0.1", "169.254.169.254", "224.0.0.1", "0.0.0.0")
+    wrapped = ("::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "fe80::1%eth0", "fc00::1", "::")
+    assert not any(map(is_public, inner + wrapped))
