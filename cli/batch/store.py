@@ -67,8 +67,8 @@ class Store:
             [before], *_ = self._file.execute("SELECT coalesce(max(turn), 0) FROM rows")
         except sqlite3.DatabaseError as error:
             raise UserError(
-                f"{folder / FILE} is no record of a batch ({error}). Name another folder, or remove the file: rows "
-                "that are done are known by their documents.",
+                f"{folder / FILE} is no record of a batch ({error}). Name another folder, or remove the file: "
+                "then all rows are asked again.",
                 kind="invalid_file",
             ) from error
         self._turn = before + 1

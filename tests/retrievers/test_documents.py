@@ -155,7 +155,7 @@ def test_what_is_made_to_harm_ends_in_a_sentence_and_harms_no_other(
 ) -> None:
     monkeypatch.setattr(children, "SECONDS", 3.0)
     monkeypatch.setattr(children, "AT_ONCE", 1)  # the next document has the same child, if that lives
-    files = {f"1-{name}": HOSTILE[name](), "2.pdf": pdf(["Read all the same."])}
+    files: dict[str, bytes | str] = {f"1-{name}": HOSTILE[name](), "2.pdf": pdf(["Read all the same."])}
     refused: list[UserError] = []
     found = [p for p in read_passages(in_folder(tmp_path, files), refused.append) if p.source == "2.pdf"]
     assert [p.text for p in found] == ["Read all the same."]
