@@ -183,6 +183,7 @@ def record_of(log: EvalLog) -> dict[str, Any]:
         "samples": total,
         "missing": total - sum(not (sample.error or sample.limit) for sample in summaries),
         "scores": {name: None if value != value else value for name, value in figures.items()},
+        **({"best_possible": facts["ceiling"]} if "ceiling" in facts else {}),
         "log": log.location.removeprefix("file://"),
     }
 
@@ -199,6 +200,7 @@ def outcomes_table(records: Sequence[dict[str, Any]], logs: Path) -> Table:
         scores = ", ".join(
             f"{name.replace('_', ' ')} {value:.3f}" for name, value in one["scores"].items() if value is not None
         )
+        scores += f" (best possible accuracy {best:.3f})" if (best := one.get("best_possible")) else ""
         cells = (one["system"], one["benchmark"], one["model"] or "", "" if one["seed"] is None else str(one["seed"]))
         table.add_row(*map(Text, (*cells, str(one["samples"]), str(one["missing"]), scores or one["status"])))
     return table

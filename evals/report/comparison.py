@@ -166,6 +166,12 @@ def _study(runs: Sequence[Run], data: str = "") -> Study:
         own = [_system(group, names, notes, system.label) for group, of in controls if of is root]
         systems += [system, *sorted(own, key=lambda control: control.label), *_first_round(system, benchmark)]
     constants = _constant(systems, benchmark)
+    ceilings = [run.ceiling for run in runs if run.ceiling is not None]
+    if ceilings:
+        notes.append(
+            "Some items ask the same and have different right answers: who answers them alike has an accuracy of "
+            f"{min(ceilings):.3f} at best."
+        )
     notes += [f"{name}: not computable, as {why}." for name, why in benchmark.uncomputed.items()]
     return Study(benchmark, runs[0].model, (*systems, *constants), tuple(dict.fromkeys(notes)), data)
 

@@ -179,7 +179,7 @@ def why_not_computable(measure: str, seen: Sequence[Observation]) -> str:
     if any(measure not in one.unnamed for one in answered):
         return ""
     if measure in OF_FACTS:
-        return "no verdict cites anything"
+        return "no verdict cites a text that it was shown"
     return "nothing that was read names its page and sentence, by an address that ends as in #sentence_3"
 
 
