@@ -100,6 +100,8 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(length)) if length else self._chunks()
         if self.path == "/runs/multipart":
             self.server.take(self.headers, body)  # type: ignore[arg-type]
+        elif self.path == "/feedback":
+            self.server.feedback.append(json.loads(body))  # type: ignore[attr-defined]
         else:
             self.server.posted[self.path] = json.loads(body)
         self._answer({"path": self.path})

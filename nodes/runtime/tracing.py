@@ -274,7 +274,13 @@ def send_scores(run: RunTree, scores: list[tuple[str, float, str | None]]) -> No
         project = project_of(run)
         for key, score, comment in scores:
             run.client.create_feedback(
-                run.id, key, score=score, comment=comment, trace_id=run.trace_id, session_id=project
+                run.id,
+                key,
+                score=score,
+                comment=comment,
+                trace_id=run.trace_id,
+                session_id=project,
+                extend_trace_retention=False,  # sent at once: at a process's end nobody empties the client's queue
             )
     except (LangSmithError, ValueError) as error:
         log.warning("The scores of %s could not be sent to LangSmith: %s", run.name, anonymised(str(error)))

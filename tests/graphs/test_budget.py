@@ -51,7 +51,7 @@ AGREED = [
 ]
 NOT_ASKED = {"source_summariser", "equivalence", "pool"}
 """Roles that only some sources and tasks want."""
-IDLE = {"tool_mad_consistency": {*NOT_ASKED, "scorer"}}
+IDLE = {"tool_mad_consistency": {*NOT_ASKED, "scorer"}, "cortex_debate": {*NOT_ASKED, "similarity"}}
 NEVER = 10_000_000
 CHEAP: Price = {"input": 1.0, "output": 4.0}
 

@@ -239,7 +239,7 @@ async def test_scores_are_feedback_on_the_debate(start_stub: StartStub, collecto
     start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS"), *supports([True, True, True, False], CLAIM)])
     document = await debate("tool_mad", models=MODELS)
     [root] = (run for run in collector.runs.values() if run.get("parent_run_id") is None)
-    given = {(f["comment"], f["key"]): f["score"] for f in collector.feedback}
+    given = {(f.get("comment"), f["key"]): f["score"] for f in collector.feedback}
     known = {(agent, key): score for agent, scores in document["scores"].items() for key, score in scores.items()}
     assert given == pytest.approx(known | {(None, "confidence"): 1.0})  # both debaters' only answers
     assert {f["key"] for f in collector.feedback} == {"faithfulness", "answer_relevance", "confidence"}

@@ -39,7 +39,7 @@ def endpoint(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> Serve:
 
 async def fails(texts: int = 1, **options: Any) -> MootError:
     with pytest.raises(MootError) as caught:
-        await (await open_encoder("openai:stub-embedding", Limits(**options))).embed(["a"] * texts)
+        await (await open_encoder("openai:stub-embedding", Limits(**options))).embed(["a", "b", "c"][:texts])
     assert "sk-secret" not in caught.value.detail
     return caught.value
 
