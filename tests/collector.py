@@ -101,7 +101,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/runs/multipart":
             self.server.take(self.headers, body)  # type: ignore[arg-type]
         elif self.path == "/feedback":
-            self.server.feedback.append(json.loads(body))  # type: ignore[attr-defined]
+            self.server.feedback.append(json.loads(body))
         else:
             self.server.posted[self.path] = json.loads(body)
         self._answer({"path": self.path})
