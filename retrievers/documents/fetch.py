@@ -105,11 +105,10 @@ async def fetch_page(url: str) -> Fetched:
             at = url
             for _ in range(REDIRECTS + 1):
                 check_address(at)
-                answer = await session.get(at, allow_redirects=False)
-                if answer.status not in (301, 302, 303, 307, 308) or "location" not in answer.headers:
-                    return await asyncio.to_thread(_kept, url, at, answer, await _content(url, answer))
-                at = urljoin(at, answer.headers["location"])
-                answer.close()
+                async with session.get(at, allow_redirects=False) as answer:
+                    if answer.status not in (301, 302, 303, 307, 308) or "location" not in answer.headers:
+                        return await asyncio.to_thread(_kept, url, at, answer, await _content(url, answer))
+                    at = urljoin(at, answer.headers["location"])
     except TimeoutError as error:
         raise WorldError(f"{url} took longer than {SECONDS:.0f} seconds.", kind="timeout", retryable=True) from error
     except (imported("aiohttp").ClientError, OSError, UnicodeError) as error:

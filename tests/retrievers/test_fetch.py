@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import socket
@@ -93,6 +94,9 @@ def test_what_is_not_fetched_is_said(site: str, path: str, said: str, monkeypatc
     with pytest.raises(MootError) as caught:
         fetch(site + path)
     assert said in caught.value.detail
+    del caught
+    # A connection that was left open is an error here, and not in some other test.
+    gc.collect()
 
 
 @pytest.mark.parametrize(
