@@ -121,10 +121,11 @@ class TrialWords(Words):
             yield line(turn["agent"], "weighs", f"{about} {unusable(turn)}", "warning")
 
     def rulings(self, pieces: Iterable[Any]) -> Iterator[Line]:
-        """What became of every piece, with its weight."""
+        """What became of every piece that was weighed, with its weight; not of those that a discovery left out."""
         least = {"admitted": self.settings.admitted_above, "disputed": self.settings.disputed_above}
+        weighed = [piece for piece in pieces if "weight" in piece]
         for status, does in RULINGS.items():
-            of = sorted((p for p in pieces if p.get("status") == status), key=lambda piece: -piece["weight"])
+            of = sorted((p for p in weighed if p.get("status") == status), key=lambda piece: -piece["weight"])
             above = f" (above {least[status]:g}{READERS[status]})" if status in least else ""
             if of:
                 names = "; ".join(f"{titled(piece)} {piece['weight']:.2f}" for piece in of)

@@ -1,0 +1,117 @@
+"""Four made items of each benchmark that the plans measure on, in its published form."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+COUNT = 4
+OPTIONS = dict(zip("ABCD", ("quay", "mole", "pier", "dock"), strict=True))
+PASSAGE = "Quay 1 was opened in 1874 and is 90 metres long."
+
+
+def write_plan_data(folder: Path) -> None:
+    """Writes the files of every benchmark where the plans look for them."""
+    for name, made in FILES.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        records = [made(n) for n in range(COUNT)]
+        if file.suffix == ".csv":
+            with file.open("w", newline="", encoding="utf-8") as lines:
+                rows = [list(record.values()) for record in records]
+                csv.writer(lines).writerows(rows if "mmlu" in name else [list(records[0]), *rows])
+        elif file.suffix == ".jsonl" or "covid" in name:
+            file.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+        elif file.suffix == ".parquet":
+            import pyarrow
+            from pyarrow import parquet
+
+            parquet.write_table(pyarrow.Table.from_pylist(records), file)
+        else:
+            file.write_text(json.dumps(WHOLE.get(file.name, list)(records)), encoding="utf-8")
+    for n in range(COUNT):
+        file = folder / "MATH" / "test" / "algebra" / f"{n}.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(
+            json.dumps({"problem": f"What is {n} + 1?", "solution": rf"\boxed{{{n + 1}}}", "type": "Algebra"})
+        )
+
+
+def claim(*labels: str, **more: Any) -> Callable[[int], dict[str, Any]]:
+    """Makes claims, the labels in turn."""
+
+    def make(n: int) -> dict[str, Any]:
+        return {"id": n, "claim": f"Quay {n} was opened in 1874.", "label": labels[n % len(labels)], **more}
+
+    return make
+
+
+def question(**fields: Any) -> Callable[[int], dict[str, Any]]:
+    """Makes questions; a text's {n} is the item's number."""
+
+    def make(n: int) -> dict[str, Any]:
+        return {key: value.replace("{n}", str(n)) if isinstance(value, str) else value for key, value in fields.items()}
+
+    return make
+
+
+def squad(records: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"data": [{"title": "Quays", "paragraphs": [{"context": PASSAGE, "qas": records}]}]}
+
+
+WHOLE: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
+    "ori_pqal.json": lambda records: {str(n): record for n, record in enumerate(records)},
+    "dev-v1.1.json": squad,
+    "unfiltered-web-dev.json": lambda records: {"Data": records},
+}
+"""Files that are no plain list of records."""
+HOPS = {"_id": "q{n}", "question": "When was quay {n} opened?", "answer": "1874", "type": "bridge"}
+HOPS |= {"supporting_facts": [["Quay", 0]], "context": [["Quay", [PASSAGE]]]}
+FILES: dict[str, Callable[[int], dict[str, Any]]] = {
+    "paper_dev.jsonl": claim("SUPPORTS", "REFUTES", "NOT ENOUGH INFO", evidence=[[[0, 0, "Quay", 0]]]),
+    "feverous_dev_challenges.jsonl": claim("SUPPORTS", "REFUTES", evidence=[{"content": ["Quay_sentence_0"]}]),
+    "faviq/test.jsonl": claim("SUPPORTS", "REFUTES", positive_evidence={"id": "1", "title": "Quay", "text": PASSAGE}),
+    "averitec/dev.json": claim("Supported", "Refuted", claim_date="1-9-2020", speaker=None, questions=[]),
+    "check_covid/covidCheck_test_data.json": claim("SUPPORT", "REFUTE", cord_id="c", evidence_set=[{"sent_index": 0}]),
+    "healthver_test.csv": claim("Supports", "Refutes", evidence=PASSAGE, topic_ip="1", question="When?"),
+    "ori_pqal.json": question(QUESTION="Does quay {n} help?", CONTEXTS=[PASSAGE], final_decision="yes", LONG_ANSWER=""),
+    "phrases_no_exclude_test.jsonl": question(
+        question="What is number {n}?", options=OPTIONS, answer_idx="A", answer="quay", meta_info="step1"
+    ),
+    "mmlu/test/anatomy_test.csv": question(question="What is number {n}?", **OPTIONS, answer="B"),
+    "mmlu_pro/test-00000-of-00001.parquet": question(
+        question_id="{n}",
+        question="What is {n}?",
+        options=[*OPTIONS.values()],
+        answer="C",
+        answer_index=2,
+        category="law",
+    ),
+    "gpqa_main.csv": question(
+        **{"Question": "What is number {n}?", "Correct Answer": "quay"},
+        **{f"Incorrect Answer {n}": f"pier {n}" for n in (1, 2, 3)},
+        **{"High-level domain": "Physics", "Record ID": "rec{n}"},
+    ),
+    "ARC-Challenge-Test.jsonl": lambda n: {
+        "id": f"q{n}",
+        "question": {"stem": f"What is {n}?", "choices": [{"text": text, "label": i} for i, text in OPTIONS.items()]},
+        "answerKey": "D",
+    },
+    "longbench/data/qasper.jsonl": question(
+        _id="{n}", input="When was quay {n} opened?", context=PASSAGE, answers=["1874"], dataset="qasper"
+    ),
+    "dev-v1.1.json": question(id="{n}", question="When was quay {n} opened?", answers=[{"text": "1874"}]),
+    "GSM-IC_2step.json": question(
+        original_question="{n}?", new_question="Ada has {n} boats and buys 4. How many?", answer="7", n_steps=2
+    ),
+    "unfiltered-web-dev.json": question(
+        QuestionId="{n}", Question="When was quay {n} opened?", Answer={"Value": "1874", "Aliases": []}
+    ),
+    "NQ-open.dev.jsonl": question(question="when was quay {n} opened", answer=["1874"]),
+    "hotpot_dev_fullwiki_v1.json": question(**HOPS),
+    "2wikimultihopqa/dev.json": question(**HOPS),
+}
+"""By the file's place in plans/data: what makes its n-th record."""

@@ -1,0 +1,122 @@
+"""The plans of the sources' tables and figures: each runs, on four made items, and stands on its page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from inspect_ai.log import read_eval_log
+from moot.evals.runs import run as running
+from moot.evals.runs.plan import Cell, Plan, cells_of, make_plan, read_plan
+from moot.evals.runs.run import Limits, run_plan
+from moot.evals.runs.solver import document_in
+from moot.graphs import load_graph
+
+from tests.conftest import StartStub
+from tests.evals.plan_data import COUNT, write_plan_data
+
+ROOT = Path(__file__).parents[2]
+PLANS = sorted((ROOT / "plans").iterdir())
+PAGE = ROOT / "docs" / "howto" / "plans.md"
+SEARCHED = re.compile(r"(chroma|bm25|hybrid):\w+|wikipedia|tavily|serper|openalex")
+ENCODER = "openai:stub-embedding"
+each_plan = pytest.mark.parametrize("file", PLANS, ids=lambda file: file.name)
+
+
+class Alike:
+    """A cross-encoder to which all texts are alike."""
+
+    name = "alike"
+
+    async def compare(self, text: str, others: Sequence[str]) -> list[float]:
+        return [0.5 for _ in others]
+
+
+async def alike(name: str) -> Alike:
+    return Alike()
+
+
+def stood_in(value: Any, models: dict[str, str]) -> Any:
+    """A plan's values with models and sources of this machine; ``models`` gets a stand-in for each model."""
+    if isinstance(value, Mapping):
+        return {key: stood_in(one, models) for key, one in value.items()}
+    if isinstance(value, list):
+        return [stood_in(one, models) for one in value]
+    if not isinstance(value, str):
+        return value
+    if value.startswith(("openai:", "vllm:")):
+        return models.setdefault(value, f"fake:{len(models)}")
+    if SEARCHED.fullmatch(value):
+        return "bm25:demo-encyclopaedia" if "wikipedia" in value else "bm25:demo-news"
+    return value
+
+
+def has_rounds(system: Any) -> bool:
+    """Whether a system has rounds."""
+    graph = system if isinstance(system, str) else system["graph"]
+    return "max_rounds" in load_graph(graph).settings.model_fields
+
+
+def local(file: Path, folder: Path) -> Plan:
+    """A plan with models and sources of this machine, on data in this folder; where it names no rounds, with two."""
+    said = stood_in(yaml.safe_load(file.read_text(encoding="utf-8")), {})
+    short = {"max_rounds": 2} if any(has_rounds(one) for one in said["graphs"]) else {}
+    said["settings"] = short | said.get("settings", {}) | {"embedder": ENCODER, "structured_output": "json_schema"}
+    said["tasks"] = [task | {"limit": COUNT} for task in said["tasks"]]
+    return make_plan(said | {"limit": COUNT}, folder=folder)
+
+
+def facets(cell: Cell) -> set[tuple[str, Any]]:
+    return {("system", cell.system), ("benchmark", cell.task.name), ("model", cell.model), ("seed", cell.seed)}
+
+
+def few(cells: Sequence[Cell]) -> list[Cell]:
+    """Cells in which every system, benchmark, model and seed comes once at least."""
+    missing = {facet for cell in cells for facet in facets(cell)}
+    chosen: list[Cell] = []
+    while missing:
+        chosen.append(max(cells, key=lambda cell: len(facets(cell) & missing)))
+        missing -= facets(chosen[-1])
+    return chosen
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("plans")
+    write_plan_data(folder / "data")
+    return folder
+
+
+@each_plan
+def test_a_plan_runs_on_four_items(
+    start_stub: StartStub, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, file: Path
+) -> None:
+    start_stub()
+    monkeypatch.setattr("moot.nodes.cortex.weigh.open_cross_encoder", alike)
+    monkeypatch.setattr(running, "cells_of", lambda plan: few(cells_of(plan)))
+    plan = local(file, folder)
+    assert len(cells_of(read_plan(file, {}))) == len(cells_of(plan))  # every setting is valid
+    logs = run_plan(plan, tmp_path / "logs", Limits(32), lambda total, held: lambda sample: None)
+    assert len(logs) == len(few(cells_of(plan)))
+    for log in logs:
+        samples = read_eval_log(str(log.location)).samples or []
+        assert log.status == "success", [sample.error for sample in samples]
+        ended = [document for sample in samples if (document := document_in(sample)) is not None]
+        assert [document["status"] for document in ended] == ["done"] * COUNT
+
+
+@each_plan
+def test_a_plan_says_what_it_is_what_it_takes_and_how_it_is_run(file: Path) -> None:
+    before, _, _ = file.read_text(encoding="utf-8").partition("\n\n")
+    said = " ".join(line.removeprefix("# ") for line in before.splitlines())
+    assert said.startswith(file.stem[:2].upper())
+    assert re.search(rf"Keys: .+ About [\d,]+ calls\. moot eval run plans/{re.escape(file.name)} ", said)
+
+
+def test_the_page_lists_every_plan_and_no_other() -> None:
+    listed = re.findall(r"`(s\d-[\w-]+)`", PAGE.read_text(encoding="utf-8"))
+    assert set(listed) == {file.stem for file in PLANS}
