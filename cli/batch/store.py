@@ -74,7 +74,8 @@ class Store:
             self._file.execute("PRAGMA synchronous=NORMAL")
             self._file.executescript(TABLES)
             self._file.execute(
-                "INSERT INTO batch SELECT ? WHERE NOT EXISTS (SELECT 1 FROM batch)", (_known_id(folder) or secrets.token_hex(8),)
+                "INSERT INTO batch SELECT ? WHERE NOT EXISTS (SELECT 1 FROM batch)",
+                (_known_id(folder) or secrets.token_hex(8),),
             )
             [self.batch], *_ = self._file.execute("SELECT id FROM batch")
             [before], *_ = self._file.execute("SELECT coalesce(max(turn), 0) FROM rows")
