@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from moot.graphs import DESCRIPTIONS
+from moot.nodes.models.equal_cost import SAID
 from moot.nodes.models.prices import cost_of, paid, read_prices
 from moot.nodes.texts.task import TASKS, full_answer
 from moot.retrievers.evidence import given_in
 from moot.transcript.document import settings_of
-from moot.transcript.end import SAID, compared_words, lines_beside
+from moot.transcript.end import compared_words, lines_beside
 from moot.transcript.line import counted, has_rounds, list_of
 from moot.transcript.report.codes import answer_kind, answer_word, model_words, words_for
 from moot.transcript.report.sources import plain
