@@ -49,7 +49,7 @@ def webhooks() -> dict[str, Any]:
         UserError: it is no JSON object.
     """
     try:
-        said = json.loads(os.environ.get(WEBHOOKS) or '{"url": {"disable_private_ips": true}}')
+        said = json.loads(os.environ.get(WEBHOOKS) or '{"url": {"disable_private_ips": true, "require_https": false}}')
     except ValueError:
         said = None
     if not isinstance(said, dict):
