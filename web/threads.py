@@ -21,7 +21,7 @@ from langgraph.checkpoint.base.id import UUID
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph_sdk import get_client
-from langgraph_sdk.errors import APIError, NotFoundError
+from langgraph_sdk.errors import APIError, NotFoundError, UnprocessableEntityError
 from moot.core.errors import MootError
 from moot.core.home import moot_home
 from moot.core.ledger import Debate, open_ledger
@@ -162,7 +162,7 @@ async def prune(saver: Saver, debates: Mapping[str, Debate], days: float = DAYS,
 
 async def forget(saver: Saver, thread: str) -> None:
     """Removes a thread from the file, and from the list of the server, if it is there."""
-    with suppress(NotFoundError):
+    with suppress(NotFoundError, UnprocessableEntityError):  # what is no UUID is in no list
         await get_client(url=None, api_key=None).threads.delete(thread)
     await saver.adelete_thread(thread)
 
