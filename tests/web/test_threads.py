@@ -20,7 +20,7 @@ async def filled(saver: Saver, *names: str) -> None:
     for name in names:
         checkpoint = empty_checkpoint() | {"channel_values": {"said": os.urandom(A_THREAD // 2).hex()}}
         config: Any = {"configurable": {"thread_id": name, "checkpoint_ns": ""}}
-        await saver.aput(config, checkpoint, {}, {})  # type: ignore[arg-type]
+        await saver.aput(config, checkpoint, {}, {})
 
 
 @pytest.fixture
