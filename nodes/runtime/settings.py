@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 ModelName = Annotated[
     str,
-    StringConstraints(pattern=r"^[a-z]+:.+$", max_length=200),
+    StringConstraints(pattern=r"^[a-z_]+:.+$", max_length=200),
     Field(
         examples=[EMBEDDED, "openai:gpt-4o-mini", "ollama:qwen3:8b", "vllm:meta-llama/Llama-3.3-70B-Instruct", "fake:1"]
     ),
@@ -70,7 +70,7 @@ class Settings(BaseModel):
     """Fields that hold prompts, each with the prompt's name; a graph adds those of its nodes."""
 
     model: ModelName = Field(
-        EMBEDDED, description="Model of all roles, as provider:name (embedded, openai, ollama, vllm, fake)."
+        EMBEDDED, description="Model of all roles, as provider:name (embedded, openai, ollama, vllm, fake, anthropic, google_genai ...)."
     )
     models: dict[str, ModelName | ModelChoice] = Field(
         {},
