@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Literal, TypedDict
 
 from moot.core.endpoint import PROVIDERS, Endpoint, check_address, find_endpoint, replaying
-from moot.core.errors import UserError
+from moot.core.errors import UserError, nearest
 
 Structure = Literal["extra_body", "response_format", "google", "words"]
 """How a client is told the JSON schema of a reply: in one of its options, or in the prompt's words alone."""
@@ -184,8 +183,8 @@ def check_provider(name: str) -> None:
     if provider in OWN or provider in VENDORS:
         return
     known = (*OWN, *VENDORS)
-    near = OTHER_NAMES.get(provider) or next(iter(difflib.get_close_matches(provider, known, n=1)), "")
-    meant = f"Did you mean {near}:{name.partition(':')[2]}? " if near else ""
+    other = OTHER_NAMES.get(provider)
+    meant = f"Did you mean {other}? " if other else nearest(provider, known)
     raise UserError(
         f"The provider {provider!r} is unknown. {meant}"
         f"Known: {', '.join(known)}; any other OpenAI-compatible endpoint works as openai:NAME with OPENAI_BASE_URL set.",
