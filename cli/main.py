@@ -88,8 +88,13 @@ def verify(
             help="The debate system; see `moot graphs`.  [default: tool_mad]", autocompletion=completing("graphs")
         ),
     ] = None,
-    preset: Annotated[str | None, typer.Option(help="A bundle of task and settings; see `moot presets`.", autocompletion=completing("presets"))] = None,
-    task: Annotated[str | None, typer.Option(help="What an answer is; see `moot tasks`.", autocompletion=completing("tasks"))] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(help="A bundle of task and settings; see `moot presets`.", autocompletion=completing("presets")),
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option(help="What an answer is; see `moot tasks`.", autocompletion=completing("tasks"))
+    ] = None,
     labels: Annotated[
         str | None,
         typer.Option(
@@ -113,7 +118,9 @@ def verify(
         typer.Option(metavar="DATE", help="When the claim was said: a year, a month or a day, such as 2020-10-25."),
     ] = None,
     speaker: Annotated[str | None, typer.Option(metavar="NAME", help="Who said the claim.")] = None,
-    model: Annotated[str | None, typer.Option(help="Model of all roles, as provider:name.", autocompletion=completing("models"))] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Model of all roles, as provider:name.", autocompletion=completing("models"))
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(

@@ -103,9 +103,9 @@ def checked(name: str, value: Any) -> Any:
         raise UserError(SECRET.format(what=f"The value of {name}"), kind="invalid_setting")
     kind = KEYS[name].kind
     try:
-        if isinstance(value, bool) or not isinstance(value, str | int | float) or (kind is int and value != int(value)):
-            if not (isinstance(value, str) and kind is int):
-                raise ValueError
+        broken = kind is int and isinstance(value, float) and not value.is_integer()
+        if broken or isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise ValueError
         found = kind(value)
     except ValueError as error:
         wanted = {int: "a whole number", float: "a number", str: "a text"}[kind]
@@ -193,4 +193,6 @@ def load_env_file(named: Path | None) -> None:
             load_dotenv(stream=lines, override=False)
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is no UTF-8 text"
-        raise UserError(f"The file of environment variables {path} cannot be read ({why}).", kind="missing_file") from error
+        raise UserError(
+            f"The file of environment variables {path} cannot be read ({why}).", kind="missing_file"
+        ) from error

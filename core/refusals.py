@@ -120,7 +120,11 @@ def explain_status(status: int, headers: Any, body: Any, endpoint: Endpoint, mod
         )
     if status in (400, 422) and "content_filter" in words:
         return ReplyError(f"{at} refused the prompt for {model} (HTTP {status}{said}).", "refused")
-    if (status == 429 and code == "insufficient_quota") or status == 402 or (status == 400 and "credit balance" in words):
+    if (
+        (status == 429 and code == "insufficient_quota")
+        or status == 402
+        or (status == 400 and "credit balance" in words)
+    ):
         return UserError(
             f"The quota at {at} is used up (HTTP {status}{said}). Check the account's billing.", kind="quota"
         )

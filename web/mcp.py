@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+import httpx
 from langgraph_sdk.client import LangGraphClient
-from langgraph_sdk.errors import APIStatusError
+from moot.core.config import usual_settings
 from moot.core.errors import MootError, UserError, nearest
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.nodes.models.prices import cost_of, read_prices
@@ -218,13 +219,14 @@ async def called(name: Any, arguments: Mapping[str, Any], client: LangGraphClien
     further = arguments.get("settings") or {}
     if not isinstance(further, dict):
         raise UserError('`settings` is an object: {"attempts": 2}.', kind="invalid_setting")
-    context = {key: value for key, value in arguments.items() if key in fields} | further
+    usual = await asyncio.to_thread(usual_settings) if asked in DESCRIPTIONS else {}
+    context = usual | {key: value for key, value in arguments.items() if key in fields} | further
     given = {key: value for key, value in arguments.items() if key not in fields and key != "settings"}
     try:
         document: Any = await client.runs.wait(None, asked, input=given, context=context, raise_error=False)
-    except APIStatusError as error:
-        said = error.body if isinstance(error.body, dict) else {}
-        raise MootError(str(said.get("detail") or error), kind=str(said.get("kind") or "invalid_setting")) from error
+    except httpx.HTTPStatusError as error:
+        said = error.response.json()
+        raise MootError(said["detail"], kind=str(said.get("kind") or "bad_request")) from error
     if "__error__" in document:
         raise MootError(str(document["__error__"].get("message") or document["__error__"]), kind="server_error")
     return summed_up(document, cost_of(document["calls"], await asyncio.to_thread(read_prices)))

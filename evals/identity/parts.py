@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from moot.core.endpoint import PROVIDERS, find_endpoint
-from moot.nodes.vendors.catalogue import VENDORS, vendor_endpoint
 from moot.evals.identity.behaviour import behaviours
 from moot.graphs import load_graph
 from moot.nodes.runtime.node import choose_model
 from moot.nodes.runtime.opening import Needs
 from moot.nodes.runtime.settings import Settings, checked_settings
+from moot.nodes.vendors.catalogue import VENDORS, vendor_endpoint
 from moot.prompts import shipped
 from moot.retrievers.corpus import corpus_digest
 from moot.retrievers.search import DEMO, demo_corpus, resolve

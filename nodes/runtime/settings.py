@@ -70,7 +70,9 @@ class Settings(BaseModel):
     """Fields that hold prompts, each with the prompt's name; a graph adds those of its nodes."""
 
     model: ModelName = Field(
-        EMBEDDED, description="Model of all roles, as provider:name (embedded, openai, ollama, vllm, fake, anthropic, google_genai ...)."
+        EMBEDDED,
+        description="Model of all roles, as provider:name (embedded, openai, ollama, vllm, fake, anthropic, "
+        "google_genai ...).",
     )
     models: dict[str, ModelName | ModelChoice] = Field(
         {},

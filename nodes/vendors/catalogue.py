@@ -131,7 +131,7 @@ OWN = ("embedded", "fake", *PROVIDERS)
 
 
 class ProviderHere(TypedDict):
-    """A provider as it stands on this machine; ``why_not`` is a sentence that says what to do, empty if it is usable."""
+    """A provider as it stands here; ``why_not`` is a sentence that says what to do, empty if it is usable."""
 
     provider: str
     title: str
@@ -186,8 +186,8 @@ def check_provider(name: str) -> None:
     other = OTHER_NAMES.get(provider)
     meant = f"Did you mean {other}? " if other else nearest(provider, known)
     raise UserError(
-        f"The provider {provider!r} is unknown. {meant}"
-        f"Known: {', '.join(known)}; any other OpenAI-compatible endpoint works as openai:NAME with OPENAI_BASE_URL set.",
+        f"The provider {provider!r} is unknown. {meant}Known: {', '.join(known)}; any other OpenAI-compatible endpoint "
+        "works as openai:NAME with OPENAI_BASE_URL set.",
         kind="unknown_provider",
     )
 

@@ -65,14 +65,18 @@ def _made(provider: str, model: str, vendor: Vendor, given: Mapping[str, Any], h
         )
     except (ImportError, ValueError, TypeError, AttributeError) as error:
         raise UserError(
-            f"The client for {vendor.title} cannot be made ({type(error).__name__}: {' '.join(str(error).split())[:200]}). "
-            f"Check what {vendor.package} asks for, and its release.",
+            f"The client for {vendor.title} cannot be made ({type(error).__name__}: "
+            f"{' '.join(str(error).split())[:200]}). Check what {vendor.package} asks for, and its release.",
             kind="invalid_environment",
         ) from error
     if provider == "anthropic" and hasattr(type(chat), "_async_client"):
         # langchain-anthropic's own is shared by all event loops, and fails in the second.
         vars(chat)["_async_client"] = imported("anthropic").AsyncAnthropic(
-            api_key=given["api_key"], base_url=given["base_url"], timeout=given["timeout"], max_retries=0, http_client=http
+            api_key=given["api_key"],
+            base_url=given["base_url"],
+            timeout=given["timeout"],
+            max_retries=0,
+            http_client=http,
         )
     return chat
 

@@ -69,7 +69,11 @@ async def test_what_is_sent_and_what_is_counted(monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_one_retry_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    busy = {"status": 429, "error": {"type": "rate_limit_error", "message": "Slow down."}, "headers": {"retry-after": "0"}}
+    busy = {
+        "status": 429,
+        "error": {"type": "rate_limit_error", "message": "Slow down."},
+        "headers": {"retry-after": "0"},
+    }
     async with messages_api(busy, {"status": 529}, {"status": 500}, GOOD) as api:
         reply, ledger = await ask(api, monkeypatch)
     assert reply.answer == "SUPPORTS"
@@ -232,17 +236,18 @@ def test_how_each_client_is_told_a_schema() -> None:
     assert asked_for("response_format", wanted) == {"response_format": wanted}
 
 
-class Throttled(Exception):
+class ThrottledError(Exception):
     """As botocore raises it."""
 
-    response: Any = {
-        "Error": {"Code": "ThrottlingException", "Message": "Rate exceeded"},
-        "ResponseMetadata": {"HTTPStatusCode": 429, "HTTPHeaders": {"retry-after": "2"}},
-    }
+    def __init__(self) -> None:
+        self.response = {
+            "Error": {"Code": "ThrottlingException", "Message": "Rate exceeded"},
+            "ResponseMetadata": {"HTTPStatusCode": 429, "HTTPHeaders": {"retry-after": "2"}},
+        }
 
 
 def test_other_clients_errors_are_read_by_their_status() -> None:
-    error = explain(Throttled(), Endpoint("Amazon Bedrock", ""), "bedrock_converse:x")
+    error = explain(ThrottledError(), Endpoint("Amazon Bedrock", ""), "bedrock_converse:x")
     assert (error.kind, error.retry_after) == ("rate_limited", 2.0)
     assert explain(TimeoutError(), Endpoint("x", ""), "x:y").kind == "timeout"
     assert explain(ConnectionError("no"), Endpoint("x", ""), "x:y").kind == "unreachable"

@@ -180,7 +180,9 @@ async def test_graphs_and_assistants_are_tools_of_an_mcp_client(server: Server, 
         document = server.json(result["document"])
         document = document.get("document", document)
         assert (document["id"], document["answer"]) == (result["id"], result["verdict"])
-    for fault, said in zip(faults, ("The claim is empty.", "Did you mean max_rounds?", "Did you mean openai", "max_rounds"), strict=True):
+    for fault, said in zip(
+        faults, ("The claim is empty.", "Did you mean max_rounds?", "Did you mean openai", "max_rounds"), strict=True
+    ):
         assert fault.is_error
         assert said in fault.content[0].text
 
