@@ -100,8 +100,12 @@ def check_models(settings: Settings) -> None:
     Raises:
         UserError: a model's provider is none.
     """
-    for choice in (settings.model, *settings.models.values()):
-        check_provider(choice if isinstance(choice, str) else choice.model)
+    speakers = (
+        getattr(one, "model", None) for field in vars(settings).values() if isinstance(field, tuple) for one in field
+    )
+    for choice in (settings.model, *settings.models.values(), *speakers):
+        if choice:
+            check_provider(choice if isinstance(choice, str) else choice.model)
 
 
 def use_of(earlier: Debate) -> LedgerUse:

@@ -157,6 +157,7 @@ def test_version_and_help() -> None:
     [
         (("--model", "opnai:x"), "Did you mean openai?"),
         (("--set", "model=antropic:claude"), "Did you mean anthropic?"),
+        (("--graph", "tool_mad", "--set", "debaters.0.model=olama:x"), "Did you mean ollama?"),
         (("--set", "max_token=5"), "Did you mean max_tokens?"),
         (("--task", "fevr"), "Did you mean fever?"),
         (("--graph", "rag", "--set", 'sources=["wikipeda"]'), "Did you mean wikipedia?"),
