@@ -131,12 +131,12 @@ async def test_streams_are_counted_too(monkeypatch: pytest.MonkeyPatch) -> None:
     async with messages_api(GOOD, {"text": GOOD, "breaks": overloaded}) as api:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)
         model = await open_chat_model(MODEL)
-        whole = None
+        whole: Any = None
         async for chunk in model.chat.astream("Is it so?"):
-            whole = chunk if whole is None else whole + chunk  # type: ignore[operator]
+            whole = chunk if whole is None else whole + chunk
         assert whole is not None
-        assert (whole.text, whole.usage_metadata["input_tokens"]) == (GOOD, 25)  # type: ignore[attr-defined]
-        assert (whole.usage_metadata["output_tokens"], api.requests[0]["stream"]) == (7, True)  # type: ignore[attr-defined]
+        assert (whole.text, whole.usage_metadata["input_tokens"]) == (GOOD, 25)
+        assert (whole.usage_metadata["output_tokens"], api.requests[0]["stream"]) == (7, True)
         with pytest.raises(Exception, match="verload") as caught:
             async for _ in model.chat.astream("Is it so?"):
                 pass
