@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from moot.nodes.models.equal_cost import SAID
-from moot.nodes.runtime.state import Equal, Turn
+from moot.nodes.runtime.state import Equal, Task, Turn
 from moot.nodes.steps.compare import IN_WORDS
 from moot.nodes.steps.vote import majority
 from moot.nodes.texts.answers import abstains, same_answer
@@ -259,7 +259,7 @@ def _compared(document: Mapping[str, Any], held: Mapping[str, Any]) -> str:
     return f"{said}, {compared_words(task, own, its)}"
 
 
-def compared_words(task: Mapping[str, Any], own: str, its: str) -> str:
+def compared_words(task: Task, own: str, its: str) -> str:
     """Whether a control's answer is its debate's, in words."""
     if same_answer(task, own, its):
         return "as the debate"

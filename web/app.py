@@ -16,6 +16,7 @@ from moot.web.checks import Checks
 from moot.web.docs import Docs
 from moot.web.guard import Guard
 from moot.web.login import Login
+from moot.web.mcp import Tools
 from moot.web.once import Once
 from moot.web.pages import ROUTES
 from moot.web.table import TABLE
@@ -38,6 +39,6 @@ async def lifespan(_: Starlette) -> AsyncIterator[None]:
             yield
 
 
-BEFORE = (Guard, Login, Checks, Once, Docs)
+BEFORE = (Guard, Login, Checks, Once, Docs, Tools)
 app = Starlette(routes=ROUTES, middleware=[Middleware(one) for one in BEFORE], lifespan=lifespan)
 listen_on()

@@ -232,7 +232,7 @@ def test_no_more_is_read_than_is_needed_to_begin(tmp_path: Path, monkeypatch: py
     (tmp_path / "notes.txt").write_text("\n\n".join(f"Sentence {i}." for i in range(60)))
     taken: list[str] = []
     begun: list[int] = []
-    read, store = index.read_passages, index.index_passages
+    read, store = read_passages, index_passages
 
     def reading(*given: Any) -> Iterator[Passage]:
         for passage in read(*given):
