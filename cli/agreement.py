@@ -93,8 +93,8 @@ def pairs_table(answers: Sequence[Gradable]) -> Table:
     apart = [answer for answer in answers if not answer.alike]
     for first, second in combinations(graders_of(answers), 2):
         for called, of in (("all answers", answers), ("texts that differ", apart)):
-            judged = ([one.grades.get(name) for one in of] for name in (first, second))
-            found = agreement(*judged, [one.group for one in of])
+            ours, theirs = ([one.grades.get(name) for one in of] for name in (first, second))
+            found = agreement(ours, theirs, [one.group for one in of])
             n, missing = found.kappa.n, found.kappa.missing
             counts = (found.both, found.first, found.second, found.neither)
             rows.append((first, second, called, n, missing, found.share, found.kappa, *counts))

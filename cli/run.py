@@ -89,17 +89,18 @@ def settings_of(pairs: Sequence[str], corpus: str | None, graphs: Sequence[str])
     Raises:
         UserError: as `parse_pairs`, or a dotted key into a setting whose default the graphs do not share.
     """
-    defaults: dict[str, Any] = {}
-    dotted = {pair.partition("=")[0].strip().partition(".")[0] for pair in pairs if "." in pair.partition("=")[0]}
-    for graph in graphs if dotted else ():
+    lists: dict[str, Any] = {}
+    paths = [pair.partition("=")[0].strip().split(".") for pair in pairs]
+    reached = {path[0] for path in paths if len(path) > 1 and path[1].isdecimal()}
+    for graph in graphs if reached else ():
         for key, value in load_graph(graph).settings().model_dump(mode="json").items():
-            if key in dotted and defaults.setdefault(key, value) != value:
+            if key in reached and lists.setdefault(key, value) != value:
                 raise UserError(
                     f"--set {key}. reaches into settings that differ between these graphs: run them apart, or write a "
                     "plan in YAML, in which each system has settings of its own.",
                     kind="invalid_setting",
                 )
-    return parse_pairs(pairs, {} if corpus is None else {"corpus": corpus}, defaults if dotted <= {*defaults} else {})
+    return parse_pairs(pairs, lists if corpus is None else {**lists, "corpus": corpus})
 
 
 def evaluate(plan: Plan, logs: Path, limits: Limits, *, as_json: bool) -> int:

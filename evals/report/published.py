@@ -94,7 +94,8 @@ def published_table(studies: Sequence[Study]) -> Table | None:
         "The sources' figures beside ours",
         "Theirs are the papers' own, on other items, models, prompts and sources of evidence than ours, so that a "
         "difference says nothing of the system; no test is made. Ours are of the items that all our systems "
-        "have. In brackets 95% intervals: ours by the bootstrap over groups of items; theirs as printed, else Wilson's from their value and number of items.",
+        "have. In brackets 95% intervals: ours by the bootstrap over groups of items; theirs as "
+        "printed, else Wilson's from their value and number of items.",
         heads,
         rows,
     )
