@@ -355,6 +355,7 @@ def eval_run(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A setting of every system that has it. Repeatable."),
     ] = None,
+    corpus: Annotated[str | None, typer.Option(help="The corpus that every system reads; see `moot index`.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="How many items of each benchmark at most.")] = None,
     sample_seed: Annotated[
         int | None, typer.Option(help="Draws the items at random.", show_default="the first ones")
@@ -381,13 +382,14 @@ def eval_run(
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")] = False,
 ) -> None:
     """Measure debate systems on benchmarks. Interrupted or killed, the same command goes on where it was."""
-    from moot.cli.options import parse_pairs
-    from moot.cli.run import evaluate, plan_of
+    from moot.cli.run import evaluate, plan_of, settings_of
     from moot.evals.runs.run import Limits
 
     several = {"models": tuple(model or ()), "seeds": tuple(seed or ()), "limit": limit, "sample_seed": sample_seed}
     measured = {"judge": judge, "judge_may_debate": judge_may_debate, "controls": controls, "equal": equal}
-    wanted = plan_of(plan, graph or [], task or [], parse_pairs(settings or []), **several, **measured)
+    wanted = plan_of(
+        plan, graph or [], task or [], settings_of(settings or [], corpus, graph or []), **several, **measured
+    )
     limits = Limits(at_once, time_limit, retry_on_error, fail_on_error, budget, max_cost, max_calls, max_seconds)
     raise SystemExit(evaluate(wanted, logs, limits, as_json=as_json))
 

@@ -133,7 +133,7 @@ def _run_cells(
     tell: Callable[[str], None],
 ) -> list[EvalLog]:
     first = [cell for cell in cells if cell.control is None]
-    items = {cell.task: items_of(cell.task, plan) for cell in first}
+    items = {task: items_of(task, plan) for task in dict.fromkeys(cell.task for cell in first)}
     asyncio.run(opened(first, items, plan.judge))
     parts: dict[str, dict[str, Any]] = {}
     for cell in cells:  # controls come after their debates
