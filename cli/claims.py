@@ -139,16 +139,12 @@ def summarise(found: Found, out: Path | None) -> None:
     repeated, left_out = sum(len(one["also"]) for one in found["claims"]), len(found["left_out"])
     parts = [counted(len(found["claims"]), "claim")]
     parts += [f"{repeated} repeated"] if repeated else []
-    parts += (
-        [f"{len(found['left_out'])} less worth checking (--set min_score=0 keeps them)"] if found["left_out"] else []
-    )
+    parts += [f"{left_out} less worth checking (--set min_score=0 keeps them)"] if left_out else []
     parts += [f"{len(found['dropped'])} dropped, as the text does not bear them out"] if found["dropped"] else []
-    console.print(Text("; ".join(parts) + f". {found['usage']['calls']} calls to models."))
+    console.print(Text("; ".join(parts) + f". {counted(found['usage']['calls'], 'call')} to models."))
     for one in found["dropped"][:SHOWN]:
-        said = one["claim"] or one["quote"]
-        console.print(
-            Text(f"Dropped: “{shorten(clean(said), LONGEST, placeholder=' ...')}” {clean(one['why'])}", "dim")
-        )
+        said = shorten(clean(one["claim"] or one["quote"]), LONGEST, placeholder=" ...")
+        console.print(Text(f"Dropped: “{said}” {clean(one['why'])}", "dim"))
     for one in found["unread"]:
         console.print(Text(f"Not read: characters {one['start']}-{one['end']}. {clean(one['why'])}", "yellow"))
     for warned in found["warnings"]:
@@ -157,3 +153,8 @@ def summarise(found: Found, out: Path | None) -> None:
         console.print(Text(f"{out} can be edited, and checked with: moot batch {out} --out FOLDER"))
     elif found["claims"] and out is None:
         console.print(Text("Write a table to edit with --out claims.csv"))
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things, as ``1 claim`` and ``2 claims``."""
+    return f"{number:,} {what}{'s' * (number != 1)}"

@@ -228,7 +228,7 @@ async def _rate(state: PartState, speaker: Speaker, run: Run) -> dict[str, Any]:
         ratings = one.model_dump(include={"checkable", "specific", "public_interest"})
         score = round(score_of(cast(Any, ratings)), 3)
         rated: Any = {**quote, "score": score, "reason": clean(one.reason), "ratings": ratings, "kind": one.kind}
-        (kept if score and score >= run.settings.min_score else left_out).append(rated)
+        (kept if score >= run.settings.min_score else left_out).append(rated)
     return {"found": kept, "left_out": left_out, "dropped": dropped}
 
 
