@@ -15,83 +15,20 @@ WORD = re.compile(rf"{UNSPACED.pattern}|\d+(?:[.,]\d+)*|(?:(?!{UNSPACED.pattern}
 """A figure, a letter of a script without spaces, or a word, without the s of a genitive."""
 GROUPED = re.compile(r"(?<=\d)[,.](?=\d{3}(?!\d))")
 PARAGRAPH = re.compile(r"\S[^\n]*(?:\n(?!\s*\n)[^\n]*)*")
-SHORT = 4
-"""Letters of words that may be grammar alone, in any language."""
-GRAMMAR = frozenset(
-    [
-        "about",
-        "above",
-        "according",
-        "across",
-        "after",
-        "again",
-        "against",
-        "along",
-        "although",
-        "among",
-        "around",
-        "because",
-        "been",
-        "before",
-        "behind",
-        "being",
-        "below",
-        "between",
-        "beyond",
-        "could",
-        "during",
-        "either",
-        "every",
-        "first",
-        "further",
-        "having",
-        "later",
-        "least",
-        "might",
-        "neither",
-        "never",
-        "other",
-        "shall",
-        "should",
-        "since",
-        "their",
-        "there",
-        "these",
-        "those",
-        "through",
-        "toward",
-        "towards",
-        "under",
-        "until",
-        "using",
-        "where",
-        "whether",
-        "which",
-        "while",
-        "whose",
-        "within",
-        "without",
-        "would",
-    ]
-)
-OPENERS = frozenset(["a", "an", "the", "in", "on", "at", "of", "by", "for", "from", "as", "it", "no"])
-"""Short words with which a sentence may begin, in a capital letter."""
-MONTHS = frozenset(
-    [
-        "january",
-        "february",
-        "march",
-        "april",
-        "may",
-        "june",
-        "july",
-        "august",
-        "september",
-        "october",
-        "november",
-        "december",
-    ]
-)
+SHORT = 3
+"""Letters of words that may be grammar, in any language."""
+STEM = 4
+"""Letters that two forms of a word share at least."""
+SMALL_WORDS = """
+a about above according across after again against all along also although among an and are around as at be because been
+before behind being below between beyond both but by can could did do does during each either every first for from
+further had has have having he her his how if in into is it its later least less many may might more most much must
+neither never no nor not of on once one only or other over per shall she should since so some such than that the their
+them then there these they this those through to toward towards under until up upon was were when where whether which
+while who whom whose will with within without would"""
+GRAMMAR = frozenset(SMALL_WORDS.split())
+MONTH_NAMES = "january february march april may june july august september october november december"
+MONTHS = frozenset(MONTH_NAMES.split())
 NEAR = 2
 """Years from the text's date in which a time is taken for one reckoned from it."""
 
@@ -185,7 +122,7 @@ def filled_in(claim: str, quote: str, known: set[str], date: str | None) -> tupl
         computed = is_new and word not in known and _is_near(plain, at, date)
         if is_new and not computed and not _is_known(one[0], word, known, first=at == 0):
             unknown.append(one[0])
-        if is_new and follows and not computed and not filled[-1]["computed"]:
+        if is_new and follows and filled[-1]["computed"] == computed:
             filled[-1]["end"] = one.end()
         elif is_new:
             filled.append({"start": one.start(), "end": one.end(), "computed": computed})
@@ -198,9 +135,7 @@ def _plain(word: str) -> str:
 
 
 def _is_grammar(word: str, plain: str) -> bool:
-    if word[0].isdigit() or UNSPACED.match(word) or (word[0].isupper() and plain in MONTHS):
-        return False
-    return plain in GRAMMAR or (word.islower() and len(plain) <= SHORT) or plain in OPENERS
+    return plain in GRAMMAR and not (word[0].isupper() and plain in MONTHS)
 
 
 def _is_near(words: Sequence[str], at: int, date: str | None) -> bool:
@@ -215,10 +150,18 @@ def _is_near(words: Sequence[str], at: int, date: str | None) -> bool:
 
 
 def _is_known(word: str, plain: str, known: set[str], *, first: bool) -> bool:
-    """Whether the text has a word; one that is neither a figure nor a name may be inflected."""
+    """Whether the text has a word. A name may have another ending, any other word but a figure be inflected."""
     if plain in known:
         return True
-    if word[0].isdigit() or UNSPACED.match(word) or (word[0].isupper() and not first):
+    if word[0].isdigit() or UNSPACED.match(word):
         return False
-    stem = plain[: max(SHORT, len(plain) - 3)]
-    return any(other.startswith(stem) for other in known)
+    if word[0].isupper() and not first:
+        return any(_differ_in_ending(plain, other) for other in known)
+    stem = plain[: max(STEM, len(plain) - 3)]
+    return len(plain) <= SHORT or any(other.startswith(stem) for other in known)
+
+
+def _differ_in_ending(one: str, other: str) -> bool:
+    """Whether one of two words is the other with one or two letters more, as in a genitive."""
+    short, long = sorted((one, other), key=len)
+    return len(short) >= STEM and len(long) - len(short) <= 2 and long.startswith(short)

@@ -100,7 +100,7 @@ def give(found: Found, *, as_json: bool, out: Path | None) -> None:
     Raises:
         UserError, WorldError: the file cannot be written.
     """
-    table = claims_csv(found["claims"], found.get("source") or "text")
+    table = claims_csv(found["claims"], found.get("url") or found.get("source") or "text")
     document = json.dumps(found, ensure_ascii=False, indent=2)
     console = Console()
     if out is not None:
