@@ -101,7 +101,7 @@ async def test_what_a_weak_model_invents_is_dropped_and_counted(start_stub: Star
     assert found["claims"] == []
     why = [one["why"] for one in found["dropped"] if one["step"] == "rewrite"]
     assert why == [
-        "Not in the text: Qatar.",
+        "Not in the text: paid, Qatar.",
         "Not in the text: 999.",
         "Not in the text: secretly.",
         "There is no quote 7.",
@@ -227,11 +227,8 @@ def test_the_command(start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.
     rows = list(csv.DictReader(io.StringIO(table.read_text(encoding="utf-8-sig"))))
     assert [row["claim"] for row in rows] == [one["claim"] for one in WRITTEN[:3]]
     assert rows[1]["filled_in"] == "tram line in Norwick"
-    printed = moot("claims", "-", "--model", "openai:stub", "--json", input=TEXT)
-    assert [one["id"] for one in json.loads(printed.stdout)["claims"]] == [
-        "c1",
-        "c2",
-    ]  # without a date no year is reckoned
+    printed = moot("claims", "-", "--model", "openai:stub", "--json", typed=TEXT)
+    assert [one["id"] for one in json.loads(printed.stdout)["claims"]] == ["c1", "c2", "c3"]
     listed = moot("list", "--json")
     assert json.loads(listed.stdout) == []
 
