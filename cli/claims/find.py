@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 from textwrap import shorten
-from typing import Any
+from typing import Any, cast
 
 from moot.cli.options import parse_settings
 from moot.cli.resuming import mode_of
@@ -82,9 +82,9 @@ async def _found(asked: Found, settings: Settings) -> Found:
     read = 0
     try:
         with console.status("reading the text") as status:
-            async for place, mode, chunk in graph.astream(asked, context=settings, stream_mode=modes, subgraphs=True):  # type: ignore[arg-type]
+            async for place, mode, chunk in graph.astream(asked, context=settings, stream_mode=modes, subgraphs=True):
                 if mode == "values" and not place:
-                    values = chunk
+                    values = cast(Found, chunk)
                 elif mode == "updates":
                     read += "part" in chunk
                     parts = len(values.get("parts") or [])

@@ -121,6 +121,7 @@ class Unread(Span):
     """A part of the text of which a step gave nothing that could be used."""
 
     why: str
+    kind: str
 
 
 class Came(TypedDict):

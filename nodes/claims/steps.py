@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast
 
 from langgraph.types import Send
-from moot.core.errors import BudgetExhausted, MootError, ReplyError, UserError
+from moot.core.errors import MootError, ReplyError, UserError, WorldError
 from moot.nodes.claims.places import filled_in, parts_of, place_in, score_of, vocabulary
 from moot.nodes.claims.state import (
     FINDER,
@@ -32,11 +32,11 @@ from moot.nodes.models.speaker import Speaker
 from moot.nodes.runtime.budget import open_budget
 from moot.nodes.runtime.document import DEMO_MODEL_LINE, usage
 from moot.nodes.runtime.node import Node, Run, choose_model
-from moot.nodes.runtime.state import OPENING, anew
+from moot.nodes.runtime.state import LONGEST_SPEAKER, OPENING, anew
 from moot.nodes.steps.reader import figures
 from moot.nodes.texts.quotes import SHOWN, find_quote, fold
 from moot.nodes.texts.replies import Reply, Text
-from moot.nodes.texts.task import LONGEST_CLAIM, LONGEST_SPEAKER, check_origin
+from moot.nodes.texts.task import LONGEST_CLAIM, check_origin
 from moot.prompts.files import as_data, enclosed, listed
 from moot.retrievers.evidence import clean
 
@@ -150,7 +150,9 @@ def read_text_node() -> Node:
     """Checks the text and divides it into parts. Reads: text, title, source, url, date, sections."""
 
     async def step(state: ClaimsState, run: Run) -> dict[str, Any]:
-        blank = {key: anew([]) for key in ("claims", "left_out", "dropped", "unread", "calls", "warnings")}
+        blank: dict[str, Any] = {
+            key: anew([]) for key in ("claims", "left_out", "dropped", "unread", "calls", "warnings")
+        }
         blank |= {"depth": anew(0), "error": None, "status": "failed", "parts": [], "usage": usage([])}
         try:
             asked = checked_text(state)
@@ -188,8 +190,8 @@ def part_node(how: Any, role: str, prompt: str) -> Node:
     async def step(state: PartState, run: Run) -> dict[str, Any]:
         try:
             done: dict[str, Any] = await how(state, await run.speaker(role), run)
-        except (ReplyError, BudgetExhausted) as error:
-            return {"found": [], "unread": [{**state["part"], "why": error.detail}]}
+        except ReplyError as error:
+            return {"found": [], "unread": [{**state["part"], "why": error.detail, "kind": error.kind}]}
         return done
 
     return Node(step, prompts=(prompt,), idle=None if prompt == EXTRACT else lambda state, settings: not state["found"])
@@ -257,8 +259,8 @@ async def _rewrite(state: PartState, speaker: Speaker, run: Run) -> dict[str, An
             why = f"Not in the text: {', '.join(unknown)}." if unknown else "It is too long, or one more for its quote."
             dropped.append(_dropped("rewrite", quote["quote"], claim, why))
         else:
-            own = {"id": "", "claim": claim, "date": asked.get("date"), "filled": filled, "also": []}
-            claims.append({**quote, **own})
+            own: Any = {"id": "", "claim": claim, "date": asked.get("date"), "filled": filled, "also": []}
+            claims.append(cast(Claim, quote | own))
         written.add(one.number)
     missing = (quote for number, quote in enumerate(found, 1) if number not in written)
     dropped += [_dropped("rewrite", quote["quote"], "", "No claim was written for it.") for quote in missing]
@@ -282,8 +284,7 @@ def rewrite_claims_node() -> Node:
 
 def _shown(state: PartState) -> dict[str, str]:
     asked, part = state["asked"], state["part"]
-    about = [as_data("title", asked["title"])] if asked.get("title") else []
-    about += [as_data("date", asked["date"])] if asked.get("date") else []
+    about = [as_data(key, value) for key in ("title", "date") if isinstance(value := asked.get(key), str) and value]
     quotes = (
         as_data("quote", quote["quote"], number=str(number)) for number, quote in enumerate(state.get("found") or [], 1)
     )
@@ -313,7 +314,7 @@ def join_duplicates_node() -> Node:
         if len(claims) > 1:
             try:
                 claims = join(claims, await _same(claims, await run.speaker(WRITER)))
-            except (ReplyError, BudgetExhausted) as error:
+            except ReplyError as error:
                 run.ledger.warn("not_joined", f"Claims that say the same in other words are not joined: {error.detail}")
         best = sorted(claims, key=lambda one: -one["score"])[: run.settings.max_claims]
         kept = [one for one in claims if any(one is other for other in best)]
@@ -358,7 +359,7 @@ def join(claims: Sequence[Claim], groups: Sequence[Sequence[int]]) -> list[Claim
         for same in by_figures.values():
             first = min(same, key=lambda n: (-claims[n - 1]["score"], n))
             others = [claims[n - 1] for n in same if n != first]
-            places = [{key: one[key] for key in ("quote", "start", "end", "page", "heading")} for one in others]  # type: ignore[literal-required]
+            places = [{key: one[key] for key in ("quote", "start", "end", "page", "heading")} for one in others]
             also = [*claims[first - 1]["also"], *places, *(place for one in others for place in one["also"])]
             joined[first] = {**claims[first - 1], "also": cast(Any, sorted(also, key=lambda place: place["start"]))}
             taken |= set(same)
@@ -373,7 +374,7 @@ def finish_node() -> Node:
         if not error and {(one["start"], one["end"]) for one in unread} == {
             (one["start"], one["end"]) for one in state["parts"]
         }:
-            error = ReplyError(unread[0]["why"], "invalid").record("part")
+            error = WorldError(unread[0]["why"], kind=unread[0]["kind"]).record("part")
         run.session.finished = "failed" if error else "done"
         update: dict[str, Any] = {"status": run.session.finished, "usage": usage(state["calls"]), "error": error}
         if any(call["model"] == EMBEDDED for call in state["calls"]):

@@ -190,7 +190,7 @@ async def test_ceilings_hold(start_stub: StartStub) -> None:
 async def test_the_ledger_gives_what_was_paid_for(start_stub: StartStub) -> None:
     stub = start_stub(rules())
     for mode in ("record", "reuse"):
-        with ledger_use(LedgerUse(mode)):  # type: ignore[arg-type]
+        with ledger_use(LedgerUse(mode)):
             found = await find()
     assert len(stub.calls()) == 4
     assert found["usage"]["from_ledger"]["calls"] == 4

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from moot.nodes.claims.reading import article_of
 from moot.web import pages
@@ -34,9 +36,8 @@ def test_what_is_refused(client: TestClient, asked: str) -> None:
 def test_pages_and_headings_have_their_places() -> None:
     parts = [("One.", "", 1), ("Two.", "", 1), ("Three.", "Cost", 2)]
     read = [{"text": text, "heading": heading, "page": page} for text, heading, page in parts]
-    found = article_of(
-        {"title": "T", "published": "2024", "url": "", "pages": 2, "empty_pages": 0, "parts": read}, "a.pdf"
-    )  # type: ignore[typeddict-item]
+    parsed: Any = {"title": "T", "published": "2024", "url": "", "pages": 2, "empty_pages": 0, "parts": read}
+    found = article_of(parsed, "a.pdf")
     assert found["text"] == "One.\n\nTwo.\n\nThree."
     assert found["sections"] == [{"start": 0, "page": 1, "heading": ""}, {"start": 12, "page": 2, "heading": "Cost"}]
     assert found["date"] == "2024"
@@ -57,8 +58,9 @@ def test_edited_claims_become_a_table_whose_rows_are_read(client: TestClient) ->
     assert "problem" in bad[0]
 
 
-@pytest.mark.parametrize(
-    "body", ["no", "[]", '{"claims": [1]}', '{"claims": [{"claim": " "}]}', '{"claims": [{"claim": "A.", "start": 1}]}']
-)
+NO_CLAIMS = ["no", "[]", '{"claims": [1]}', '{"claims": [{"claim": " "}]}', '{"claims": [{"claim": "A.", "start": 1}]}']
+
+
+@pytest.mark.parametrize("body", NO_CLAIMS)
 def test_no_claims(client: TestClient, body: str) -> None:
     assert client.post("/moot/api/claims/csv", content=body).status_code == 422
