@@ -36,6 +36,7 @@ from moot.web import debates, table
 from moot.web.caller import caller_client
 from moot.web.docs import PLACE, docs_page
 from moot.web.login import LOG_IN, TOKEN
+from pydantic_core import from_json
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
@@ -211,8 +212,10 @@ def _json(content: bytes) -> Any:
         UserError: it is no JSON.
     """
     try:
-        return json.loads(content)
-    except (ValueError, RecursionError) as error:
+        value = from_json(content, allow_inf_nan=False)  # takes no half characters either: no answer could repeat them
+        json.dumps(value, allow_nan=False)  # 1e999
+        return value
+    except ValueError as error:
         raise UserError(f"This is no valid JSON ({str(error)[:200]}).", kind="bad_request") from error
 
 
@@ -298,7 +301,7 @@ async def summed_up(request: Request) -> Any:
     if stem is None:
         raise UserError("This debate has no document yet.", kind="missing_file")
     document = await run_in_threadpool(debates.load, stem)
-    summed = await summarised(document)
+    summed = await summarised(document, "record")
     if summed is not document:
         await run_in_threadpool(debates.replace, stem, summed)
     return {"id": stem}

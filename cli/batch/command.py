@@ -44,6 +44,7 @@ def batch(
         from moot.cli.batch.run import Batch, Limits, alone_in, check_workers, run_batch
         from moot.cli.resuming import mode_of
         from moot.core.errors import UserError
+        from moot.evals.benchmarks.claim_files import ClaimsFile
         from moot.graphs.presets import load_preset
         from moot.web.debates import history_is_on
 
@@ -59,5 +60,6 @@ def batch(
         )
         mode = mode_of(options["ledger"] or os.environ.get("MOOT_LEDGER") or "record")
         limits = Limits(at_once, workers, budget, max_cost, max_calls, max_seconds)
+        claims = ClaimsFile(file)  # before anything is written
         with alone_in(out):
-            raise SystemExit(run_batch(Batch(file, out, for_all, mode), limits, stop))
+            raise SystemExit(run_batch(Batch(claims, out, for_all, mode), limits, stop))

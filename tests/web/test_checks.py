@@ -152,3 +152,11 @@ def test_every_setting_that_names_a_folder_is_looked_at() -> None:
     }
     assert {name for (_, name), about in fields.items() if " folder" in about} == set(LOADED)
     assert {name for _, name in fields if "langchain" in fields[_, name] or name == "fallback"} <= {*READ, "debaters"}
+
+
+@pytest.mark.parametrize("path", ["/runs", "/runs/wait", "/runs/stream", "/runs/crons"])
+@pytest.mark.parametrize("host", ["10.0.0.1", "100.64.0.1", "169.254.169.254", "127.0.0.1:1", "[::ffff:10.0.0.1]"])
+def test_no_webhook_posts_into_a_private_network(server: Server, path: str, host: str) -> None:
+    run = RUN | {"context": FEW, "schedule": "0 0 * * *", "webhook": f"http://{host}/"}
+    status, answer = server.refused(path, run)
+    assert (status, answer["detail"].partition(":")[0]) == (422, "Webhook host blocked")
