@@ -25,7 +25,7 @@ export function question(asked, answer) {
     h("h2", { id: "question", tabindex: -1 }, "The debate waits for your answer"),
     forms.map((form) => form.node),
     problem,
-    h("div", { class: "bar" }, h("button", { type: "submit" }, "Send"), h("button", { type: "button", onclick: (event) => send(event, () => forms.map(() => ({ accept: true }))) }, "Accept everything as it is")),
+    h("div", { class: "acts" }, h("button", { type: "submit", class: "btn main" }, "Send"), h("button", { type: "button", class: "btn", onclick: (event) => send(event, () => forms.map(() => ({ accept: true }))) }, "Accept everything as it is")),
   );
   return box;
 }
