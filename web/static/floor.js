@@ -57,7 +57,7 @@ export class Floor {
   #holding() {
     const { names, timeline, most, declared } = this.told;
     const busy = this.busy ?? [];
-    const now = Math.max(0, ...busy.map(({ round }) => round ?? 0));
+    const now = (this.at = Math.max(0, ...busy.map(({ round }) => round ?? 0)) || this.at || 0); // between two steps it is still its round
     const answered = (timeline?.columns ?? []).filter((one) => one !== "Decision");
     const rounds = answered.map((one) => Number(/\d+/.exec(one)?.[0] ?? 1));
     const decided = timeline?.columns.includes("Decision");
@@ -89,7 +89,10 @@ export class Floor {
     const why = (this.told.timeline?.why ?? []).slice(0, rounds.length);
     if (why.some(Boolean)) body.push(h("tr", {}, h("th", { scope: "row", class: "who quiet" }, "Why it went on"), rounds.map((_, i) => h("td", { class: "quiet tiny" }, why[i]))));
     const head = [...rounds.map((round) => h("th", { scope: "col", class: here(round) }, title(round))), ...later.map((round) => h("th", { scope: "col" }, title(round))), decided && h("th", { scope: "col" }, "Decision")];
-    return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Who answers what" }, h("table", { class: "answers" }, h("caption", { class: "vh" }, "Who answers what in each round"), h("thead", {}, h("tr", {}, h("th", { scope: "col" }, many ? "Answer" : "Who"), head)), h("tbody", {}, body)));
+    const region = h("div", { class: "scroll holding", tabindex: 0, role: "region", "aria-label": "Who answers what" });
+    region.style.setProperty("--columns", rounds.length + later.length + (decided ? 1 : 0));
+    region.append(h("table", { class: "answers" }, h("caption", { class: "vh" }, "Who answers what in each round"), h("thead", {}, h("tr", {}, h("th", { scope: "col" }, many ? "Answer" : "Who"), head)), h("tbody", {}, body)));
+    return region;
   }
 
   // --- rounds ---

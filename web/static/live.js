@@ -213,7 +213,8 @@ class Live {
     this.view.status.classList.add("wait");
     this.view.sign.replaceChildren(icon("warn"));
     this.say("The debate waits for your answer.", "Nothing is spent while it waits.");
-    this.view.slot.replaceChildren(question(asked, (resume) => this.resume(resume)));
+    this.told ??= await this.tell({ settings: this.context ?? {}, ...this.debate });
+    this.view.slot.replaceChildren(question(asked, (resume) => this.resume(resume), this.told?.names));
     this.view.slot.querySelector("h2").focus();
   }
 
