@@ -115,13 +115,13 @@ async def result(request: Request) -> Response:
     """A debate's report within the page, with what can be done with it; one that goes on is watched instead."""
     try:
         found = await _found(request)
+        document = await run_in_threadpool(debates.load, found["id"])
     except MootError as error:
-        return await _shell(
-            "", f'<main id="main" class="page"><h1>No such check</h1><p>{escape(error.detail)}</p></main>', 404
-        )
-    if found.get("thread") and found.get("can") in ("watch", "answer"):
+        missing = error.kind == "missing_file"
+        told = LOST.format(title="No such check" if missing else "This check cannot be shown", why=escape(error.detail))
+        return await _shell("", told, 404 if missing else 422)
+    if found.get("thread") and found.get("can") == "watch":
         return RedirectResponse(f"/moot?thread={found['thread']}")
-    document = await run_in_threadpool(debates.load, found["id"])
     thread = found.get("placed") or ""
     facts = {key: found.get(key) or "" for key in ("id", "can")} | {"thread": thread, "graph": document["graph"]}
     facts["sum-up"] = "yes" * bool(_wants_summary(document))
@@ -134,6 +134,8 @@ async def result(request: Request) -> Response:
     return await _shell(document["claim"], f'<div id="tools" class="tools-of" {tools}></div>{part}')
 
 
+LOST = """<main id="main" class="page"><section class="msg"><h1>{title}</h1><p>{why}</p>
+<p><a class="btn" href="/moot/debates">Past checks</a> <a class="btn" href="/moot">New check</a></p></section></main>"""
 FAULTY = """<main class="doc" id="top"><h1>{claim}</h1>
 <div class="msg"><h2>This check cannot be shown</h2><p>{fault}</p>
 <p>It was made by another version of moot. Its file is kept.</p></div></main>"""

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from markdown_it import MarkdownIt
 from moot.graphs.presets import PRESETS
-from moot.transcript import ending, lines
 from moot.transcript.report.codes import words_for
 from moot.transcript.report.report import report
 from moot.web import debates
@@ -93,7 +92,8 @@ async def test_a_debate_from_the_form_to_the_file(page: Page, served: Served, tm
     async with page.expect_download() as downloading:
         await page.get_by_text("Save", exact=True).click()
         await page.get_by_role("link", name="Report (HTML)").click()
-    await page.goto((await (await downloading.value).path()).as_uri())
+    await (await downloading.value).save_as(tmp_path / "report.html")
+    await page.goto((tmp_path / "report.html").as_uri())
     assert await page.locator("main").inner_html() == shown  # result and report are one
 
     await page.goto(f"{served.url}/moot/debates")
@@ -118,8 +118,8 @@ async def test_past_checks_are_searched_and_deleted(
     assert await page.locator(".checks > li > a").all_inner_texts() == ["Zebras have spots."]
     await seen(page, tmp_path, "found")
     await page.locator(".checks > li > a").click()
-    page.once("dialog", lambda dialog: dialog.accept())
     await page.get_by_role("button", name="Delete").click()
+    await page.get_by_role("button", name="Delete for good").click()
     await page.wait_for_url("**/moot/debates")
     await page.goto("/moot/debates?q=zebras")
     await page.get_by_role("link", name="Zebras have stripes.").wait_for()

@@ -20,7 +20,7 @@ export function tools() {
   const saving = h("details", { class: "menu" }, h("summary", { class: "btn slim" }, "Save"), h("div", {}, files.map(([kind, name]) => h("a", { href: `${ROUTE}/${id}/${kind}`, download: `moot-${id}.${kind}` }, name)), can !== "file" && reviewer(id)));
   const back = thread && can !== "file" && h("button", { type: "button", class: "btn slim", onclick: () => branch(thread, id, slot, problem) }, "Go back, with other evidence");
   bar.replaceChildren(
-    h("div", { class: "acts" }, can === "resume" && resumer(id, claim), saving, can !== "file" && h("a", { class: "btn slim", href: `/moot?again=${id}` }, "Check again, with changes"), back, remover(id)),
+    h("div", { class: "acts" }, can === "resume" && resumer(id, claim), can === "answer" && h("a", { class: "btn slim main", href: `/moot?thread=${thread}` }, "Answer what it asks"), saving, can !== "file" && h("a", { class: "btn slim", href: `/moot?again=${id}` }, "Check again, with changes"), back, remover(id)),
     problem,
     slot,
   );
@@ -81,7 +81,10 @@ export function resumer(id, claim) {
 
 export function remover(id) {
   const remove = async ({ target }) => {
-    if (!confirm("Delete this check for good?")) return;
+    if (target.textContent === "Delete") {
+      target.textContent = "Delete for good";
+      return;
+    }
     target.disabled = true;
     try {
       await ask(`${ROUTE}/${id}`, { method: "DELETE" });
@@ -91,7 +94,7 @@ export function remover(id) {
       target.after(fault(error.message));
     }
   };
-  return h("button", { type: "button", class: "btn slim", onclick: remove }, "Delete");
+  return h("button", { type: "button", class: "btn slim", onclick: remove, onblur: ({ target }) => !target.disabled && (target.textContent = "Delete") }, "Delete");
 }
 
 /** A form for a publisher and an address, which saves the debate as ClaimReview. */
