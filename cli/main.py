@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from moot.cli.asking import with_options_of
 from moot.cli.batch.command import batch
+from moot.cli.claims.command import claims
 from moot.cli.history import corpora, delete_command, list_command, show_command
 from moot.cli.ledger import ledger
 
@@ -160,6 +161,9 @@ def verify(
 app.command("batch")(
     with_options_of(verify, but=("claim", "ask", "resume", "fresh", "as_json", "out", "beside", "equal"))(batch)
 )
+
+
+app.command("claims")(claims)
 
 
 @app.command("report")

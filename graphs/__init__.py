@@ -36,7 +36,12 @@ DESCRIPTIONS = {
     "group_debate": "GroupDebate: agents debate in small groups, which share summaries with each other.",
     "neighbor_debate": "Neighbor debate: agents in a ring, each of which hears its two neighbours.",
 }
-"""Every graph, with the line that says what it is. ``langgraph.json`` says the same."""
+"""Every debate system, with the line that says what it is. ``langgraph.json`` says the same."""
+OTHER_GRAPHS = {
+    "find_claims": "Claims out of a text: those worth checking, each rewritten so that it stands alone, with its place "
+    "in the text. No debate: what it finds can be debated.",
+}
+"""Graphs that are served beside the debate systems, and are none."""
 
 
 @dataclass(frozen=True)
@@ -61,19 +66,21 @@ def suggest(name: str, known: Iterable[str]) -> str:
     return (f"Did you mean {near[0]}? " if near else "") + f"Known: {', '.join(names)}."
 
 
-def load_graph(name: str) -> DebateSystem:
+def load_graph(name: str, *, others: bool = False) -> DebateSystem:
     """A debate system by name.
 
     Args:
         name: a key of `DESCRIPTIONS`.
+        others: whether it may be one of `OTHER_GRAPHS`, too.
 
     Raises:
         UserError: there is no graph of that name.
     """
-    if name not in DESCRIPTIONS:
-        raise UserError(f"There is no graph {name!r}. {suggest(name, DESCRIPTIONS)}", kind="unknown_graph")
+    known = DESCRIPTIONS | OTHER_GRAPHS if others else DESCRIPTIONS
+    if name not in known:
+        raise UserError(f"There is no graph {name!r}. {suggest(name, known)}", kind="unknown_graph")
     graph = import_module(f"moot.graphs.{name}").graph
-    return DebateSystem(name, DESCRIPTIONS[name], graph, graph.context_schema)
+    return DebateSystem(name, known[name], graph, graph.context_schema)
 
 
 if TYPE_CHECKING:
@@ -102,6 +109,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "DESCRIPTIONS",
+    "OTHER_GRAPHS",
     "DebateSystem",
     "collected_seldom",
     "discovery_graph",

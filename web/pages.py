@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
@@ -38,8 +37,8 @@ from moot.transcript.report.head import chip_of
 from moot.transcript.report.report import LONGEST_TITLE, icons, report, styles
 from moot.transcript.report.sources import marks_of
 from moot.transcript.report.summary import summarised
-from moot.web import debates, table
-from moot.web.caller import caller_client
+from moot.web import claims, debates, table
+from moot.web.caller import body_of, caller_client, json_in
 from moot.web.docs import PLACE, docs_page
 from moot.web.login import LOG_IN, TOKEN
 from moot.web.telling import STEPS, told_of
@@ -253,7 +252,7 @@ async def resumed(request: Request) -> Any:
 
 async def imported(request: Request) -> Any:
     """Keeps a document that ``moot verify --out`` wrote; the request's body is the document."""
-    content = await _body(request, debates.LARGEST)
+    content = await body_of(request, debates.LARGEST)
     return {"id": await run_in_threadpool(_import, content)}
 
 
@@ -266,7 +265,7 @@ def _import(content: bytes) -> str:
 async def texts_in_file(request: Request) -> Any:
     """A file's texts, as the input ``given`` takes them; the request's body is the file, ``name`` what it is called."""
     name = PurePath(request.query_params.get("name", "")).name
-    content = await _body(request, LARGEST_FILE)
+    content = await body_of(request, LARGEST_FILE)
     async with _reading:
         return await run_in_threadpool(_texts_in_file, name, content)
 
@@ -280,39 +279,13 @@ def _texts_in_file(name: str, content: bytes) -> Any:
 
 async def added(request: Request) -> Any:
     """Texts as the evidence that they are when a person adds them to a debate; the request's body is their list."""
-    texts = _json(await _body(request, 8 * LONGEST_GIVEN))
+    texts = json_in(await body_of(request, 8 * LONGEST_GIVEN))
     return await run_in_threadpool(_added, texts)
 
 
 def _added(texts: Any) -> Any:
     reply: Any = check_person_reply("evidence", {"add": texts}, {"evidence": []})
     return reply.pieces(0)
-
-
-def _json(content: bytes) -> Any:
-    """What a request's body holds.
-
-    Raises:
-        UserError: it is no JSON.
-    """
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"This is no valid JSON ({str(error)[:200]}).", kind="bad_request") from error
-
-
-async def _body(request: Request, most: int) -> bytes:
-    """A request's body.
-
-    Raises:
-        UserError: it is too large.
-    """
-    content = bytearray()
-    async for chunk in request.stream():
-        content += chunk
-        if len(content) > most:
-            raise UserError(f"More than {most:,} bytes were sent.", kind="bad_request")
-    return bytes(content)
 
 
 # --- one debate -------------------------------------------------------------------------------------------------------
@@ -378,12 +351,12 @@ def _end(document: debates.Document) -> dict[str, Any]:
 
 async def said(request: Request) -> Any:
     """A debate that goes on in words; the request's body is as much of its document as there is."""
-    content = await _body(request, debates.LARGEST)
+    content = await body_of(request, debates.LARGEST)
     return await run_in_threadpool(_said, content)
 
 
 def _said(content: bytes) -> dict[str, Any]:
-    return said_of(_json(content), over=False)
+    return said_of(json_in(content), over=False)
 
 
 async def told(request: Request) -> Any:
@@ -460,6 +433,9 @@ ROUTES: list[Route] = [
     route("/moot/api/told", told, "POST"),
     route("/moot/api/added", added, "POST"),
     route("/moot/api/texts", texts_in_file, "POST"),
+    route("/moot/api/claims/text", claims.text_read, "POST"),
+    route("/moot/api/claims/csv", claims.as_csv, "POST"),
+    route("/moot/api/claims/rows", claims.rows_of_file, "POST"),
     route("/moot/api/debates/{id}", opened),
     route("/moot/api/debates/{id}", deleted, "DELETE"),
     route("/moot/api/debates/{id}/resume", resumed, "POST"),

@@ -19,7 +19,7 @@ from moot.core.errors import UserError
 from moot.core.files import check_home
 from moot.core.lazy import imported
 from moot.core.own_folder import own_folder
-from moot.graphs import DESCRIPTIONS
+from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS
 from moot.web.guard import is_known, listed
 from moot.web.login import FEWEST, TOKEN, read_token
 
@@ -33,7 +33,8 @@ PATHS = ("MOOT_HOME", "MOOT_PRICES")
 
 def server_config() -> dict[str, Any]:
     """What ``langgraph.json`` says, for the server that is started without one."""
-    graphs = {n: {"path": f"moot.graphs.{n}:graph", "description": about} for n, about in DESCRIPTIONS.items()}
+    served = DESCRIPTIONS | OTHER_GRAPHS
+    graphs = {n: {"path": f"moot.graphs.{n}:graph", "description": about} for n, about in served.items()}
     kept = {"path": "moot.web.threads.checkpointer"}
     return {"graphs": graphs, "http": {"app": "moot.web.app:app"}, "checkpointer": kept}
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from moot.cli.batch.jobs import file_name
-from moot.cli.batch.table import harmless
+from moot.core.files import harmless
 
 from tests.commands import COMMAND, moot
 from tests.conftest import StartStub, StubEndpoint

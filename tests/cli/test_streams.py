@@ -25,6 +25,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "serve": (["--port", "{taken}"], "moot: The server cannot listen"),
     "ledger": (["show", "nowhere"], "moot: "),
     "batch": (["nowhere.csv", "--out", "there"], "moot: nowhere.csv: it cannot be read"),
+    "claims": (["nowhere.txt"], "moot: nowhere.txt cannot be read"),
     "report": (["nowhere"], "moot: There is no file nowhere"),
     "list": (["--nonsense"], "No such option"),
     "show": (["nowhere"], "moot: No debate 'nowhere' is kept"),
