@@ -130,7 +130,7 @@ async def result(request: Request) -> Response:
         part = FAULTY.format(claim=escape(document["claim"] or "(no claim)"), fault=escape(error.detail))
         facts["can"] = "file"
     tools = " ".join(f'data-{name}="{escape(str(value))}"' for name, value in facts.items())
-    return await _shell(document["claim"], f'<div id="tools" class="tools-of" {tools}></div>{part}')
+    return await _shell(document["claim"], f'<section id="tools" class="tools-of" aria-label="What can be done" {tools}></section>{part}')
 
 
 LOST = """<main id="main" class="page"><section class="msg"><h1>{title}</h1><p>{why}</p>
