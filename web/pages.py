@@ -130,7 +130,8 @@ async def result(request: Request) -> Response:
         part = FAULTY.format(claim=escape(document["claim"] or "(no claim)"), fault=escape(error.detail))
         facts["can"] = "file"
     tools = " ".join(f'data-{name}="{escape(str(value))}"' for name, value in facts.items())
-    return await _shell(document["claim"], f'<section id="tools" class="tools-of" aria-label="What can be done" {tools}></section>{part}')
+    bar = f'<section id="tools" class="tools-of" aria-label="What can be done" {tools}></section>'
+    return await _shell(document["claim"], bar + part)
 
 
 LOST = """<main id="main" class="page"><section class="msg"><h1>{title}</h1><p>{why}</p>
@@ -361,13 +362,13 @@ def _said(content: bytes) -> dict[str, Any]:
 
 async def told(request: Request) -> Any:
     """A debate that goes on as the page shows it; the body is what there is of its document, ``open`` parts wanted."""
-    content = await _body(request, debates.LARGEST)
+    content = await body_of(request, debates.LARGEST)
     wanted = request.query_params.getlist("open")
     return await run_in_threadpool(_told, content, wanted)
 
 
 def _told(content: bytes, wanted: list[str]) -> dict[str, Any]:
-    document = _json(content)
+    document = json_in(content)
     if not isinstance(document, dict):
         raise UserError("This is no debate.", kind="bad_request")
     return told_of(document, wanted)
