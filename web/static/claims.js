@@ -6,7 +6,6 @@ import { Home, uuid } from "./home.js";
 
 const KEPT = "moot-claims";
 const EVERY = 1500;
-const AT_ONCE = 1;
 const rest = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 /** The claims of this tab: those that were found last, or a way to begin. */
@@ -155,7 +154,10 @@ class Claims {
     box.addEventListener("change", () => this.#set(one, { ticked: box.checked }));
     const text = h("textarea", { rows: Math.min(6, Math.ceil(one.claim.length / 60)), dir: "auto", "aria-label": "Claim" });
     text.value = one.claim;
-    text.addEventListener("input", () => this.#set(one, { claim: text.value }));
+    text.addEventListener("input", () => {
+      box.setAttribute("aria-label", `Check: ${text.value.slice(0, 80)}`);
+      this.#set(one, { claim: text.value });
+    });
     const facts = [one.speaker, one.date, one.page && `page ${one.page}`, one.heading].filter(Boolean).join(" · ");
     const filled = one.filled?.length > 0 && h("small", {}, `Filled in from the text: ${one.filled.map(({ start, end }) => Array.from(one.claim).slice(start, end).join("")).join(", ")}.`);
     const where = [one.quote && h("q", { dir: "auto" }, one.quote), one.own && !one.quote && h("span", { class: "quiet" }, "from your list"), h("small", {}, [facts, typeof one.score === "number" && `worth checking: ${one.score.toFixed(2)} of 1`, one.reason].filter(Boolean).join(" · "))];
@@ -216,16 +218,15 @@ class Claims {
     const { graph, input, context } = this.kept.request;
     try {
       for (let left; !this.halted && (left = this.ticked.filter((one) => !one.thread && one.claim.trim())).length; ) {
-        await Promise.all(left.slice(0, AT_ONCE).map(async (one) => {
-          const key = uuid();
-          await ask("/threads", { body: { thread_id: key, if_exists: "do_nothing" } });
-          const asked = { claim: one.claim.trim(), ...input, ...(one.speaker && { speaker: one.speaker }), ...(one.date && { claim_date: one.date }) };
-          const { run_id: run } = await ask(`/threads/${key}/runs`, { body: { assistant_id: graph, input: asked, context, stream_mode: ["updates", "custom"], stream_subgraphs: true, stream_resumable: true, multitask_strategy: "reject" } });
-          Object.assign(one, { thread: key, run, state: { status: "running" } });
-          this.keep();
-          this.update();
-          await this.settled(one);
-        }));
+        const [one] = left;
+        const key = uuid();
+        await ask("/threads", { body: { thread_id: key, if_exists: "do_nothing" } });
+        const asked = { claim: one.claim.trim(), ...input, ...(one.speaker && { speaker: one.speaker }), ...(one.date && { claim_date: one.date }) };
+        const { run_id: run } = await ask(`/threads/${key}/runs`, { body: { assistant_id: graph, input: asked, context, stream_mode: ["updates", "custom"], stream_subgraphs: true, stream_resumable: true, multitask_strategy: "reject" } });
+        Object.assign(one, { thread: key, run, state: { status: "running" } });
+        this.keep();
+        this.update();
+        await this.settled(one);
       }
     } catch (error) {
       this.problem.replaceChildren(fault(`${error.message} What was checked is kept.`));
