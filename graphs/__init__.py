@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from moot.core.errors import UserError
+from moot.core.errors import UserError, nearest
 from moot.core.garbage import collected_seldom
 
 DESCRIPTIONS = {
@@ -62,8 +61,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
         known: the names that there are.
     """
     names = list(known)
-    near = difflib.get_close_matches(name, names, n=1)
-    return (f"Did you mean {near[0]}? " if near else "") + f"Known: {', '.join(names)}."
+    return f"{nearest(name, names)}Known: {', '.join(names)}."
 
 
 def load_graph(name: str, *, others: bool = False) -> DebateSystem:

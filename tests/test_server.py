@@ -78,7 +78,8 @@ def test_every_graph_runs_on_the_server(server: Server, name: str) -> None:
 def test_langgraph_json_says_what_moot_serve_serves() -> None:
     written = json.loads((ROOT / "langgraph.json").read_text())
     served = server_config()
-    assert {key: written[key] for key in ("graphs", "http")} == {key: served[key] for key in ("graphs", "http")}
+    shared = ("graphs", "http", "webhooks")
+    assert {key: written[key] for key in shared} == {key: served[key] for key in shared}
     assert {name: entry["description"] for name, entry in written["graphs"].items()} == DESCRIPTIONS | OTHER_GRAPHS
 
 

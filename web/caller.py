@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 from langgraph_sdk.client import LangGraphClient
 from moot.core.errors import UserError
+from pydantic_core import from_json
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import Scope
@@ -58,8 +59,10 @@ def json_in(content: bytes) -> Any:
         UserError: it is no JSON.
     """
     try:
-        return json.loads(content)
-    except (ValueError, RecursionError) as error:
+        value = from_json(content, allow_inf_nan=False)  # takes no half characters either: no answer could repeat them
+        json.dumps(value, allow_nan=False)  # 1e999
+        return value
+    except ValueError as error:
         raise UserError(f"This is no valid JSON ({str(error)[:200]}).", kind="bad_request") from error
 
 

@@ -380,7 +380,7 @@ async def summed_up(request: Request) -> Any:
     if stem is None:
         raise UserError("This debate has no document yet.", kind="missing_file")
     document = await run_in_threadpool(debates.load, stem)
-    summed = await summarised(document)
+    summed = await summarised(document, "record")
     if summed is not document:
         await run_in_threadpool(debates.replace, stem, summed)
     return {"id": stem}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -287,8 +288,12 @@ async def delete(id: str, client: LangGraphClient) -> None:
             raise UserError("This debate is still going on: stop it first.", kind="bad_request")
         place = await open_ledger().place_of(row.id)
         if place:
-            with suppress(NotFoundError):  # it lasted as long as its server
+            with suppress(NotFoundError):  # it lasted as long as its server, or is another's
                 await client.threads.delete(place[0])
+            if os.environ.get("LANGGRAPH_CHECKPOINTER"):
+                from moot.web.threads import delete as delete_thread
+
+                await delete_thread(place[0])
         await open_ledger().delete(row.id)
         for path in await run_in_threadpool(debates.files_of, row.id):
             await run_in_threadpool(path.unlink, missing_ok=True)

@@ -67,6 +67,7 @@ def find_claims(
     except (asyncio.CancelledError, KeyboardInterrupt):
         print("moot: interrupted. The same command goes on by what is in the ledger.", file=sys.stderr)  # noqa: T201
         end_now(stop.exit_code)
+    runner.close()
     give(found, as_json=as_json, out=out)
     if found["error"]:
         print(f"moot: {found['error']['detail']}", file=sys.stderr)  # noqa: T201

@@ -273,6 +273,30 @@ def test_cells_are_no_formulas() -> None:
     ]
 
 
+def test_a_lost_record_asks_nothing_again(start_stub: StartStub, tmp_path: Path) -> None:
+    stub, out = start_stub(), tmp_path / "out"
+    words = ["batch", written(tmp_path, CLAIMS[:5]), "--out", out, *MODEL, "--ledger", "off"]
+    assert moot(*words).returncode == 0
+    table = table_of(out)
+    for file in out.glob(".batch.sqlite*"):
+        file.unlink()
+    done = moot(*words)
+    assert (done.returncode, len(chats(stub))) == (0, 5), done.stderr
+    assert "5 debates are" in done.stderr
+    assert table_of(out) == table
+    (out / ".batch.sqlite").unlink()
+    (out / "3.json").unlink()
+    assert moot(*words).returncode == 0
+    assert len(chats(stub)) == 6
+
+
+def test_a_file_that_cannot_be_read_leaves_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "other.csv").write_text("text\nAn otter sleeps.\n")
+    for name in ("none.csv", "other.csv"):
+        done = moot("batch", tmp_path / name, "--out", tmp_path / "out", *MODEL)
+        assert (done.returncode, (tmp_path / "out").exists()) == (2, False), done.stderr
+
+
 def test_a_damaged_record_is_said(tmp_path: Path) -> None:
     (tmp_path / ".batch.sqlite").write_text("no database " * 100)
     done = moot("batch", written(tmp_path, CLAIMS[:1]), "--out", tmp_path, *MODEL)

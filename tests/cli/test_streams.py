@@ -21,6 +21,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "presets": (["--nonsense"], "No such option"),
     "schema": (["--nonsense"], "No such option"),
     "settings": (["nope"], "moot: There is no graph 'nope'"),
+    "config": (["set", "modle", "x"], "moot: There is no 'modle' to set. Did you mean model?"),
     "index": (["nowhere", "--corpus", "mine"], "moot: There is no file or folder nowhere"),
     "serve": (["--port", "{taken}"], "moot: The server cannot listen"),
     "ledger": (["show", "nowhere"], "moot: "),

@@ -68,7 +68,7 @@ def test_a_program_sends_the_token(locked: Server) -> None:
     run = {"assistant_id": "standard_prompting", "input": {"claim": CLAIM}, "context": {"model": "fake:1"}}
     assert json.loads(locked.send("/runs/wait", run, BEARER))["status"] == "done"
     tools = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-    assert b"Neighbor_debate" in locked.send("/mcp", tools, BEARER)
+    assert b"neighbor_debate" in locked.send("/mcp", tools, BEARER)
     assert b"<!doctype html>" in locked.send("/moot", headers={"authorization": f"bearer {TOKEN}"})
     environment = os.environ | {"MOOT_TOKEN": TOKEN}
     done = subprocess.run([*MOOT, "assistants", "--url", locked.url], env=environment, capture_output=True, text=True)
