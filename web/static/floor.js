@@ -87,7 +87,7 @@ export class Floor {
     const body = [...rows.values()].map((row) => h("tr", {}, h("th", { scope: "row", class: "who" }, row.who, row.about && h("small", {}, row.about)), rounds.map((round, i) => cell(row, round, i)), later.map(() => h("td", {}, h("span", { class: "cell" }, "if needed"))), decision(row)));
     if (silent) body.push(h("tr", {}, h("th", { scope: "row", class: "who quiet" }, "At work"), rounds.map((round) => h("td", { class: here(round) }, round === now && h("span", { class: "cell on" }, icon("run"), ` ${silent} ${silent === 1 ? "agent" : "agents"}`)))));
     const why = (this.told.timeline?.why ?? []).slice(0, rounds.length);
-    if (why.some(Boolean)) body.push(h("tr", {}, h("th", { scope: "row", class: "who quiet" }, "Why it went on"), rounds.map((_, i) => h("td", { class: "quiet tiny" }, why[i]))));
+    if (why.some(Boolean)) body.push(h("tr", {}, h("th", { scope: "row", class: "who quiet" }, "Why it went on"), h("td", { class: "quiet tiny", colspan: rounds.length + later.length + (decided ? 1 : 0) }, why.map((one, i) => one && h("p", {}, `Round ${rounds[i]}: ${one}`)))));
     const head = [...rounds.map((round) => h("th", { scope: "col", class: here(round) }, title(round))), ...later.map((round) => h("th", { scope: "col" }, title(round))), decided && h("th", { scope: "col" }, "Decision")];
     const region = h("div", { class: "scroll holding", tabindex: 0, role: "region", "aria-label": "Who answers what" });
     region.style.setProperty("--columns", rounds.length + later.length + (decided ? 1 : 0));
