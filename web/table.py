@@ -119,8 +119,10 @@ TABLE = Table()
 # --- what the page asks ----------------------------------------------------------------------------------------------
 
 
-async def listed(page: int, client: LangGraphClient) -> tuple[list[dict[str, Any]], int]:
+async def listed(page: int, client: LangGraphClient, words: str = "") -> tuple[list[dict[str, Any]], int]:
     """One page of all debates, newest first, and how many there are: those under way, and those that have a document.
+
+    With ``words`` only those whose claim holds all of them.
 
     Each has ``id``, ``status`` and what its document says (`debates.LISTED`); those of the table also ``calls``, how
     many of its calls are kept, ``thread``, and what can be done: ``resume``, ``watch``, ``answer``.
@@ -135,8 +137,17 @@ async def listed(page: int, client: LangGraphClient) -> tuple[list[dict[str, Any
         own, places = await threads_of(client), await ledger.places()
         ids = [(id, stem) for id, stem in ids if id in places and places[id][0] in own]
     first = (page - 1) * debates.A_PAGE
+    if words.strip():
+        entries = [entry for one in ids if (entry := await entry_of(*one, known, client)) and has_all(entry, words)]
+        return entries[first : first + debates.A_PAGE], len(entries)
     listed = [await entry_of(*one, known, client) for one in ids[first : first + debates.A_PAGE]]
     return [entry for entry in listed if entry], len(ids)
+
+
+def has_all(entry: Mapping[str, Any], words: str) -> bool:
+    """Whether a debate's claim holds all of some words, in whatever case."""
+    claim = str(entry.get("claim") or "").casefold()
+    return all(word in claim for word in words.casefold().split())
 
 
 async def threads_of(client: LangGraphClient) -> set[str]:
