@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import PurePath
 from typing import Any
 
-from moot.core.endpoint import find_endpoint
+from moot.core.config import value_of
 from moot.core.errors import MootError, UserError
 from moot.core.ledger import open_ledger
 from moot.core.own_folder import own_folder
@@ -25,6 +25,7 @@ from moot.nodes.texts.given import LONGEST_GIVEN
 from moot.nodes.texts.given_files import given_in
 from moot.nodes.texts.task import TASKS
 from moot.nodes.texts.verdict import caveat_in_words, caveats, citations_in_words, verdict_citations
+from moot.nodes.vendors.catalogue import providers_here, why_not
 from moot.retrievers.corpus import known_corpora
 from moot.retrievers.evidence import clean
 from moot.retrievers.search import ABOUT, WEB
@@ -192,35 +193,40 @@ def _choices() -> dict[str, Any]:
     corpora = known_corpora()
     searched = [f"{kind}:{corpus}" for kind in ("hybrid", "chroma", "bm25") for corpus in corpora]
     prices = read_prices()
+    offered, lacks = _offered()
     return {
         **_fixed_choices(),
         "models": ["embedded", *prices],
         "prices": prices,
-        "lacks": {"web": _lacking_web(), PRICED: _lacking_model(PRICED)},
-        "model": PRICED,
+        "lacks": {"web": _lacking_web(), offered: lacks},
+        "model": offered,
         "embedded": EMBEDDED,
         "sources": [*(kind for kind in ABOUT if kind != "langchain"), "web", *searched],
         "corpora": corpora,
     }
 
 
-PRICED = "openai:gpt-4o-mini"
-"""The model that is offered beside the built-in one."""
+USUAL = "openai:gpt-4o-mini"
+"""The model that is offered beside the built-in one if nothing names another and no provider has its key."""
+
+
+def _offered() -> tuple[str, str]:
+    """The model that is offered beside the built-in one, and what it lacks, in a sentence; empty if nothing.
+
+    It is the one that `moot config` or ``MOOT_MODEL`` sets, else the first of a provider whose key is there.
+    """
+    named = value_of("model")
+    if named and named.partition(":")[0] != "embedded":
+        return named, why_not(named.partition(":")[0])
+    here = [one for one in providers_here() if one["example"] in read_prices()]
+    ready = next((one["example"] for one in here if not one["why_not"]), None)
+    return (ready, "") if ready else (USUAL, "Needs a key (OPENAI_API_KEY); none is set")
 
 
 def _lacking_web() -> str:
     """What a search of the web lacks, in a sentence; an empty text if it lacks nothing."""
     ready = any(WEB[kind].source.key() for kind in ("tavily", "serper"))
     return "" if ready else "Needs a search key (TAVILY_API_KEY or SERPER_API_KEY); none is set"
-
-
-def _lacking_model(name: str) -> str:
-    provider = name.partition(":")[0]
-    try:
-        find_endpoint(provider)
-    except UserError:
-        return "Needs a key (OPENAI_API_KEY); none is set"
-    return ""
 
 
 @cache

@@ -105,15 +105,15 @@ async def test_the_page_shows_only_own_threads(owned: Server) -> None:
             page = await context.new_page()
             page.set_default_timeout(30_000)
             await page.goto("/moot/debates")
-            await page.get_by_role("heading", name="Past debates").wait_for()
-            waits = page.get_by_role("listitem").filter(has_text="waits for an answer")
+            await page.get_by_role("heading", name="Past checks").wait_for()
+            waits = page.get_by_role("listitem").filter(has_text="waits for your answer")
             assert await waits.count() == seen
             if not seen:
                 await page.goto(f"/moot?thread={thread}")
                 await page.get_by_role("alert").first.wait_for()
                 continue
             await waits.get_by_role("link", name=CLAIM).click()
-            await page.get_by_label("Query of one").wait_for()
+            await page.get_by_label("Search of Debater A").wait_for()
         await browser.close()
 
 

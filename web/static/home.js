@@ -52,7 +52,7 @@ export class Home {
       "Which model",
       [
         { key: "embedded", name: "Built in", about: "Free and offline. To try things out, not to publish" },
-        { key: model, name: model.split(":")[1], about: "Your OpenAI key or endpoint, ready", lacks: () => lacks[model], never: Boolean(lacks[model]) },
+        { key: model, name: model.split(":").slice(1).join(":"), about: "By your key, which is set", lacks: () => lacks[model], never: Boolean(lacks[model]) },
         { key: "other", name: "Another", about: "By name, from any provider" },
       ],
       lacks[model] ? "embedded" : model,
