@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
+from filelock import FileLock
 from langchain_core.runnables import RunnableConfig
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError, ConflictError, NotFoundError
@@ -59,6 +60,13 @@ class Table:
         self.claims: dict[str, Claim] = {}
         self.latest: dict[str, str] = {}
         """By thread, the id of its last document; of debates that no ledger knows, this alone does."""
+        self.locks: dict[str, FileLock] = {}
+        """By idempotency key, what keeps other servers from beginning its debate until it has a row."""
+
+    async def unlock(self, key: str | None) -> None:
+        """The debate of an idempotency key has its row, or will not begin."""
+        if lock := self.locks.pop(key or "", None):
+            await asyncio.to_thread(lock.release)
 
     def claim(self, claim: Claim) -> dict[str, str]:
         """Metadata for a run whose debate shall find the claim. It serves once: threads hand metadata on."""
@@ -73,6 +81,7 @@ class Table:
 
     async def begun(self, session: Session) -> None:
         """A debate has its row: on which thread and as which run it goes on."""
+        await self.unlock(session.use.idempotency_key)
         place = session.run.get("configurable") or {}
         if "thread_id" in place:
             await open_ledger().place(session.id, str(place["thread_id"]), str(place.get("run_id", "")))
