@@ -77,7 +77,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
         name: what was given.
         known: the names that there are.
     """
-    near = difflib.get_close_matches(name, list(known), n=1)
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.75)
     return f"Did you mean {near[0]}? " if near else ""
 
 

@@ -80,9 +80,11 @@ def systems_table(study: Study) -> Table | None:
     heads += columns(
         "share", ceiling="best possible", wilson="Wilson's interval", **{name: TITLES[name] for name in others}
     )
+    same = len(study.same_items)
+    fewer = any(len({seen.id for seen in system.answered}) > same for system in study.systems)
     return table(
         "systems",
-        "Systems",
+        f"Systems, over the {same:,} item{'s' if same != 1 else ''} that all of them have" if fewer else "Systems",
         "Items are those with an outcome, in all runs together; errors are missing data and count in no score. "
         f"All scores are of the same {len(study.same_items):,} items: those of which every system has an outcome, with "
         "the same right answers. "

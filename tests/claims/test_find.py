@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from moot.core.endpoint import close_clients
 from moot.evals.benchmarks.claim_files import ClaimRow, ClaimsFile
 from moot.graphs.find_claims import graph
 from moot.nodes.claims.state import ClaimSettings
@@ -242,9 +243,13 @@ def test_a_run_on_a_thread_begins_anew(start_stub: StartStub) -> None:
     async def twice() -> list[dict[str, Any]]:
         config: Any = {"configurable": {"thread_id": "1"}}
         how: Any = ClaimSettings(model="openai:stub")
-        return [
-            await kept.ainvoke(given, config, context=how) for given in ({"text": " "}, {"text": TEXT}, {"text": TEXT})
-        ]
+        try:
+            return [
+                await kept.ainvoke(given, config, context=how)
+                for given in ({"text": " "}, {"text": TEXT}, {"text": TEXT})
+            ]
+        finally:
+            await close_clients()
 
     bad, *good = asyncio.run(twice())
     assert bad["status"] == "failed"
