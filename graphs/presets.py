@@ -29,7 +29,6 @@ MADKE = {
     "temperature": 0.5,
     "structured_output": "text",
     "k": 5,
-    "fallback": [],
     "web_titles": False,
 }
 """What the experiments of MADKE share (S4 4.4)."""

@@ -211,7 +211,7 @@ function inputOf(name, id, schema, shown) {
   const input = h("input", { id, type: "text", list, placeholder: shown, autocomplete: "off" });
   if (name === "sources" || name === "fallback") {
     input.placeholder = (schema.default ?? []).join(", ");
-    return { input, read: () => (input.value.trim() ? input.value.split(",").map((one) => one.trim()).filter(Boolean) : undefined) };
+    return { input, read: () => (input.value.trim() ? input.value.split(",").map((one) => one.trim()).filter(Boolean) : undefined), write: (value) => (input.value = value.join(", ")) };
   }
   return { input, read: () => (input.value.trim() === "" ? undefined : schema.type === "string" ? input.value.trim() : json(name, input.value)) };
 }
