@@ -73,7 +73,7 @@ def read_config() -> dict[str, Any]:
     file = config_file()
     try:
         said = tomllib.loads(file.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         raise UserError(f"{file} cannot be read ({error.strerror}).", kind="invalid_file") from error

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
+from filelock import FileLock
 from langchain_core.runnables import RunnableConfig
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError, ConflictError, NotFoundError
@@ -59,6 +60,13 @@ class Table:
         self.claims: dict[str, Claim] = {}
         self.latest: dict[str, str] = {}
         """By thread, the id of its last document; of debates that no ledger knows, this alone does."""
+        self.locks: dict[str, FileLock] = {}
+        """By idempotency key, what keeps other servers from beginning its debate until it has a row."""
+
+    async def unlock(self, key: str | None) -> None:
+        """The debate of an idempotency key has its row, or will not begin."""
+        if lock := self.locks.pop(key or "", None):
+            await asyncio.to_thread(lock.release)
 
     def claim(self, claim: Claim) -> dict[str, str]:
         """Metadata for a run whose debate shall find the claim. It serves once: threads hand metadata on."""
@@ -73,6 +81,7 @@ class Table:
 
     async def begun(self, session: Session) -> None:
         """A debate has its row: on which thread and as which run it goes on."""
+        await self.unlock(session.use.idempotency_key)
         place = session.run.get("configurable") or {}
         if "thread_id" in place:
             await open_ledger().place(session.id, str(place["thread_id"]), str(place.get("run_id", "")))
@@ -119,8 +128,10 @@ TABLE = Table()
 # --- what the page asks ----------------------------------------------------------------------------------------------
 
 
-async def listed(page: int, client: LangGraphClient) -> tuple[list[dict[str, Any]], int]:
+async def listed(page: int, client: LangGraphClient, words: str = "") -> tuple[list[dict[str, Any]], int]:
     """One page of all debates, newest first, and how many there are: those under way, and those that have a document.
+
+    With ``words`` only those whose claim holds all of them.
 
     Each has ``id``, ``status`` and what its document says (`debates.LISTED`); those of the table also ``calls``, how
     many of its calls are kept, ``thread``, and what can be done: ``resume``, ``watch``, ``answer``.
@@ -135,8 +146,17 @@ async def listed(page: int, client: LangGraphClient) -> tuple[list[dict[str, Any
         own, places = await threads_of(client), await ledger.places()
         ids = [(id, stem) for id, stem in ids if id in places and places[id][0] in own]
     first = (page - 1) * debates.A_PAGE
+    if words.strip():
+        entries = [entry for one in ids if (entry := await entry_of(*one, known, client)) and has_all(entry, words)]
+        return entries[first : first + debates.A_PAGE], len(entries)
     listed = [await entry_of(*one, known, client) for one in ids[first : first + debates.A_PAGE]]
     return [entry for entry in listed if entry], len(ids)
+
+
+def has_all(entry: Mapping[str, Any], words: str) -> bool:
+    """Whether a debate's claim holds all of some words, in whatever case."""
+    claim = str(entry.get("claim") or "").casefold()
+    return all(word in claim for word in words.casefold().split())
 
 
 async def threads_of(client: LangGraphClient) -> set[str]:

@@ -21,7 +21,8 @@ FEW: dict[str, Any] = {"model": "fake:1"}
 def test_settings_of_runs(server: Server, path: str) -> None:
     crons = {"schedule": "0 0 * * *"} if path == "/runs/crons" else {}
     for context, said in (
-        ({"rounds": 3}, "There is no setting 'rounds'. Did you mean max_rounds? Known are answer_prompt, attempts,"),
+        ({"rounds": 3}, "There is no setting 'rounds'; known are answer_prompt, attempts,"),
+        ({"attempt": 3}, "There is no setting 'attempt'. Did you mean attempts? Known are answer_prompt, attempts,"),
         ({"attempts": 0}, "attempts: Input should be greater than or equal to 1 (given: 0)"),
         ({"model": "gpt-4o"}, "name a model as provider:name"),
         ({"answer_prompt": "{oracle}\n---\n" + shipped("standard_prompting/answer")}, "nothing to put for {oracle}"),

@@ -69,7 +69,7 @@ def test_it_serves_from_a_folder_of_its_own(served: Server, outside: Outside) ->
     run = {"assistant_id": "rag", "input": {"claim": CLAIM}, "context": context}
     assert served.json("/runs/wait", run)["status"] == "done"
     assert "debug" not in served.log()
-    assert len(served.json("/assistants/search", {"limit": 100})) == 19
+    assert len(served.json("/assistants/search", {"limit": 100})) == 20
     assert not (served.folder / "unpickled").exists()
     [own] = (served.folder / "tmp").glob("moot-*")
     assert stat.S_IMODE(own.stat().st_mode) == 0o700

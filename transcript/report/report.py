@@ -35,7 +35,7 @@ from moot.transcript.report.sources import (
     web_address,
 )
 
-__all__ = ["escaped", "report"]
+__all__ = ["escaped", "icons", "report", "styles"]
 
 Document = Mapping[str, Any]
 MARKUP = re.compile(r"[\\`*_{}\[\]#|~$^]|^[-+=:]|(?<=^\d)[.)]|(?<=^\d\d)[.)]")
@@ -62,15 +62,21 @@ def report(document: Document, kind: str) -> str:
     Args:
         document: the debate's, also of one that failed or was interrupted. With a key ``reader_summary`` its
             sentences and stances stand in the report.
-        kind: ``html`` or ``md``.
+        kind: ``html`` or ``md``; ``part`` is what stands in the body of ``html``, for a page that has `styles`.
 
     Raises:
         UserError: this version does not know the debate's graph or settings, or its parts do not fit together.
     """
     with fitting():
         values = _values(document)
-        page: str = _templates().get_template(f"report.{kind}").render(values)
+        name = "debate.html" if kind == "part" else f"report.{kind}"
+        page: str = _templates().get_template(name).render(values)
     return page
+
+
+def icons() -> str:
+    """The drawings that a report's parts name, as they stand once in a page."""
+    return files("moot.transcript").joinpath("look/icons.html").read_text(encoding="utf-8")
 
 
 def _values(document: Document) -> dict[str, Any]:
