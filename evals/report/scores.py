@@ -251,8 +251,9 @@ def costs_table(study: Study) -> Table | None:
         "unknown where a model has no price or an endpoint did not count. All calls: of failed samples too, but not of "
         "their earlier tries; unknown where a sample left no result document, as one that Inspect's time limit ended. "
         "Depth is the longest chain of calls that wait for each other. A control's multiples of "
-        "what its system took are over the items of which both are known. On the front: no other system is as good "
-        "for less, or better for as much.",
+        "what its system took are over the items of which both are known. What is equal stays below 1 by less than one "
+        "sample with its longest reply, which is much of a small debate; it is above 1 only if replies are longer than "
+        "was asked for. On the front: no other system is as good for less, or better for as much.",
         heads,
         rows,
     )

@@ -146,7 +146,7 @@ def name_of(model: Model | list[Model]) -> str | None:
         raise UserError(
             f"Inspect's model {model} cannot debate: moot calls {', '.join(f'{one}/NAME' for one in PROVIDERS)}, and "
             "moot/PROVIDER:NAME. Name one of these, or say `--model none` and name the debate's model: "
-            "`-S model=openai:NAME`.",
+            "`--solver moot/debate -S model=openai:NAME`.",
             kind="unknown_model",
         )
     theirs = model.api.base_url
