@@ -92,9 +92,10 @@ def told_of(document: Mapping[str, Any], wanted: Collection[str]) -> dict[str, A
     Raises:
         UserError: the graph or the settings are not known, or the parts do not fit together.
     """
-    settings = checked_settings(load_graph(str(document.get("graph"))).settings, dict(document.get("settings") or {}))
-    whole = {**EMPTY, **document, "settings": settings.model_dump(mode="json")}
     with fitting():
+        system = load_graph(str(document.get("graph")))
+        settings = checked_settings(system.settings, dict(document.get("settings") or {}))
+        whole = {**EMPTY, **document, "settings": settings.model_dump(mode="json")}
         names, sources = Names(whole), Sources(whole)
         held = timeline(whole, names)
         told = parts(whole, sources, names) if whole["task"] else []
