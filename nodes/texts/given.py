@@ -31,6 +31,8 @@ class GivenText(TypedDict):
     published: NotRequired[Annotated[Short | None, Field(description="When it was published, e.g. 2020-10-25.")]]
     page: NotRequired[Annotated[Short | None, Field(description="The page of a document that it is from.")]]
     heading: NotRequired[Annotated[Short | None, Field(description="What stands over it in a document.")]]
+    fetched: NotRequired[Annotated[Short | None, Field(description="When its page was read, as 2026-11-23T07:50Z.")]]
+    sha256: NotRequired[Annotated[Short | None, Field(description="The SHA-256 of that page's bytes, in hexadecimal.")]]
 
 
 _TEXTS: TypeAdapter[list[GivenText]] = TypeAdapter(list[GivenText])
@@ -74,6 +76,8 @@ def _piece(given: GivenText, number: int) -> Evidence:
         published=given.get("published"),
         page=given.get("page"),
         heading=given.get("heading"),
+        fetched=given.get("fetched"),
+        sha256=given.get("sha256"),
     )
     if not piece["text"]:
         raise _refused(f"text {number} holds nothing that can be shown")
