@@ -63,6 +63,7 @@ ENDS_ALL = {
     "authentication": "all rows would fail like this one",
     "missing_package": "all rows would fail like this one",
     "invalid_environment": "all rows would fail like this one",
+    "unknown_provider": "all rows would fail like this one",
     "not_written": "nothing more can be written",
     "quota": "the endpoint takes no more calls",
 }

@@ -147,7 +147,7 @@ class Running:
 
     async def _cancel(self, job: Job, run: str) -> None:
         with suppress(NotFoundError):  # it has just ended
-            await self.client.runs.cancel(job.thread, run, wait=True, action="interrupt")
+            await self.client.runs.cancel(job.thread, run, action="interrupt")
 
 
 class Batches:
