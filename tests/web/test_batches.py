@@ -108,7 +108,7 @@ def test_stopped_taken_up_and_tried_again(tmp_path: Path, stub: StubEndpoint) ->
         server.json(f"{ROUTE}/{id}/stop", {})
         found = shown(server, id)
         assert (found["going"], found["stopped"]) == (False, "It was stopped.")
-        assert set(found["statuses"]) == {"done", "interrupted", "none"}
+        assert {"done", "none"} <= set(found["statuses"]) <= {"done", "none", "interrupted"}
         paid = len(stub.calls())
         assert found == shown(server, id)
         assert len(stub.calls()) == paid

@@ -13,7 +13,7 @@ from moot.web.batches import kept
 from moot.web.batches.kept import Batch, Job
 from moot.web.batches.outcomes import Outcome, outcomes_of
 from moot.web.batches.running import BATCHES
-from moot.web.batches.shown import SHOWN, table, told
+from moot.web.batches.shown import SHOWN, status_of, table, told
 from moot.web.caller import body_of, caller_client, has_users, json_in
 from moot.web.checks import check
 from moot.web.table import lives
@@ -135,13 +135,16 @@ async def stopped(request: Request) -> Any:
 
 
 async def gone_on(request: Request) -> Any:
-    """Takes a batch up again; the body's ``rows`` are those that are tried again though they failed."""
+    """Takes a batch up again; the body's ``rows`` are tried again though they failed, by ``failed`` all such rows."""
     batch = await _visible(request.path_params["id"], request)
     content = await body_of(request, LARGEST)
     asked = json_in(content) if content else {}
     rows = asked.get("rows", []) if isinstance(asked, dict) else None
     if not isinstance(rows, list) or not all(isinstance(one, int) for one in rows):
         raise UserError('The body is {"rows": [1, 2]}: those to try again.', kind="bad_request")
+    if asked.get("failed"):
+        states = [(job, status_of(batch, job, one, BATCHES.of(batch.id))) for job, one in await _rows(batch)]
+        rows = [*rows, *(job.row.number for job, status in states if status == "failed")]
     await BATCHES.start(batch, _server(request), rows)
     return {}
 
