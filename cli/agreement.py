@@ -93,12 +93,14 @@ def pairs_table(answers: Sequence[Gradable]) -> Table:
     apart = [answer for answer in answers if not answer.alike]
     for first, second in combinations(graders_of(answers), 2):
         for called, of in (("all answers", answers), ("texts that differ", apart)):
-            found = agreement([one.grades.get(first) for one in of], [one.grades.get(second) for one in of])
+            ours, theirs = ([one.grades.get(name) for one in of] for name in (first, second))
+            found = agreement(ours, theirs, [one.group for one in of])
             n, missing = found.kappa.n, found.kappa.missing
             counts = (found.both, found.first, found.second, found.neither)
             rows.append((first, second, called, n, missing, found.share, found.kappa, *counts))
     caption = (
-        "95% intervals: of the large-sample standard error. Models call an answer right without being asked if its "
+        "95% intervals: of the large-sample standard error; if an item was answered more than once, or items belong "
+        "together, of the bootstrap over groups. Models call an answer right without being asked if its "
         "text is a right one's: their agreement is to be read from the texts that differ. Kappa is undefined where "
         "all grades are the same."
     )

@@ -6,7 +6,7 @@ import re
 from importlib.resources import files
 from typing import Any
 
-from moot.graphs import DESCRIPTIONS, DebateSystem, load_graph
+from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS, DebateSystem, load_graph
 
 HEAD = """# The graphs
 
@@ -19,7 +19,7 @@ drawn below by itself. Whoever speaks at the same time as others takes the same 
 
 def drawings_page() -> str:
     """Every graph with its description and its drawing, as Markdown."""
-    return "\n".join([HEAD, *(section(load_graph(name)) for name in DESCRIPTIONS)])
+    return "\n".join([HEAD, *(section(load_graph(name, others=True)) for name in (*DESCRIPTIONS, *OTHER_GRAPHS))])
 
 
 def section(system: DebateSystem) -> str:

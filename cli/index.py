@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 from moot.core.endpoint import close_clients
 from moot.core.errors import UserError
-from moot.core.own_folder import own_folder
 from moot.retrievers import DEFAULT_ENCODER, index_passages, read_passages
+from moot.retrievers.corpus import check_own
 from moot.retrievers.documents.fetch import is_url
-from moot.retrievers.files import Passage, read_page
+from moot.retrievers.files import read_page
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -24,43 +25,38 @@ def index_path(path: str, corpus: str, embedder: str | None) -> None:
         UserError: nothing to read, a bad name, another encoder than the corpus has. What could be read is indexed; if
             some files could not, that is the error, after each was named.
     """
+    check_own(corpus)
     console = Console(stderr=True)
-    with own_folder("moot-index-") as folder:
-        _index(path, corpus, embedder, folder / "passages.jsonl", console)
-
-
-def _index(path: str, corpus: str, embedder: str | None, kept: Path, console: Console) -> None:
     refused: list[UserError] = []
     notes: list[str] = []
-    total = 0
-    with console.status(f"reading {path}"), kept.open("w", encoding="utf-8") as lines:
-        for passage in read_page(path) if is_url(path) else read_passages(Path(path), refused.append, notes.append):
-            total += 1
-            lines.write(passage.model_dump_json() + "\n")
-    for said in (*notes, *map(str, refused)):
-        console.print(said, highlight=False, markup=False)
-    if not total:
-        raise UserError(f"Nothing could be read in {path}.", kind="invalid_file")
-    encoded = 0
+    read = iter(read_page(path)) if is_url(path) else read_passages(Path(path), refused.append, notes.append)
+    with console.status(f"reading {path}"):
+        first = next(read, None)
+    total = encoded = stored = 0
 
-    async def build(progress: Progress) -> int:
-        bar = progress.add_task(f"indexing into {corpus}", total=total)
-
+    async def build(bar: Callable[[int], None]) -> int:
         def advance(seen: int, fresh: int) -> None:
-            nonlocal encoded
-            encoded = fresh
-            progress.update(bar, completed=seen)
+            nonlocal total, encoded
+            total, encoded = seen, fresh
+            bar(seen)
 
+        passages = chain([first] if first else [], read)
         try:
-            with kept.open(encoding="utf-8") as lines:
-                passages = map(Passage.model_validate_json, lines)
-                manifest = await index_passages(corpus, passages, encoder=embedder or DEFAULT_ENCODER, progress=advance)
+            manifest = await index_passages(corpus, passages, encoder=embedder or DEFAULT_ENCODER, progress=advance)
         finally:
             await close_clients()
         return manifest.passages
 
-    with progress_bars(console) as progress:
-        stored = asyncio.run(build(progress))
+    try:
+        if first:
+            with progress_bars(console) as progress:
+                bar = progress.add_task(f"indexing into {corpus}", total=None)
+                stored = asyncio.run(build(lambda seen: progress.update(bar, completed=seen)))
+    finally:
+        for said in (*notes, *map(str, refused)):
+            console.print(said, highlight=False, markup=False)
+    if not first:
+        raise UserError(f"Nothing could be read in {path}.", kind="invalid_file")
     console.print(
         f"{total} passages read, {encoded} encoded; the corpus {corpus} now holds {stored}. "
         f"Use it with: moot verify CLAIM --corpus {corpus}",

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from moot.evals.benchmarks.catalogue import BENCHMARKS
-from moot.graphs import DESCRIPTIONS, load_graph
+from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS, load_graph
 from moot.graphs.presets import PRESETS
 from moot.nodes.runtime.settings import Settings
 from moot.nodes.texts.task import TASKS
@@ -22,7 +22,8 @@ Row = tuple[str, ...]
 def listings() -> str:
     """A line for each row of each command's table: the command, then the row's cells."""
     tables: dict[str, Iterable[Row]] = {"tasks": task_rows(), "presets": preset_rows(), "eval tasks": benchmark_rows()}
-    tables |= {f"settings {name}": setting_rows(load_graph(name).settings) for name in DESCRIPTIONS}
+    names = (*DESCRIPTIONS, *OTHER_GRAPHS)
+    tables |= {f"settings {name}": setting_rows(load_graph(name, others=True).settings) for name in names}
     rows = ((command, *row) for command, table in tables.items() for row in table)
     return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
 

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from moot.cli.asking import with_options_of
 from moot.cli.batch.command import batch
+from moot.cli.claims.command import claims
+from moot.cli.completing import completing
+from moot.cli.config import config
 from moot.cli.history import corpora, delete_command, list_command, show_command
 from moot.cli.ledger import ledger
 
@@ -20,15 +23,32 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Check claims by letting language models argue over evidence.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
 evaluations = typer.Typer(help="Measure what moot is made of.", no_args_is_help=True)
 app.add_typer(evaluations, name="eval")
 app.add_typer(ledger, name="ledger")
+app.add_typer(config, name="config")
 app.add_typer(corpora, name="corpora")
 for name, command in (("list", list_command), ("show", show_command), ("delete", delete_command)):
     app.command(name)(command)
+
+
+@app.callback()
+def all_commands(
+    version: Annotated[
+        bool, typer.Option("--version", "-V", is_eager=True, callback=show_version, help="Print the version.")
+    ] = False,
+    env_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Read environment variables, such as keys, from this file; those set stay."),
+    ] = None,
+) -> None:
+    """Check claims by letting language models argue over evidence."""
+    from moot.core.config import load_env_file
+
+    load_env_file(env_file)
 
 
 def run() -> None:
@@ -45,6 +65,15 @@ def run() -> None:
         fail(error)
 
 
+def show_version(wanted: bool) -> None:
+    """Prints the version and ends, if that is wanted."""
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"moot {version('moot')}")  # noqa: T201
+        raise typer.Exit
+
+
 def fail(error: MootError) -> NoReturn:
     """Says an error in one sentence and ends."""
     print(f"moot: {error.detail}", file=sys.stderr)  # noqa: T201
@@ -55,10 +84,18 @@ def fail(error: MootError) -> NoReturn:
 def verify(
     claim: Annotated[str, typer.Argument(help="The claim to check, or the question to answer.")],
     graph: Annotated[
-        str | None, typer.Option(help="The debate system; see `moot graphs`.  [default: tool_mad]")
+        str | None,
+        typer.Option(
+            help="The debate system; see `moot graphs`.  [default: tool_mad]", autocompletion=completing("graphs")
+        ),
     ] = None,
-    preset: Annotated[str | None, typer.Option(help="A bundle of task and settings; see `moot presets`.")] = None,
-    task: Annotated[str | None, typer.Option(help="What an answer is; see `moot tasks`.")] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(help="A bundle of task and settings; see `moot presets`.", autocompletion=completing("presets")),
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option(help="What an answer is; see `moot tasks`.", autocompletion=completing("tasks"))
+    ] = None,
     labels: Annotated[
         str | None,
         typer.Option(
@@ -82,10 +119,17 @@ def verify(
         typer.Option(metavar="DATE", help="When the claim was said: a year, a month or a day, such as 2020-10-25."),
     ] = None,
     speaker: Annotated[str | None, typer.Option(metavar="NAME", help="Who said the claim.")] = None,
-    model: Annotated[str | None, typer.Option(help="Model of all roles, as provider:name.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Model of all roles, as provider:name.", autocompletion=completing("models"))
+    ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A setting; VALUE is JSON where it parses. Repeatable."),
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="A setting; VALUE is JSON where it parses. Repeatable.",
+            autocompletion=completing("settings"),
+        ),
     ] = None,
     corpus: Annotated[
         str | None,
@@ -143,15 +187,16 @@ def verify(
         from moot.cli.beside import control_of
         from moot.cli.resuming import Chosen, begins, last_unfinished
         from moot.cli.verify import debate
+        from moot.core.config import usual_settings, value_of
         from moot.graphs import load_graph
         from moot.graphs.presets import load_preset
 
         bundle = load_preset(preset)
-        chosen = Chosen(settings or [], named_settings(options), bundle.settings)
+        chosen = Chosen(settings or [], named_settings(options), bundle.settings, usual_settings())
         asked = {"claim": claim, **asked_by(options, bundle.task)}
         if resume and graph is None and preset is None:
             graph = None if (last := last_unfinished(asked)) == beside else last  # a control follows its debate
-        system = load_graph(graph or bundle.graph)
+        system = load_graph(graph or (None if preset else value_of("graph")) or bundle.graph)
         begun = begins(system, asked, chosen, ledger, resume=resume, fresh=fresh, control=beside)
         control = control_of(beside, equal, begun.settings)
         raise SystemExit(debate(system, asked, begun, stop, as_json=as_json, out=out, control=control))
@@ -160,6 +205,9 @@ def verify(
 app.command("batch")(
     with_options_of(verify, but=("claim", "ask", "resume", "fresh", "as_json", "out", "beside", "equal"))(batch)
 )
+
+
+app.command("claims")(claims)
 
 
 @app.command("report")
@@ -251,8 +299,9 @@ def index(
 ) -> None:
     """Add files to a corpus. Safe to interrupt and to run again: it goes on where it was."""
     from moot.cli.index import index_path
+    from moot.core.config import value_of
 
-    index_path(path, corpus, embedder)
+    index_path(path, corpus, embedder or value_of("embedder"))
 
 
 @evaluations.command("retrieval")
@@ -310,6 +359,7 @@ def eval_run(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A setting of every system that has it. Repeatable."),
     ] = None,
+    corpus: Annotated[str | None, typer.Option(help="The corpus that every system reads; see `moot index`.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="How many items of each benchmark at most.")] = None,
     sample_seed: Annotated[
         int | None, typer.Option(help="Draws the items at random.", show_default="the first ones")
@@ -336,13 +386,14 @@ def eval_run(
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")] = False,
 ) -> None:
     """Measure debate systems on benchmarks. Interrupted or killed, the same command goes on where it was."""
-    from moot.cli.options import parse_pairs
-    from moot.cli.run import evaluate, plan_of
+    from moot.cli.run import evaluate, plan_of, settings_of
     from moot.evals.runs.run import Limits
 
     several = {"models": tuple(model or ()), "seeds": tuple(seed or ()), "limit": limit, "sample_seed": sample_seed}
     measured = {"judge": judge, "judge_may_debate": judge_may_debate, "controls": controls, "equal": equal}
-    wanted = plan_of(plan, graph or [], task or [], parse_pairs(settings or []), **several, **measured)
+    wanted = plan_of(
+        plan, graph or [], task or [], settings_of(settings or [], corpus, graph or []), **several, **measured
+    )
     limits = Limits(at_once, time_limit, retry_on_error, fail_on_error, budget, max_cost, max_calls, max_seconds)
     raise SystemExit(evaluate(wanted, logs, limits, as_json=as_json))
 

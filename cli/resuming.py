@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from moot.cli.options import parse_pairs, parse_settings
+from moot.core.config import value_of
 from moot.core.errors import UserError
 from moot.core.ledger import Debate, key_of, open_ledger
 from moot.core.ledger.records import moot_version
@@ -18,6 +19,7 @@ from moot.core.redaction import anonymised
 from moot.graphs import DebateSystem
 from moot.nodes.models.keeping import MODES, LedgerUse, Mode
 from moot.nodes.runtime.settings import Settings, checked_settings
+from moot.nodes.vendors.catalogue import check_provider
 
 
 @dataclass(frozen=True)
@@ -31,11 +33,13 @@ class Begins:
 
 @dataclass(frozen=True)
 class Chosen:
-    """What the command line says of settings: ``KEY=VALUE`` pairs, options of their own, and those of a preset."""
+    """What the command line says of settings: ``KEY=VALUE`` pairs, options of their own, those of a preset, and below
+    them what is set for every command (`moot.core.config`)."""
 
     pairs: Sequence[str]
     named: Mapping[str, Any]
     preset: Mapping[str, Any]
+    usual: Mapping[str, Any] = field(default_factory=dict)
 
 
 def begins(
@@ -62,13 +66,14 @@ def begins(
     Raises:
         UserError: no such mode, options that exclude each other, no debate to go on with, or one with other settings.
     """
-    mode = mode_of(ledger or os.environ.get("MOOT_LEDGER") or "record")
+    mode = mode_of(ledger or value_of("ledger") or "record")
     if resume and (fresh or mode != "record"):
         raise UserError(
             "--resume goes on with a debate by what the ledger recorded: leave out --fresh and --ledger.",
             kind="invalid_setting",
         )
-    settings = parse_settings(system.settings, chosen.pairs, {**chosen.preset, **chosen.named})
+    settings = parse_settings(system.settings, chosen.pairs, {**chosen.usual, **chosen.preset, **chosen.named})
+    check_models(settings)
     if fresh or mode != "record":
         return Begins(settings, LedgerUse(mode, adopt=not fresh))
     of_input = asyncio.run(unfinished_debates(system.name, given))
@@ -87,6 +92,20 @@ def begins(
     same = moot_version(), anonymised(settings.recorded())
     found = next((debate for debate in of_input if (debate.version, debate.settings) == same), None)
     return Begins(settings, use_of(found) if found else LedgerUse(mode), found)
+
+
+def check_models(settings: Settings) -> None:
+    """Refuses a misspelt provider before anything runs.
+
+    Raises:
+        UserError: a model's provider is none.
+    """
+    speakers = (
+        getattr(one, "model", None) for field in vars(settings).values() if isinstance(field, tuple) for one in field
+    )
+    for choice in (settings.model, *settings.models.values(), *speakers):
+        if choice:
+            check_provider(choice if isinstance(choice, str) else choice.model)
 
 
 def use_of(earlier: Debate) -> LedgerUse:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from textwrap import shorten
 from typing import Any
 
 from inspect_ai.log import EvalLog, EvalSample, read_eval_log_sample_summaries
+from moot.cli.options import parse_pairs
 from moot.cli.output import give
 from moot.cli.tables import show
 from moot.core.errors import UserError
@@ -18,6 +20,7 @@ from moot.evals.runs.reference import facts_of
 from moot.evals.runs.run import Limits, run_plan
 from moot.evals.runs.solver import document_in
 from moot.evals.stats.outcomes import is_own_fault
+from moot.graphs import load_graph
 from moot.nodes.models.ledger import tokens_of
 from moot.nodes.models.prices import paid
 from rich.console import Console
@@ -30,6 +33,8 @@ MOST_FAULTS = 5
 """Kinds of failures that are named, the most frequent one in all its words."""
 LONGEST_FAULT = 300
 """Characters of each other one."""
+AMOUNT = re.compile(r"\d[\d,.]*(?= (?:tokens|USD|calls|seconds)\b)")
+"""A number that differs between failures of one kind."""
 STEPS = 10
 """Lines that are printed where there is no terminal to draw a bar on."""
 
@@ -71,6 +76,31 @@ def plan_of(
             kind="invalid_setting",
         )
     return make_plan(given)
+
+
+def settings_of(pairs: Sequence[str], corpus: str | None, graphs: Sequence[str]) -> dict[str, Any]:
+    """The settings of every system: ``KEY=VALUE`` pairs, over a corpus.
+
+    Args:
+        pairs: a dotted key reaches into the default that the graphs have.
+        corpus: that every system reads; None if none is named.
+        graphs: those that the command line names.
+
+    Raises:
+        UserError: as `parse_pairs`, or a dotted key into a setting whose default the graphs do not share.
+    """
+    lists: dict[str, Any] = {}
+    paths = [pair.partition("=")[0].strip().split(".") for pair in pairs]
+    reached = {path[0] for path in paths if len(path) > 1 and path[1].isdecimal()}
+    for graph in graphs if reached else ():
+        for key, value in load_graph(graph).settings().model_dump(mode="json").items():
+            if key in reached and lists.setdefault(key, value) != value:
+                raise UserError(
+                    f"--set {key}. reaches into settings that differ between these graphs: run them apart, or write a "
+                    "plan in YAML, in which each system has settings of its own.",
+                    kind="invalid_setting",
+                )
+    return parse_pairs(pairs, lists if corpus is None else {**lists, "corpus": corpus})
 
 
 def evaluate(plan: Plan, logs: Path, limits: Limits, *, as_json: bool) -> int:
@@ -117,7 +147,7 @@ class Left:
         if kind is KeyboardInterrupt:  # samples in flight look like failed ones
             return
         for place, (fault, times) in enumerate(self.faults.most_common(MOST_FAULTS)):
-            said = fault if place else self.whole[fault]
+            said = in_short(self.whole[fault]) if place else self.whole[fault]
             self.console.print(f"{times} samples failed: {said}", markup=False, highlight=False)
         if self.unusable:
             self.console.print(
@@ -140,8 +170,8 @@ class Left:
         """A sample has ended."""
         if sample.error:
             whole = fault_of(sample)
-            self.faults[short := in_short(whole)] += 1
-            self.whole.setdefault(short, whole)
+            self.faults[kind := kind_of(whole)] += 1
+            self.whole.setdefault(kind, whole)
         document = document_in(sample) or {}
         self.unusable += not sample.error and is_own_fault(document)
         self.tokens += tokens_of(paid(document.get("calls") or []))
@@ -164,6 +194,11 @@ def fault_of(sample: EvalSample) -> str:
     error = (document_in(sample) or {}).get("error") or {}
     said = error.get("detail") or (sample.error.message if sample.error else "")
     return " ".join(str(said).split())
+
+
+def kind_of(fault: str) -> str:
+    """What failures of one kind have in common: their first words, whatever each would have taken."""
+    return in_short(AMOUNT.sub("N", fault))
 
 
 def in_short(fault: str) -> str:

@@ -51,13 +51,18 @@ class Screen:
         for line in lines:
             style = STYLES.get(line.tone, "")
             if line.who or line.what or line.tone == "more":
-                self.line(line.who, line.what, line.text, style)
+                self.line(line.who, line.what, line.text, style, line.link)
             else:
                 self.say(line.text, style, 0 if line.tone in AT_THE_EDGE else 2, wrong=line.tone in WRONG)
 
-    def line(self, agent: str, what: str, text: str, style: str = "") -> None:
-        """One line: who, what, and a text that continues under itself."""
+    def line(self, agent: str, what: str, text: str, style: str = "", link: str = "") -> None:
+        """One line: who, what, and a text that continues under itself; it is a link if the terminal can, else the
+        address follows it."""
         head, body = f"  {agent:<{self.width}} {what:<10} ", clean(str(text))
+        if link and self.console.is_terminal and self.console.color_system:
+            style = f"{style} link {link}".strip()
+        elif link:
+            body = f"{body} {link}"
         if not self.console.is_terminal:
             self.console.print(Text(head) + Text(body.replace("\n", "\n" + " " * len(head)), style=style))
             return

@@ -78,7 +78,7 @@ def unlisted(graph: str) -> list[tuple[str, ...]]:
     Raises:
         UserError: there is no graph of that name.
     """
-    system = load_graph(graph)
+    system = load_graph(graph, others=True)
     from moot.cli.listings import setting_rows
 
     return list(setting_rows(system.settings))

@@ -17,6 +17,7 @@ from moot.cli.report import form_of
 from moot.cli.resuming import Begins, PersonReplies, going_on
 from moot.cli.screen import Screen
 from moot.cli.signals import Stop, end_now
+from moot.cli.waiting import waiting
 from moot.core.errors import USER_KINDS, MootError
 from moot.core.ledger import open_ledger
 from moot.graphs import DebateSystem
@@ -59,7 +60,7 @@ def debate(
     screen = Screen(console, live.speakers, Console(stderr=True, soft_wrap=console.soft_wrap))
     runner = asyncio.Runner()
     with ledger_use(replace(begins.use, ends=False)):
-        document = held_debate(system, given, begins, lambda new: screen.show(live.feed(new)), runner, stop)
+        document = held_debate(system, given, begins, lambda new: screen.show(live.feed(new)), runner, stop, console)
         document = for_readers(document, runner, stop)
     follows = control if document["status"] == "done" else None
     keep_and_give(document, as_json=as_json and not follows, out=out)
@@ -72,7 +73,7 @@ def debate(
 
         def hold(control: DebateSystem, begins: Begins) -> dict[str, Any]:
             with ledger_use(begins.use):
-                return held_debate(control, given, begins, lambda new: None, runner, stop)
+                return held_debate(control, given, begins, lambda new: None, runner, stop, console)
 
         try:
             document["beside"] = beside(follows, document, begins, hold)
@@ -104,6 +105,7 @@ def held_debate(
     update: Update,
     runner: asyncio.Runner,
     stop: Stop,
+    console: Console,
 ) -> dict[str, Any]:
     """The result document of a debate; if it waits for a person, whoever is at the terminal is asked."""
     running, person, replies = Running(system.graph, begins.settings, update), Asked(), PersonReplies(begins.use)
@@ -118,11 +120,13 @@ def held_debate(
 
     document: dict[str, Any] = {}
     try:
-        document = stop.run(runner, running.run(dict(given)))
+        with waiting(console):
+            document = stop.run(runner, running.run(dict(given)))
         while running.waits:
             waits = sorted(running.waits.items(), key=lambda wait: str(wait[1]["about"]))
             resume = {id: reply(value) for id, value in waits}
-            document = stop.run(runner, running.run(Command(resume=resume)))
+            with waiting(console):
+                document = stop.run(runner, running.run(Command(resume=resume)))
     except (EOFError, KeyboardInterrupt):
         return document
     except asyncio.CancelledError:  # before its first step was over, or between two

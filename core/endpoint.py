@@ -41,11 +41,15 @@ PROVIDERS = {
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where calls go. ``key_variable`` is empty where no key is read from the environment."""
+    """Where calls go. ``key_variable`` is empty where no key is read from the environment.
+
+    ``api`` says whose API it is, if it is not OpenAI's or one like it.
+    """
 
     base_url: str
     api_key: str
     key_variable: str = ""
+    api: str = ""
 
     @property
     def shown(self) -> str:

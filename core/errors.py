@@ -11,6 +11,8 @@ Every error says what happened, why, and what to do, in one text that can be sho
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from typing import Literal, get_args
 
 from moot.core.redaction import redact
@@ -66,6 +68,17 @@ class ErrorRecord(TypedDict):
     where: str
     detail: str
     retryable: bool
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What is said first to somebody who gave an unknown name: "Did you mean X? "; nothing if none is like it.
+
+    Args:
+        name: what was given.
+        known: the names that there are.
+    """
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.75)
+    return f"Did you mean {near[0]}? " if near else ""
 
 
 class MootError(Exception):

@@ -13,6 +13,13 @@ from moot.core.home import moot_home
 
 FAULTS_OF_THE_WORLD = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 """Why a file cannot be written although it is named rightly and its rights are right."""
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""How a cell begins that a spreadsheet may take for a formula."""
+
+
+def harmless(text: str) -> str:
+    """A cell's text so that no spreadsheet runs it: an apostrophe goes before what begins like a formula."""
+    return f"'{text}" if text.lstrip(" ").startswith(FORMULA) else text
 
 
 def write_whole(path: Path, content: str | bytes, *, private: bool = False) -> None:

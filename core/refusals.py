@@ -30,7 +30,7 @@ def retry_after_seconds(value: str | None) -> float | None:
 
 
 def explain(error: Exception, endpoint: Endpoint, model: str) -> MootError:
-    """An exception of the OpenAI client, as an error of ours that says what to do."""
+    """An exception of a model's client, as an error of ours that says what to do."""
     openai = imported("openai")
     if isinstance(error, openai.APITimeoutError):
         return too_slow(endpoint, model)
@@ -38,6 +38,35 @@ def explain(error: Exception, endpoint: Endpoint, model: str) -> MootError:
         return unreachable(endpoint, error)
     if isinstance(error, openai.APIStatusError):
         return explain_status(error.status_code, error.response.headers, error.body, endpoint, model)
+    return _of_another_client(error, endpoint, model)
+
+
+def _of_another_client(error: BaseException, endpoint: Endpoint, model: str) -> MootError:
+    """Other SDKs' errors hold an HTTP status somewhere, or their classes' names say what went wrong."""
+    causes = [error]
+    while (cause := causes[-1].__cause__) is not None and cause not in causes:
+        causes.append(cause)
+    for one in causes:
+        response = getattr(one, "response", None)
+        body = getattr(one, "body", None)
+        said = body["error"] if isinstance(body, dict) and isinstance(body.get("error"), dict) else body or str(one)
+        if isinstance(response, dict):  # botocore's
+            meta = response.get("ResponseMetadata") or {}
+            status, headers, said = meta.get("HTTPStatusCode"), meta.get("HTTPHeaders") or {}, response.get("Error")
+            said = {"message": said.get("Message"), "code": said.get("Code")} if isinstance(said, dict) else str(one)
+        else:
+            headers = getattr(response, "headers", None) or {}
+            status = getattr(one, "status_code", None) or getattr(response, "status_code", None)
+            status = status or getattr(one, "code", None)
+        if type(status) is int and 400 <= status < 600:
+            return explain_status(status, headers, said, endpoint, model)
+        if status == 200 and body:  # an error in a stream that had begun
+            return explain_error(said, headers, endpoint, model)
+    names = {kind.__name__ for one in causes for kind in type(one).__mro__}
+    if any("Timeout" in name for name in names):
+        return too_slow(endpoint, model)
+    if any("Connect" in name or name in ("TransportError", "NetworkError") for name in names):
+        return unreachable(endpoint, causes[-1] if isinstance(causes[-1], Exception) else Exception(str(error)))
     return unreadable(endpoint, model, type(error).__name__)
 
 
@@ -62,9 +91,9 @@ def unreachable(endpoint: Endpoint, error: Exception) -> WorldError:
 
 def unreadable(endpoint: Endpoint, model: str, why: str, retryable: bool = True) -> WorldError:
     """The error for an answer that is not what an OpenAI-compatible API gives."""
+    api = f"{endpoint.api} API" if endpoint.api else "an OpenAI-compatible API (it usually ends in /v1)"
     return WorldError(
-        f"{endpoint.shown} sent an answer for {model} that cannot be read ({why}). "
-        "Check that the address is an OpenAI-compatible API (it usually ends in /v1).",
+        f"{endpoint.shown} sent an answer for {model} that cannot be read ({why}). Check that the address is {api}.",
         kind="bad_response",
         retryable=retryable,
     )
@@ -91,8 +120,14 @@ def explain_status(status: int, headers: Any, body: Any, endpoint: Endpoint, mod
         )
     if status in (400, 422) and "content_filter" in words:
         return ReplyError(f"{at} refused the prompt for {model} (HTTP {status}{said}).", "refused")
-    if status == 429 and code == "insufficient_quota":
-        return UserError(f"The quota at {at} is used up (HTTP 429{said}). Check the account's billing.", kind="quota")
+    if (
+        (status == 429 and code == "insufficient_quota")
+        or status == 402
+        or (status == 400 and "credit balance" in words)
+    ):
+        return UserError(
+            f"The quota at {at} is used up (HTTP {status}{said}). Check the account's billing.", kind="quota"
+        )
     if status == 429:
         wait = retry_after_seconds(headers.get("retry-after"))
         asked = "" if wait is None else f", asking for {wait:.0f} s of patience"

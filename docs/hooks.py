@@ -23,6 +23,7 @@ LINKS = {
     r"\.\./README\.md#systems": "systems.md",
     r"\.\./graphs/(\w+)(?:/__init__)?\.py": r"api/graphs.md#moot.graphs.\1",
     r"docs/graphs\.md": "graphs.md",
+    r"docs/pictures/([\w-]+)\.jpg": r"pictures/\1.jpg",
     r"docs/howto/(\w+)\.md(#[\w-]+)?": r"howto/\1.md\2",
 }
 """Links that hold in the repository, and what they are on the site."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from moot.core.errors import UserError
+from moot.core.errors import UserError, nearest
 from moot.core.garbage import collected_seldom
 
 DESCRIPTIONS = {
@@ -36,7 +35,12 @@ DESCRIPTIONS = {
     "group_debate": "GroupDebate: agents debate in small groups, which share summaries with each other.",
     "neighbor_debate": "Neighbor debate: agents in a ring, each of which hears its two neighbours.",
 }
-"""Every graph, with the line that says what it is. ``langgraph.json`` says the same."""
+"""Every debate system, with the line that says what it is. ``langgraph.json`` says the same."""
+OTHER_GRAPHS = {
+    "find_claims": "Claims out of a text: those worth checking, each rewritten so that it stands alone, with its place "
+    "in the text. No debate: what it finds can be debated.",
+}
+"""Graphs that are served beside the debate systems, and are none."""
 
 
 @dataclass(frozen=True)
@@ -57,23 +61,24 @@ def suggest(name: str, known: Iterable[str]) -> str:
         known: the names that there are.
     """
     names = list(known)
-    near = difflib.get_close_matches(name, names, n=1)
-    return (f"Did you mean {near[0]}? " if near else "") + f"Known: {', '.join(names)}."
+    return f"{nearest(name, names)}Known: {', '.join(names)}."
 
 
-def load_graph(name: str) -> DebateSystem:
+def load_graph(name: str, *, others: bool = False) -> DebateSystem:
     """A debate system by name.
 
     Args:
         name: a key of `DESCRIPTIONS`.
+        others: whether it may be one of `OTHER_GRAPHS`, too.
 
     Raises:
         UserError: there is no graph of that name.
     """
-    if name not in DESCRIPTIONS:
-        raise UserError(f"There is no graph {name!r}. {suggest(name, DESCRIPTIONS)}", kind="unknown_graph")
+    known = DESCRIPTIONS | OTHER_GRAPHS if others else DESCRIPTIONS
+    if name not in known:
+        raise UserError(f"There is no graph {name!r}. {suggest(name, known)}", kind="unknown_graph")
     graph = import_module(f"moot.graphs.{name}").graph
-    return DebateSystem(name, DESCRIPTIONS[name], graph, graph.context_schema)
+    return DebateSystem(name, known[name], graph, graph.context_schema)
 
 
 if TYPE_CHECKING:
@@ -102,6 +107,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "DESCRIPTIONS",
+    "OTHER_GRAPHS",
     "DebateSystem",
     "collected_seldom",
     "discovery_graph",

@@ -24,6 +24,15 @@ def _debaters(**sources: str) -> list[dict[str, str]]:
     return [{"name": name, "retriever": source} for name, source in sources.items()]
 
 
+MADKE = {
+    "model": "openai:gpt-3.5-turbo",
+    "temperature": 0.5,
+    "structured_output": "text",
+    "k": 5,
+    "web_titles": False,
+}
+"""What the experiments of MADKE share (S4 4.4)."""
+
 PRESETS = {
     "fast": Preset(
         "A quick look: at most two rounds, the first agreement decides, nothing is scored.",
@@ -52,6 +61,29 @@ PRESETS = {
         "PubMedQA as in the paper: OpenAlex, which finds and summarises scholarly abstracts, in place of web search.",
         task="pubmedqa",
         settings={"debaters": _debaters(rag="chroma", search="openalex")},
+    ),
+    "proclaim": Preset(
+        "PROClaim as in the paper: a corpus of PubMed abstracts; what the panel leaves open is refuted. Index the "
+        "abstracts under the name covid first; the paper's models: plans/s2-table-3.yaml.",
+        graph="proclaim",
+        settings={"sources": ["chroma:covid"], "inconclusive": "burden_of_refutation"},
+    ),
+    "cortex_debate": Preset(
+        "CortexDebate as in the paper: up to five rounds, texts compared by OpenAI's embeddings; the paper's five "
+        "agents and their models: plans/s3-table-1.yaml.",
+        graph="cortex_debate",
+        settings={"max_rounds": 5, "embedder": "openai:text-embedding-3-large"},
+    ),
+    "madke": Preset(
+        "MADKE as in the paper, on one of its models: Wikipedia and a web search, five documents of each.",
+        graph="madke",
+        settings={**MADKE, "sources": ["wikipedia", "serper"]},
+    ),
+    "madke_textbooks": Preset(
+        "MADKE on medical questions as in the paper: Wikipedia and a corpus of medical textbooks. Index the textbooks "
+        "under the name textbooks first.",
+        graph="madke",
+        settings={**MADKE, "sources": ["wikipedia", "chroma:textbooks"]},
     ),
 }
 """Every preset by name. Those that set a task are the domain settings of Tool-MAD (S0 4.4, C.2; S1 IV-D)."""

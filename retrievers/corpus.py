@@ -20,7 +20,7 @@ from moot.core.files import check_home
 from moot.core.lazy import imported
 from moot.retrievers.encoders import DEFAULT_ENCODER, Encoder, Vector, open_encoder
 from moot.retrievers.evidence import clean, encoded_text
-from moot.retrievers.files import Passage, parse_passage
+from moot.retrievers.files import DocumentPassage, Passage, parse_passage
 from moot.retrievers.stores import FolderStore, Manifest, ServerStore, corpora_folder, open_store
 
 DEMO_CORPORA = {"demo-encyclopaedia": "encyclopaedia.jsonl", "demo-news": "news.jsonl"}
@@ -70,6 +70,13 @@ def check_name(name: str) -> None:
         raise UserError(
             f"{name!r} cannot name a corpus: use 3 to 63 lower-case letters, digits, - and _.", kind="invalid_corpus"
         )
+
+
+def check_own(name: str) -> None:
+    """Refuses a name that cannot be that of a user's own corpus."""
+    if name.startswith("demo-"):
+        raise UserError(f"{name!r}: names that begin with demo- are kept for the demo corpora.", kind="invalid_corpus")
+    check_name(name)
 
 
 def corpus_state(name: str) -> str:
@@ -133,7 +140,8 @@ async def index_passages(
 
     Args:
         name: the corpus.
-        passages: what to add; a known id with new content replaces the old passage.
+        passages: what to add; a known id with new content replaces the old passage, and those of a document replace
+            all that the corpus has of its earlier versions.
         encoder: the encoder's name; an existing corpus only takes its own.
         progress: called after each batch with the passages seen and the passages encoded so far.
 
@@ -142,8 +150,7 @@ async def index_passages(
             for two different passages.
         WorldError: the encoder's endpoint or the Chroma server failed.
     """
-    if name.startswith("demo-"):
-        raise UserError(f"{name!r}: names that begin with demo- are kept for the demo corpora.", kind="invalid_corpus")
+    check_own(name)
     async with await asyncio.to_thread(_lock, name):
         return await _build(name, passages, encoder, progress)
 
@@ -159,7 +166,8 @@ async def _build(
     dimension = len((await tool.embed(["dimension"]))[0])
     if known is not None:
         check_dimension(known, dimension)
-    batches = _batches(passages)
+    read: dict[tuple[str, str], set[str]] = {}
+    batches = _batches(_noting(passages, read))
     batch = await asyncio.to_thread(next, batches, None)
     if batch is None:
         raise UserError(
@@ -171,6 +179,8 @@ async def _build(
     collection = await asyncio.to_thread(store.create, begun)
     _forget_states()
     await _fill(name, collection, tool, dimension, chain([batch], batches), progress)
+    if known is not None:
+        await asyncio.to_thread(_drop_earlier, name, collection, read)
     digest = await asyncio.to_thread(lambda: digest_of(_stored(name, collection)))
     whole = replace(begun, passages=await asyncio.to_thread(collection.count), complete=True, digest=digest)
     await asyncio.to_thread(store.write, whole)
@@ -240,6 +250,23 @@ async def _given_up(following: asyncio.Future[Any] | None) -> None:
         if isinstance(ahead, tuple):
             ahead[2].cancel()
             await asyncio.gather(ahead[2], return_exceptions=True)
+
+
+def _noting(passages: Iterable[Passage], read: dict[tuple[str, str], set[str]]) -> Iterator[Passage]:
+    """The passages; of each document, by its name and source, the ids are noted."""
+    for passage in passages:
+        if isinstance(passage, DocumentPassage):
+            read.setdefault((passage.document, _metadata(passage)["source"]), set()).add(passage.id)
+        yield passage
+
+
+def _drop_earlier(name: str, collection: Any, read: dict[tuple[str, str], set[str]]) -> None:
+    """Deletes passages of earlier versions of the documents that were read."""
+    for (document, source), ids in read.items():
+        with chroma_errors(name, "it cannot be written"):
+            stored = collection.get(where={"source": source}, include=[])["ids"]
+            if gone := [id for id in stored if id.startswith(f"{document}#") and id not in ids]:
+                collection.delete(ids=gone)
 
 
 def _batches(passages: Iterable[Passage]) -> Iterator[list[Passage]]:

@@ -46,6 +46,15 @@ class Passage(BaseModel):
         return text
 
 
+class DocumentPassage(Passage):
+    """A passage of a document, which is indexed as a whole: a newer version of the document replaces all of them.
+
+    ``document`` is what the ids of its passages begin with, before a ``#``.
+    """
+
+    document: str = Field(default="", exclude=True)
+
+
 def read_passages(
     path: Path,
     refused: Callable[[UserError], None] | None = None,
@@ -111,9 +120,10 @@ def read_page(url: str) -> list[Passage]:
                 "title": host if passage.title.startswith(fetched.sha256) else passage.title,
                 "source": host,
                 "url": passage.url or fetched.from_url,
+                "document": url,
             }
         )
-        for passage in read_passages(fetched.file)
+        for passage in read_passages(fetched.text)
     ]
 
 
@@ -176,7 +186,7 @@ def _sections(parts: list[Part]) -> Iterator[Part]:
 
 def _passage(name: str, **fields: Any) -> Passage:
     try:
-        return Passage(**fields)
+        return DocumentPassage(document=name, **fields)
     except ValidationError as error:
         raise UserError(
             f"{name!r} cannot be indexed: its path, which becomes the passages' id, is too long or not UTF-8. "

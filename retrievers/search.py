@@ -21,7 +21,7 @@ and ``hybrid``, news and notices for the others.
 from __future__ import annotations
 
 from moot.core.endpoint import DEFAULT_LIMITS, Limits
-from moot.core.errors import UserError
+from moot.core.errors import UserError, nearest
 from moot.retrievers.arxiv import ArxivRetriever
 from moot.retrievers.encoders import DEFAULT_ENCODER
 from moot.retrievers.evidence import Retriever
@@ -125,8 +125,9 @@ def resolve(name: str, keyless_web: str = "bm25") -> tuple[str, str]:
     if kind == "langchain":
         colon, unfit = ":", not all(given.partition(":"))
     if kind not in ABOUT or (colon and unfit):
+        meant = "" if kind in ABOUT else nearest(kind, ABOUT)
         raise UserError(
-            f"The retriever {name!r} is unknown. Known: chroma, bm25, hybrid (each alone or with :CORPUS), "
+            f"The retriever {name!r} is unknown. {meant}Known: chroma, bm25, hybrid (each alone or with :CORPUS), "
             f"{', '.join(ONLINE)}, web, langchain:MODULE:ATTRIBUTE.",
             kind="unknown_retriever",
         )

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 from moot.cli.drawings import drawings_page
 from moot.evals.stats.official import place_of
-from moot.graphs import DESCRIPTIONS
+from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS
 from moot.retrievers.files import parse_passage
 
 from tests.benchmarks.page import PAGE as PLACES
@@ -29,9 +29,9 @@ STALE = "docs/graphs.md is not what `moot graphs --drawings` prints: run `make d
 def test_the_page_is_up_to_date() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert page == drawings_page(), STALE
-    assert all(f"\n## {name}\n\n{about}\n" in page for name, about in DESCRIPTIONS.items())
+    assert all(f"\n## {name}\n\n{about}\n" in page for name, about in (DESCRIPTIONS | OTHER_GRAPHS).items())
     sections = page.split("\n## ")[1:]
-    assert [section.partition("\n")[0] for section in sections] == list(DESCRIPTIONS)
+    assert [section.partition("\n")[0] for section in sections] == [*DESCRIPTIONS, *OTHER_GRAPHS]
     assert all("```mermaid\ngraph TD;" in section for section in sections)
 
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from moot.graphs import DESCRIPTIONS, load_graph
+from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS, load_graph
 from moot.graphs.tool_mad import graph
 from moot.prompts import shipped
 from moot.web.serve import server_config
@@ -20,7 +20,7 @@ MARK = "EDITED. "
 
 def test_the_server_shows_and_runs_the_graph(server: Server) -> None:
     assistants = {a["graph_id"]: a for a in server.json("/assistants/search", {"limit": 100})}
-    assert {name: a["description"] for name, a in assistants.items()} == DESCRIPTIONS
+    assert {name: a["description"] for name, a in assistants.items()} == DESCRIPTIONS | OTHER_GRAPHS
     assistant = assistants["tool_mad"]
     assert assistant["description"] == DESCRIPTIONS["tool_mad"]
 
@@ -78,8 +78,9 @@ def test_every_graph_runs_on_the_server(server: Server, name: str) -> None:
 def test_langgraph_json_says_what_moot_serve_serves() -> None:
     written = json.loads((ROOT / "langgraph.json").read_text())
     served = server_config()
-    assert {key: written[key] for key in ("graphs", "http")} == {key: served[key] for key in ("graphs", "http")}
-    assert {name: entry["description"] for name, entry in written["graphs"].items()} == DESCRIPTIONS
+    shared = ("graphs", "http", "webhooks")
+    assert {key: written[key] for key in shared} == {key: served[key] for key in shared}
+    assert {name: entry["description"] for name, entry in written["graphs"].items()} == DESCRIPTIONS | OTHER_GRAPHS
 
 
 def test_plain_langgraph_dev_unpickles_what_lies_in_its_folder(server: Server) -> None:

@@ -38,7 +38,7 @@ def fitting() -> Iterator[None]:
     """
     try:
         yield
-    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         raise unfit(f"its parts do not fit together ({type(error).__name__}: {str(error)[:100]})") from error
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from moot.nodes.models.equal_cost import SAID
-from moot.nodes.runtime.state import Equal, Turn
+from moot.nodes.runtime.state import Equal, Task, Turn
 from moot.nodes.steps.compare import IN_WORDS
 from moot.nodes.steps.vote import majority
 from moot.nodes.texts.answers import abstains, same_answer
@@ -256,9 +256,14 @@ def _compared(document: Mapping[str, Any], held: Mapping[str, Any]) -> str:
     said = "none" if own is None else full_answer(task, own)
     if own is None or its is None:
         return f"{said}, as the debate" if own is its else f"{said}, unlike the debate"
+    return f"{said}, {compared_words(task, own, its)}"
+
+
+def compared_words(task: Task, own: str, its: str) -> str:
+    """Whether a control's answer is its debate's, in words."""
     if same_answer(task, own, its):
-        return f"{said}, as the debate"
-    return f"{said}, in other words than the debate" if task["kind"] in IN_WORDS else f"{said}, unlike the debate"
+        return "as the debate"
+    return "in other words than the debate" if task["kind"] in IN_WORDS else "unlike the debate"
 
 
 def _multiples(told: Mapping[str, Any]) -> str:

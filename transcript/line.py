@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -20,12 +21,16 @@ NOT_ASKED = "not asked: the budget was used up"
 """What is said in place of a reply that a ceiling left too little to ask for."""
 
 
+LINK = re.compile(r"https?://[!-~]{1,2000}")
+"""A web address that can be shown as it stands."""
+
+
 @dataclass(frozen=True)
 class Line:
     """Who did what, and a text; ``who`` and ``what`` are empty where nobody in the debate says it.
 
     ``turn`` is the place of the turn that the line is about among the document's, from 0; None where it is about none,
-    or the debate goes on.
+    or the debate goes on. ``link`` is the web address of what the text names.
     """
 
     who: str
@@ -33,6 +38,7 @@ class Line:
     text: str
     tone: Tone = ""
     turn: int | None = None
+    link: str = ""
 
 
 @dataclass
@@ -44,9 +50,10 @@ class Section:
     graph: int | None = None
 
 
-def line(who: str, what: str, text: str, tone: Tone = "") -> Line:
-    """A line of somebody's; control characters of models and sources are left out."""
-    return Line(clean(who), clean(what), clean(str(text)), tone)
+def line(who: str, what: str, text: str, tone: Tone = "", link: str | None = None) -> Line:
+    """A line of somebody's; without control characters of models and sources, and links that are no web address."""
+    address = LINK.fullmatch(link or "")
+    return Line(clean(who), clean(what), clean(str(text)), tone, link=address[0] if address else "")
 
 
 def say(text: str, tone: Tone = "finding") -> Line:

@@ -164,7 +164,10 @@ class Words:
         for number, piece in enumerate(self._known(turn), 1):
             place = f"{number}. " if choice else ""  # debaters name pieces of a pool by their numbers
             yield line(
-                turn["agent"], what, f"{place}{piece['title']} ({piece['source']}{on_page(piece)}) [{piece['id']}]"
+                turn["agent"],
+                what,
+                f"{place}{piece['title']} ({piece['source']}{on_page(piece)}) [{piece['id']}]",
+                link=piece.get("url"),
             )
         yield from self._nothing(turn, written, turn["agent"], what)
 

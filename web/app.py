@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from moot.core.garbage import collected_seldom
 from moot.nodes.models.keeping import current_use
@@ -15,6 +16,7 @@ from moot.web.checks import Checks
 from moot.web.docs import Docs
 from moot.web.guard import Guard
 from moot.web.login import Login
+from moot.web.mcp import Tools
 from moot.web.once import Once
 from moot.web.pages import ROUTES
 from moot.web.table import TABLE
@@ -27,14 +29,16 @@ async def lifespan(_: Starlette) -> AsyncIterator[None]:
     """As long as the server runs; it may hold many debates."""
     check_auth()
     current_use()  # refuses a mode that is none
-    if os.environ.get("LANGGRAPH_CHECKPOINTER"):  # as `moot serve` starts it
-        from moot.web.threads import restore
+    async with AsyncExitStack() as stack:
+        if os.environ.get("LANGGRAPH_CHECKPOINTER"):  # as `moot serve` starts it
+            from moot.web.threads import prune_daily, restore
 
-        await restore()
-    with recorded_in(TABLE), collected_seldom():
-        yield
+            await restore()
+            stack.callback(asyncio.create_task(prune_daily()).cancel)
+        with recorded_in(TABLE), collected_seldom():
+            yield
 
 
-BEFORE = (Guard, Login, Checks, Once, Docs)
+BEFORE = (Guard, Login, Checks, Once, Docs, Tools)
 app = Starlette(routes=ROUTES, middleware=[Middleware(one) for one in BEFORE], lifespan=lifespan)
 listen_on()

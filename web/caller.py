@@ -1,14 +1,17 @@
-"""What the server asks itself for somebody: as whoever it is, so that they find only what they may see."""
+"""What the server asks itself for somebody, as whoever it is: they find only what they may see. What they sent."""
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import Any
 
 import httpx
 from langgraph_sdk.client import LangGraphClient
 from moot.core.errors import UserError
+from pydantic_core import from_json
 from starlette.datastructures import Headers
+from starlette.requests import Request
 from starlette.types import Scope
 
 OF_THE_BODY = ("content-length", "content-type", "transfer-encoding", "connection", "upgrade", "accept")
@@ -47,3 +50,31 @@ def check_auth() -> None:
         'debates that the page keeps. Set "http": {"app": "moot.web.app:app", "enable_custom_route_auth": true}.',
         kind="invalid_environment",
     )
+
+
+def json_in(content: bytes) -> Any:
+    """What a request's body holds.
+
+    Raises:
+        UserError: it is no JSON.
+    """
+    try:
+        value = from_json(content, allow_inf_nan=False)  # takes no half characters either: no answer could repeat them
+        json.dumps(value, allow_nan=False)  # 1e999
+        return value
+    except ValueError as error:
+        raise UserError(f"This is no valid JSON ({str(error)[:200]}).", kind="bad_request") from error
+
+
+async def body_of(request: Request, most: int) -> bytes:
+    """A request's body.
+
+    Raises:
+        UserError: it is too large.
+    """
+    content = bytearray()
+    async for chunk in request.stream():
+        content += chunk
+        if len(content) > most:
+            raise UserError(f"More than {most:,} bytes were sent.", kind="bad_request")
+    return bytes(content)

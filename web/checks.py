@@ -13,7 +13,7 @@ from typing import Any
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError
 from moot.core.errors import UserError
-from moot.graphs import DESCRIPTIONS, load_graph
+from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS, load_graph
 from moot.nodes.runtime.settings import checked_settings
 from moot.retrievers.listed import ENDPOINTS, check_model, check_source
 from moot.web.caller import caller_client
@@ -119,9 +119,9 @@ async def check_settings(asked: Mapping[str, Any], path: str, client: LangGraphC
     if not given or not isinstance(named, str):
         return
     graph, own = await assistant(named, client)
-    if graph not in DESCRIPTIONS:
+    if graph not in DESCRIPTIONS and graph not in OTHER_GRAPHS:
         return  # the server says so itself
-    kind = load_graph(graph).settings
+    kind = load_graph(graph, others=True).settings
     for values, ours in given:
         known = values if ours else {key: value for key, value in values.items() if key in kind.model_fields}
         checked_settings(kind, {**own, **known})
@@ -167,7 +167,7 @@ def settings_in(asked: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], b
 
 async def assistant(named: str, client: LangGraphClient) -> tuple[str, dict[str, Any]]:
     """An assistant's graph and its own settings, by its id; a graph's name stands for the graph with none."""
-    if named in DESCRIPTIONS:
+    if named in DESCRIPTIONS or named in OTHER_GRAPHS:
         return named, {}
     try:
         found: dict[str, Any] = dict(await client.assistants.get(named))

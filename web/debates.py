@@ -8,6 +8,7 @@ import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -21,6 +22,7 @@ from moot.nodes.steps.reader import checked_quotes
 from moot.nodes.texts.quotes import find_quote
 from moot.retrievers.stores import corpora_folder
 from moot.transcript.document import settings_of, unfit
+from moot.transcript.report.head import chip_of
 from pydantic import TypeAdapter, ValidationError
 
 Document = dict[str, Any]
@@ -272,9 +274,19 @@ def stems() -> list[str]:
 
 
 def entry(id: str) -> dict[str, Any]:
-    """What a list says of a document; of a damaged one ``fault`` says so."""
+    """What a list says of a document, with its answer as a chip; of a damaged one ``fault`` says so."""
+    path = path_of(id)
+    return dict(_entry(id, path, path.stat().st_mtime_ns))
+
+
+@lru_cache(maxsize=4096)
+def _entry(id: str, path: Path, changed: int) -> dict[str, Any]:
     try:
-        document = json.loads(path_of(id).read_bytes())
-        return {"id": id, **{key: document[key] for key in LISTED}}
+        document = json.loads(path.read_bytes())
+        return {
+            "id": id,
+            **{key: document[key] for key in LISTED},
+            "chip": asdict(chip_of(document, document["answer"])),
+        }
     except (ValueError, KeyError, TypeError, RecursionError):
         return {"id": id, "fault": "Its file is damaged."}

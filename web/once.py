@@ -2,23 +2,29 @@
 
 The header ``Idempotency-Key`` is heard where runs begin: ``/runs``, ``/threads/ID/runs``, and either's ``/wait`` and
 ``/stream``. The second request gets the first one's run, joins its stream, or waits for its document; of a debate that
-was interrupted or failed it is the one that goes on. A key lives as long as its debate's row in the table.
+was interrupted or failed it is the one that goes on. If another server on this home runs the debate, it is refused. A
+key lives as long as its debate's row in the table.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import re
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 from uuid import uuid4
 
+from filelock import FileLock, Timeout
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError
 from moot.core.errors import MootError, UserError
+from moot.core.home import moot_home
 from moot.core.ledger import Debate, open_ledger
 from moot.core.ledger.records import fingerprint_of
 from moot.graphs import DESCRIPTIONS, load_graph
@@ -42,6 +48,8 @@ BEGINS = re.compile(r"(?:/threads/(?P<thread>[^/]+))?/runs(?P<how>/wait|/stream)
 JOINED = {"": "", "/wait": "/join", "/stream": "/stream"}
 """By how a debate was asked for, where under its run it is found again."""
 RUN = re.compile(r"/runs/([^/]+)")
+PATIENCE = 10.0
+"""Seconds that a request waits for another server's debate with the same key to begin."""
 
 
 @dataclass
@@ -74,29 +82,57 @@ class Once:
             status = 409 if error.kind == "debate_running" else 422
             await JSONResponse({"detail": error.detail, "kind": error.kind}, status)(scope, receive, send)
 
+    async def _held(self, key: str) -> FileLock | None:
+        """The lock that one server on this home has for a key, until the key's debate has its row; None if this has it.
+
+        Raises:
+            UserError: another server has it, and its debate has not begun within `PATIENCE`.
+        """
+        # Two bytes of a hash: no more than 65,536 such files are ever made.
+        file = moot_home() / "keys" / f"{hashlib.sha256(key.encode()).hexdigest()[:4]}.lock"
+        await asyncio.to_thread(file.parent.mkdir, mode=0o700, parents=True, exist_ok=True)
+        lock = FileLock(file, mode=0o600, thread_local=False)
+        until = time.monotonic() + PATIENCE
+        while key not in TABLE.locks:
+            with suppress(Timeout):
+                await asyncio.to_thread(lock.acquire, timeout=0)
+                return lock
+            if time.monotonic() > until:
+                raise elsewhere()
+            await asyncio.sleep(0.05)
+        return None
+
     async def _answer(self, key: str, place: re.Match[str], scope: Scope, receive: Receive, send: Send) -> None:
         body = read(key, await Request(scope, receive).body())
         client = caller_client(scope)
         fingerprint = await meant(body, client)
         how = place["how"] or ""
-        async with self.deciding:
-            row = await open_ledger().of_key(key)
-            first = self.first.get(key)
-            same = first.fingerprint if first else row.fingerprint if row and "messages" not in row.input else None
-            if same not in (None, fingerprint):
-                raise UserError(
-                    "This idempotency key was used for another request. Use a new one for each debate.",
-                    kind="bad_request",
-                )
-            if first and first.run.done() and row and row.status != "running":
-                del self.first[key]
-                first = None
-            begins = first is None and (row is None or row.status in OVER)
-            if begins:
-                thread = place["thread"] or str(uuid4())
-                first = self.first[key] = First(fingerprint, thread)
+        lock = await self._held(key)
+        try:
+            async with self.deciding:
+                row = await open_ledger().of_key(key)
+                first = self.first.get(key)
+                same = first.fingerprint if first else row.fingerprint if row and "messages" not in row.input else None
+                if same not in (None, fingerprint):
+                    raise UserError(
+                        "This idempotency key was used for another request. Use a new one for each debate.",
+                        kind="bad_request",
+                    )
+                if first and lock and first.run.done() and row and row.status != "running":
+                    del self.first[key]
+                    first = None
+                begins = first is None and (row is None or row.status in OVER)
+                if begins and lock is None:  # whoever had it was refused just now
+                    raise elsewhere()
+                if begins and lock:
+                    thread = place["thread"] or str(uuid4())
+                    first = self.first[key] = First(fingerprint, thread)
+                    TABLE.locks[key], lock = lock, None
+        finally:
+            if lock:
+                await asyncio.to_thread(lock.release)
         if first is None:
-            assert row is not None
+            assert row is not None  # else a debate would begin
             return await (await stored(row, how, client))(scope, receive, send)
         if not begins:
             joined(scope, f"/threads/{first.thread}/runs/{await asyncio.shield(first.run)}{JOINED[how]}", body)
@@ -108,10 +144,17 @@ class Once:
             rewrite(scope, f"/threads/{first.thread}/runs{how}")
             await self.app(scope, replay(json.dumps(body).encode(), receive), noting(first, send))
         finally:
+            if how or not first.run.done():
+                await TABLE.unlock(key)
             if not first.run.done():  # it was refused
                 self.first.pop(key, None)
                 first.run.set_exception(UserError("The first request of this key was refused.", kind="bad_request"))
                 first.run.exception()
+
+
+def elsewhere() -> UserError:
+    """The error for a debate that another server runs."""
+    return UserError("The debate of this idempotency key is going on elsewhere.", kind="debate_running")
 
 
 def read(key: str, content: bytes) -> dict[str, Any]:
@@ -155,7 +198,7 @@ async def stored(row: Debate, how: str, client: LangGraphClient) -> Response:
         UserError: it runs in another process, or has no document.
     """
     if row.status == "running":
-        raise UserError("The debate of this idempotency key is going on elsewhere.", kind="debate_running")
+        raise elsewhere()
     thread, run = await open_ledger().place_of(row.id) or ("", "")
     headers = {"Content-Location": f"/threads/{thread}/runs/{run}"}
     if not how:

@@ -3,39 +3,46 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from functools import cache
+from html import escape
 from importlib.resources import files
 from pathlib import PurePath
 from typing import Any
 
+from moot.core.config import value_of
 from moot.core.errors import MootError, UserError
+from moot.core.ledger import open_ledger
 from moot.core.own_folder import own_folder
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.graphs.presets import PRESETS
+from moot.nodes.models.chat_models import EMBEDDED
 from moot.nodes.models.prices import read_prices
 from moot.nodes.steps.person_replies import check_person_reply
 from moot.nodes.texts.given import LONGEST_GIVEN
 from moot.nodes.texts.given_files import given_in
 from moot.nodes.texts.task import TASKS
 from moot.nodes.texts.verdict import caveat_in_words, caveats, citations_in_words, verdict_citations
+from moot.nodes.vendors.catalogue import providers_here, why_not
 from moot.retrievers.corpus import known_corpora
 from moot.retrievers.evidence import clean
-from moot.retrievers.search import ABOUT
+from moot.retrievers.search import ABOUT, WEB
 from moot.transcript import ending, lines
 from moot.transcript.document import fitting
 from moot.transcript.end import other_warnings
 from moot.transcript.report.claim_review import claim_review
-from moot.transcript.report.report import report
+from moot.transcript.report.codes import CODES
+from moot.transcript.report.head import chip_of
+from moot.transcript.report.report import LONGEST_TITLE, icons, report, styles
 from moot.transcript.report.sources import marks_of
 from moot.transcript.report.summary import summarised
-from moot.web import debates, table
-from moot.web.caller import caller_client
+from moot.web import claims, debates, table
+from moot.web.caller import body_of, caller_client, json_in
 from moot.web.docs import PLACE, docs_page
 from moot.web.login import LOG_IN, TOKEN
+from moot.web.telling import STEPS, told_of
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
@@ -68,6 +75,8 @@ STATIC = {
     if file.name.rpartition(".")[2] in KINDS
 }
 """The page's own files; no other is served."""
+STATIC["page.css"] = (styles().encode() + STATIC["page.css"][0], KINDS["css"])
+STATIC["index.html"] = (STATIC["index.html"][0].replace(b"<!-- icons -->", icons().encode()), KINDS["html"])
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -94,8 +103,59 @@ def answering(handler: Callable[[Request], Awaitable[Any]]) -> Handler:
 async def page(request: Request) -> Response:
     """The page; what it shows follows from its address."""
     content, kind = STATIC["index.html"]
+    return Response(_with_way_out(content), media_type=kind)
+
+
+def _with_way_out(content: bytes) -> bytes:
     way_out = f' <a href="{LOG_IN}">Log out</a>'.encode() if os.environ.get(TOKEN) else b""
-    return Response(content.replace(b"</nav>", way_out + b"</nav>"), media_type=kind)
+    return content.replace(b"</nav>", way_out + b"</nav>")
+
+
+async def result(request: Request) -> Response:
+    """A debate's report within the page, with what can be done with it; one that goes on is watched instead."""
+    try:
+        found = await _found(request)
+        document = await run_in_threadpool(debates.load, found["id"])
+    except MootError as error:
+        missing = error.kind == "missing_file"
+        told = LOST.format(title="No such check" if missing else "This check cannot be shown", why=escape(error.detail))
+        return await _shell("", told, 404 if missing else 422)
+    if found.get("thread") and found.get("can") == "watch":
+        return RedirectResponse(f"/moot?thread={found['thread']}")
+    thread = found.get("placed") or ""
+    facts = {key: found.get(key) or "" for key in ("id", "can")} | {"thread": thread, "graph": document["graph"]}
+    facts["sum-up"] = "yes" * bool(_wants_summary(document))
+    try:
+        part = await run_in_threadpool(report, document, "part")
+    except UserError as error:  # of another version: what can be had of it is its file
+        part = FAULTY.format(claim=escape(document["claim"] or "(no claim)"), fault=escape(error.detail))
+        facts["can"] = "file"
+    tools = " ".join(f'data-{name}="{escape(str(value))}"' for name, value in facts.items())
+    bar = f'<section id="tools" class="tools-of" aria-label="What can be done" {tools}></section>'
+    return await _shell(document["claim"], bar + part)
+
+
+LOST = """<main id="main" class="page"><section class="msg"><h1>{title}</h1><p>{why}</p>
+<p><a class="btn" href="/moot/debates">Past checks</a> <a class="btn" href="/moot">New check</a></p></section></main>"""
+FAULTY = """<main class="doc" id="top"><h1>{claim}</h1>
+<div class="msg"><h2>This check cannot be shown</h2><p>{fault}</p>
+<p>It was made by another version of moot. Its file is kept.</p></div></main>"""
+
+
+def _wants_summary(document: debates.Document) -> bool:
+    wants = document["status"] == "done" and document["settings"].get("reader_summary")
+    return bool(wants) and not document.get("reader_summary")
+
+
+async def _shell(title: str, content: str, status: int = 200) -> Response:
+    """The page with something in it that needs no script."""
+    whole = STATIC["index.html"][0].decode()
+    before, _, rest = whole.partition("<main")
+    text = before + content + rest.partition("</main>")[2]
+    text = text.replace("<title>moot</title>", f"<title>{escape((title or 'A check')[:LONGEST_TITLE])} - moot</title>")
+    if 'id="top"' in content:
+        text = text.replace('href="#main"', 'href="#top"')
+    return Response(_with_way_out(text.encode()), status, media_type="text/html")
 
 
 async def api(request: Request) -> Response:
@@ -132,12 +192,41 @@ async def choices(request: Request) -> Any:
 def _choices() -> dict[str, Any]:
     corpora = known_corpora()
     searched = [f"{kind}:{corpus}" for kind in ("hybrid", "chroma", "bm25") for corpus in corpora]
+    prices = read_prices()
+    offered, lacks = _offered()
     return {
         **_fixed_choices(),
-        "models": ["embedded", *read_prices()],
+        "models": ["embedded", *prices],
+        "prices": prices,
+        "lacks": {"web": _lacking_web(), offered: lacks},
+        "model": offered,
+        "embedded": EMBEDDED,
         "sources": [*(kind for kind in ABOUT if kind != "langchain"), "web", *searched],
         "corpora": corpora,
     }
+
+
+USUAL = "openai:gpt-4o-mini"
+"""The model that is offered beside the built-in one if nothing names another and no provider has its key."""
+
+
+def _offered() -> tuple[str, str]:
+    """The model that is offered beside the built-in one, and what it lacks, in a sentence; empty if nothing.
+
+    It is the one that `moot config` or ``MOOT_MODEL`` sets, else the first of a provider whose key is there.
+    """
+    named = value_of("model")
+    if named and named.partition(":")[0] != "embedded":
+        return named, why_not(named.partition(":")[0])
+    here = [one for one in providers_here() if one["example"] in read_prices()]
+    ready = next((one["example"] for one in here if not one["why_not"]), None)
+    return (ready, "") if ready else (USUAL, "Needs a key (OPENAI_API_KEY); none is set")
+
+
+def _lacking_web() -> str:
+    """What a search of the web lacks, in a sentence; an empty text if it lacks nothing."""
+    ready = any(WEB[kind].source.key() for kind in ("tavily", "serper"))
+    return "" if ready else "Needs a search key (TAVILY_API_KEY or SERPER_API_KEY); none is set"
 
 
 @cache
@@ -148,7 +237,8 @@ def _fixed_choices() -> dict[str, Any]:
         for name, about in DESCRIPTIONS.items()
     ]
     presets = [{"name": name, **asdict(preset)} for name, preset in PRESETS.items()]
-    return {"graphs": graphs, "presets": presets, "tasks": {name: known.about for name, known in TASKS.items()}}
+    tasks = {name: known.about for name, known in TASKS.items()}
+    return {"graphs": graphs, "presets": presets, "tasks": tasks, "methods": CODES["method"], "steps": STEPS}
 
 
 async def listed(request: Request) -> Any:
@@ -157,7 +247,8 @@ async def listed(request: Request) -> Any:
     number = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 7 else 0
     if number < 1:
         raise UserError("`page` is a number, from 1.", kind="bad_request")
-    entries, total = await table.listed(number, caller_client(request.scope))
+    words = request.query_params.get("q", "")[:LONGEST_TITLE]
+    entries, total = await table.listed(number, caller_client(request.scope), words)
     return {"debates": entries, "page": number, "pages": -(-total // debates.A_PAGE), "total": total}
 
 
@@ -168,7 +259,7 @@ async def resumed(request: Request) -> Any:
 
 async def imported(request: Request) -> Any:
     """Keeps a document that ``moot verify --out`` wrote; the request's body is the document."""
-    content = await _body(request, debates.LARGEST)
+    content = await body_of(request, debates.LARGEST)
     return {"id": await run_in_threadpool(_import, content)}
 
 
@@ -181,7 +272,7 @@ def _import(content: bytes) -> str:
 async def texts_in_file(request: Request) -> Any:
     """A file's texts, as the input ``given`` takes them; the request's body is the file, ``name`` what it is called."""
     name = PurePath(request.query_params.get("name", "")).name
-    content = await _body(request, LARGEST_FILE)
+    content = await body_of(request, LARGEST_FILE)
     async with _reading:
         return await run_in_threadpool(_texts_in_file, name, content)
 
@@ -195,7 +286,7 @@ def _texts_in_file(name: str, content: bytes) -> Any:
 
 async def added(request: Request) -> Any:
     """Texts as the evidence that they are when a person adds them to a debate; the request's body is their list."""
-    texts = _json(await _body(request, 8 * LONGEST_GIVEN))
+    texts = json_in(await body_of(request, 8 * LONGEST_GIVEN))
     return await run_in_threadpool(_added, texts)
 
 
@@ -204,37 +295,17 @@ def _added(texts: Any) -> Any:
     return reply.pieces(0)
 
 
-def _json(content: bytes) -> Any:
-    """What a request's body holds.
-
-    Raises:
-        UserError: it is no JSON.
-    """
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"This is no valid JSON ({str(error)[:200]}).", kind="bad_request") from error
-
-
-async def _body(request: Request, most: int) -> bytes:
-    """A request's body.
-
-    Raises:
-        UserError: it is too large.
-    """
-    content = bytearray()
-    async for chunk in request.stream():
-        content += chunk
-        if len(content) > most:
-            raise UserError(f"More than {most:,} bytes were sent.", kind="bad_request")
-    return bytes(content)
-
-
 # --- one debate -------------------------------------------------------------------------------------------------------
 
 
 async def opened(request: Request) -> Any:
     """A debate's document, and what is said of it; by its id, or by that of its thread."""
+    found = await _found(request)
+    return {**found, **await run_in_threadpool(_opened, found["id"])}
+
+
+async def _found(request: Request) -> dict[str, Any]:
+    """A debate's document by id, how it stands, and the thread that it was on if the server holds it (``placed``)."""
     id, client = request.path_params["id"], caller_client(request.scope)
     if len(id) == THREAD and not await table.lives(id, client):  # whose it is the server knows
         raise UserError("There is no such thread.", kind="missing_file")
@@ -242,16 +313,19 @@ async def opened(request: Request) -> Any:
     if stem is None:
         raise UserError("This debate has no document: it was stopped before it had begun.", kind="missing_file")
     more = await table.standing(row, client) if row else {}
-    return {"id": stem, **more, **await run_in_threadpool(_opened, stem)}
+    place = await open_ledger().place_of(row.id) if row else None
+    placed = place[0] if place and await table.lives(place[0], client) else id if len(id) == THREAD else None
+    return {"id": stem, **more, "placed": placed}
 
 
 def _opened(id: str) -> dict[str, Any]:
     document = debates.load(id)
+    answer = asdict(chip_of(document, document["answer"]))
     try:
         said = said_of(document, over=True)
     except UserError as error:  # of another version: the page shows what it holds
         said = {"fault": error.detail}
-    return {"document": document, "said": said}
+    return {"document": document, "said": said, "chip": answer}
 
 
 def said_of(document: debates.Document, *, over: bool) -> dict[str, Any]:
@@ -284,12 +358,26 @@ def _end(document: debates.Document) -> dict[str, Any]:
 
 async def said(request: Request) -> Any:
     """A debate that goes on in words; the request's body is as much of its document as there is."""
-    content = await _body(request, debates.LARGEST)
+    content = await body_of(request, debates.LARGEST)
     return await run_in_threadpool(_said, content)
 
 
 def _said(content: bytes) -> dict[str, Any]:
-    return said_of(_json(content), over=False)
+    return said_of(json_in(content), over=False)
+
+
+async def told(request: Request) -> Any:
+    """A debate that goes on as the page shows it; the body is what there is of its document, ``open`` parts wanted."""
+    content = await body_of(request, debates.LARGEST)
+    wanted = request.query_params.getlist("open")
+    return await run_in_threadpool(_told, content, wanted)
+
+
+def _told(content: bytes, wanted: list[str]) -> dict[str, Any]:
+    document = json_in(content)
+    if not isinstance(document, dict):
+        raise UserError("This is no debate.", kind="bad_request")
+    return told_of(document, wanted)
 
 
 async def summed_up(request: Request) -> Any:
@@ -298,7 +386,7 @@ async def summed_up(request: Request) -> Any:
     if stem is None:
         raise UserError("This debate has no document yet.", kind="missing_file")
     document = await run_in_threadpool(debates.load, stem)
-    summed = await summarised(document)
+    summed = await summarised(document, "record")
     if summed is not document:
         await run_in_threadpool(debates.replace, stem, summed)
     return {"id": stem}
@@ -341,15 +429,20 @@ ROUTES: list[Route] = [
     route("/moot", page),
     route("/moot/", to_page),
     route(PLACE, api),
+    route("/moot/claims", page),
     route("/moot/debates", page),
-    route("/moot/debates/{id}", page),
+    route("/moot/debates/{id}", result),
     route("/moot/static/{name}", static),
     route("/moot/api/choices", choices),
     route("/moot/api/debates", listed),
     route("/moot/api/debates/import", imported, "POST"),
     route("/moot/api/said", said, "POST"),
+    route("/moot/api/told", told, "POST"),
     route("/moot/api/added", added, "POST"),
     route("/moot/api/texts", texts_in_file, "POST"),
+    route("/moot/api/claims/text", claims.text_read, "POST"),
+    route("/moot/api/claims/csv", claims.as_csv, "POST"),
+    route("/moot/api/claims/rows", claims.rows_of_file, "POST"),
     route("/moot/api/debates/{id}", opened),
     route("/moot/api/debates/{id}", deleted, "DELETE"),
     route("/moot/api/debates/{id}/resume", resumed, "POST"),

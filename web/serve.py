@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import signal
@@ -19,7 +20,7 @@ from moot.core.errors import UserError
 from moot.core.files import check_home
 from moot.core.lazy import imported
 from moot.core.own_folder import own_folder
-from moot.graphs import DESCRIPTIONS
+from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS
 from moot.web.guard import is_known, listed
 from moot.web.login import FEWEST, TOKEN, read_token
 
@@ -27,15 +28,37 @@ STUDIO = "https://smith.langchain.com"
 ANYWHERE = ("0.0.0.0", "::")
 PATIENCE = 3
 """Seconds that those who are being answered have when the server stops."""
+WEBHOOKS = "LANGGRAPH_WEBHOOKS"
 PATHS = ("MOOT_HOME", "MOOT_PRICES")
 """Environment variables that may name a folder or file from here."""
 
 
 def server_config() -> dict[str, Any]:
     """What ``langgraph.json`` says, for the server that is started without one."""
-    graphs = {n: {"path": f"moot.graphs.{n}:graph", "description": about} for n, about in DESCRIPTIONS.items()}
+    served = DESCRIPTIONS | OTHER_GRAPHS
+    graphs = {n: {"path": f"moot.graphs.{n}:graph", "description": about} for n, about in served.items()}
     kept = {"path": "moot.web.threads.checkpointer"}
-    return {"graphs": graphs, "http": {"app": "moot.web.app:app"}, "checkpointer": kept}
+    return {"graphs": graphs, "http": {"app": "moot.web.app:app"}, "checkpointer": kept, "webhooks": webhooks()}
+
+
+def webhooks() -> dict[str, Any]:
+    """Where a caller's ``webhook`` may have the server post to: nowhere in a private network.
+
+    ``LANGGRAPH_WEBHOOKS``, LangGraph's own variable, says otherwise.
+
+    Raises:
+        UserError: it is no JSON object.
+    """
+    try:
+        said = json.loads(os.environ.get(WEBHOOKS) or '{"url": {"disable_private_ips": true, "require_https": false}}')
+    except ValueError:
+        said = None
+    if not isinstance(said, dict):
+        raise UserError(
+            f'{WEBHOOKS} is a JSON object: {{"url": {{"allowed_domains": ["hooks.example.org"]}}}}',
+            kind="invalid_environment",
+        )
+    return said
 
 
 def serve(host: str, port: int, at_once: int, *, studio: bool, opened: bool) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
+from filelock import FileLock
 from langchain_core.runnables import RunnableConfig
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError, ConflictError, NotFoundError
@@ -58,6 +60,13 @@ class Table:
         self.claims: dict[str, Claim] = {}
         self.latest: dict[str, str] = {}
         """By thread, the id of its last document; of debates that no ledger knows, this alone does."""
+        self.locks: dict[str, FileLock] = {}
+        """By idempotency key, what keeps other servers from beginning its debate until it has a row."""
+
+    async def unlock(self, key: str | None) -> None:
+        """The debate of an idempotency key has its row, or will not begin."""
+        if lock := self.locks.pop(key or "", None):
+            await asyncio.to_thread(lock.release)
 
     def claim(self, claim: Claim) -> dict[str, str]:
         """Metadata for a run whose debate shall find the claim. It serves once: threads hand metadata on."""
@@ -72,6 +81,7 @@ class Table:
 
     async def begun(self, session: Session) -> None:
         """A debate has its row: on which thread and as which run it goes on."""
+        await self.unlock(session.use.idempotency_key)
         place = session.run.get("configurable") or {}
         if "thread_id" in place:
             await open_ledger().place(session.id, str(place["thread_id"]), str(place.get("run_id", "")))
@@ -118,8 +128,10 @@ TABLE = Table()
 # --- what the page asks ----------------------------------------------------------------------------------------------
 
 
-async def listed(page: int, client: LangGraphClient) -> tuple[list[dict[str, Any]], int]:
+async def listed(page: int, client: LangGraphClient, words: str = "") -> tuple[list[dict[str, Any]], int]:
     """One page of all debates, newest first, and how many there are: those under way, and those that have a document.
+
+    With ``words`` only those whose claim holds all of them.
 
     Each has ``id``, ``status`` and what its document says (`debates.LISTED`); those of the table also ``calls``, how
     many of its calls are kept, ``thread``, and what can be done: ``resume``, ``watch``, ``answer``.
@@ -134,8 +146,17 @@ async def listed(page: int, client: LangGraphClient) -> tuple[list[dict[str, Any
         own, places = await threads_of(client), await ledger.places()
         ids = [(id, stem) for id, stem in ids if id in places and places[id][0] in own]
     first = (page - 1) * debates.A_PAGE
+    if words.strip():
+        entries = [entry for one in ids if (entry := await entry_of(*one, known, client)) and has_all(entry, words)]
+        return entries[first : first + debates.A_PAGE], len(entries)
     listed = [await entry_of(*one, known, client) for one in ids[first : first + debates.A_PAGE]]
     return [entry for entry in listed if entry], len(ids)
+
+
+def has_all(entry: Mapping[str, Any], words: str) -> bool:
+    """Whether a debate's claim holds all of some words, in whatever case."""
+    claim = str(entry.get("claim") or "").casefold()
+    return all(word in claim for word in words.casefold().split())
 
 
 async def threads_of(client: LangGraphClient) -> set[str]:
@@ -175,8 +196,10 @@ async def standing(row: Debate, client: LangGraphClient) -> dict[str, Any]:
     """How a debate of the table stands, and what can be done: it can be watched, answered, or go on."""
     place = await open_ledger().place_of(row.id)
     more: dict[str, Any] = {"status": row.status, "debate": row.id, "calls": row.calls, "note": row.note}
-    if row.status in ("running", "waiting") and place and await lives(place[0], client):
-        return more | {"thread": place[0], "can": "watch" if row.status == "running" else "answer"}
+    if row.status == "running" and place and await runs_here(*place, client):
+        return more | {"thread": place[0], "can": "watch"}
+    if row.status == "waiting" and place and await lives(place[0], client):
+        return more | {"thread": place[0], "can": "answer"}
     return more | ({"can": "resume"} if row.status in (*OVER, "waiting") and row.graph in DESCRIPTIONS else {})
 
 
@@ -193,6 +216,15 @@ async def lives(thread: str, client: LangGraphClient) -> bool:
     """Whether the server holds a thread, for whoever asks."""
     try:
         await client.threads.get(thread)
+    except APIError:
+        return False
+    return True
+
+
+async def runs_here(thread: str, run: str, client: LangGraphClient) -> bool:
+    """Whether it is this server that has a run: another one on its home may run the debate."""
+    try:
+        await client.runs.get(thread, run)
     except APIError:
         return False
     return True
@@ -276,8 +308,12 @@ async def delete(id: str, client: LangGraphClient) -> None:
             raise UserError("This debate is still going on: stop it first.", kind="bad_request")
         place = await open_ledger().place_of(row.id)
         if place:
-            with suppress(NotFoundError):  # it lasted as long as its server
+            with suppress(NotFoundError):  # it lasted as long as its server, or is another's
                 await client.threads.delete(place[0])
+            if os.environ.get("LANGGRAPH_CHECKPOINTER"):
+                from moot.web.threads import delete as delete_thread
+
+                await delete_thread(place[0])
         await open_ledger().delete(row.id)
         for path in await run_in_threadpool(debates.files_of, row.id):
             await run_in_threadpool(path.unlink, missing_ok=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -43,7 +42,9 @@ def batch(
         from moot.cli.batch.jobs import ForAll
         from moot.cli.batch.run import Batch, Limits, alone_in, check_workers, run_batch
         from moot.cli.resuming import mode_of
+        from moot.core.config import usual_settings, value_of
         from moot.core.errors import UserError
+        from moot.evals.benchmarks.claim_files import ClaimsFile
         from moot.graphs.presets import load_preset
         from moot.web.debates import history_is_on
 
@@ -52,12 +53,20 @@ def batch(
         check_workers(workers)
         history_is_on()  # refuses a value that is none
         bundle = load_preset(options["preset"])
-        systems = [name.strip() for name in graphs.split(",")] if graphs else [options["graph"] or bundle.graph]
+        usual = None if options["preset"] else value_of("graph")
+        systems = (
+            [name.strip() for name in graphs.split(",")] if graphs else [options["graph"] or usual or bundle.graph]
+        )
         asked = asked_by(options, bundle.task)
         for_all = ForAll(
-            [*dict.fromkeys(systems)], asked, options["settings"] or [], named_settings(options), bundle.settings
+            [*dict.fromkeys(systems)],
+            asked,
+            options["settings"] or [],
+            named_settings(options),
+            {**usual_settings(), **bundle.settings},
         )
-        mode = mode_of(options["ledger"] or os.environ.get("MOOT_LEDGER") or "record")
+        mode = mode_of(options["ledger"] or value_of("ledger") or "record")
         limits = Limits(at_once, workers, budget, max_cost, max_calls, max_seconds)
+        claims = ClaimsFile(file)  # before anything is written
         with alone_in(out):
-            raise SystemExit(run_batch(Batch(file, out, for_all, mode), limits, stop))
+            raise SystemExit(run_batch(Batch(claims, out, for_all, mode), limits, stop))

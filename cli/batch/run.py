@@ -75,17 +75,14 @@ class Batch:
     """A file of claims and the folder of what comes of it.
 
     Args:
-        file: the claims.
+        claims: the file of claims.
         folder: documents, reports, the table.
         for_all: what is asked for every row.
         mode: how the ledger is used.
-
-    Raises:
-        UserError: the file cannot be read.
     """
 
-    def __init__(self, file: Path, folder: Path, for_all: ForAll, mode: Mode) -> None:
-        self.claims = ClaimsFile(file)
+    def __init__(self, claims: ClaimsFile, folder: Path, for_all: ForAll, mode: Mode) -> None:
+        self.claims = claims
         self.folder = folder
         self.for_all = for_all
         self.mode = mode

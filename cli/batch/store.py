@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import sqlite3
 from collections.abc import Iterator
@@ -12,12 +13,15 @@ from typing import Any
 
 from moot.cli.batch.jobs import file_name
 from moot.core.errors import UserError
+from moot.core.files import write_whole
 
 Outcome = dict[str, Any]
 """What came of a debate, as plain JSON; see `moot.cli.batch.work.outcome_of`."""
 NOTHING: Outcome = {"status": "failed", "answer": None, "confidence": None, "error": None, "kind": None}
 """That of a row that has no document."""
 FILE = ".batch.sqlite"
+ID = ".batch.id"
+"""The batch's id once more: without the other file, what was done is known by the ids of its documents."""
 TABLES = """
 CREATE TABLE IF NOT EXISTS batch (id TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS rows (
@@ -44,6 +48,15 @@ class Shown:
     outcomes: dict[str, Outcome | None]
 
 
+def _known_id(folder: Path) -> str:
+    """The id of the batch whose record is lost; empty if there is none."""
+    try:
+        found = (folder / ID).read_text(encoding="ascii").strip()
+    except (FileNotFoundError, UnicodeDecodeError):
+        return ""
+    return found if re.fullmatch("[0-9a-f]{16}", found) else ""
+
+
 class Store:
     """The rows of a batch.
 
@@ -61,16 +74,19 @@ class Store:
             self._file.execute("PRAGMA synchronous=NORMAL")
             self._file.executescript(TABLES)
             self._file.execute(
-                "INSERT INTO batch SELECT ? WHERE NOT EXISTS (SELECT 1 FROM batch)", (secrets.token_hex(8),)
+                "INSERT INTO batch SELECT ? WHERE NOT EXISTS (SELECT 1 FROM batch)",
+                (_known_id(folder) or secrets.token_hex(8),),
             )
             [self.batch], *_ = self._file.execute("SELECT id FROM batch")
             [before], *_ = self._file.execute("SELECT coalesce(max(turn), 0) FROM rows")
         except sqlite3.DatabaseError as error:
             raise UserError(
                 f"{folder / FILE} is no record of a batch ({error}). Name another folder, or remove the file: "
-                "then all rows are asked again.",
+                "the documents in its folder tell what is done.",
                 kind="invalid_file",
             ) from error
+        if _known_id(folder) != self.batch:
+            write_whole(folder / ID, self.batch)
         self._turn = before + 1
         """Which reading of the file of claims this is: rows of earlier ones that are no longer in it are not shown."""
 

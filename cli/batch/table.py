@@ -12,7 +12,7 @@ from textwrap import shorten
 from typing import Any
 
 from moot.cli.batch.store import Outcome, Shown
-from moot.core.files import not_written
+from moot.core.files import harmless, not_written
 from moot.retrievers.evidence import clean
 from rich.console import Console
 from rich.table import Table
@@ -35,8 +35,6 @@ OF_DEBATE = (
     "document",
     "report",
 )
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""How a cell begins that a spreadsheet may take for a formula."""
 MOST_SHOWN = 50
 """Rows on the screen; of more, those that failed come first."""
 LONGEST = 60
@@ -45,11 +43,6 @@ MOST_FAULTS = 10
 """Faults that are named on the screen."""
 LONGEST_FAULT = 300
 NOT_BEGUN = "not begun"
-
-
-def harmless(text: str) -> str:
-    """A cell's text so that no spreadsheet runs it: an apostrophe goes before what begins like a formula."""
-    return f"'{text}" if text.lstrip(" ").startswith(FORMULA) else text
 
 
 @dataclass

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from moot.evals.stats.clusters import by_group, cluster_bootstrap
 from moot.evals.stats.measures import package
+from moot.evals.stats.metrics import ratio
 from moot.evals.stats.panel_measures import cohen_kappa
-from moot.evals.stats.significance import Interval
+from moot.evals.stats.significance import Array, Interval, Statistic
 
 
 class Agreement(NamedTuple):
@@ -31,28 +33,50 @@ class Agreement(NamedTuple):
     neither: int
 
 
-def agreement(first: Sequence[bool | None], second: Sequence[bool | None]) -> Agreement:
+def agreement(
+    first: Sequence[bool | None], second: Sequence[bool | None], groups: Sequence[Hashable] | None = None
+) -> Agreement:
     """How far two graders agree, over the answers that both graded.
 
     The interval is the normal one of the large-sample standard error (Fleiss, Cohen and Everitt 1969), as statsmodels
-    computes it; it is within [-1, 1], and has no width where they agree on everything.
+    computes it; it is within [-1, 1], and has no width where they agree on everything. That takes answers for
+    independent: if some belong together, the interval is that of the bootstrap over groups (`cluster_bootstrap`).
 
     Args:
         first: one grader's judgement of each answer; None where it gave none.
         second: the other's, of the same answers in the same order.
+        groups: of each answer, such as the item that several systems answered; by default each is one of its own.
 
     Raises:
         UserError: scikit-learn or statsmodels is not installed.
         ValueError: not the same number of answers.
     """
-    pairs = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
-    missing = len(first) - len(pairs)
+    which = range(len(first)) if groups is None else groups
+    both = [None if a is None or b is None else (a, b) for a, b in zip(first, second, strict=True)]
+    pairs = [pair for pair in both if pair is not None]
+    missing = both.count(None)
     counts = [pairs.count(kind) for kind in ((True, True), (True, False), (False, True), (False, False))]
     share = (counts[0] + counts[3]) / len(pairs) if pairs else None
     value = cohen_kappa([str(a) for a, _ in pairs], [str(b) for _, b in pairs])
     if value is None:
         return Agreement(Interval(None, None, None, len(pairs), missing), share, *counts)
+    together = by_group(which, both)
+    if len(together) < len(pairs):
+        return Agreement(cluster_bootstrap(together, _kappa, missing), share, *counts)
     with np.errstate(divide="ignore", invalid="ignore"):  # of its test against 0, which is not used
         found = package("statsmodels.stats.inter_rater").cohens_kappa(np.array(counts).reshape(2, 2))
     low, high = max(-1.0, float(found.kappa_low)), min(1.0, float(found.kappa_upp))
     return Agreement(Interval(value, low, high, len(pairs), missing), share, *counts)
+
+
+def _kappa(kinds: Sequence[tuple[bool, bool]]) -> Statistic:
+    """Cohen's kappa from how often each pair of judgements is there; undefined if chance alone agrees on everything."""
+    ours, theirs = np.array(kinds, dtype=float).T
+
+    def of_counts(counts: Array) -> Array:
+        n = counts.sum(axis=-1)
+        agree, a, b = (ratio(counts @ which, n) for which in ((ours == theirs).astype(float), ours, theirs))
+        chance = a * b + (1 - a) * (1 - b)
+        return ratio(agree - chance, 1 - chance)
+
+    return of_counts

@@ -90,7 +90,7 @@ class Gradable:
     """A sample's answer in words.
 
     ``alike``: its text is that of a right answer. ``grades`` are those of graders that are known, by their names; None
-    where one is missing.
+    where one is missing. Answers to one item, or to items that belong together, have the same ``group``.
     """
 
     system: str
@@ -102,6 +102,7 @@ class Gradable:
     gold: tuple[str, ...]
     alike: bool
     grades: dict[str, bool | None]
+    group: tuple[str, str] = ("", "")
 
 
 def read_gradable(paths: Sequence[Path]) -> tuple[list[Gradable], list[str]]:
@@ -134,7 +135,8 @@ def read_gradable(paths: Sequence[Path]) -> tuple[list[Gradable], list[str]]:
                 label, name = header.label or "unknown system", clean(header.path.name)
                 about = (label, name, str(sample.id), document["claim"], document["task"], outcome, gold)
                 alike = any(same_answer(document["task"], outcome, one) for one in gold)
-                found.append(Gradable(*about, alike, grades))
+                group = clean(str((sample.metadata or {}).get("group") or ""))
+                found.append(Gradable(*about, alike, grades, (group, "" if group else str(sample.id))))
         except (*UNREADABLE, TypeError, AttributeError) as error:
             raise damaged(at, error) from error
     if not found:

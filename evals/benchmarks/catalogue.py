@@ -15,7 +15,7 @@ from moot.core.errors import UserError
 from moot.evals.benchmarks import records_answers as answers
 from moot.evals.benchmarks import records_choice as choices
 from moot.evals.benchmarks import records_claims as claims
-from moot.evals.benchmarks.claim_files import ClaimRow, all_rows
+from moot.evals.benchmarks.claim_files import ClaimRow, ClaimsFile, all_rows
 from moot.evals.benchmarks.records import Item, Reading, Record
 from moot.evals.benchmarks.records_files import MOST_RECORDS, Expand, invalid, read_file
 from moot.evals.benchmarks.records_hub import Hub, NotThere, read_hub
@@ -123,7 +123,7 @@ def _from_path(benchmark: Benchmark, path: Path) -> tuple[list[Record], list[str
 
 def _from_file(benchmark: Benchmark, file: Path, name: str) -> tuple[list[Record], list[str]]:
     if benchmark.is_own:
-        return own_records(file), []
+        return own_records(file)
     records = read_file(file, name, columns=benchmark.columns, expand=benchmark.expand)
     if benchmark.companion is None:
         return records, []
@@ -135,8 +135,8 @@ def _is_data(file: Path) -> bool:
     return file.is_file() and not file.name.endswith(".ids.json")
 
 
-def own_records(path: Path) -> list[Record]:
-    """The rows of a file of claims that is measured on.
+def own_records(path: Path) -> tuple[list[Record], list[str]]:
+    """The rows of a file of claims that is measured on, and a note about columns that mean nothing here.
 
     Raises:
         UserError: a row is bad, or asks for something else than its systems do, with its line.
@@ -147,10 +147,14 @@ def own_records(path: Path) -> list[Record]:
             return "an evaluation asks all of its systems the same: `graph` and `settings` are for `moot batch`"
         return ""
 
-    rows = all_rows(path, check)
+    claims = ClaimsFile(path)
+    rows = all_rows(claims, check)
     if len({row.labels for row in rows if row.label}) > 1:
         raise invalid(path.name, "`labels` differ between its rows; an evaluation needs the same in each.")
-    return [Record(vars(row), f"{path.name}, line {row.line}", row.number - 1, path.stem, row.id) for row in rows]
+    notes = [f"columns that mean nothing here: {', '.join(claims.ignored)}"] if claims.ignored else []
+    return [
+        Record(vars(row), f"{path.name}, line {row.line}", row.number - 1, path.stem, row.id) for row in rows
+    ], notes
 
 
 def _missing(benchmark: Benchmark, problem: str) -> UserError:

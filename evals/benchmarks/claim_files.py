@@ -315,18 +315,18 @@ def _text(value: Mapping[str, Any], name: str, longest: int | None = LONGEST_NAM
     return text or None
 
 
-def all_rows(path: Path, check: Callable[[ClaimRow], str] = lambda row: "") -> list[ClaimRow]:
+def all_rows(file: ClaimsFile, check: Callable[[ClaimRow], str] = lambda row: "") -> list[ClaimRow]:
     """All rows of a file whose rows have to be good.
 
     Args:
-        path: as for `ClaimsFile`.
+        file: of claims.
         check: says what is wrong with a row for whoever asks; empty for nothing.
 
     Raises:
         UserError: a row is bad, with its line; how many others are is said, too.
     """
     rows, bad = [], []
-    for row in ClaimsFile(path):
+    for row in file:
         if isinstance(row, BadRow):
             bad.append((row.line, row.problem))
         elif problem := check(row):
@@ -336,7 +336,7 @@ def all_rows(path: Path, check: Callable[[ClaimRow], str] = lambda row: "") -> l
     if bad:
         line, problem = bad[0]
         more = f" {len(bad) - 1} other rows are bad, too." if len(bad) > 1 else ""
-        raise invalid(f"{path.name}, line {line}", f"{problem}.{more}")
+        raise invalid(f"{file.path.name}, line {line}", f"{problem}.{more}")
     if not rows:
-        raise invalid(path.name, "it has no claims.")
+        raise invalid(file.path.name, "it has no claims.")
     return rows

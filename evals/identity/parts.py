@@ -17,6 +17,7 @@ from moot.graphs import load_graph
 from moot.nodes.runtime.node import choose_model
 from moot.nodes.runtime.opening import Needs
 from moot.nodes.runtime.settings import Settings, checked_settings
+from moot.nodes.vendors.catalogue import VENDORS, vendor_endpoint
 from moot.prompts import shipped
 from moot.retrievers.corpus import corpus_digest
 from moot.retrievers.search import DEMO, demo_corpus, resolve
@@ -76,8 +77,9 @@ def endpoints_of(needs: Needs, settings: Settings) -> dict[str, str]:
 
 def endpoints(*models: str) -> dict[str, str]:
     """The address of each of these models' providers."""
-    providers = {name.partition(":")[0] for name in models if ":" in name} & PROVIDERS.keys()
-    return {provider: find_endpoint(provider).shown for provider in sorted(providers)}
+    providers = sorted({name.partition(":")[0] for name in models if ":" in name})
+    own = {provider: find_endpoint(provider).shown for provider in providers if provider in PROVIDERS}
+    return own | {provider: vendor_endpoint(provider).shown for provider in providers if provider in VENDORS}
 
 
 def digest(said: Any) -> str:

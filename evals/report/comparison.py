@@ -81,6 +81,17 @@ class System:
         return {one.id: one.cluster for one in seen}
 
 
+def same_items(systems: Sequence[System]) -> frozenset[str]:
+    """The items of which every system has an outcome, by the same right answers.
+
+    Systems that have no outcome at all do not count: there is nothing to compare.
+    """
+    answered = [s for s in systems if s.answered]
+    known = [{seen.id for seen in system.answered} for system in answered]
+    shared = set.intersection(*known) if known else set[str]()
+    return frozenset(id for id in shared if len({system.gold[id] for system in answered}) == 1)
+
+
 @dataclass(frozen=True)
 class Study:
     """A benchmark with a model, and the systems in the order in which they are shown: each before its controls."""
@@ -113,6 +124,11 @@ class Study:
     def measured(self) -> list[System]:
         """The systems that have logs."""
         return [system for system in self.systems if system.runs]
+
+    @cached_property
+    def same_items(self) -> frozenset[str]:
+        """The items that scores side by side are of (`same_items`)."""
+        return same_items(self.systems)
 
 
 # --- studies ----------------------------------------------------------------------------------------------------------
@@ -249,7 +265,8 @@ def _constant(systems: Sequence[System], benchmark: Benchmark) -> list[System]:
     if TASKS[benchmark.task].kind not in ("labels", "choice"):
         return []
     first = {id: seen for system in reversed(systems) for one in system.items for id, seen in one.items()}
-    prior, (open_label, _) = label_prior([seen.gold[0] for seen in first.values()]), policy_labels(benchmark.task)
+    shared = same_items(systems) or first.keys()
+    prior, (open_label, _) = label_prior([first[id].gold[0] for id in shared]), policy_labels(benchmark.task)
     given = [(PRIOR, f"{PRIOR}: {prior}", prior)]
     if open_label and open_label != prior:
         given.append((NOTHING_SETTLED, f"{NOTHING_SETTLED} {open_label}", open_label))

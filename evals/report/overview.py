@@ -28,17 +28,6 @@ class Line:
     systems: dict[int, System] = field(default_factory=dict)
 
 
-def same_items(study: Study) -> frozenset[str]:
-    """The items of which every system of a study has an outcome, by the same right answers.
-
-    Systems that have no outcome at all do not count: there is nothing to compare.
-    """
-    answered = [s for s in study.systems if s.answered]
-    known = [{seen.id for seen in system.answered} for system in answered]
-    shared = set.intersection(*known) if known else set[str]()
-    return frozenset(id for id in shared if len({system.gold[id] for system in answered}) == 1)
-
-
 def score_of(system: System, study: Study, ids: frozenset[str]) -> Interval:
     """The first measure on these items: of one run with Wilson's interval, of several with the bootstrap's."""
     return share_right(system, study, ids) if len(system.items) == 1 else estimate(system, study.headline, ids)
@@ -50,7 +39,7 @@ def lines_of(studies: Sequence[Study]) -> tuple[list[tuple[str, list[int]]], lis
     counts: dict[int, list[int]] = {}
     lines: dict[tuple[str, str | None, str], Line] = {}
     for study in studies:
-        ids = same_items(study)
+        ids = study.same_items
         at = places.setdefault((study.benchmark.title, study.data), len(places))
         counts.setdefault(at, []).append(len(ids))
         for system in study.systems:

@@ -86,15 +86,16 @@ def published_table(studies: Sequence[Study]) -> Table | None:
                     continue
                 theirs, whose = interval_of(one)
                 named: list[Cell] = [study.benchmark.title, TITLES[measure]]
-                own: list[Cell] = [estimate(system, measure), study.model or "several"]
+                own: list[Cell] = [estimate(system, measure, study.same_items), study.model or "several"]
                 told: list[Cell] = [theirs, one.n, one.model, whose, f"{one.source}, {one.where}"]
                 rows.append([system.label, *named, *own, *told])
     return table(
         "published",
         "The sources' figures beside ours",
         "Theirs are the papers' own, on other items, models, prompts and sources of evidence than ours, so that a "
-        "difference says nothing of the system; no test is made. In brackets 95% intervals: ours by the bootstrap over "
-        "groups of items; theirs as printed, else Wilson's from their value and number of items.",
+        "difference says nothing of the system; no test is made. Ours are of the items that all our systems "
+        "have. In brackets 95% intervals: ours by the bootstrap over groups of items; theirs as "
+        "printed, else Wilson's from their value and number of items.",
         heads,
         rows,
     )

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from moot.evals.report.comparison import Study, System
 from moot.evals.report.tables import Cell, Column, Nested, Table, columns, table
 from moot.evals.stats.clusters import by_group, clustered_wilson
-from moot.evals.stats.estimates import estimate, mean_of, over_items, run_means
+from moot.evals.stats.estimates import estimate, over_items, run_means
 from moot.evals.stats.item_scores import item_score
 from moot.evals.stats.metrics import by_label
 from moot.evals.stats.observations import Observation
@@ -80,10 +80,14 @@ def systems_table(study: Study) -> Table | None:
     heads += columns(
         "share", ceiling="best possible", wilson="Wilson's interval", **{name: TITLES[name] for name in others}
     )
+    same = len(study.same_items)
+    fewer = any(len({seen.id for seen in system.answered}) > same for system in study.systems)
     return table(
         "systems",
-        "Systems",
+        f"Systems, over the {same:,} item{'s' if same != 1 else ''} that all of them have" if fewer else "Systems",
         "Items are those with an outcome, in all runs together; errors are missing data and count in no score. "
+        f"All scores are of the same {len(study.same_items):,} items: those of which every system has an outcome, with "
+        "the same right answers. "
         "Abstentions and replies that could not be used are not right; see the policies. With less evidence: a source "
         "failed, another stood in for it, or "
         "nothing was found; see the warnings. In brackets: 95% percentile bootstrap intervals over groups of items "
@@ -100,9 +104,10 @@ def _scores(system: System, study: Study, first: str, others: Sequence[str]) -> 
     silent = sum(seen.outcome == ABSTAINED for seen in system.answered) - unusable
     counts: list[Cell] = [len(system.runs) or "", len(system.answered), system.errors, system.not_run or "", silent]
     counts += [unusable, lost_evidence(system) if system.runs else ""]
-    share = share_right(system, study) if len(system.items) == 1 else None
+    same = study.same_items
+    share = share_right(system, study, same) if len(system.items) == 1 else None
     best = ceiling_of([system] if system.runs else study.measured)
-    scores = [estimate(system, first), best, share, *(estimate(system, name) for name in others)]
+    scores = [estimate(system, first, same), best, share, *(estimate(system, name, same) for name in others)]
     return [name_of(system), system.of or "", *counts, *scores]
 
 
@@ -241,12 +246,14 @@ def costs_table(study: Study) -> Table | None:
     return table(
         "costs",
         "What an item takes",
-        "Means over items with an outcome, as far as the figure is known of them. Costs are by the table of prices, "
+        "Means over items with an outcome, as far as the figure is known of them; scores are of the same items, as in "
+        "the systems' table. Costs are by the table of prices, "
         "unknown where a model has no price or an endpoint did not count. All calls: of failed samples too, but not of "
         "their earlier tries; unknown where a sample left no result document, as one that Inspect's time limit ended. "
         "Depth is the longest chain of calls that wait for each other. A control's multiples of "
-        "what its system took are over the items of which both are known. On the front: no other system is as good "
-        "for less, or better for as much.",
+        "what its system took are over the items of which both are known. What is equal stays below 1 by less than one "
+        "sample with its longest reply, which is much of a small debate; it is above 1 only if replies are longer than "
+        "was asked for. On the front: no other system is as good for less, or better for as much.",
         heads,
         rows,
     )
@@ -254,7 +261,7 @@ def costs_table(study: Study) -> Table | None:
 
 def _spent(system: System, study: Study) -> Spent:
     tokens, costs = [seen.tokens for seen in system.answered], [seen.cost for seen in system.answered]
-    return Spent(mean_of(system, study.headline), average(tokens), average(costs))
+    return Spent(estimate(system, study.headline, study.same_items).value, average(tokens), average(costs))
 
 
 def relative_to(system: System, its: System | None) -> list[Cell]:

@@ -47,6 +47,10 @@ GRADER = "grader"
 """Inspect's role of the model that judges answers."""
 SHARED = ("temperature", "max_tokens", "seed")
 """What Inspect's options and a debate's settings both say."""
+MODELS_BOOKS = (sample_model_usage_context_var, model_usage_context_var)
+ROLES_BOOKS = (sample_role_usage_context_var, role_usage_context_var)
+NO_OPTIONS = GenerateConfig()
+"""Of a call that Inspect did not make; one for all events, as making it takes longer than the event itself."""
 
 
 class MootModel(ModelAPI):
@@ -142,7 +146,7 @@ def name_of(model: Model | list[Model]) -> str | None:
         raise UserError(
             f"Inspect's model {model} cannot debate: moot calls {', '.join(f'{one}/NAME' for one in PROVIDERS)}, and "
             "moot/PROVIDER:NAME. Name one of these, or say `--model none` and name the debate's model: "
-            "`-S model=openai:NAME`.",
+            "`--solver moot/debate -S model=openai:NAME`.",
             kind="unknown_model",
         )
     theirs = model.api.base_url
@@ -185,6 +189,7 @@ def tell_calls(calls: Sequence[Mapping[str, Any]]) -> None:
     What they were asked is in the ledger and in LangSmith; the turns that came of it are the sample's messages. What an
     earlier run paid for is no usage of this one.
     """
+    used: dict[tuple[str, bool], list[ModelUsage]] = {}
     for call in calls:
         kept = bool(call.get("from_ledger") or call.get("shared"))
         model = call["model"].replace(":", "/", 1)
@@ -197,7 +202,7 @@ def tell_calls(calls: Sequence[Mapping[str, Any]]) -> None:
                 input=[],
                 tools=[],
                 tool_choice="none",
-                config=GenerateConfig(),
+                config=NO_OPTIONS,
                 output=output,
                 retries=call["attempts"] - 1 or None,
                 error=call.get("detail") if call["outcome"] == "failed" else None,
@@ -207,12 +212,17 @@ def tell_calls(calls: Sequence[Mapping[str, Any]]) -> None:
             )
         )
         if usage is not None and not kept:
-            for name, books in (
-                (model, (sample_model_usage_context_var, model_usage_context_var)),
-                (call["role"], (sample_role_usage_context_var, role_usage_context_var)),
-            ):
-                for book in books:
-                    set_model_usage(name, usage, book.get(None))
+            used.setdefault((model, False), []).append(usage)
+            used.setdefault((call["role"], True), []).append(usage)
+    for (name, of_role), usages in used.items():
+        for book in ROLES_BOOKS if of_role else MODELS_BOOKS:
+            set_model_usage(name, summed(usages), book.get(None))
+
+
+def summed(usages: Sequence[ModelUsage]) -> ModelUsage:
+    """The tokens of several calls together."""
+    asked, said = sum(one.input_tokens for one in usages), sum(one.output_tokens for one in usages)
+    return ModelUsage(input_tokens=asked, output_tokens=said, total_tokens=asked + said)
 
 
 def usage_of(call: Mapping[str, Any]) -> ModelUsage | None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from sqlite3 import Connection
 from typing import Any
 from unittest.mock import patch
 
 # Inspect has no option between each event (`log_realtime`) and no recovery at all; its class is the only place to be in
 from inspect_ai._eval.task import log as task_log
+from inspect_ai.event import ModelEvent
 from inspect_ai.log import EvalSampleSummary
 from inspect_ai.log._recorders.buffer.database import SampleBufferDatabase
 from inspect_ai.log._recorders.buffer.history import SampleHistory
@@ -57,6 +59,13 @@ class SampleWise(SampleBufferDatabase):
         self._write(id, epoch)
         with super().open_sample_history(id, epoch) as history:
             yield history
+
+    def _condense_event(self, conn: Connection, event: SampleEvent) -> SampleEvent:
+        """Leaves a debate's calls as they are: they hold no messages, and nothing long."""
+        one = event.event
+        if isinstance(one, ModelEvent) and not one.input and one.call is None:
+            return event
+        return super()._condense_event(conn, event)
 
     def _write(self, id: str | int, epoch: int) -> None:
         if waiting := self._waiting.pop((str(id), epoch), None):

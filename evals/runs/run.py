@@ -55,6 +55,8 @@ log = logging.getLogger(__name__)
 
 SIDE_BY_SIDE = 4
 """Cells that run at the same time, each with its share of the samples in flight."""
+WRITINGS, LEAST_WRITTEN = 20, 10
+"""How often a log is written at most while samples end, and how many of them are written together at least."""
 LOCK = ".moot.lock"
 """The file that keeps a second run out of a folder of logs."""
 
@@ -133,7 +135,7 @@ def _run_cells(
     tell: Callable[[str], None],
 ) -> list[EvalLog]:
     first = [cell for cell in cells if cell.control is None]
-    items = {cell.task: items_of(cell.task, plan) for cell in first}
+    items = {task: items_of(task, plan) for task in dict.fromkeys(cell.task for cell in first)}
     asyncio.run(opened(first, items, plan.judge))
     parts: dict[str, dict[str, Any]] = {}
     for cell in cells:  # controls come after their debates
@@ -331,6 +333,8 @@ def _run(tasks: Sequence[Task], logs: Path, limits: Limits) -> None:
             display="none",
             score_display=False,  # else all scores are counted again and again for a display that is not there
             log_dir_allow_dirty=True,
+            # each writing copies all of the log; what is not in it yet, the recovery database holds
+            log_buffer=max(LEAST_WRITTEN, max(len(task.dataset) for task in tasks) // WRITINGS),
             retry_attempts=1,
             retry_immediate=False,
             max_tasks=side_by_side,

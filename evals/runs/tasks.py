@@ -1,8 +1,8 @@
-"""Every benchmark as a task of Inspect: ``inspect eval moot/fever -T data=paper_dev.jsonl --model openai/gpt-4o-mini``.
+"""Every benchmark as a task of Inspect: ``inspect eval moot/fever -T data=paper_dev.jsonl --model moot/openai:NAME``.
 
 A task reads the records as they are published (`moot.evals.benchmarks.catalogue`), from a file or folder of yours or,
-without ``data``, from the Hub. The solver is a debate, `-S graph=proclaim -S model=openai:gpt-4o-mini` choose which; no
-gold evidence, conclusion or answer reaches it.
+without ``data``, from the Hub. The solver is a debate by Tool-MAD; `--solver moot/debate -S graph=proclaim -S seed=1`
+chooses another (Inspect ignores ``-S`` without ``--solver``); no gold evidence, conclusion or answer reaches it.
 """
 
 from __future__ import annotations

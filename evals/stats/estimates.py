@@ -112,8 +112,3 @@ def over_items(seen: Sequence[Observation], values: Sequence[float | None]) -> I
 def run_means(system: System, measure: str) -> list[float | None]:
     """A measure of single items in each run: the mean over the items of which it is known."""
     return [average([seen.scores.get(measure) for seen in run.values()]) for run in system.items]
-
-
-def mean_of(system: System, measure: str) -> float | None:
-    """The mean over runs of `run_means`."""
-    return average(run_means(system, measure))

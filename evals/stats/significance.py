@@ -29,7 +29,9 @@ ONE_GROUP = "one group"
 FLIPS = 9999
 """Sign flips that a permutation test draws; where there are no more of them, it takes them all and is exact."""
 
-SLACK = 1e-12
+DIGITS = 12
+"""Of sums and means of differences: what is the same but for the rounding of numbers is a tie."""
+SLACK = 10.0**-DIGITS
 """What a sum of differences is at most if they cancel out, as numbers are rounded."""
 
 
@@ -250,7 +252,7 @@ def sign_flips(
     if len(apart) > 1:
         found = package("scipy.stats").permutation_test(
             (apart,),
-            lambda drawn, axis: drawn.mean(axis=axis),
+            lambda drawn, axis: drawn.mean(axis=axis).round(DIGITS),
             permutation_type="samples",
             vectorized=True,
             n_resamples=FLIPS,

@@ -202,6 +202,10 @@ class Ceilings:
             self.parent._parts.add(self)
         self._look()
 
+    def opened(self) -> None:
+        """What the debate needs is loaded: its seconds count from here, those of the batch from its own beginning."""
+        self._started = time.monotonic()
+
     def end(self) -> None:
         """The debate is over, or waits: nothing is kept back for it."""
         self._kept = {}

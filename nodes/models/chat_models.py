@@ -20,6 +20,8 @@ from moot.core.endpoint import Endpoint, find_endpoint, http_client, is_loopback
 from moot.core.errors import UserError
 from moot.core.lazy import imported
 from moot.core.transport import Line, open_line
+from moot.nodes.vendors.catalogue import VENDORS, Structure, check_provider, vendor_endpoint
+from moot.nodes.vendors.clients import vendor_chat
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 StructuredOutput = Literal["json_schema", "json_object", "text"]
@@ -32,7 +34,7 @@ class ModelChoice(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    model: str = Field(pattern=r"^[a-z]+:.+$", description="provider:name, e.g. openai:gpt-4o-mini.")
+    model: str = Field(pattern=r"^[a-z_]+:.+$", description="provider:name, e.g. openai:gpt-4o-mini.")
     temperature: float | None = Field(None, ge=0, le=2, description="Sampling temperature.")
     max_tokens: int | None = Field(None, ge=1, le=1_000_000, description="Most tokens of a reply.")
     context_tokens: int | None = Field(
@@ -51,7 +53,8 @@ class ModelChoice(BaseModel):
 class ChatModel:
     """A chat model with what a call has to know of its endpoint.
 
-    ``tight`` is true where any JSON schema costs nothing, so that it may differ from call to call.
+    ``tight`` is true where any JSON schema costs nothing, so that it may differ from call to call; ``structure`` is how
+    the client is told one, and ``json_mode`` whether JSON can be asked for without one.
     """
 
     name: str
@@ -59,6 +62,8 @@ class ChatModel:
     endpoint: Endpoint
     tight: bool = False
     longest_text: int = 220
+    structure: Structure = "extra_body"
+    json_mode: bool = True
 
 
 async def open_chat_model(
@@ -73,7 +78,8 @@ async def open_chat_model(
 
     Args:
         name: ``embedded:smollm2-135m`` (in this process), ``openai:NAME``, ``ollama:NAME``, ``vllm:NAME`` (any
-            OpenAI-compatible endpoint works as ``openai:`` with ``OPENAI_BASE_URL``), or ``fake:SEED``.
+            OpenAI-compatible endpoint works as ``openai:`` with ``OPENAI_BASE_URL``), ``fake:SEED``, or a provider of
+            LangChain's `init_chat_model` whose package is installed: ``anthropic:NAME``, ``google_genai:NAME`` ...
         temperature: null leaves it to the endpoint.
         max_tokens: most tokens of a reply; null leaves it to the endpoint.
         timeout: seconds per request.
@@ -89,6 +95,10 @@ async def open_chat_model(
         from moot.nodes.models.fake import FakeChatModel
 
         return ChatModel(name, FakeChatModel(seed=model, call_seed=seed), Endpoint("fake", ""))
+    check_provider(name)
+    if provider in VENDORS:
+        wanted = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
+        return await _vendor_model(name, timeout, wanted)
     tight = provider == "embedded"
     if tight:
         endpoint = await asyncio.to_thread(_embedded_endpoint, model)
@@ -124,6 +134,17 @@ async def open_chat_model(
         return ChatModel(name, chat, endpoint, tight)
 
     return await made_once(("chat", name, endpoint, temperature, max_tokens, timeout, seed), make)
+
+
+async def _vendor_model(name: str, timeout: float, wanted: Mapping[str, Any]) -> ChatModel:
+    provider, _, model = name.partition(":")
+    endpoint, vendor = vendor_endpoint(provider), VENDORS[provider]
+
+    async def make() -> ChatModel:
+        chat = await vendor_chat(provider, model, endpoint, timeout, **wanted)
+        return ChatModel(name, chat, endpoint, structure=vendor.structure, json_mode=vendor.json_mode)
+
+    return await made_once(("chat", name, endpoint, *wanted.values(), timeout), make)
 
 
 @lru_cache(maxsize=64)

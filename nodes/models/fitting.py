@@ -25,7 +25,7 @@ class Fitted(NamedTuple):
 
 def most_tokens(model: ChatModel) -> int | None:
     """The most tokens of a reply of a model; None if that is not set."""
-    return getattr(model.chat, "max_tokens", None)
+    return getattr(model.chat, "max_tokens", None) or getattr(model.chat, "max_output_tokens", None)
 
 
 def fitted(

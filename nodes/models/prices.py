@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from typing_extensions import TypedDict
 
 MILLION = 1_000_000
-DATED = re.compile(r"-\d{4}-\d{2}-\d{2}$")
+DATED = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{8})$")
 """What a dated snapshot's name ends in."""
 
 

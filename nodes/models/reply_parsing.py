@@ -52,13 +52,19 @@ def repeating_no_key(message: BaseMessage, keys: Keys) -> AIMessage:
     return said if shown == fields else said.model_copy(update=shown)
 
 
+REFUSED = {"content_filter", "content_filtered", "refusal", "safety", "prohibited_content", "guardrail_intervened"}
+CUT = {"length", "max_tokens", "model_length", "model_context_window_exceeded"}
+"""Why providers say that a reply ended."""
+
+
 def fault_of(message: AIMessage) -> tuple[str, str]:
     """Why a message cannot be read at all (``refused``, ``cut``, ``empty``), and in words; empty texts if it can."""
-    finish = message.response_metadata.get("finish_reason")
+    ended = message.response_metadata
+    finish = str(ended.get("finish_reason") or ended.get("stop_reason") or ended.get("stopReason") or "").lower()
     refusal = message.additional_kwargs.get("refusal")
-    if refusal or finish == "content_filter":
+    if refusal or finish in REFUSED:
         return "refused", f"it was refused{f' ({redact(str(refusal))[:200]})' if refusal else ''}"
-    if finish == "length":
+    if finish in CUT:
         return "cut", "it was cut off at the limit of its length"
     return ("", "") if text_of(message).strip() else ("empty", "it was empty")
 

@@ -64,5 +64,6 @@ class CallSeeds:
 
 
 def with_seed(chat: BaseChatModel, seed: int) -> BaseChatModel:
-    """A copy of one of moot's chat models that is sent a seed."""
-    return chat.model_copy(update={"call_seed" if isinstance(chat, FakeChatModel) else "seed": seed})
+    """A copy of one of moot's chat models that is sent a seed; one whose client takes none is as it was."""
+    name = "call_seed" if isinstance(chat, FakeChatModel) else "seed"
+    return chat.model_copy(update={name: seed}) if name in type(chat).model_fields else chat

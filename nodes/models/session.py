@@ -44,6 +44,8 @@ class Session:
     """The ledger as this debate's calls use it, once it has begun."""
     document: dict[str, Any] | None = None
     """The result document, once the debate is closed."""
+    finished: Status | None = None
+    """How a run ended that leaves no document."""
     recorder: Recorder | None = None
     """Who is told of this debate beside the ledger, to its end."""
     run: RunnableConfig = field(default_factory=RunnableConfig)
@@ -117,7 +119,7 @@ class Session:
 
     async def _end(self, error: BaseException | None) -> None:
         path = note = None
-        if self.id and self.recorder:
+        if self.id and self.recorder and self.finished is None:
             path, note = await self.recorder.ended(self, error)
         if self.keeping is None or not self.is_written:
             return
@@ -125,6 +127,8 @@ class Session:
             if not self.use.ends:
                 return
             status: Status = "done" if self.document["status"] == "done" else "failed"
+        elif self.finished is not None:
+            status = self.finished
         elif error is None:
             status = "waiting"
         else:

@@ -32,6 +32,7 @@ from moot.nodes.models.session import Session
 from moot.nodes.runtime.state import Call, LeftOut
 from moot.nodes.runtime.trace import speaking
 from moot.nodes.texts.replies import Reply, reply_schema, tight_schema
+from moot.nodes.vendors.clients import asked_for
 from moot.prompts import as_data, fill, load
 
 R = TypeVar("R", bound=Reply)
@@ -133,7 +134,7 @@ class Speaker:
         instructions, data = self.filled(prompt, values)
         data = "\n\n".join(filter(None, (self.told, data)))
         request = self._request(reply, evidence_ids)
-        if self.structured_output != "json_schema":
+        if self.structured_output != "json_schema" or self.model.structure == "words":
             data = (
                 f"{data}\n\nReply with one JSON object and nothing else. Its schema:\n{json.dumps(reply_schema(reply))}"
             )
@@ -216,13 +217,18 @@ class Speaker:
         if self.structured_output == "text":
             return {}
         if self.structured_output == "json_object":
+            if not self.model.json_mode:
+                raise UserError(
+                    f"{self.model.name} cannot be asked for JSON without a schema: set `structured_output` to "
+                    "json_schema or text.",
+                    kind="invalid_setting",
+                )
             wanted: dict[str, Any] = {"type": "json_object"}
         elif self.model.tight:
             wanted = response_format(reply, tight_schema(reply, evidence_ids, self.model.longest_text))
         else:
             wanted = own_response_format(reply)
-        # In extra_body the client leaves the reply to us; as an argument of its own it would raise on a cut reply.
-        return {"extra_body": {"response_format": wanted}}
+        return asked_for(self.model.structure, wanted)
 
     async def converse(
         self,

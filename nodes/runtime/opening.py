@@ -98,6 +98,7 @@ def open_node(
             kept = [least(role, how, needed, document, run.settings) for role, how in deciders.items()]
             document["budget"] = await open_budget(run.settings, models, kept, run.ceilings)
             await open_all(needed, task, run)
+            run.ceilings.opened()  # loading an encoder is not the debate's time
             await check_web(needed, claim, run)
             await describe(document)
         except MootError as error:

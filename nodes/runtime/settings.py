@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from moot.core.errors import UserError
+from moot.core.errors import UserError, nearest
 from moot.nodes.models.chat_models import EMBEDDED, ModelChoice, StructuredOutput
 from moot.prompts import shipped
 from moot.retrievers.encoders import DEFAULT_ENCODER
@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 ModelName = Annotated[
     str,
-    StringConstraints(pattern=r"^[a-z]+:.+$", max_length=200),
+    StringConstraints(pattern=r"^[a-z_]+:.+$", max_length=200),
     Field(
         examples=[EMBEDDED, "openai:gpt-4o-mini", "ollama:qwen3:8b", "vllm:meta-llama/Llama-3.3-70B-Instruct", "fake:1"]
     ),
@@ -70,7 +70,9 @@ class Settings(BaseModel):
     """Fields that hold prompts, each with the prompt's name; a graph adds those of its nodes."""
 
     model: ModelName = Field(
-        EMBEDDED, description="Model of all roles, as provider:name (embedded, openai, ollama, vllm, fake)."
+        EMBEDDED,
+        description="Model of all roles, as provider:name (embedded, openai, ollama, vllm, fake, anthropic, "
+        "google_genai ...).",
     )
     models: dict[str, ModelName | ModelChoice] = Field(
         {},
@@ -316,7 +318,8 @@ def problem_of(kind: type[BaseModel], error: Any, called: str = "setting") -> st
         return f"{'.'.join(map(str, error['loc'][:-1]))}: there is no field {error['loc'][-1]!r}"
     if error["type"] == "extra_forbidden":
         known = ", ".join(sorted(kind.model_fields))
-        return f"There is no {called} {place!r}; known are {known}"
+        meant = nearest(place, kind.model_fields)
+        return f"There is no {called} {place!r}{f'. {meant}Known' if meant else '; known'} are {known}"
     if error["type"] == "string_pattern_mismatch" and "model" in place:
         return f"{place.split('.constrained')[0]}: name a model as provider:name, not {json.dumps(error['input'])[:80]}"
     said = error["msg"].removeprefix("Value error, ").replace("Tuple", "The list").replace(" after validation", "")

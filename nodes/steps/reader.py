@@ -132,6 +132,7 @@ def shown(document: Mapping[str, Any], quotes: Sequence[CheckedQuote]) -> dict[s
     return {
         "subject": task["subject"],
         "work_of": f"a {task['subject']}",
+        "in_favour": "the claim is true" if task["subject"] == "claim" else "the verdict's answer is right",
         "claim": show_claim(document["claim"], task),
         "verdict": as_data("verdict", full_answer(task, verdict) if document["answer"] else str(verdict)),
         "quotes": listed(numbered, empty="(none)"),

@@ -5,7 +5,8 @@ apart again: pieces of evidence, answers and arguments by round, lines of a reco
 What goes, until the rest fits:
 
 1. Evidence, the lowest rank first; what the turns in the prompt cite goes last. The last piece that there is room for,
-   and one that would take more than half of the room, is shown in part. A quarter of the prompt stays for evidence.
+   and one that would take more than half of the room, is shown in part; the only one that is cited may take all of it.
+   A quarter of the prompt stays for evidence.
 2. The oldest rounds, the same of each debate; the last one stays.
 3. The ends of the longest reasons and arguments.
 4. The rest of the evidence.
@@ -116,9 +117,11 @@ def shorten(texts: Sequence[str], most: int, ranks: Mapping[str, int] | None = N
         pieces += [unit for unit in group if unit.kind == "evidence"]
         old += [unit for unit in group if unit.kind == "round" and unit.place < newest[unit.series]]
     pieces.sort(key=lambda unit: (unit.id not in cited, (ranks or {}).get(unit.id, unit.place)))
+    shown = cited & {unit.id for unit in pieces}
+    alone = min(shown) if len(shown) == 1 else ""
     aim = most
     for attempt in range(TRIES):
-        made = _within(texts, lists, pieces, old, aim, size)
+        made = _within(texts, lists, pieces, alone, old, aim, size)
         if made.size <= most:
             break
         aim -= made.size - most + attempt * STEP
@@ -161,6 +164,7 @@ def _within(
     texts: Sequence[str],
     lists: Sequence[Sequence[Sequence[Unit]]],
     pieces: Sequence[Unit],
+    alone: str,
     old: Sequence[Unit],
     aim: int,
     size: int,
@@ -168,7 +172,7 @@ def _within(
     """The texts within about ``aim`` bytes: notes and marks may make them longer."""
     shown, rounds = sum(_size(unit) for unit in pieces), sum(_size(unit) for unit in old)
     room = aim - (size - shown - rounds)
-    allotted = _allotted(pieces, max(room - rounds, min(shown, int(aim * SHARE))))
+    allotted = _allotted(pieces, alone, max(room - rounds, min(shown, int(aim * SHARE))))
     gone: set[Unit] = set()
     for _, same in groupby(sorted(old, key=lambda unit: unit.place), key=lambda unit: unit.place):
         if sum(allotted.values()) + rounds <= room:
@@ -177,13 +181,13 @@ def _within(
         rounds -= sum(_size(unit) for unit in left)
         gone.update(left)
     if gone and rounds < room:
-        allotted = _allotted(pieces, room - rounds)  # what is free once whole rounds have gone
+        allotted = _allotted(pieces, alone, room - rounds)  # what is free once whole rounds have gone
     over, said = sum(allotted.values()) + rounds - room, 0
     written = _written(texts, lists, allotted, gone)
     if over > 0:
         longest, saved, said = _longest_said(written, over)
         if saved < over:
-            allotted = _allotted(pieces, max(0, sum(allotted.values()) - (over - saved)))
+            allotted = _allotted(pieces, alone, max(0, sum(allotted.values()) - (over - saved)))
             written = _written(texts, lists, allotted, gone)
         written = [_SAID.sub(lambda found: f"{found[1]}{_part(found[3], longest)}{found[4]}", one) for one in written]
     seen = {unit.id for unit in allotted} | {id for text in written for id in cited_in(text)}
@@ -204,12 +208,15 @@ def _size(unit: Unit) -> int:
     return bytes_of(unit.text) + 1
 
 
-def _allotted(pieces: Sequence[Unit], room: int) -> dict[Unit, int]:
-    """Bytes of each piece that is shown, the best first; of one that is shown in part fewer than it has."""
+def _allotted(pieces: Sequence[Unit], alone: str, room: int) -> dict[Unit, int]:
+    """Bytes of each piece that is shown, the best first; of one that is shown in part fewer than it has.
+
+    ``alone`` is the id of the only one that is cited, if there is one: a verdict turns on what stands in it.
+    """
     allotted: dict[Unit, int] = {}
-    longest = room if len(pieces) == 1 else room // 2
+    half = room if len(pieces) == 1 else room // 2
     for unit in pieces:
-        given = min(_size(unit), longest, room)
+        given = min(_size(unit), room if unit.id == alone else half, room)
         if given < min(_size(unit), LEAST_PART):
             break
         allotted[unit] = given

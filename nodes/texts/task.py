@@ -11,7 +11,7 @@ from datetime import date
 from functools import lru_cache
 from typing import Any, Literal
 
-from moot.core.errors import UserError
+from moot.core.errors import UserError, nearest
 from moot.core.redaction import redact
 from moot.nodes.runtime.state import LONGEST_SPEAKER, Task
 from moot.nodes.texts.answers import QUOTES, UNTOLD, fold, strict
@@ -135,7 +135,9 @@ def make_task(
     name = name or ("choice" if options else "labels" if labels else "fever")
     known = TASKS.get(name)
     if known is None:
-        raise UserError(f"The task {name!r} is unknown. Known: {', '.join(TASKS)}.", kind="invalid_task")
+        raise UserError(
+            f"The task {name!r} is unknown. {nearest(name, TASKS)}Known: {', '.join(TASKS)}.", kind="invalid_task"
+        )
     asks = known.kind != "labels" or name == "pubmedqa" or is_question(claim)
     task: Task = {
         "name": name,

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 from moot.cli.batch.jobs import file_name
-from moot.cli.batch.table import harmless
+from moot.core.files import harmless
+from moot.retrievers.evidence import make_evidence
 
 from tests.commands import COMMAND, moot
 from tests.conftest import StartStub, StubEndpoint
@@ -136,6 +137,26 @@ def test_systems_side_by_side(start_stub: StartStub, tmp_path: Path) -> None:
     assert all((out / f"{row['id']}.{name}.html").exists() for row in rows for name in ("self_consistency",))
     none = moot("batch", path, "--out", out, "--graphs", "rag,react", "--set", "samples=3")
     assert (none.returncode, "None of the systems has a setting 'samples'" in none.stderr) == (2, True)
+
+
+def test_rows_are_summed_up_for_readers(start_stub: StartStub, tmp_path: Path) -> None:
+    text = "Otters sleep by day, and hunt at night."
+    (tmp_path / "letter.txt").write_text(text)
+    id = make_evidence(text=text, title="letter", source="letter.txt", query="", score=None, retriever="given")["id"]
+    cited = {"answer": "SUPPORTS", "citations": [{"evidence_id": id, "quote": "Otters sleep by day"}]}
+    told = {"sentences": [{"text": "They do.", "quotes": [1]}], "stances": [{"quote": 1, "stance": "for"}]}
+    stub = start_stub([{"fields": {**cited, **told}}])
+    path, out = written(tmp_path, CLAIMS[:2]), tmp_path / "out"
+    words = ["batch", path, "--out", out, *MODEL, "--given", tmp_path / "letter.txt", "--set", "reader_summary=true"]
+    done = moot(*words)
+    assert done.returncode == 0, done.stderr
+    assert len(chats(stub)) == 4  # a debate's call and its summary's
+    for row in table_of(out):
+        document = json.loads((out / row["document"]).read_text())
+        assert "reporter" in document["models"]
+        assert [one["text"] for one in document["reader_summary"]["sentences"]] == ["They do."]
+        assert row["calls"] == "2"
+        assert "What speaks for it" in (out / f"{row['id']}.html").read_text()
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -271,6 +292,30 @@ def test_cells_are_no_formulas() -> None:
     assert [harmless(text) for text in ("=1", "+1", "-1", "@x", " =1", "\t=1", "a=1", "")] == [
         *("'=1", "'+1", "'-1", "'@x", "' =1", "'\t=1", "a=1", "")
     ]
+
+
+def test_a_lost_record_asks_nothing_again(start_stub: StartStub, tmp_path: Path) -> None:
+    stub, out = start_stub(), tmp_path / "out"
+    words = ["batch", written(tmp_path, CLAIMS[:5]), "--out", out, *MODEL, "--ledger", "off"]
+    assert moot(*words).returncode == 0
+    table = table_of(out)
+    for file in out.glob(".batch.sqlite*"):
+        file.unlink()
+    done = moot(*words)
+    assert (done.returncode, len(chats(stub))) == (0, 5), done.stderr
+    assert "5 debates are" in done.stderr
+    assert table_of(out) == table
+    (out / ".batch.sqlite").unlink()
+    (out / "3.json").unlink()
+    assert moot(*words).returncode == 0
+    assert len(chats(stub)) == 6
+
+
+def test_a_file_that_cannot_be_read_leaves_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "other.csv").write_text("text\nAn otter sleeps.\n")
+    for name in ("none.csv", "other.csv"):
+        done = moot("batch", tmp_path / name, "--out", tmp_path / "out", *MODEL)
+        assert (done.returncode, (tmp_path / "out").exists()) == (2, False), done.stderr
 
 
 def test_a_damaged_record_is_said(tmp_path: Path) -> None:

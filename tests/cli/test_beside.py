@@ -64,7 +64,9 @@ def test_both_verdicts_and_costs_are_printed_and_in_the_document(
     assert printed[1].strip().endswith("REFUTES, unlike the debate")
     assert f"USD x{beside['ratios']['usd']:.2f} (${own['usd']:.6f} of ${its['usd']:.6f})" in printed[2]
     for kind in ("md", "html"):
-        assert "REFUTES, unlike the debate" in report(upgraded(told), kind)
+        assert f"A vote over several lines of reasoning, at equal {said}: Refuted, unlike the debate." in report(
+            upgraded(told), kind
+        )
     seeds = [request["seed"] for request in stub.requests()]
     assert len(set(seeds)) == len(seeds) == sum(own_calls(stub))
 
@@ -74,7 +76,7 @@ def test_a_control_that_fails_leaves_the_debate_and_is_tried_again_alone(start_s
     code, told, said = document()
     assert (code, told["status"], told["answer"]) == (2, "done", "SUPPORTS"), said
     assert (told["beside"]["error"]["kind"], told["beside"]["document"]["status"]) == ("authentication", "failed")
-    assert "No verdict of self-consistency beside it (authentication)" in report(told, "md")
+    assert "A vote over several lines of reasoning came to no verdict: " in report(told, "md")
     held, _ = own_calls(stub)
     for words in ([], ["--resume"]):
         code, again, said = document(*words)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from moot.core.lazy import imported
+
 COUNT = 4
 OPTIONS = dict(zip("ABCD", ("quay", "mole", "pier", "dock"), strict=True))
 PASSAGE = "Quay 1 was opened in 1874 and is 90 metres long."
@@ -26,10 +28,8 @@ def write_plan_data(folder: Path) -> None:
         elif file.suffix == ".jsonl" or "covid" in name:
             file.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
         elif file.suffix == ".parquet":
-            import pyarrow
-            from pyarrow import parquet
-
-            parquet.write_table(pyarrow.Table.from_pylist(records), file)
+            arrow, parquet = imported("pyarrow"), imported("pyarrow.parquet")
+            parquet.write_table(arrow.Table.from_pylist(records), file)
         else:
             file.write_text(json.dumps(WHOLE.get(file.name, list)(records)), encoding="utf-8")
     for n in range(COUNT):
@@ -68,7 +68,7 @@ WHOLE: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
     "unfiltered-web-dev.json": lambda records: {"Data": records},
 }
 """Files that are no plain list of records."""
-HOPS = {"_id": "q{n}", "question": "When was quay {n} opened?", "answer": "1874", "type": "bridge"}
+HOPS: dict[str, Any] = {"_id": "q{n}", "question": "When was quay {n} opened?", "answer": "1874", "type": "bridge"}
 HOPS |= {"supporting_facts": [["Quay", 0]], "context": [["Quay", [PASSAGE]]]}
 FILES: dict[str, Callable[[int], dict[str, Any]]] = {
     "paper_dev.jsonl": claim("SUPPORTS", "REFUTES", "NOT ENOUGH INFO", evidence=[[[0, 0, "Quay", 0]]]),

@@ -143,7 +143,7 @@ def test_other_columns_mean_nothing_and_are_named(tmp_path: Path) -> None:
 def test_where_all_rows_have_to_be_good_the_first_that_is_not_is_named(tmp_path: Path) -> None:
     path = written(tmp_path, "claim,label\nOne.,\n,true\nThree.,\n")
     with pytest.raises(UserError, match=r"my.csv, line 2: no label. 2 other rows are bad, too."):
-        all_rows(path, lambda row: "" if row.label else "no label")
+        all_rows(ClaimsFile(path), lambda row: "" if row.label else "no label")
 
 
 TEXTS = st.text("aé中=+-@,;|\"'\\[]{}#\n\t ", min_size=1, max_size=20).filter(lambda text: text.strip(" \n\t"))

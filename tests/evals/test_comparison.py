@@ -45,17 +45,19 @@ def test_scores_are_of_the_items_that_ended(compared: Study) -> None:
     rows = records(systems_table(compared))
     assert list(rows) == [
         *("another", "debate", "debate_own", "debate first-round majority"),
-        *("label prior: REFUTES", "always NOT ENOUGH INFO"),
+        *("label prior: SUPPORTS", "always NOT ENOUGH INFO"),
     ]
     assert isinstance(systems_table(compared).rows[2][0], Nested)  # type: ignore[union-attr]
     assert {name: value(row["accuracy"]) for name, row in rows.items()} == {
-        "another": 5 / 8,
+        "another": 4 / 7,
         "debate": 6 / 7,
-        "debate_own": 5 / 8,
+        "debate_own": 4 / 7,  # and right on 6, on which the debate failed
         "debate first-round majority": 5 / 7,
-        "label prior: REFUTES": 3 / 8,  # SUPPORTS is right as often, and later in the alphabet
-        "always NOT ENOUGH INFO": 2 / 8,
+        "label prior: SUPPORTS": 3 / 7,  # of all eight REFUTES is right as often, and earlier in the alphabet
+        "always NOT ENOUGH INFO": 2 / 7,
     }
+    assert [rows[name]["items"] for name in ("another", "debate", "debate_own")] == [8, 7, 8]
+    assert records(costs_table(compared))["another"]["score"] == pytest.approx(4 / 7)
     assert [rows["debate"][name] for name in ("items", "errors", "abstained")] == [7, 1, 1]
     assert rows["debate first-round majority"]["errors"] == 1
     # F1 of SUPPORTS 1, of REFUTES 1 (item 6 is missing), of NOT ENOUGH INFO 2/3 (8 is a miss)
@@ -247,8 +249,8 @@ def test_baselines(compared: Study) -> None:
     assert paired(compared, "first-round majority") == [first]
     assert len(paired(compared, "another")) == 5
     prior = paired(compared, "label prior")
-    assert prior == paired(compared, "label prior: REFUTES")
-    assert prior[0] == ("another", "label prior: REFUTES")
+    assert prior == paired(compared, "label prior: SUPPORTS")
+    assert prior[0] == ("another", "label prior: SUPPORTS")
     assert len(prior) == len(paired(compared, "always")) == 5
     with pytest.raises(UserError, match="There is no system or control 'debat'. Did you mean debate") as caught:
         check_against([compared], "debat")
@@ -393,7 +395,11 @@ def test_short_answers_are_judged_by_the_log(tmp_path: Path) -> None:
     documents = {"1": debate("the St. Paul!", task="hotpotqa"), "2": debate("no way", task="hotpotqa")}
     scores = {"1": {"judged": 1.0}, "2": {"judged": 1.0}}
     facts: dict[str, Any] = {"benchmark": "hotpotqa", "gold": gold, "scores": scores}
-    made = study(tmp_path, a=(documents, facts), b=({"1": debate(None, task="hotpotqa")}, {**facts, "scores": None}))
+    made = study(
+        tmp_path,
+        a=(documents, facts),
+        b=({"1": debate(None, task="hotpotqa"), "2": debate(None, task="hotpotqa")}, {**facts, "scores": None}),
+    )
     rows = records(systems_table(made))
     assert list(rows) == ["a", "b"]  # no labels, so no label prior
     assert [value(rows["a"][name]) for name in ("exact_match", "token_f1", "judged")] == [0.5, 0.5, 1.0]

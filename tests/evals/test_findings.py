@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from moot.evals.benchmarks.catalogue import BENCHMARKS
 from moot.evals.report.comparison import Study, System, answering
 from moot.evals.report.findings import Findings, findings_of
-from moot.evals.report.overview import overview_table, same_items
+from moot.evals.report.overview import overview_table
 from moot.evals.report.published import interval_of, published, published_table
 from moot.evals.report.scores import costs_table
 from moot.evals.report.tests import comparisons_of
@@ -118,7 +118,7 @@ def test_systems_beside_each_other_on_the_same_items(tmp_path: Path) -> None:
     lost = {"kind": "stand_in", "where": "retrieve", "detail": "Another source was searched."}
     warned = {id: document | {"warnings": [lost]} for id, document in CONTROL.items()}
     first = study(tmp_path / "x", a=(DEBATE, {}), a_own=(warned, {**OWN, "of": "a"}))
-    assert same_items(first) == set(GOLD) - {"6"}  # which failed
+    assert first.same_items == set(GOLD) - {"6"}  # which failed
     other: dict[str, Any] = {**AT, "benchmark": "feverous"}
     second = study(tmp_path / "y", a=(RIGHT, other), c=(RIGHT, other))
     rows = records(overview_table([first, second]))

@@ -45,6 +45,19 @@ def test_by_hand_and_beside_the_libraries() -> None:
     assert agreement(one, other).kappa.value == pytest.approx(package("sklearn.metrics").cohen_kappa_score(one, other))
 
 
+def test_answers_that_belong_together_widen_kappas_interval() -> None:
+    draw = random.Random(2)
+    pairs = [(a := draw.random() < 0.5, a if draw.random() < 0.7 else not a) for _ in range(60)]
+    first, second = ([pair[n] for pair in pairs for _ in range(4)] for n in (0, 1))  # each four times
+    alone = agreement([a for a, _ in pairs], [b for _, b in pairs]).kappa
+    apart, together = agreement(first, second).kappa, agreement(first, second, [n // 4 for n in range(240)]).kappa
+    assert together.value == pytest.approx(alone.value) == pytest.approx(apart.value)
+    ends = [(one.low, one.high) for one in (alone, apart, together)]
+    widths = [high - low for low, high in ends if low is not None and high is not None]
+    assert widths[2] == pytest.approx(widths[0], rel=0.1)  # as of sixty answers, not of 240
+    assert widths[1] == pytest.approx(widths[0] / 2)
+
+
 def test_no_kappa_of_one_kind_of_grade_or_of_none() -> None:
     same = agreement([True, True], [True, True])
     assert (same.share, same.kappa.value, same.kappa.low) == (1.0, None, None)

@@ -23,7 +23,7 @@ def written(folder: Path, text: str) -> Path:
 
 def test_the_demo_claims_are_such_a_file() -> None:
     reading = read_benchmark("claims", DEMO)
-    assert (len(reading.items), reading.notes) == (42, ())
+    assert (len(reading.items), reading.notes) == (42, ("columns that mean nothing here: evidence, note",))
     assert {item.gold for item in reading.items} == {("SUPPORTS",), ("REFUTES",), ("NOT ENOUGH INFO",)}
 
 
@@ -32,6 +32,11 @@ def test_rows_without_a_label_are_left_out_and_counted(tmp_path: Path) -> None:
     (item,) = reading.items
     assert (item.gold, item.group, item.claim_date, item.task) == (("SUPPORTS",), "g", "2020", "fever")
     assert "1 of 2 records left out" in reading.notes[0]
+
+
+def test_columns_that_mean_nothing_here_are_named(tmp_path: Path) -> None:
+    reading = read_benchmark("claims", written(tmp_path, "claim,label,colour,weight\nOne.,SUPPORTS,red,3\n"))
+    assert reading.notes == ("columns that mean nothing here: colour, weight",)
 
 
 @pytest.mark.parametrize(

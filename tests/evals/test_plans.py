@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from inspect_ai.log import read_eval_log
+from moot.core.lazy import imported
 from moot.evals.runs import run as running
 from moot.evals.runs.plan import Cell, Plan, cells_of, make_plan, read_plan
 from moot.evals.runs.run import Limits, run_plan
@@ -63,7 +63,7 @@ def has_rounds(system: Any) -> bool:
 
 def local(file: Path, folder: Path) -> Plan:
     """A plan with models and sources of this machine, on data in this folder; where it names no rounds, with two."""
-    said = stood_in(yaml.safe_load(file.read_text(encoding="utf-8")), {})
+    said = stood_in(imported("yaml").safe_load(file.read_text(encoding="utf-8")), {})
     short = {"max_rounds": 2} if any(has_rounds(one) for one in said["graphs"]) else {}
     said["settings"] = short | said.get("settings", {}) | {"embedder": ENCODER, "structured_output": "json_schema"}
     said["tasks"] = [task | {"limit": COUNT} for task in said["tasks"]]

@@ -90,11 +90,12 @@ def test_the_command_prints_and_writes(logs: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("\nNo difference between the systems was found\n")
     assert "FEVER, openai:gpt-4o-mini" in done.stdout
+    assert "Systems, over the 1 item that all of them have" in done.stdout
     assert re.search(
-        r"debate +1 +7 +1 +1 +0 +0 +0\.857 \[", done.stdout
-    )  # runs, items, errors, abstained, unusable, less evidence, accuracy
+        r"debate +1 +7 +1 +1 +0 +0 ", done.stdout
+    )  # runs, items, errors, abstained, unusable, less evidence
     assert re.search(r"consistency +2 +16 +0 ", done.stdout)  # a control, set in
-    assert re.search(r"debate +0\.857 +1 +1,500 +2\.0000 ", done.stdout)  # 1,000 tokens at 0.001 and 500 at 0.002 USD
+    assert re.search(r"debate +1\.000 +1 +1,500 +2\.0000 ", done.stdout)  # 1,000 tokens at 0.001 and 500 at 0.002 USD
     assert "note: broken.eval: it cannot be read as a log" in done.stdout
     assert {file.name for file in out.iterdir()} == {"report.md", "report.html", "tables", "pictures"}
     assert "--out DIR also writes" not in done.stdout
@@ -111,7 +112,7 @@ def test_the_document(report: Report) -> None:
     [study] = document["studies"]
     assert (study["benchmark"], study["model"]) == ("fever", "openai:gpt-4o-mini")
     rows = {row["system"]: row for row in study["tables"]["systems"]["rows"]}
-    assert rows["debate"]["accuracy"]["value"] == pytest.approx(6 / 7)
+    assert rows["debate"]["accuracy"]["value"] == 1.0  # of the one item that all systems have
     assert study["tables"]["differences"]["rows"][0]["against"] == "debate self consistency"
     [row] = study["tables"]["trials"]["rows"]
     assert row["concessions_plaintiff"] == pytest.approx(1000 / 3)

@@ -209,6 +209,13 @@ def test_flipping_the_signs_of_means_over_runs() -> None:
     assert many == sign_flips(*pairs(100, 46, 26, 50))
 
 
+@pytest.mark.parametrize("count", [3, 20])  # all ways are taken, and so many are drawn
+def test_signs_that_only_rounding_tells_apart_are_ties(count: int) -> None:
+    """Sums of thirds that cancel out: each way to flip them is as far from 0, or further."""
+    thirds = [1 / 3, 1 / 3, -2 / 3]
+    assert sign_flips(thirds * count, [0.0] * 3 * count).p == 1
+
+
 def test_holm() -> None:
     assert holm([0.01, 0.04, 0.03]) == approx([0.03, 0.06, 0.06])
     assert holm([0.01, None, 0.04]) == [approx(0.02), None, approx(0.04)]

@@ -153,8 +153,18 @@ async def test_time_is_a_ceiling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert document["usage"]["ceilings"]["max_seconds"]["spent"] < 2 * 4  # the machine may be busy
 
 
+async def test_loading_models_is_not_the_debates_time(plain: StubEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def load(needs: Any, task: Any, run: Any) -> None:
+        run.ceilings._started -= 1000
+
+    monkeypatch.setattr("moot.nodes.runtime.opening.open_all", load)
+    document = await spend("society_of_minds", [], max_rounds=1, max_seconds=500)
+    assert (document["status"], document["stop_reason"]) == ("done", "max_rounds")
+    assert document["usage"]["ceilings"]["max_seconds"]["spent"] < 500
+
+
 async def test_a_vote_that_nobody_was_asked_for_names_the_ceiling(plain: StubEndpoint) -> None:
-    document = await spend("standard_prompting", [], max_seconds=0.001)
+    document = await spend("standard_prompting", [], max_seconds=1e-6)
     assert (document["answer"], document["error"]["kind"]) == (None, "budget_exhausted")
     assert "A ceiling was reached" in document["error"]["detail"]
 

@@ -11,7 +11,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from moot.core.errors import UserError
-from moot.graphs import DESCRIPTIONS, load_graph
+from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS, load_graph
 from moot.graphs.society_of_minds import builder as society_of_minds
 from moot.nodes.models.ledger import Ledger
 from moot.nodes.runtime.node import Run
@@ -71,8 +71,8 @@ async def test_a_speaker_has_the_edited_prompts_of_its_run() -> None:
 
 def test_every_prompt_is_a_field_of_some_graph_at_a_node_that_is_drawn() -> None:
     held = set()
-    for name in DESCRIPTIONS:
-        system = load_graph(name)
+    for name in (*DESCRIPTIONS, *OTHER_GRAPHS):
+        system = load_graph(name, others=True)
         drawn = {*system.graph.get_graph().nodes, *system.graph.get_graph(xray=True).nodes}
         for field, prompt in system.settings.prompts.items():
             extra = system.settings.model_fields[field].json_schema_extra

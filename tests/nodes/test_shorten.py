@@ -96,6 +96,15 @@ def test_what_is_cited_goes_last() -> None:
     assert set(cited_in(made.texts[0])) == {"p6"}
 
 
+def test_the_only_piece_that_is_cited_may_take_more_than_half_of_the_room() -> None:
+    pieces = [piece(1, text_of(1, 3000)), piece(2, text_of(2, 3000))]
+    made = shorten([prompt(pieces, [answer(1, "a", "It has.", "p2")])], 4800)
+    assert pieces[1]["text"] in made.texts[0]
+    both = shorten([prompt(pieces, [answer(1, "a", "It has.", "p2"), answer(1, "b", "It has.", "p1")])], 4800)
+    assert shown(both) == ["p1", "p2"]
+    assert both.in_part == 2
+
+
 def test_then_the_oldest_rounds_go() -> None:
     made = shorten([WHOLE], 7000)
     assert made.rounds == list(range(1, len(made.rounds) + 1)) != []

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+from moot.cli import index
 from moot.core.errors import UserError
 from moot.nodes.texts.given import LONGEST_GIVEN, check_given
 from moot.nodes.texts.given_files import read_given
@@ -95,6 +98,11 @@ def test_what_is_given_keeps_its_page(tmp_path: Path) -> None:
     in_folder(tmp_path, {"book.pdf": pdf([f"{n} {'word ' * 300}" for n in range(LONGEST_GIVEN // 1500 + 1)])})
     with pytest.raises(UserError, match=r"book.pdf is too long .* pages .* moot index"):
         read_given(tmp_path / "book.pdf")
+
+
+def test_a_title_that_a_program_wrote_is_none(tmp_path: Path) -> None:
+    folder = in_folder(tmp_path, {"report.pdf": pdf(["It was opened in 1869."], title="untitled")})
+    assert [one.title for one in read_passages(folder)] == ["report"]
 
 
 def test_500_pages_are_read(tmp_path: Path) -> None:
@@ -207,3 +215,40 @@ def test_a_folder_is_indexed_as_far_as_it_can_be_read(tmp_path: Path, monkeypatc
     assert "report, page 2 [" in done.stdout or "(report.pdf, page 2)" in done.stdout, done.stdout + done.stderr
     assert "2" in [piece.get("page") for piece in json.loads(out.read_text())["evidence"]]
     assert moot("index", str(folder / "locked.pdf"), "--corpus", "none").returncode == 2
+
+
+def test_a_newer_version_of_a_document_replaces_the_older(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
+    (tmp_path / "shelf").mkdir()
+    shelf = in_folder(
+        tmp_path / "shelf", {"a.pdf": pdf(["It opened in 1869.", "It has no locks."]), "b.txt": "One.\n\nTwo."}
+    )
+    assert asyncio.run(index_passages("changing", read_passages(shelf))).passages == 4
+    in_folder(shelf, {"a.pdf": pdf(["It opened in 1869."])})
+    assert asyncio.run(index_passages("changing", read_passages(shelf / "a.pdf"))).passages == 3
+    in_folder(shelf, {"b.txt": "One."})
+    encoded: list[int] = []
+    again = index_passages("changing", read_passages(shelf), progress=lambda seen, fresh: encoded.append(fresh))
+    assert (asyncio.run(again).passages, encoded[-1]) == (2, 0)
+
+
+def test_no_more_is_read_than_is_needed_to_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
+    (tmp_path / "notes.txt").write_text("\n\n".join(f"Sentence {i}." for i in range(60)))
+    taken: list[str] = []
+    begun: list[int] = []
+    read, store = read_passages, index_passages
+
+    def reading(*given: Any) -> Iterator[Passage]:
+        for passage in read(*given):
+            taken.append(passage.id)
+            yield passage
+
+    def storing(*given: Any, **options: Any) -> Any:
+        begun.append(len(taken))
+        return store(*given, **options)
+
+    monkeypatch.setattr(index, "read_passages", reading)
+    monkeypatch.setattr(index, "index_passages", storing)
+    index.index_path(str(tmp_path / "notes.txt"), "begun", None)
+    assert (begun, len(taken)) == ([1], 60)

@@ -8,7 +8,7 @@ import re
 import shlex
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import jsonschema
 import pytest
@@ -28,6 +28,7 @@ from moot.transcript import ending, lines
 from moot.transcript.document import settings_of
 from moot.transcript.report.claim_review import claim_review
 from moot.transcript.report.codes import CODES, SPELLINGS, answer_kind
+from moot.transcript.report.head import backing
 from moot.transcript.report.made import command
 from moot.transcript.report.report import escaped, report
 from moot.transcript.report.sources import marked, marks_of, shown_of, web_address
@@ -325,3 +326,19 @@ async def test_what_has_no_claim_review() -> None:
         claim_review({**document, "answer": None}, *given)
     with pytest.raises(UserError, match="question"):
         claim_review({**document, "task": make_task("hotpotqa", claim="Who?")}, *given)
+
+
+@pytest.mark.parametrize(
+    ("answers", "judged", "said"),
+    [
+        (["REFUTES", "REFUTES"], "SUPPORTS", "Both debaters answered “REFUTES”. {}a judge decided against them."),
+        (["REFUTES", "REFUTES"], "REFUTES", "Both debaters gave the same answer. {}a judge agreed."),
+        (["REFUTES", "SUPPORTS"], "REFUTES", "Of 2 answers: 1 “REFUTES” and 1 “SUPPORTS”. {}a judge decided."),
+    ],
+)
+def test_a_judge_may_decide_against_all_debaters(answers: list[str], judged: str, said: str) -> None:
+    votes = [{"agent": name, "answer": one, "group": one} for name, one in zip("ab", answers, strict=True)]
+    ended = {"metrics": {}, "votes": votes, "stop_reason": "max_rounds", "rounds": 1, "round_log": [], "warnings": []}
+    names: Any = str
+    told = backing({**ended, "turns": [{"step": "judge", "answer": judged}]}, names)
+    assert told == said.format("The rounds were used up, and ")

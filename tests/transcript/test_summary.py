@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from moot.core.errors import UserError
+from moot.core.ledger import open_ledger
 from moot.graphs.summarise_for_readers import ReaderSettings, graph
 from moot.nodes.steps.reader import ReaderReply, checked_quotes, differing, figures, resting
 from moot.nodes.texts.task import make_task
@@ -90,6 +92,27 @@ async def test_the_graph_sums_up_and_the_report_shows_it(start_stub: StartStub) 
     forged["reader_summary"]["sentences"][0]["citations"][0]["end"] += 1
     with pytest.raises(UserError, match="was not checked"):
         debates.imported(json.dumps(forged).encode())
+
+
+async def test_a_summary_is_kept_among_the_calls_of_its_debate(
+    start_stub: StartStub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path))
+    stub = start_stub([{"fields": SAID}])
+    document, settings = await quoted(), {"model": "openai:stub"}
+    document["id"] = (await open_ledger().begin("tool_mad", {"claim": "A claim."}, {})).id
+    found = await with_summary(document, settings, "record")
+    [row] = await open_ledger().debates()
+    assert (row.id, row.calls) == (document["id"], 1)
+    await open_ledger().end(document["id"], "interrupted")  # killed before its document was written
+    await open_ledger().begin("tool_mad", {"claim": "A claim."}, {}, id=document["id"])
+    again = await with_summary(document, settings, "record")
+    replayed = await with_summary(document, settings, "replay")
+    assert found["reader_summary"] == again["reader_summary"] == replayed["reader_summary"]
+    assert again["calls"][-1]["from_ledger"]
+    assert len(stub.calls()) == 1
+    await with_summary(document, settings)
+    assert len(stub.calls()) == 2
 
 
 async def test_a_debate_without_a_checked_quote_costs_no_call(start_stub: StartStub) -> None:

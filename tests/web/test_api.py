@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
+import jsonschema
 import pytest
 from langgraph.graph import END, START, StateGraph
 from langgraph.pregel.remote import RemoteGraph
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import ConflictError
-from mcp import Client
+from mcp import Client, MCPError
 from moot.cli.main import app
+from moot.graphs import DESCRIPTIONS
 from moot.graphs.presets import PRESETS
 from moot.web.assistants import create_assistants
 from typer.testing import CliRunner
@@ -149,16 +152,39 @@ async def test_graphs_and_assistants_are_tools_of_an_mcp_client(server: Server, 
     await client.assistants.create(GRAPH, name="quick check", description="A quick check.", context=FAKE)
     async with Client(f"{server.url}/mcp") as session:
         tools = {tool.name: tool for tool in (await session.list_tools()).tools}
-        assert {"Tool-MAD", "PROClaim", "quick_check"} <= set(tools)
+        assert {*DESCRIPTIONS, "quick_check"} <= set(tools)
         for tool in tools.values():
             assert tool.description
             assert next(iter(tool.input_schema["properties"])) == "claim"
+            assert {"model", "budget"} <= set(tool.input_schema["properties"])
+            assert "messages" not in tool.input_schema["properties"]
             assert all(field.get("description") for field in tool.input_schema["properties"].values())
-        found = await session.call_tool("quick_check", ASKED)
-        failed = await session.call_tool("quick_check", {"claim": " "})
-    assert not found.is_error
-    assert "'status': 'done'" in found.content[0].text  # type: ignore[union-attr]
-    assert "The claim is empty." in failed.content[0].text  # type: ignore[union-attr]
+            jsonschema.Draft202012Validator.check_schema(tool.input_schema)
+        found: Any = await session.call_tool("quick_check", ASKED)
+        plain: Any = await session.call_tool("tool_mad", ASKED | {"model": "fake:2", "settings": {"max_rounds": 1}})
+        faults: list[Any] = [
+            await session.call_tool("quick_check", {"claim": " "}),
+            await session.call_tool("tool_mad", ASKED | {"max_round": 1}),
+            await session.call_tool("tool_mad", ASKED | {"model": "opnai:x"}),
+            await session.call_tool("tool_mad", ASKED | {"max_rounds": 99}),
+        ]
+        with pytest.raises(MCPError, match="Did you mean tool_mad"):
+            await session.call_tool("tool_mat", ASKED)
+    for called in (found, plain):
+        assert not called.is_error
+        result = called.structured_content
+        assert json.loads(called.content[0].text) == result
+        jsonschema.validate(result, tools["tool_mad"].output_schema)
+        assert (result["status"], result["claim"]) == ("done", CLAIM)
+        assert result["reasons"][0]["by"]
+        document = server.json(result["document"])
+        document = document.get("document", document)
+        assert (document["id"], document["answer"]) == (result["id"], result["verdict"])
+    for fault, said in zip(
+        faults, ("The claim is empty.", "Did you mean max_rounds?", "Did you mean openai", "max_rounds"), strict=True
+    ):
+        assert fault.is_error
+        assert said in fault.content[0].text
 
 
 async def test_a_chat_on_a_thread(server: Server, client: LangGraphClient) -> None:
@@ -184,12 +210,12 @@ def said_by(answer: dict[str, Any]) -> str:
 
 
 async def test_presets_are_assistants(server: Server, client: LangGraphClient) -> None:
-    made = ["fast", "paper", "thorough", "offline"]
+    made = [name for name, preset in PRESETS.items() if preset.task is None]
     assert create_assistants(server.url) == dict.fromkeys(made, "created")
     [fast] = await client.assistants.search(name="fast")
     await client.assistants.update(fast["assistant_id"], context={"max_rounds": 1})
     done = CliRunner().invoke(app, ["assistants", "--url", server.url])
-    assert done.stdout == "fast: updated\npaper: unchanged\nthorough: unchanged\noffline: unchanged\n"
+    assert done.stdout.splitlines() == ["fast: updated", *(f"{name}: unchanged" for name in made[1:])]
     [fast] = await client.assistants.search(name="fast")
     assert (fast["context"], fast["description"]) == (PRESETS["fast"].settings, PRESETS["fast"].about)
     document: Any = await client.runs.wait(None, fast["assistant_id"], input=ASKED, context=FAKE)

@@ -100,20 +100,20 @@ async def test_the_page_shows_only_own_threads(owned: Server) -> None:
     await asyncio.to_thread(owned.send, f"/threads/{thread}/runs/wait", waiting, ADA)
     async with playwright.async_playwright() as driver:
         browser = await driver.chromium.launch(executable_path=CHROMIUM)
-        for user, seen in ((ADA, 1), (BOB, 0)):
+        for user, seen, heading in ((ADA, 1, "Past checks"), (BOB, 0, "No checks yet")):
             context = await browser.new_context(base_url=owned.url, extra_http_headers=user)
             page = await context.new_page()
             page.set_default_timeout(30_000)
             await page.goto("/moot/debates")
-            await page.get_by_role("heading", name="Past debates").wait_for()
-            waits = page.get_by_role("listitem").filter(has_text="waits for an answer")
+            await page.get_by_role("heading", name=heading).wait_for()
+            waits = page.get_by_role("listitem").filter(has_text="waits for your answer")
             assert await waits.count() == seen
             if not seen:
                 await page.goto(f"/moot?thread={thread}")
                 await page.get_by_role("alert").first.wait_for()
                 continue
             await waits.get_by_role("link", name=CLAIM).click()
-            await page.get_by_label("Query of one").wait_for()
+            await page.get_by_label("Search of Debater A").wait_for()
         await browser.close()
 
 

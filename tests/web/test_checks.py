@@ -22,6 +22,7 @@ def test_settings_of_runs(server: Server, path: str) -> None:
     crons = {"schedule": "0 0 * * *"} if path == "/runs/crons" else {}
     for context, said in (
         ({"rounds": 3}, "There is no setting 'rounds'; known are answer_prompt, attempts,"),
+        ({"attempt": 3}, "There is no setting 'attempt'. Did you mean attempts? Known are answer_prompt, attempts,"),
         ({"attempts": 0}, "attempts: Input should be greater than or equal to 1 (given: 0)"),
         ({"model": "gpt-4o"}, "name a model as provider:name"),
         ({"answer_prompt": "{oracle}\n---\n" + shipped("standard_prompting/answer")}, "nothing to put for {oracle}"),
@@ -152,3 +153,11 @@ def test_every_setting_that_names_a_folder_is_looked_at() -> None:
     }
     assert {name for (_, name), about in fields.items() if " folder" in about} == set(LOADED)
     assert {name for _, name in fields if "langchain" in fields[_, name] or name == "fallback"} <= {*READ, "debaters"}
+
+
+@pytest.mark.parametrize("path", ["/runs", "/runs/wait", "/runs/stream", "/runs/crons"])
+@pytest.mark.parametrize("host", ["10.0.0.1", "100.64.0.1", "169.254.169.254", "127.0.0.1:1", "[::ffff:10.0.0.1]"])
+def test_no_webhook_posts_into_a_private_network(server: Server, path: str, host: str) -> None:
+    run = RUN | {"context": FEW, "schedule": "0 0 * * *", "webhook": f"http://{host}/"}
+    status, answer = server.refused(path, run)
+    assert (status, answer["detail"].partition(":")[0]) == (422, "Webhook host blocked")

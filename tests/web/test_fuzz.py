@@ -126,7 +126,9 @@ def test_no_request_makes_a_server_fault(operation: Any, data: st.DataObject, se
     assert answer.status_code < 500, answer.text
 
 
-@pytest.mark.parametrize("path", ["/runs/wait", "/threads/1/commands", "/assistants", "/moot/api/debates/import"])
+@pytest.mark.parametrize(
+    "path", ["/runs/wait", "/threads/1/commands", "/assistants", "/moot/api/debates/import", "/moot/api/said"]
+)
 @pytest.mark.parametrize("body", [b"", b"\xff", b"[" * 100_000, b'{"assistant_id": "\\ud800", "input": NaN}', b"1e999"])
 def test_what_is_no_json_of_any_schema(server: Server, path: str, body: bytes) -> None:
     answer = httpx.post(server.url + path, content=body, headers={"content-type": "application/json"})

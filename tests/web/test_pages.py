@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from moot.graphs import DESCRIPTIONS
+from moot.graphs import DESCRIPTIONS, load_graph
 from moot.transcript.words import AT_THE_VERDICT
 from moot.web import debates, pages
+from moot.web.telling import STEPS
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
@@ -82,9 +83,28 @@ async def test_a_debate_that_goes_on_is_told_in_the_same_words(client: TestClien
     assert [section["lines"] for section in client.post("/moot/api/said", json=early).json()["sections"]][1:] == []
 
 
+async def test_a_debate_that_goes_on_is_shown_as_in_its_report(client: TestClient) -> None:
+    document = await a_debate()
+    begun = {"graph": document["graph"], "settings": document["settings"], "claim": document["claim"]}
+    told = client.post("/moot/api/told", json=begun).json()
+    assert (told["parts"], told["timeline"], told["count"]) == ([], None, 0)
+    assert [name for name, _ in told["names"].values()] == ["Debater A", "Debater B"]
+    told = client.post("/moot/api/told", json=document).json()
+    assert [bool(part["cards"]) for part in told["parts"]] == [False] * (len(told["parts"]) - 1) + [True]
+    asked = client.post("/moot/api/told?open=" + told["parts"][0]["heading"], json=document).json()
+    assert asked["parts"][0]["cards"]
+    assert asked["timeline"]["columns"][-1] == "Decision"
+
+
+def test_every_step_has_words() -> None:
+    nodes = {name.split(":")[-1] for of in DESCRIPTIONS for name in load_graph(of).graph.get_graph(xray=3).nodes}
+    assert nodes - {"__start__", "__end__"} <= {*STEPS}
+
+
 @pytest.mark.parametrize("body", ["", "[" * 4000, "[]", "1", "{}", '{"graph": [], "settings": {}}'])
 def test_what_is_no_debate_is_not_told(client: TestClient, body: str) -> None:
     assert client.post("/moot/api/said", content=body).status_code == 422
+    assert client.post("/moot/api/told", content=body).status_code == 422
     assert client.post("/moot/api/added", content=body).status_code == 422
 
 

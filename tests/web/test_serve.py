@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from moot.web.serve import STUDIO, announcement, check_free, prepare
+from moot.core.errors import UserError
+from moot.web.serve import STUDIO, announcement, check_free, prepare, server_config, webhooks
 from typer.testing import CliRunner
 
 from tests.conftest import CLAIM, free_port, running_stub
@@ -68,7 +69,7 @@ def test_it_serves_from_a_folder_of_its_own(served: Server, outside: Outside) ->
     run = {"assistant_id": "rag", "input": {"claim": CLAIM}, "context": context}
     assert served.json("/runs/wait", run)["status"] == "done"
     assert "debug" not in served.log()
-    assert len(served.json("/assistants/search", {"limit": 100})) == 19
+    assert len(served.json("/assistants/search", {"limit": 100})) == 20
     assert not (served.folder / "unpickled").exists()
     [own] = (served.folder / "tmp").glob("moot-*")
     assert stat.S_IMODE(own.stat().st_mode) == 0o700
@@ -136,3 +137,13 @@ def test_whoever_listens_everywhere_is_told_that_hosts_have_to_be_named(monkeypa
     assert "MOOT_ALLOWED_HOSTS" not in announcement("http://localhost:2024", "127.0.0.1")
     monkeypatch.setenv("MOOT_ALLOWED_HOSTS", "moot.example.org")
     assert "MOOT_ALLOWED_HOSTS" not in announcement("http://localhost:2024", "0.0.0.0")
+
+
+def test_where_a_webhook_may_post_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert webhooks()["url"]["disable_private_ips"]
+    monkeypatch.setenv("LANGGRAPH_WEBHOOKS", '{"url": {"allowed_domains": ["hooks.example.org"]}}')
+    assert server_config()["webhooks"] == {"url": {"allowed_domains": ["hooks.example.org"]}}
+    for wrong in ("{", "[]"):
+        monkeypatch.setenv("LANGGRAPH_WEBHOOKS", wrong)
+        with pytest.raises(UserError, match="LANGGRAPH_WEBHOOKS is a JSON object"):
+            server_config()

@@ -49,11 +49,14 @@ class Verdict:
 
 @dataclass
 class Group:
-    """Quotes under a heading; ``said`` stands in place of quotes if there are none."""
+    """Quotes under a heading; ``said`` stands in place of quotes if there are none. ``on_paper`` is how many of them
+    the first page of A4 has room for.
+    """
 
     heading: str
     quotes: list[tuple[Quoted, str]] = field(default_factory=list)
     said: str = ""
+    on_paper: int = 0
 
 
 def chip_of(document: Mapping[str, Any], answer: str | None) -> Chip:
@@ -109,7 +112,7 @@ def confidence(document: Mapping[str, Any]) -> str:
     if sure is None:
         return ""
     told = f" ({plain(known)})" if known else ""
-    return f"Its raw confidence is {sure:.0%}{told}; nothing was done to calibrate it. "
+    return f"Its raw confidence is {sure:.0%}{told}. "
 
 
 def backing(document: Mapping[str, Any], names: Names) -> str:
@@ -124,8 +127,11 @@ def backing(document: Mapping[str, Any], names: Names) -> str:
     votes, stop = document["votes"], document["stop_reason"]
     said = _voted(votes, document["rounds"] if len(document["round_log"]) > 1 else 0)
     if judged := [turn for turn in document["turns"] if turn["step"] == "judge" and turn.get("answer") is not None]:
-        same = {vote["group"] for vote in votes} == {votes[0]["group"]} if votes else False
-        verb = "agreed" if same and votes[0]["answer"] == judged[-1]["answer"] else "decided"
+        verb = "decided"
+        if votes and _unanimous(votes):
+            verb = "agreed" if votes[0]["answer"] == judged[-1]["answer"] else "decided against them"
+        if verb == "decided against them":
+            said = f"{_all_of(votes)} answered {_quoted(votes)}."
         how = f"{words_for('stop', stop)}, and a judge {verb}"
         return f"{said} {how[:1].upper()}{how[1:]}."
     if stop == "judge_preference":
@@ -147,11 +153,18 @@ def _voted(votes: list[Any], rounds: int) -> str:
     groups: dict[Any, list[Any]] = {}
     for vote in votes:
         groups.setdefault(vote["group"], []).append(vote)
-    if len(groups) == 1 and None not in groups:
-        who = "Both debaters" if len(votes) == 2 else f"All {len(votes)}"
-        return f"{who} gave the same answer{after}."
+    if _unanimous(votes):
+        return f"{_all_of(votes)} gave the same answer{after}."
     told = [f"{len(same)} {'no answer' if group is None else _quoted(same)}" for group, same in groups.items()]
     return f"Of {len(votes)} answers{after}: {list_of(told)}."
+
+
+def _unanimous(votes: list[Any]) -> bool:
+    return len({vote["group"] for vote in votes}) == 1 and votes[0]["group"] is not None
+
+
+def _all_of(votes: list[Any]) -> str:
+    return "Both debaters" if len(votes) == 2 else f"All {len(votes)}"
 
 
 def _quoted(same: list[Any]) -> str:

@@ -8,13 +8,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from moot.graphs import DESCRIPTIONS
+from moot.nodes.models.equal_cost import SAID
 from moot.nodes.models.prices import cost_of, paid, read_prices
-from moot.nodes.texts.task import TASKS
+from moot.nodes.texts.task import TASKS, full_answer
 from moot.retrievers.evidence import given_in
 from moot.transcript.document import settings_of
-from moot.transcript.end import lines_beside
+from moot.transcript.end import compared_words, lines_beside
 from moot.transcript.line import counted, has_rounds, list_of
-from moot.transcript.report.codes import model_words, words_for
+from moot.transcript.report.codes import answer_kind, answer_word, model_words, words_for
+from moot.transcript.report.sources import plain
 
 
 def made(document: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -30,9 +32,28 @@ def made(document: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Cost", cost(document)),
         ("Version", f"moot {document['moot_version']}"),
     ]
-    if told := " ".join(line.text for line in lines_beside(document)):
+    if told := beside(document):
         facts.append(("Beside it", told))
     return [*facts, *(("Kept as", one) for one in ids)]
+
+
+def beside(document: Mapping[str, Any]) -> str:
+    """The control that was run after a debate, in words; an empty text if there was none."""
+    if (told := document.get("beside")) is None:
+        return ""
+    held, error, name = told["document"], told["error"], words_for("method", told["control"])
+    if held is None or held["status"] != "done":
+        why = f": {plain(error['detail'])}" if error else ", as it was interrupted."
+        return f"{name} came to no verdict{why}"
+    task, own, its = document["task"], held["answer"], document["answer"]
+    if own is None or its is None:
+        compared = "as the debate" if own is its else "unlike the debate"
+    else:
+        compared = compared_words(task, own, its)
+    kind = answer_kind(task, own)
+    said = plain(full_answer(task, own)) if kind == "text" else answer_word(kind, own)
+    *_, taken = lines_beside(document)
+    return f"{name}, at equal {SAID[told['equal']]}: {said}, {compared}. {cost(held)}. {taken.text}"
 
 
 def models(document: Mapping[str, Any]) -> str:

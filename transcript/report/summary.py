@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from moot.core.errors import BudgetExhausted, MootError, error_of
+from moot.core.ledger import open_ledger
+from moot.nodes.models.keeping import Keeping, LedgerUse, Mode, current_use
 from moot.nodes.models.prices import cost_of, paid, read_prices
+from moot.nodes.models.session import Session, with_session
 from moot.nodes.runtime.document import models_used, usage
 from moot.nodes.runtime.settings import REPORTER, Settings, checked_settings
 
@@ -14,13 +17,16 @@ SHARED = tuple(name for name in Settings.model_fields if name not in ("models", 
 """Settings of a debate that its summary has, too."""
 
 
-async def with_summary(document: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+async def with_summary(document: Mapping[str, Any], settings: Mapping[str, Any], mode: Mode = "off") -> dict[str, Any]:
     """A document with ``reader_summary``; calls, warnings, usage and models of the summary are counted in it.
+
+    If the ledger has the debate, its calls have the summary's among them.
 
     Args:
         document: a finished debate, whose quotes were checked. One without a verdict, or without a checked quote,
             costs no call, and its summary is empty.
         settings: of `moot.graphs.summarise_for_readers`.
+        mode: how the ledger is used, unless `ledger_use` or ``MOOT_LEDGER`` says otherwise.
 
     Raises:
         UserError, WorldError, ReplyError, BudgetExhausted: the summary failed.
@@ -28,7 +34,8 @@ async def with_summary(document: Mapping[str, Any], settings: Mapping[str, Any])
     from moot.graphs.summarise_for_readers import graph
 
     context = checked_settings(graph.context_schema, settings)  # type: ignore[arg-type]
-    state = await graph.ainvoke({"document": dict(document)}, context=context)
+    session = Session(keeping=await keeping_of(document["id"], current_use(mode)))
+    state = await graph.ainvoke({"document": dict(document)}, with_session(None, session), context=context)
     if state.get("error"):
         raise error_of(state["error"])
     calls = [*document["calls"], *(state.get("calls") or [])]
@@ -42,19 +49,35 @@ async def with_summary(document: Mapping[str, Any], settings: Mapping[str, Any])
     }
 
 
-async def summarised(document: dict[str, Any]) -> dict[str, Any]:
+async def keeping_of(debate: str, use: LedgerUse) -> Keeping | None:
+    """The ledger for the summary of a debate; None if it is not used, or has no row of the debate.
+
+    Raises:
+        UserError: the ledger cannot be used.
+        WorldError: the disk is full or fails.
+    """
+    if use.mode == "off" or not debate:
+        return None
+    ledger = open_ledger()
+    if use.mode != "replay" and await ledger.debate(debate) is None:
+        return None
+    return Keeping(use.mode, ledger, use.id or debate)
+
+
+async def summarised(document: dict[str, Any], mode: Mode = "off") -> dict[str, Any]:
     """A debate's document as its setting ``reader_summary`` wants it, within what its ceilings have left.
 
     A summary that fails leaves the verdict as it is: a warning says why there is none.
 
     Args:
         document: as its debate ended.
+        mode: see `with_summary`.
     """
     settings = document["settings"]
     if not settings.get("reader_summary") or document["status"] != "done" or "reader_summary" in document:
         return document
     try:
-        return await with_summary(document, settings_for(document))
+        return await with_summary(document, settings_for(document), mode)
     except MootError as error:
         warned = {"kind": "no_reader_summary", "where": REPORTER, "detail": error.detail}
         return {**document, "warnings": [*document["warnings"], warned]}

@@ -14,7 +14,7 @@ export async function branching(thread, go) {
   const step = h("select", { id: "step", onchange: () => choose() }, steps.map((one, i) => h("option", { value: i }, named(one))));
   const pieces = h("div", {});
   const problem = h("div", {});
-  const button = h("button", { type: "submit" }, "Debate on from there");
+  const button = h("button", { type: "submit", class: "btn main" }, "Debate on from there");
   let reply;
   const choose = () => {
     const { node, read } = choosing({ evidence: steps[step.value].values.evidence.filter((piece) => !piece.struck) });

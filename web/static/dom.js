@@ -32,29 +32,19 @@ export function link(address, text = address) {
   return h("span", {}, text);
 }
 
-/** A text in which spans are marked. Offsets count code points, the end exclusive; spans may overlap. */
-export function marked(text, spans) {
-  if (!spans.length) return [text];
-  const points = Array.from(text);
-  const parts = [];
-  let at = 0;
-  for (const [from, to] of [...spans].sort((a, b) => a[0] - b[0])) {
-    const start = Math.max(from, at);
-    if (!(start < to && to <= points.length)) continue;
-    parts.push(points.slice(at, start).join(""), h("mark", {}, points.slice(start, to).join("")));
-    at = to;
-  }
-  return [...parts, points.slice(at).join("")];
+/** The drawing of a kind of answer (sup, ref, nee, con, non), of a warning or of work; words always stand beside it. */
+export function icon(kind) {
+  return svg("svg", { class: kind === "run" ? "i spins" : "i", "aria-hidden": "true" }, svg("use", { href: `#i-${kind}` }));
 }
 
-/** The parts of a text that were shown, each a span as above, with "[...]" where something is left out. */
-export function shownOf(text, spans, shown) {
-  const points = Array.from(text);
-  const parts = shown.flatMap(([start, end], i) => {
-    const within = spans.map(([from, to]) => [Math.max(from, start) - start, Math.min(to, end) - start]);
-    return [i ? " [...] " : "", ...marked(points.slice(start, end).join(""), within)];
-  });
-  return [...parts, points.slice(shown.at(-1)[1]).join("").trim() && " [...]"];
+/** An answer: shape, tint and word. */
+export function chip({ kind, word }) {
+  return h("span", { class: `chip ${kind}`, dir: "auto" }, kind !== "text" && icon(kind), word);
+}
+
+/** A text in parts, with numbers of sources ([[text, number]]). */
+export function spoken(parts) {
+  return parts.map(([text, number]) => [text, number !== null && h("a", { class: "cite", href: `#s${number}`, "aria-label": `Source ${number}` }, `[${number}]`)]);
 }
 
 /** A figure; what is not known is said to be unknown. */
@@ -100,7 +90,21 @@ export function announce(text) {
   document.getElementById("news").textContent = text;
 }
 
-/** A box that says what went wrong. */
+/** What went wrong, in a sentence. */
 export function fault(text) {
-  return h("p", { class: "fault", role: "alert" }, text);
+  return h("p", { class: "fault", role: "alert" }, icon("warn"), ` ${text}`);
+}
+
+/** Something that stands in place of what was expected: a heading, a sentence, at most two things to do. */
+export function message(heading, text, ...acts) {
+  const more = acts.flat().filter(Boolean);
+  return h("section", { class: "msg" }, h("h1", {}, heading), text && h("p", {}, text), more.length > 0 && h("div", { class: "acts" }, more));
+}
+
+/** A page that could not be shown: why, and what to do. */
+export function stuck(main, error) {
+  const again = h("button", { type: "button", class: "btn main", onclick: () => location.reload() }, "Try again");
+  const shown = message(error.status === 0 ? "The server does not answer" : "This cannot be shown", null, again, h("a", { class: "btn", href: "/moot" }, "New check"));
+  shown.firstChild.after(h("p", { role: "alert" }, error.message));
+  main.replaceChildren(shown);
 }

@@ -8,16 +8,17 @@ let count = 0;
 
 /** A field for several texts; `read` gives those that hold something, as the input `given` takes them. */
 export class Texts {
-  constructor() {
+  constructor(changed = () => {}) {
+    this.changed = changed;
     this.rows = [];
     this.documents = [];
     this.list = h("div", {});
     this.problem = h("div", {});
-    this.button = h("button", { type: "button", onclick: () => this.add({}).title.focus() }, "Add a text");
+    this.button = h("button", { type: "button", class: "btn slim", onclick: () => this.add({}).title.focus() }, "Add a text");
     const id = `texts-${(count += 1)}`;
     const files = h("input", { type: "file", id, multiple: true, accept: KINDS });
     files.addEventListener("change", () => this.take(files));
-    this.node = h("div", {}, this.list, this.problem, h("div", { class: "bar" }, this.button, h("label", { for: id }, `or choose files (${KINDS.replaceAll(",", ", ")})`), files));
+    this.node = h("div", { class: "texts", oninput: () => this.changed() }, this.list, this.problem, h("div", { class: "bar" }, this.button, h("label", { for: id }, "or choose files", h("span", { class: "quiet tiny" }, ` (${KINDS.replaceAll(",", ", ")})`)), files));
   }
 
   /** A row for a text; what else is known of it is kept. */
@@ -31,9 +32,10 @@ export class Texts {
       row.node.remove();
       this.#name();
       this.button.focus();
+      this.changed();
     };
     const legend = h("legend", {});
-    const node = h("fieldset", {}, legend, field("Title", title), field("Text", text), h("button", { type: "button", class: "plain", onclick: remove }, "Remove"));
+    const node = h("fieldset", {}, legend, field("Title", title), field("Text", text), h("button", { type: "button", class: "link", onclick: remove }, "Remove"));
     const row = { given, title, text, legend, node };
     this.rows.push(row);
     this.list.append(node);
@@ -49,9 +51,10 @@ export class Texts {
       this.documents = this.documents.filter((one) => one !== row);
       node.remove();
       this.button.focus();
+      this.changed();
     };
     const shown = texts.map((one) => h("p", { dir: "auto" }, h("b", {}, [one.page && `Page ${one.page}`, one.heading].filter(Boolean).join(", ")), ` ${one.text}`));
-    const node = h("fieldset", {}, h("legend", {}, name), h("details", {}, h("summary", {}, what), shown), h("button", { type: "button", class: "plain", onclick: remove }, "Remove"));
+    const node = h("fieldset", {}, h("legend", {}, name), h("details", {}, h("summary", {}, what), shown), h("button", { type: "button", class: "link", onclick: remove }, "Remove"));
     const row = { texts };
     this.documents.push(row);
     this.list.append(node);
@@ -73,6 +76,12 @@ export class Texts {
       }
     }
     files.value = "";
+    this.changed();
+  }
+
+  /** How many texts hold something. */
+  get count() {
+    return this.rows.filter(({ text }) => text.value.trim()).length + this.documents.length;
   }
 
   read() {

@@ -1,12 +1,10 @@
 // A run that is watched: begun, joined again after a lost connection, stopped, answered when it asks.
 
 import { ask, events } from "./api.js";
-import { branching } from "./branch.js";
-import { announce, fault, h } from "./dom.js";
+import { fault, h, icon, message } from "./dom.js";
+import { Floor } from "./floor.js";
 import { fold } from "./fold.js";
 import { question } from "./question.js";
-import { showKept } from "./past.js";
-import { DebateView } from "./view.js";
 
 const STREAM = { stream_mode: ["updates", "custom"], stream_subgraphs: true, stream_resumable: true, on_disconnect: "continue", multitask_strategy: "reject" };
 const WAITS = [500, 1000, 2000, 4000, 8000];
@@ -14,14 +12,14 @@ const rest = (milliseconds) => new Promise((resolve) => setTimeout(resolve, mill
 
 /**
  * Begins a debate on a thread of its own. Errors of the request itself are thrown; later ones are shown. The same `key`
- * (a UUID) and request lead to the same debate, however often they are sent. `back` leads to where it was asked for.
+ * (a UUID) and request lead to the same debate, however often they are sent.
  */
-export async function begin(main, key, graph, input, context, back) {
+export async function begin(main, key, graph, input, context) {
   const { thread_id: thread } = await ask("/threads", { body: { thread_id: key, if_exists: "do_nothing" } });
   const body = { ...STREAM, assistant_id: graph, input, context };
   const first = events(`/threads/${thread}/runs/stream`, { body, key });
   const { value } = await first.next(); // a refusal comes before anything is shown
-  const live = new Live(main, { thread, run: value.place?.split("/").pop(), graph, context, back });
+  const live = new Live(main, { thread, run: value.place?.split("/").pop(), graph, context });
   live.debate.claim = input.claim;
   return live.follow(first);
 }
@@ -42,13 +40,13 @@ function explained(error) {
 }
 
 class Live {
-  constructor(main, { thread, run, graph, context, back }) {
-    Object.assign(this, { thread, run, graph, context, back });
+  constructor(main, { thread, run, graph, context }) {
+    Object.assign(this, { main, thread, run, graph, context });
     this.debate = {};
-    this.view = new DebateView(main);
+    this.view = new Floor(main);
     this.spent = { calls: 0, tokens: 0 };
     this.working = new Map();
-    this.begun = new Set();
+    this.steps = ask("/moot/api/choices").then(({ steps }) => steps, () => ({}));
     this.place();
   }
 
@@ -58,10 +56,13 @@ class Live {
     document.querySelector("nav [aria-current]")?.removeAttribute("aria-current");
     this.last = "0";
     this.working.clear();
-    this.state = h("span", {}, "The debate begins.");
-    this.clock = h("span", { class: "quiet", "aria-hidden": "true" });
-    this.stop = h("button", { type: "button", onclick: () => this.cancel() }, "Stop");
-    this.view.bar.replaceChildren(this.stop, h("p", { class: "state" }, this.state, " ", this.clock));
+    this.stop = h("button", { type: "button", class: "btn", onclick: () => this.cancel() }, "Stop");
+    this.view.acts.replaceChildren(this.stop);
+    this.view.status.classList.remove("wait");
+    this.view.sign.replaceChildren(icon("run"));
+    this.view.clockName.textContent = "Elapsed";
+    this.since = null;
+    this.say("The check begins.", "Next: models and sources are opened, and the first answers are written.");
     clearInterval(this.ticking);
     this.ticking = setInterval(() => this.tick(), 1000);
     this.show();
@@ -84,7 +85,7 @@ class Live {
         if (await this.isOver()) return this.end(await ask(`/threads/${this.thread}/state`));
       } catch (error) {
         if (error.status) return this.fail(error); // the server answered, and refused
-        this.say(`${error.message} Trying again.`);
+        this.say(`${error.message} Trying again.`, "The check itself goes on meanwhile.");
         await rest(WAITS[Math.min(failures++, WAITS.length - 1)]);
       }
       stream = null;
@@ -110,25 +111,41 @@ class Live {
 
   /** Who is at work where, and what it took so far. */
   progress({ event, node, agent, round, phase, calls, tokens }) {
-    const place = [phase !== "primary" && phase, round > 0 && `round ${round}`].filter(Boolean).join(", ");
-    const when = place.charAt(0).toUpperCase() + place.slice(1);
-    const step = JSON.stringify([node, agent, place]);
-    if (event === "begin") this.working.set(step, { when, who: `${agent ? `${agent}: ` : ""}${node === "open" ? "opening sources and models" : String(node).replaceAll("_", " ")}` });
+    const step = JSON.stringify([node, agent, phase, round]);
+    if (event === "begin") this.working.set(step, { node, agent, round, phase });
     else this.working.delete(step);
     this.spent.calls += calls ?? 0;
     this.spent.tokens += tokens ?? 0;
-    const now = [...Map.groupBy(this.working.values(), (one) => one.when)].map(([at, all]) => {
-      const some = all.slice(0, 4).map(({ who }) => who);
-      return `${at}${at && " - "}${some.join(", ")}${all.length > 4 ? `, ${all.length - 4} more` : ""}`;
+    if (round > 0) this.round = round;
+    this.moved ??= setTimeout(() => this.move(), 200);
+  }
+
+  /** Says what happens now: who works on what, and what comes next. */
+  async move() {
+    const steps = await this.steps;
+    this.moved = null;
+    if (this.over || this.asking || this.stopped) return;
+    const all = [...this.working.values()].map((one) => ({ ...one, kind: steps[one.node]?.[0], doing: steps[one.node]?.[1] ?? String(one.node).replaceAll("_", " ") }));
+    this.view.spent.textContent = `${this.spent.calls}${this.spent.tokens ? `, ${this.spent.tokens.toLocaleString("en")} tokens` : ""}`;
+    this.view.working(all);
+    if (!all.length) return;
+    const { most, names = {} } = this.told ?? {};
+    const round = this.round ? `Round ${this.round}${most > 1 ? ` of at most ${Math.max(most, this.round)}` : ""}: ` : "";
+    const doing = Map.groupBy(all, (one) => one.doing);
+    const said = [...doing].slice(0, 3).map(([what, of]) => {
+      const who = [...new Set(of.filter(({ agent }) => agent).map(({ agent }) => names[agent]?.[0] ?? agent))];
+      if (!who.length) return what;
+      return `${who.length > 3 ? `${who.length} of them` : listed(who)} ${who.length > 1 ? "are" : "is"} ${who.length > 1 ? what.replace("its answer", "their answers").replace(/ it$/, " them") : what}`;
     });
-    this.state.textContent = [...now, `${this.spent.calls} calls, ${this.spent.tokens} tokens`].join(" · ");
-    if (round > 0 && !this.begun.has(when)) announce(`${when} begins.`);
-    this.begun.add(when);
+    const now = `${round}${said.join("; ")}.`;
+    this.say(now.charAt(0).toUpperCase() + now.slice(1), `Next: ${nextOf(all, this.round, most)}`);
   }
 
   tick() {
-    const began = Date.parse(this.debate.started_at);
-    if (began) this.clock.textContent = `${Math.max(0, Math.round((Date.now() - began) / 1000))} s`;
+    const began = this.since ?? Date.parse(this.debate.started_at);
+    if (!began) return;
+    const seconds = Math.max(0, Math.round((Date.now() - began) / 1000));
+    this.view.clock.textContent = `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
   }
 
   /** Shows what there is, in the server's words; at most one request for these at a time. */
@@ -137,39 +154,48 @@ class Live {
     this.due ??= setTimeout(async () => {
       this.changed = false;
       const debate = { settings: this.context ?? {}, ...this.debate };
-      document.title = `${debate.claim || "A debate"} - moot`;
-      const said = await this.said(debate);
-      if (!this.over && said) this.view.show(debate, said);
+      this.view.title.textContent = debate.claim ?? "";
+      document.title = `${debate.claim || "A check"} - moot`;
+      const told = await this.tell(debate);
+      if (!this.over && told) this.view.show((this.told = told), () => this.show());
       this.due = null;
       if (this.changed && !this.over) this.show();
-    }, 100);
+    }, 150);
   }
 
-  /** What is said of the debate so far; null where the connection is lost, and so nothing new is known. */
-  async said(debate) {
-    if (!debate.graph) return { sections: [] }; // nothing was written yet
-    const evidence = (debate.evidence ?? []).map(({ text, summary_of, ...piece }) => piece);
+  /** What is told of the debate so far; null if the connection is lost, and so nothing new is known. */
+  async tell(debate) {
+    if (!(debate.graph ?? this.graph)) return null; // nothing was written yet
+    const body = { ...debate, graph: debate.graph ?? this.graph, calls: [], evidence: (debate.evidence ?? []).map(({ text, summary_of, shown, ...piece }) => ({ ...piece, text: "" })) };
+    const wanted = new URLSearchParams([...this.view.open].map((one) => ["open", one]));
     try {
-      return await ask("/moot/api/said", { body: { ...debate, evidence, calls: [] } });
+      const told = await ask(`/moot/api/told?${wanted}`, { body });
+      this.untold?.remove();
+      return told;
     } catch (error) {
-      return error.status ? { fault: error.message } : null;
+      if (error.status) {
+        this.untold?.remove();
+        this.view.slot.before((this.untold = fault(error.message)));
+      }
+      return null;
     }
   }
 
-  say(text) {
-    this.state.textContent = text;
-    announce(text);
+  say(now, next) {
+    this.view.say(now, next);
   }
 
   async cancel() {
     this.stop.disabled = true;
     this.stopped = true;
-    this.say("Stopping.");
+    this.stop.textContent = "Stopping …";
+    this.say("Stopping.", "What is there is kept.");
     try {
       if (this.asking) return await this.finish();
       await ask(`${this.path}/cancel?wait=true&action=interrupt`, { body: {} });
     } catch (error) {
       this.stop.disabled = false;
+      this.stop.textContent = "Stop";
       this.say(error.message);
     }
   }
@@ -180,10 +206,15 @@ class Live {
     fold(this.debate, values ?? {}); // what steps within the debate have said is not among its values yet
     if (!asked.length || this.stopped) return this.finish();
     this.show();
-    clearInterval(this.ticking);
     this.asking = true;
-    this.say("The debate waits for your answer.");
-    this.view.slot.replaceChildren(question(asked, (resume) => this.resume(resume)));
+    this.since = Date.now();
+    this.view.clockName.textContent = "Waiting for";
+    this.view.working([]);
+    this.view.status.classList.add("wait");
+    this.view.sign.replaceChildren(icon("warn"));
+    this.say("The debate waits for your answer.", "Nothing is spent while it waits.");
+    this.told ??= await this.tell({ settings: this.context ?? {}, ...this.debate });
+    this.view.slot.replaceChildren(question(asked, (resume) => this.resume(resume), this.told?.names));
     this.view.slot.querySelector("h2").focus();
   }
 
@@ -198,46 +229,57 @@ class Live {
     const { value } = await stream.next();
     this.asking = this.stopped = this.over = false;
     this.view.slot.replaceChildren();
+    this.round = null;
     this.run = value.place?.split("/").pop();
     this.place();
     return this.follow(stream);
   }
 
-  /** Offers to take the debate up again from an earlier step on. */
-  async #branch() {
-    const form = await branching(this.thread, (checkpoint, values) => {
-      this.debate = {};
-      fold(this.debate, values);
-      return this.#on({ checkpoint });
-    }).catch((error) => fault(error.message));
-    this.view.slot.replaceChildren(form);
-    form.querySelector("h2")?.focus();
-  }
-
+  /** The debate is over: its report takes the place of what was watched. */
   async finish() {
     clearInterval(this.ticking);
+    this.say("The result is written.");
     try {
       while ((await ask(`/threads/${this.thread}`)).status === "busy") await rest(500); // a run that was stopped still ends
-      await showKept(this.view, this.thread);
+      const { id } = await ask(`/moot/api/debates/${this.thread}`);
       this.over = true;
-      this.view.slot.replaceChildren(this.error ? fault(this.error) : "");
-      if (this.view.debate.evidence.length) this.view.bar.append(h("button", { type: "button", onclick: () => this.#branch() }, "Go back, with other evidence"));
+      location.replace(`/moot/debates/${id}${location.hash}`);
     } catch (error) {
       this.fail(error);
     }
-    if (this.back) this.view.bar.append(h("button", { type: "button", onclick: () => this.#again() }, "Back to the form"));
-  }
-
-  /** The form, as it was filled in. */
-  #again() {
-    history.replaceState(null, "", "/moot");
-    this.back();
   }
 
   fail(error) {
     clearInterval(this.ticking);
     this.over = true;
-    this.view.bar.replaceChildren();
-    this.view.slot.replaceChildren(fault(this.error ? `${this.error} (${error.message})` : error.message));
+    this.view.acts.replaceChildren();
+    this.view.status.remove();
+    const again = h("a", { class: "btn main", href: "/moot" }, "New check");
+    const heading = this.error ? "The check failed" : this.stopped ? "Stopped" : error.status === 0 ? "The server does not answer" : "The check cannot be shown";
+    const box = message(heading, null, again, h("a", { class: "btn", href: "/moot/debates" }, "Past checks"));
+    box.firstChild.after(h("p", { role: "alert" }, this.error ? `${this.error} (${error.message})` : error.message));
+    this.view.slot.replaceChildren(box);
+    box.querySelector("h1").replaceWith(h("h2", {}, heading));
   }
+}
+
+function listed(names) {
+  return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
+}
+
+const NEXT = {
+  prepare: () => "the first answers are written.",
+  search: () => "answers are written from what is found.",
+  answer: (last, on) => (on === null ? "the answer is checked and written down." : `the answers are compared. If they agree, it may end here; if not, ${last ? "a decision is made" : `round ${on} follows`}.`),
+  check: (last, on) => (on === null ? "the decision." : `the decision if they agree; else ${last ? "it is made all the same" : `round ${on}`}.`),
+  decide: () => "the report is written.",
+  end: () => "the report opens by itself.",
+  person: () => "it waits for you.",
+};
+
+/** What comes after what all are doing now. */
+function nextOf(all, round, most) {
+  const order = Object.keys(NEXT);
+  const kind = order.filter((one) => all.some((of) => of.kind === one)).at(-1) ?? "answer";
+  return NEXT[kind](round >= most, most > 1 && round ? round + 1 : null);
 }

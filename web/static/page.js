@@ -1,32 +1,31 @@
 // What the page shows follows from its address.
 
-import { newDebate } from "./form.js";
+import { claimsPage } from "./claims.js";
+import { stuck } from "./dom.js";
+import { newCheck } from "./home.js";
 import { watch } from "./live.js";
-import { pastDebate, pastDebates } from "./past.js";
-import { fault } from "./dom.js";
+import { pastChecks } from "./past.js";
+import { tools } from "./result.js";
 
-const main = document.getElementById("main");
+const main = document.querySelector("main");
 const [, , section, id] = location.pathname.split("/");
 const asked = new URLSearchParams(location.search);
 
 async function start() {
-  if (section === "debates" && id) return pastDebate(main, id);
-  if (section === "debates") return pastDebates(main, Number(asked.get("page") ?? 1));
+  if (section === "debates" && id) return tools(main);
+  if (section === "debates") return pastChecks(main, asked);
+  if (section === "claims") return claimsPage(main);
   if (asked.has("thread")) return watch(main, asked.get("thread"));
-  return newDebate(main);
+  return newCheck(main, asked.get("again"));
 }
 
-for (const anchor of document.querySelectorAll("nav a")) {
+for (const anchor of document.querySelectorAll("nav a:not(.name)")) {
   if (anchor.pathname === location.pathname && !asked.has("thread")) anchor.setAttribute("aria-current", "page");
 }
-// A link to a piece of evidence unfolds its card.
+// A link to a source unfolds what it stands in.
 addEventListener("hashchange", unfold);
 function unfold() {
-  const card = document.getElementById(location.hash.slice(1));
-  if (card?.localName === "details") {
-    card.open = true;
-    card.querySelector("summary").focus();
-  }
+  for (let fold = document.getElementById(location.hash.slice(1))?.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
 }
 
-start().then(unfold, (error) => main.append(fault(error.message)));
+start().then(unfold, (error) => stuck(main, error));

@@ -1,71 +1,93 @@
-// Past debates: the list, one of them, taking one in, deleting one.
+// Past checks: the list with a search, taking a document in.
 
 import { ask } from "./api.js";
-import { announce, fault, h, sync } from "./dom.js";
-import { DebateView } from "./view.js";
+import { chip, fault, h, icon, message, sync } from "./dom.js";
+import { remover, resumer } from "./result.js";
 
 const ROUTE = "/moot/api/debates";
-
 const EVERY = 2000;
 const OPEN = ["running", "waiting"];
 
 /** One page of the list. It is looked at again as long as debates of it are under way. */
-export async function pastDebates(main, page) {
-  document.title = "Past debates - moot";
-  const [heading, list, none, pages, problem] = [h("h1", {}), h("ul", { class: "list" }), h("p", {}, "None yet."), h("nav", { "aria-label": "Pages of the list", class: "bar" }), h("div", {})];
+export async function pastChecks(main, asked) {
+  document.title = "Past checks - moot";
+  const [page, words] = [Number(asked.get("page") ?? 1), asked.get("q") ?? ""];
+  const [heading, list, none] = [h("h1", {}), h("ol", { class: "checks" }), h("div", {})];
+  const [pages, problem] = [h("nav", { "aria-label": "Pages of the list", class: "acts" }), h("div", {})];
+  const search = h("input", { type: "search", id: "search", placeholder: "Find in claims", "aria-label": "Find in claims", value: words });
+  const find = (event) => {
+    event.preventDefault();
+    location.assign(address(1, search.value.trim()));
+  };
   const update = async () => {
-    const found = await ask(`${ROUTE}?page=${page}`);
-    heading.textContent = `Past debates (${found.total})`;
-    none.hidden = found.debates.length > 0;
+    const found = await ask(`${ROUTE}?${new URLSearchParams({ page, q: words })}`);
+    heading.textContent = words ? `Past checks with “${words}”` : "Past checks";
+    if (!found.total) none.replaceChildren(words ? h("p", {}, "No claim holds these words.") : message("No checks yet", "What you check is kept on this machine and listed here.", h("a", { class: "btn", href: "/moot" }, "Check a claim")));
+    heading.hidden = search.form.hidden = !found.total && !words;
     sync(list, found.debates.map((one) => ({ key: one.debate ?? one.id, state: one, make: () => rowOf(one) })));
-    sync(pages, linksOf(page, found.pages));
-    const due = () => (document.hidden ? setTimeout(due, EVERY) : update().catch((error) => problem.replaceChildren(fault(error.message))));
+    sync(pages, linksOf(page, found.pages, found.total, words));
+    problem.replaceChildren();
+    const due = () => (document.hidden ? setTimeout(due, EVERY) : update().catch(again));
+    const again = (error) => (problem.replaceChildren(fault(error.message)), setTimeout(due, EVERY));
     if (found.debates.some(({ status }) => OPEN.includes(status))) setTimeout(due, EVERY);
   };
+  const form = h("form", { role: "search", class: "find", onsubmit: find }, search, h("button", { class: "btn slim" }, "Find"));
   await update();
-  main.replaceChildren(h("div", {}, heading, list, none, pages, importer(problem), problem));
+  main.replaceChildren(h("div", { class: "headrow" }, heading, form), problem, list, none, pages, importer());
 }
 
-function linksOf(page, pages) {
-  const link = (name, to) => ({ key: name, state: to, make: () => h("a", { href: `/moot/debates?page=${to}` }, name) });
-  return [page > 1 && link("Newer", page - 1), pages > 1 && { key: "page", state: [page, pages], make: () => h("span", {}, `Page ${page} of ${pages}`) }, page < pages && link("Older", page + 1)].filter(Boolean);
+function address(page, words) {
+  return `/moot/debates?${new URLSearchParams({ ...(page > 1 && { page }), ...(words && { q: words }) })}`;
 }
 
-const WORDS = { running: "under way", waiting: "waits for an answer", interrupted: "interrupted", failed: "failed", cancelled: "cancelled" };
+function linksOf(page, pages, total, words) {
+  const link = (name, to) => ({ key: name, state: to, make: () => h("a", { class: "btn slim", href: address(to, words) }, name) });
+  const said = total ? `${total} ${total === 1 ? "check" : "checks"}${pages > 1 ? `, page ${page} of ${pages}` : ""}` : "";
+  return [page > 1 && link("Newer", page - 1), { key: "page", state: said, make: () => h("span", { class: "quiet small" }, said) }, page < pages && link("Older", page + 1)].filter(Boolean);
+}
+
+/** The last few checks, for the start page; nothing if there are none or the list cannot be had. */
+export async function recent() {
+  const found = await ask(`${ROUTE}?page=1`).catch(() => ({ total: 0 }));
+  if (!found.total) return [];
+  const rows = found.debates.slice(0, 5).map(rowOf);
+  return [h("section", { class: "recent", "aria-labelledby": "recent" }, h("div", { class: "head" }, h("h2", { id: "recent" }, "Recent checks"), h("a", { class: "small", href: "/moot/debates" }, `All ${found.total}`)), h("ol", { class: "checks" }, rows))];
+}
+
+const WORDS = { running: "under way", waiting: "waits for your answer", interrupted: "interrupted", failed: "failed", cancelled: "cancelled" };
+const METHODS = { rag: "Quick check", tool_mad: "Debate", proclaim: "Trial" };
 
 function rowOf(one) {
-  if (one.fault) return h("li", {}, h("span", { class: "bad" }, `${one.id}: ${one.fault}`), " ", remover(one.id));
+  if (one.fault) return h("li", {}, h("span", { class: "bad" }, icon("warn"), " Damaged"), h("span", {}, `${one.id}: ${one.fault}`), remover(one.id));
   const documented = one.id !== one.debate; // else nothing is written yet
   const href = one.thread ? `/moot?thread=${one.thread}` : documented ? `/moot/debates/${one.id}` : null;
   const claim = one.claim || "(no claim)";
   const kept = one.can === "resume" && one.calls > 0 && `${one.calls} ${one.calls === 1 ? "call is" : "calls are"} kept`;
-  const facts = [one.graph, one.status === "done" ? (one.answer ?? "no answer") : (WORDS[one.status] ?? one.status), kept, one.note];
+  const at = h("time", { datetime: one.started_at }, when(new Date(one.started_at)));
+  const facts = [METHODS[one.graph] ?? one.graph.replaceAll("_", " "), kept, one.note].filter(Boolean);
   return h(
     "li",
     {},
+    h("span", {}, standing(one)),
     href ? h("a", { href, dir: "auto" }, claim) : h("span", { dir: "auto" }, claim),
-    h("span", { class: "quiet" }, ` ${facts.filter(Boolean).join(" · ")} · `, h("time", { datetime: one.started_at }, new Date(one.started_at).toLocaleString())),
-    one.can === "resume" && [" ", resumer(one.id, claim)],
-    !documented && one.status !== "running" && [" ", remover(one.id)],
+    h("span", { class: "meta" }, facts.join(" · "), " · ", at, one.can === "resume" && [" ", resumer(one.id, claim)], !documented && one.status !== "running" && [" ", remover(one.id)]),
   );
 }
 
-/** Takes up a debate that was interrupted or failed, and leads to where it is watched. */
-function resumer(id, claim) {
-  const resume = async (event) => {
-    event.target.disabled = true;
-    try {
-      const { thread_id: thread } = await ask(`${ROUTE}/${id}/resume`, { method: "POST" });
-      location.assign(`/moot?thread=${thread}`);
-    } catch (error) {
-      event.target.disabled = false;
-      event.target.after(fault(error.message));
-    }
-  };
-  return h("button", { type: "button", class: "plain", "aria-label": `Go on: ${claim}`, onclick: resume }, "Go on");
+/** How a check stands: its answer, or in what state it is. */
+function standing({ status, chip: answer }) {
+  if (status === "done") return chip(answer ?? { kind: "non", word: "No verdict" });
+  return h("span", { class: status === "failed" ? "cell bad" : OPEN.includes(status) ? "cell on" : "cell" }, icon(status === "running" ? "run" : status === "failed" || status === "waiting" ? "warn" : "non"), ` ${WORDS[status] ?? status}`);
 }
 
-function importer(problem) {
+function when(date) {
+  const today = new Date().toDateString() === date.toDateString();
+  const time = date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  return today ? `today, ${time}` : `${date.toLocaleDateString([], { day: "numeric", month: "short", year: "numeric" })}, ${time}`;
+}
+
+function importer() {
+  const problem = h("div", {});
   const input = h("input", { type: "file", id: "import", accept: ".json,application/json" });
   input.addEventListener("change", async () => {
     try {
@@ -76,69 +98,5 @@ function importer(problem) {
       input.value = "";
     }
   });
-  return h("div", { class: "field" }, h("label", { for: "import" }, "Take in a document that `moot verify --out` wrote"), input);
-}
-
-function remover(id) {
-  const remove = async (event) => {
-    if (!confirm("Delete this debate for good?")) return;
-    event.target.disabled = true;
-    try {
-      await ask(`${ROUTE}/${id}`, { method: "DELETE" });
-      location.assign("/moot/debates");
-    } catch (error) {
-      event.target.after(fault(error.message));
-    }
-  };
-  return h("button", { type: "button", class: "plain", onclick: remove }, "Delete");
-}
-
-/** One debate. */
-export async function pastDebate(main, id) {
-  showPast(new DebateView(main), await ask(`${ROUTE}/${encodeURIComponent(id)}`));
-}
-
-/** A debate that is kept, in a view. */
-function showPast(view, { id, document: debate, said, can }) {
-  document.title = `${debate.claim || "A debate"} - moot`;
-  view.show(debate, said);
-  const kinds = { json: "JSON", ...(said.fault ? {} : { md: "Markdown", html: "HTML report" }) };
-  if (debate.status === "done" && debate.settings.reader_summary && !debate.reader_summary && !summed.has(id)) sumUp(view, id);
-  view.bar.replaceChildren(...Object.entries(kinds).map(([kind, name]) => h("a", { href: `${ROUTE}/${id}/${kind}`, download: `moot-${id}.${kind}`, class: "button" }, name)), said.fault || !debate.answer ? "" : reviewer(id), remover(id), can === "resume" ? resumer(id, debate.claim) : "");
-}
-
-const summed = new Set();
-
-/** Has a debate summed up for the readers of its report, as its settings want. */
-async function sumUp(view, id) {
-  summed.add(id);
-  announce("Summing the debate up for readers of its report.");
-  try {
-    await ask(`${ROUTE}/${id}/summary`, { method: "POST" });
-    showPast(view, await ask(`${ROUTE}/${id}`));
-    announce("The report has its summary for readers.");
-  } catch (error) {
-    view.bar.after(fault(error.message));
-  }
-}
-
-/** A button that asks for a publisher and an address, and saves the debate as ClaimReview. */
-function reviewer(id) {
-  const name = h("input", { type: "text", required: true, autocomplete: "organization" });
-  const url = h("input", { type: "url", required: true });
-  const save = (event) => {
-    event.preventDefault();
-    const asked = new URLSearchParams({ publisher: name.value, url: url.value });
-    h("a", { href: `${ROUTE}/${id}/claimreview?${asked}`, download: `moot-${id}.claimreview.json` }).click();
-  };
-  return h("details", { class: "review" }, h("summary", {}, "ClaimReview"), h("form", { onsubmit: save }, h("label", {}, "Publisher ", name), h("label", {}, "Page that shows the review ", url), h("button", {}, "Save")));
-}
-
-/** Shows the document that the server has written of a thread's last debate. */
-export async function showKept(view, thread) {
-  const kept = await ask(`${ROUTE}/${thread}`);
-  history.replaceState(null, "", `/moot/debates/${kept.id}${location.hash}`);
-  showPast(view, kept);
-  if (document.activeElement === document.body) document.getElementById("main").focus({ preventScroll: true }); // "Stop" is gone
-  announce(kept.said.end?.lines[0].text ?? kept.document.error?.detail ?? "The debate is over.");
+  return h("details", { class: "fold import" }, h("summary", {}, h("span", { class: "nb" }, "Take in a check from a file"), h("span", { class: "quiet" }, "a document that moot verify --out wrote")), h("div", { class: "inside" }, h("div", { class: "field" }, h("label", { for: "import" }, "Take in a document (JSON)"), input), problem));
 }

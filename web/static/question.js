@@ -3,9 +3,12 @@
 import { fault, h, link } from "./dom.js";
 import { Texts } from "./given.js";
 
-/** A form for what is asked (LangGraph's interrupts); `answer` is given what the debate is resumed with. */
-export function question(asked, answer) {
-  const forms = asked.map((one) => formOf(one.value));
+/**
+ * A form for what is asked (LangGraph's interrupts); `answer` is given what the debate is resumed with, `names` are
+ * what a reader calls those who debate.
+ */
+export function question(asked, answer, names = {}) {
+  const forms = asked.map((one) => formOf(one.value, (agent) => names[agent]?.[0] ?? agent));
   const problem = h("div", {});
   const send = async (event, replies) => {
     event.preventDefault();
@@ -25,26 +28,27 @@ export function question(asked, answer) {
     h("h2", { id: "question", tabindex: -1 }, "The debate waits for your answer"),
     forms.map((form) => form.node),
     problem,
-    h("div", { class: "bar" }, h("button", { type: "submit" }, "Send"), h("button", { type: "button", onclick: (event) => send(event, () => forms.map(() => ({ accept: true }))) }, "Accept everything as it is")),
+    h("div", { class: "acts" }, h("button", { type: "submit", class: "btn main" }, "Send"), h("button", { type: "button", class: "btn", onclick: (event) => send(event, () => forms.map(() => ({ accept: true }))) }, "Accept everything as it is")),
   );
   return box;
 }
 
 /** One thing that is asked: its form, and what reads the reply. What is left as it was is accepted. */
-function formOf(value) {
+function formOf(value, named) {
   const asked = value !== null && typeof value === "object" ? value : { about: String(value) };
-  const { node, read } = (KINDS[asked.kind] ?? anything)(asked.proposed ?? {}, asked);
+  const { node, read } = (KINDS[asked.kind] ?? anything)(asked.proposed ?? {}, asked, named);
+  const about = String(asked.about ?? "A question").replace(/ \((round \d+), ([^)]+)\)$/, (_, round, agent) => ` (${round}, ${named(agent)})`);
   const reply = () => {
     const said = read();
     return said && Object.values(said).some((one) => Object.keys(one ?? {}).length) ? said : { accept: true };
   };
-  return { node: h("fieldset", {}, h("legend", { dir: "auto" }, asked.about ?? "A question"), asked.problem && fault(asked.problem), node), read: reply };
+  return { node: h("fieldset", {}, h("legend", { dir: "auto" }, about), asked.problem && fault(asked.problem), node), read: reply };
 }
 
 const KINDS = { queries, premises, evidence, remark, verdict };
 
-function queries(proposed) {
-  const areas = Object.entries(proposed.queries ?? {}).map(([name, query]) => [name, query, area(`Query of ${name}`, query)]);
+function queries(proposed, _, named) {
+  const areas = Object.entries(proposed.queries ?? {}).map(([name, query]) => [name, query, area(`Search of ${named(name)}`, query)]);
   const changed = () => areas.filter(([, query, of]) => of.area.value.trim() && of.area.value !== query).map(([name, , of]) => [name, of.area.value]);
   return { node: areas.map(([, , of]) => of.node), read: () => ({ queries: Object.fromEntries(changed()) }) };
 }
@@ -67,14 +71,14 @@ export function evidence(proposed) {
   return { node: [h("ul", { class: "list" }, rows), more.node], read };
 }
 
-function remark(proposed) {
-  const said = (proposed.answers ?? []).map((one) => h("li", { dir: "auto" }, `${one.agent}: ${one.answer ?? ""} ${one.reasons ?? ""}`));
+function remark(proposed, _, named) {
+  const said = (proposed.answers ?? []).map((one) => h("li", { dir: "auto" }, `${named(one.agent)}: ${one.answer ?? ""} ${one.reasons ?? ""}`));
   const of = area("Your remark", "");
   return { node: [h("ul", {}, said), of.node], read: () => ({ remark: of.area.value.trim() }) };
 }
 
-function verdict(proposed) {
-  const reasons = (proposed.reasons ?? []).map((one) => h("li", { dir: "auto" }, `${one.agent}: ${one.reasons ?? ""}`));
+function verdict(proposed, _, named) {
+  const reasons = (proposed.reasons ?? []).map((one) => h("li", { dir: "auto" }, `${named(one.agent)}: ${one.reasons ?? ""}`));
   const of = area("Your question; the verdict is then decided anew", "");
   const draft = h("p", {}, "Draft: ", h("strong", {}, proposed.answer ?? proposed.verdict ?? "no answer"));
   return { node: [draft, h("ul", {}, reasons), of.node], read: () => ({ question: of.area.value.trim() }) };

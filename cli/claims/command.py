@@ -1,0 +1,60 @@
+"""``moot claims``'s options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def claims(
+    text: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|URL|-",
+            help="A PDF, HTML, .docx, .csv, .txt or .md file, a page's address, or - for standard input.",
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write the claims to this file: .csv, to edit and for `moot batch`, or .json."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")] = False,
+    split: Annotated[
+        bool, typer.Option("--split", help="Make several claims of a sentence that says several.")
+    ] = False,
+    title: Annotated[str | None, typer.Option(help="The text's title.", show_default="as the document says")] = None,
+    date: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATE",
+            help="When it was published: a year, a month or a day, by which `last week` is understood.",
+            show_default="as the document says",
+        ),
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Model of all roles, as provider:name.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="A setting, such as min_score=0.7 or max_claims=20. Repeatable."
+        ),
+    ] = None,
+    ledger: Annotated[
+        str | None, typer.Option(metavar="MODE", help="record, reuse, replay or off; see `moot verify`.")
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, even if such a run is unfinished.")] = False,
+) -> None:
+    """Find the claims of a text that can be checked, for a person to edit and for `moot batch`.
+
+    The exit code is 0 if all of the text was read, 3 if a part was not.
+    """
+    from moot.cli.signals import Stop
+
+    with Stop() as stop:  # from here on: what follows is imported for a second
+        from moot.cli.claims.find import find_claims
+
+        named = {"model": model, "split": split or None}
+        known = {name: value for name, value in named.items() if value is not None}
+        how: Any = {"title": title, "date": date, "ledger": ledger, "fresh": fresh, "as_json": as_json, "out": out}
+        raise SystemExit(find_claims(text, settings or [], known, stop, **how))

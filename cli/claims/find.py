@@ -1,0 +1,161 @@
+"""``moot claims``: the claims of a text, as a table for a person to edit and for ``moot batch``."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from textwrap import shorten
+from typing import Any, cast
+
+from moot.cli.options import parse_settings
+from moot.cli.resuming import mode_of
+from moot.cli.signals import Stop, end_now
+from moot.core.endpoint import close_clients
+from moot.core.errors import USER_KINDS, UserError
+from moot.core.files import check_writable, not_written, write_whole
+from moot.graphs.find_claims import graph
+from moot.nodes.claims.reading import read_article
+from moot.nodes.models.keeping import LedgerUse, ledger_use
+from moot.nodes.runtime.settings import Settings
+from moot.retrievers.evidence import clean
+from moot.transcript.claims import claims_csv, filled_words, place_in_words
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+SHOWN = 3
+"""Dropped replies that are named."""
+LONGEST = 160
+"""Characters of a quote on the screen."""
+Found = dict[str, Any]
+
+
+def find_claims(
+    given: str,
+    pairs: list[str],
+    named: dict[str, Any],
+    stop: Stop,
+    *,
+    title: str | None,
+    date: str | None,
+    ledger: str | None,
+    fresh: bool,
+    as_json: bool,
+    out: Path | None,
+) -> int:
+    """Finds the claims of a text, and shows or writes them; returns the exit code: 3 if a part could not be read.
+
+    Raises:
+        UserError: the text cannot be read, a setting is wrong, the file cannot be written.
+        WorldError: a page cannot be fetched.
+    """
+    settings = parse_settings(graph.context_schema, pairs, named)  # type: ignore[arg-type]
+    if out is not None:
+        if out.suffix.lower() not in (".csv", ".json"):
+            raise UserError(f"--out ends in .csv or .json, not {out.name!r}.", kind="invalid_setting")
+        check_writable(out)
+    asked: dict[str, Any] = dict(read_article(given) if given != "-" else {"text": sys.stdin.read(), "source": "stdin"})
+    asked |= {key: value for key, value in (("title", title), ("date", date)) if value}
+    use = LedgerUse(mode_of(ledger or os.environ.get("MOOT_LEDGER") or "record"), adopt=not fresh)
+    runner = asyncio.Runner()
+    try:
+        with ledger_use(use):
+            found = stop.run(runner, _found(asked, settings))
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        print("moot: interrupted. The same command goes on by what is in the ledger.", file=sys.stderr)  # noqa: T201
+        end_now(stop.exit_code)
+    runner.close()
+    give(found, as_json=as_json, out=out)
+    if found["error"]:
+        print(f"moot: {found['error']['detail']}", file=sys.stderr)  # noqa: T201
+        return 2 if found["error"]["kind"] in USER_KINDS else 3
+    return 3 if found["unread"] else 0
+
+
+async def _found(asked: Found, settings: Settings) -> Found:
+    """What the graph comes to, with what is happening on standard error if that is a terminal."""
+    console = Console(stderr=True)
+    modes: Any = ["values", "updates"]
+    values: Found = {}
+    read = 0
+    try:
+        with console.status("reading the text") as status:
+            async for place, mode, chunk in graph.astream(asked, context=settings, stream_mode=modes, subgraphs=True):
+                if mode == "values" and not place:
+                    values = cast(Found, chunk)
+                elif mode == "updates":
+                    read += "part" in chunk
+                    parts = len(values.get("parts") or [])
+                    status.update(f"{read} of {parts} parts of the text are read" if read < parts else "joining claims")
+    finally:
+        await close_clients()
+    return {key: values[key] for key in graph.output_schema.__annotations__ if key in values}
+
+
+def give(found: Found, *, as_json: bool, out: Path | None) -> None:
+    """Prints what was found, or writes it to a file and says how many there are.
+
+    Raises:
+        UserError, WorldError: the file cannot be written.
+    """
+    table = claims_csv(found["claims"], found.get("url") or found.get("source") or "text")
+    document = json.dumps(found, ensure_ascii=False, indent=2)
+    console = Console()
+    if out is not None:
+        try:
+            write_whole(out, table if out.suffix.lower() == ".csv" else document + "\n")
+        except OSError as error:  # what was paid for is shown rather than lost
+            print(document)  # noqa: T201
+            raise not_written(out, error) from error
+    if as_json:
+        print(document)  # noqa: T201
+    elif out is None and not console.is_terminal:
+        print(table, end="")  # noqa: T201
+    elif out is None:
+        show(found, console)
+    if not as_json:
+        summarise(found, out)
+
+
+def show(found: Found, console: Console) -> None:
+    """Prints each claim with what was filled in underlined, its score, its words in the text, and why."""
+    for one in found["claims"]:
+        claim = Text(one["claim"], style="bold")
+        for filled in one["filled"]:
+            claim.stylize("italic underline", filled["start"], filled["end"])
+        console.print(Text.assemble((f"{one['id']}  {one['score']:.2f}  ", "cyan"), claim))
+        said = f" ({clean(one['speaker'])})" if one["speaker"] else ""
+        lines = [f"“{shorten(clean(one['quote']), LONGEST, placeholder=' ...')}”{said}, {place_in_words(one)}"]
+        lines += [f"also {place_in_words(other)}" for other in one["also"]]
+        lines += [f"filled in: {', '.join(words)}"] if (words := filled_words(one)) else []
+        console.print(Padding(Text("\n".join([*lines, clean(one["reason"])]), style="dim"), (0, 0, 1, 4)))
+
+
+def summarise(found: Found, out: Path | None) -> None:
+    """Says on standard error how many claims there are, and what was left out, dropped or could not be read."""
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    repeated, left_out = sum(len(one["also"]) for one in found["claims"]), len(found["left_out"])
+    parts = [counted(len(found["claims"]), "claim")]
+    parts += [f"{repeated} repeated"] if repeated else []
+    parts += [f"{left_out} less worth checking (--set min_score=0 keeps them)"] if left_out else []
+    parts += [f"{len(found['dropped'])} dropped, as the text does not bear them out"] if found["dropped"] else []
+    console.print(Text("; ".join(parts) + f". {counted(found['usage']['calls'], 'call')} to models."))
+    for one in found["dropped"][:SHOWN]:
+        said = shorten(clean(one["claim"] or one["quote"]), LONGEST, placeholder=" ...")
+        console.print(Text(f"Dropped: “{said}” {clean(one['why'])}", "dim"))
+    for one in found["unread"]:
+        console.print(Text(f"Not read: characters {one['start']}-{one['end']}. {clean(one['why'])}", "yellow"))
+    for warned in found["warnings"]:
+        console.print(Text(clean(warned["detail"]), "yellow"))
+    if found["claims"] and out is not None and out.suffix.lower() == ".csv":
+        console.print(Text(f"{out} can be edited, and checked with: moot batch {out} --out FOLDER"))
+    elif found["claims"] and out is None:
+        console.print(Text("Write a table to edit with --out claims.csv"))
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things, as ``1 claim`` and ``2 claims``."""
+    return f"{number:,} {what}{'s' * (number != 1)}"

@@ -1,0 +1,34 @@
+"""What the shell completes: names of graphs, presets, tasks, settings and providers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+def completing(what: str) -> Callable[[str], list[str]]:
+    """What typer asks for the ends of a word.
+
+    Args:
+        what: graphs, presets, tasks, models or settings; settings are those of Tool-MAD.
+    """
+
+    def ends(incomplete: str) -> list[str]:
+        return [name for name in names(what) if name.startswith(incomplete)]
+
+    return ends
+
+
+def names(what: str) -> list[str]:
+    """All names of a kind; of models those whose name is known, else the provider's with a colon."""
+    if what == "models":
+        from moot.nodes.vendors.catalogue import providers_here
+
+        return [name for one in providers_here() if not one["why_not"] for name in (one["example"],)]
+    if what == "graphs":
+        from moot.graphs import DESCRIPTIONS
+
+        return [*DESCRIPTIONS]
+    from moot.cli.tables import listed
+
+    rows = listed("settings tool_mad" if what == "settings" else what)
+    return [row[0] + "=" * (what == "settings") for row in rows]

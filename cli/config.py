@@ -1,0 +1,81 @@
+"""``moot config``: what is set for every command, and where each value comes from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from moot.core.config import KEYS, checked, config_file, read_config, values, write_config
+from moot.core.errors import UserError
+
+config = typer.Typer(
+    help="Set what would be typed each time: model, corpus, ceilings. Options go before the environment, it before the "
+    "file."
+)
+
+
+@config.callback(invoke_without_command=True)
+def shown(context: typer.Context) -> None:
+    """Show what is set if no command is given."""
+    if context.invoked_subcommand is None:
+        show()
+
+
+@config.command()
+def show() -> None:
+    """Show every value and where it comes from."""
+    from moot.cli.tables import show as print_table
+    from rich.table import Table
+
+    table = Table("key", "value", "from", "meaning", box=None)
+    for name, held in values():
+        value = "-" if held.value is None else str(held.value)
+        table.add_row(name, value, held.source, f"{KEYS[name].about} ({KEYS[name].variable})")
+    print_table(table)
+
+
+@config.command("set")
+def set_command(
+    key: Annotated[str, typer.Argument(help=f"One of {', '.join(KEYS)}.", autocompletion=lambda: [*KEYS])],
+    value: Annotated[str, typer.Argument(help="Its value.")],
+) -> None:
+    """Write a value into the file."""
+    found = checked(key, value)
+    if key == "model":
+        from moot.nodes.vendors.catalogue import check_provider, why_not
+
+        if ":" not in found:
+            raise UserError(
+                f"A model is named provider:name, not {found!r}, e.g. openai:gpt-4o-mini.", kind="invalid_setting"
+            )
+        check_provider(found)
+        if missing := why_not(found.partition(":")[0]):
+            typer.echo(f"moot: {missing}", err=True)
+    if key == "graph":
+        from moot.graphs import DESCRIPTIONS, suggest
+
+        if found not in DESCRIPTIONS:
+            raise UserError(f"There is no graph {found!r}. {suggest(found, DESCRIPTIONS)}", kind="unknown_graph")
+    if key == "env_file":
+        found = str(Path(found).expanduser().absolute())
+    typer.echo(f"{key} = {found} in {write_config({**read_config(), key: found})}")
+
+
+@config.command()
+def unset(
+    key: Annotated[str, typer.Argument(help="The value to take out of the file.", autocompletion=lambda: [*KEYS])],
+) -> None:
+    """Take a value out of the file."""
+    said = read_config()
+    if key not in said:
+        checked(key, "1")  # a key that there is
+        raise UserError(f"{config_file()} sets no {key}.", kind="invalid_setting")
+    del said[key]
+    typer.echo(f"{key} is no longer set in {write_config(said)}")
+
+
+@config.command()
+def path() -> None:
+    """Print the file's path; it need not exist."""
+    typer.echo(str(config_file()))

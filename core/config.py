@@ -1,0 +1,198 @@
+"""What is otherwise typed each time: a file of settings, the environment over it, and a `.env` file that is named.
+
+The file is ``config.toml`` in ``$MOOT_HOME``, else in the user's configuration folder. It never holds a secret.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from moot.core.errors import UserError, nearest
+from moot.core.files import write_whole
+from moot.core.redaction import KEY_NAME, SHAPES
+
+
+@dataclass(frozen=True)
+class Key:
+    """Something that can be set: its environment variable, what it is, and the class of its value."""
+
+    variable: str
+    about: str
+    kind: type = str
+
+
+KEYS = {
+    "model": Key("MOOT_MODEL", "Model of all roles, as provider:name."),
+    "graph": Key("MOOT_GRAPH", "The debate system."),
+    "embedder": Key("MOOT_EMBEDDER", "Text encoder."),
+    "corpus": Key("MOOT_CORPUS", "The corpus to read."),
+    "budget": Key("MOOT_BUDGET", "Most tokens of a debate.", int),
+    "max_cost": Key("MOOT_MAX_COST", "Most USD of a debate.", float),
+    "max_calls": Key("MOOT_MAX_CALLS", "Most calls of a debate.", int),
+    "max_seconds": Key("MOOT_MAX_SECONDS", "Most seconds of a debate.", float),
+    "ledger": Key("MOOT_LEDGER", "What the ledger does: record, reuse, replay, off."),
+    "env_file": Key("MOOT_ENV_FILE", "A file of environment variables, such as keys, that is read at the start."),
+}
+SETTINGS = ("model", "embedder", "corpus", "budget", "max_cost", "max_calls", "max_seconds")
+"""Those that are settings of every debate."""
+SECRET = (
+    "{what} is a secret, which moot keeps in no file of its own: set it in the environment, or in a .env file that "
+    "`moot --env-file FILE` or `moot config set env_file FILE` names."
+)
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value, and where it comes from: the environment variable, the file, or nothing ("default")."""
+
+    value: Any
+    source: str
+
+
+def config_file() -> Path:
+    """The file; it need not exist."""
+    if home := os.environ.get("MOOT_HOME"):
+        return Path(home) / "config.toml"
+    from platformdirs import user_config_path
+
+    return user_config_path("moot") / "config.toml"
+
+
+def read_config() -> dict[str, Any]:
+    """What the file says; nothing if there is none. Blocking.
+
+    Raises:
+        UserError: it cannot be read, is no TOML, or sets what cannot be set there.
+    """
+    file = config_file()
+    try:
+        said = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise UserError(f"{file} cannot be read ({error.strerror}).", kind="invalid_file") from error
+    except ValueError as error:
+        raise UserError(f"{file} is no valid TOML ({error}). Mend it, or delete it.", kind="invalid_file") from error
+    try:
+        return {name: checked(name, value) for name, value in said.items()}
+    except UserError as error:
+        raise UserError(f"{file}: {error.detail}", kind=error.kind) from error
+
+
+def checked(name: str, value: Any) -> Any:
+    """A value as its key takes it; numbers may be written as texts.
+
+    Raises:
+        UserError: a secret, no such key, or a value of another kind.
+    """
+    if name not in KEYS:
+        if KEY_NAME.fullmatch(name):
+            raise UserError(SECRET.format(what=name), kind="invalid_setting")
+        raise UserError(
+            f"There is no {name!r} to set. {nearest(name, KEYS)}Known: {', '.join(KEYS)}. Other settings are said with "
+            "--set.",
+            kind="invalid_setting",
+        )
+    if isinstance(value, str) and any(shape.search(value) for shape in SHAPES):
+        raise UserError(SECRET.format(what=f"The value of {name}"), kind="invalid_setting")
+    kind = KEYS[name].kind
+    try:
+        broken = kind is int and isinstance(value, float) and not value.is_integer()
+        if broken or isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise ValueError
+        found = kind(value)
+    except ValueError as error:
+        wanted = {int: "a whole number", float: "a number", str: "a text"}[kind]
+        raise UserError(f"{name} is {wanted}, not {value!r}.", kind="invalid_setting") from error
+    if found == "":
+        raise UserError(f"{name} is empty. To unset it: moot config unset {name}", kind="invalid_setting")
+    return found
+
+
+def write_config(values: dict[str, Any]) -> Path:
+    """Writes the file anew, for this user alone. Blocking.
+
+    Args:
+        values: by key.
+
+    Raises:
+        UserError, WorldError: it cannot be written.
+    """
+    file = config_file()
+    for name, value in values.items():
+        checked(name, value)
+    lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in values.items()]
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{file.parent} cannot be made ({error.strerror}).", kind="invalid_environment") from error
+    write_whole(file, "".join(lines), private=True)
+    return file
+
+
+def values() -> Iterator[tuple[str, Value]]:
+    """Every key with its value and where that comes from. Blocking.
+
+    Raises:
+        UserError: as `read_config`, or a variable of the environment holds what its key does not take.
+    """
+    said, file = read_config(), config_file()
+    for name, key in KEYS.items():
+        if given := os.environ.get(key.variable, "").strip():
+            try:
+                yield name, Value(checked(name, given), key.variable)
+            except UserError as error:
+                raise UserError(f"{key.variable}: {error.detail}", kind="invalid_environment") from error
+        elif name in said:
+            yield name, Value(said[name], str(file))
+        else:
+            yield name, Value(None, "default")
+
+
+def value_of(name: str) -> Any:
+    """A key's value; None if nothing sets it. Blocking.
+
+    Raises:
+        UserError: as `values`.
+    """
+    return dict(values())[name].value
+
+
+def usual_settings() -> dict[str, Any]:
+    """The settings of debates that are set. Blocking.
+
+    Raises:
+        UserError: as `values`.
+    """
+    return {name: held.value for name, held in values() if name in SETTINGS and held.value is not None}
+
+
+def load_env_file(named: Path | None) -> None:
+    """Reads a file of environment variables; those that are set already stay. Blocking.
+
+    Args:
+        named: the file; by default the one that is set as ``env_file``, if any.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    said = os.environ.get(KEYS["env_file"].variable, "").strip() or (None if named else read_config().get("env_file"))
+    path = named or (Path(said).expanduser() if said else None)
+    if path is None:
+        return
+    from dotenv import load_dotenv
+
+    try:
+        with path.open(encoding="utf-8-sig") as lines:
+            load_dotenv(stream=lines, override=False)
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        raise UserError(
+            f"The file of environment variables {path} cannot be read ({why}).", kind="missing_file"
+        ) from error

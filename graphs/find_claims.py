@@ -1,0 +1,45 @@
+"""Claims out of a text: no system of the literature, but what comes before a debate.
+
+the text is divided into parts, which are read at the same time
+    a model finds the words that make a claim
+    says how much each is worth checking
+    and rewrites those that are worth it so that each stands alone
+claims that say the same are joined
+what a model returns that is not in the text is dropped and counted
+"""
+
+from __future__ import annotations
+
+from langgraph.graph import END, START
+from moot.nodes.claims.state import Came, ClaimSettings, ClaimsInput, ClaimsOutput, ClaimsState, PartState
+from moot.nodes.claims.steps import (
+    each_part,
+    extract_claims_node,
+    finish_node,
+    join_duplicates_node,
+    rate_claims_node,
+    read_text_node,
+    rewrite_claims_node,
+)
+from moot.nodes.runtime.graph import DebateGraph
+
+part = DebateGraph(ClaimSettings, PartState, output_schema=Came)
+part.add_node("extract_claims", extract_claims_node())
+part.add_node("rate_claims", rate_claims_node())
+part.add_node("rewrite_claims", rewrite_claims_node())
+part.add_edge(START, "extract_claims")
+part.add_edge("extract_claims", "rate_claims")
+part.add_edge("rate_claims", "rewrite_claims")
+part.add_edge("rewrite_claims", END)
+
+builder = DebateGraph(ClaimSettings, ClaimsState, input_schema=ClaimsInput, output_schema=ClaimsOutput)
+builder.add_node("read_text", read_text_node())
+builder.add_node("part", part.compile(name="part"))
+builder.add_node("join_duplicates", join_duplicates_node())
+builder.add_node("close", finish_node())
+builder.add_edge(START, "read_text")
+builder.add_conditional_edges("read_text", each_part, ["part", "close"])
+builder.add_edge("part", "join_duplicates")
+builder.add_edge("join_duplicates", "close")
+builder.add_edge("close", END)
+graph = builder.compile(name="Find claims")

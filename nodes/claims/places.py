@@ -1,0 +1,167 @@
+"""Where claims stand in a text, whether they hold words that it does not have, and how much they are worth checking."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+
+from moot.nodes.claims.state import Filled, Place, Ratings, Section, Span
+from moot.nodes.texts.quotes import UNSPACED, find_quote
+from moot.retrievers.excerpts import sentences
+
+WORD = re.compile(rf"{UNSPACED.pattern}|\d+(?:[.,]\d+)*|(?:(?!{UNSPACED.pattern})[^\W\d_])+(?:['’](?!s\b)[^\W\d_]+)*")
+"""A figure, a letter of a script without spaces, or a word, without the s of a genitive."""
+GROUPED = re.compile(r"(?<=\d)[,.](?=\d{3}(?!\d))")
+PARAGRAPH = re.compile(r"\S[^\n]*(?:\n(?!\s*\n)[^\n]*)*")
+SHORT = 3
+"""Letters of words that may be grammar, in any language."""
+STEM = 4
+"""Letters that two forms of a word share at least."""
+SMALL_WORDS = """
+a about above according across after again against all along also although among an and are around as at be because been
+before behind being below between beyond both but by can could did do does during each either every first for from
+further had has have having he her his how if in into is it its later least less many may might more most much must
+neither never no nor not of on once one only or other over per shall she should since so some such than that the their
+them then there these they this those through to toward towards under until up upon was were when where whether which
+while who whom whose will with within without would"""
+GRAMMAR = frozenset(SMALL_WORDS.split())
+MONTH_NAMES = "january february march april may june july august september october november december"
+MONTHS = frozenset(MONTH_NAMES.split())
+NEAR = 2
+"""Years from the text's date in which a time is taken for one reckoned from it."""
+
+
+def score_of(ratings: Ratings) -> float:
+    """How much a claim is worth checking, from 0 to 1: 0 if no source could settle it, else the mean of the ratings,
+    in which being checkable counts twice.
+
+    Args:
+        ratings: each 0, 1 or 2.
+    """
+    if not ratings["checkable"]:
+        return 0.0
+    return (2 * ratings["checkable"] + ratings["specific"] + ratings["public_interest"]) / 8
+
+
+def words_in(text: str) -> int:
+    """The words of a text; in scripts without spaces each letter is one."""
+    return len(UNSPACED.sub(" ", text).split()) + len(UNSPACED.findall(text))
+
+
+def parts_of(text: str, most: int) -> list[Span]:
+    """A text in parts of at most so many words, unless a single sentence has more. All of it is in one of them.
+
+    Args:
+        text: the text.
+        most: words of a part.
+    """
+    units: list[tuple[int, int]] = []
+    for found in PARAGRAPH.finditer(text):
+        inner = sentences(found[0]) if words_in(found[0]) > most // 4 else [(0, len(found[0]))]
+        units += [(found.start() + start, found.start() + end) for start, end in inner]
+    parts: list[Span] = []
+    room = 0
+    for start, end in units:
+        size = words_in(text[start:end])
+        if parts and size <= room:
+            parts[-1]["end"], room = end, room - size
+        else:
+            parts.append({"start": start, "end": end})
+            room = most - size
+    return parts
+
+
+def place_in(text: str, part: Span, quote: str, sections: Sequence[Section]) -> Place | None:
+    """Where a quote stands in a part of a text, as it stands there; None if it does not.
+
+    Args:
+        text: the whole text.
+        part: what the writer of the quote was shown.
+        quote: what is said to stand in it.
+        sections: of the text, in order.
+    """
+    found = find_quote(quote, text[part["start"] : part["end"]])
+    if found is None:
+        return None
+    start, end = (part["start"] + at for at in found)
+    at = bisect_right([section["start"] for section in sections], start) - 1
+    page, heading = (sections[at]["page"], sections[at]["heading"]) if at >= 0 else (None, "")
+    return {"quote": text[start:end], "start": start, "end": end, "page": page, "heading": heading}
+
+
+def vocabulary(texts: Iterable[str]) -> set[str]:
+    """The words of texts, as they are compared."""
+    return {_plain(found[0]) for text in texts for found in WORD.finditer(text)}
+
+
+def filled_in(claim: str, quote: str, known: set[str], date: str | None) -> tuple[list[Filled], list[str]]:
+    """What a claim has that its quote does not.
+
+    Figures and names have to be among the known words, but for times near the text's date; other words may be
+    inflected, and grammar is free.
+
+    Args:
+        claim: the claim.
+        quote: its words in the text.
+        known: the `vocabulary` of the text.
+        date: the text's: a year, a month or a day.
+
+    Returns:
+        The words that were filled in, as they follow each other, and those of them that nothing bears out.
+    """
+    own = vocabulary([quote])
+    found = list(WORD.finditer(claim))
+    plain = [_plain(one[0]) for one in found]
+    filled: list[Filled] = []
+    unknown: list[str] = []
+    follows = False
+    for at, (one, word) in enumerate(zip(found, plain, strict=True)):
+        is_new = word not in own and not _is_grammar(one[0], word)
+        computed = is_new and word not in known and _is_near(plain, at, date)
+        if is_new and not computed and not _is_known(one[0], word, known, first=at == 0):
+            unknown.append(one[0])
+        if is_new and follows and filled[-1]["computed"] == computed:
+            filled[-1]["end"] = one.end()
+        elif is_new:
+            filled.append({"start": one.start(), "end": one.end(), "computed": computed})
+        follows = is_new or (follows and word not in own)
+    return filled, unknown
+
+
+def _plain(word: str) -> str:
+    return GROUPED.sub("", unicodedata.normalize("NFKC", word).casefold().replace("’", "'"))
+
+
+def _is_grammar(word: str, plain: str) -> bool:
+    return plain in GRAMMAR and not (word[0].isupper() and plain in MONTHS)
+
+
+def _is_near(words: Sequence[str], at: int, date: str | None) -> bool:
+    """Whether a word is of a time near the text's date: a year, a month, or a day beside a month."""
+    word = words[at]
+    if not date:
+        return False
+    if word.isdecimal() and len(word) == len("2000"):
+        return abs(int(word) - int(date[:4])) <= NEAR
+    beside = {*words[max(0, at - 1) : at], *words[at + 1 : at + 2]}
+    return word in MONTHS or (word.isdecimal() and 0 < int(word) <= 31 and not MONTHS.isdisjoint(beside))
+
+
+def _is_known(word: str, plain: str, known: set[str], *, first: bool) -> bool:
+    """Whether the text has a word. A name may have another ending, any other word but a figure be inflected."""
+    if plain in known:
+        return True
+    if word[0].isdigit() or UNSPACED.match(word):
+        return False
+    if word[0].isupper() and not first:
+        return any(_differ_in_ending(plain, other) for other in known)
+    stem = plain[: max(STEM, len(plain) - 3)]
+    return len(plain) <= SHORT or any(other.startswith(stem) for other in known)
+
+
+def _differ_in_ending(one: str, other: str) -> bool:
+    """Whether one of two words is the other with one or two letters more, as in a genitive."""
+    short, long = sorted((one, other), key=len)
+    return len(short) >= STEM and len(long) - len(short) <= 2 and long.startswith(short)

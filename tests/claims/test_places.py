@@ -1,0 +1,99 @@
+"""Where claims stand in a text, what they hold that it does not, and how much they are worth checking."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from moot.nodes.claims.places import filled_in, parts_of, place_in, score_of, vocabulary, words_in
+from moot.nodes.claims.state import Section
+from moot.nodes.texts.quotes import fold
+
+TEXT = "The Norwick council approved 12,000 flats in March 2019. It rejected none of the bids, Ann Lee's either."
+WORDS = st.text("ab é2.,-\n“字", min_size=1, max_size=300)
+
+
+@pytest.mark.parametrize(
+    ("ratings", "score"), [((2, 2, 2), 1), ((2, 2, 1), 0.875), ((1, 1, 1), 0.5), ((1, 0, 1), 0.375), ((0, 2, 2), 0)]
+)
+def test_how_much_a_claim_is_worth_checking(ratings: tuple[int, int, int], score: float) -> None:
+    checkable, specific, interest = ratings
+    assert score_of({"checkable": checkable, "specific": specific, "public_interest": interest}) == score
+
+
+def filled(claim: str, quote: str, date: str | None = None) -> tuple[list[tuple[str, bool]], list[str]]:
+    found, unknown = filled_in(claim, quote, vocabulary([TEXT]), date)
+    return [(claim[one["start"] : one["end"]], one["computed"]) for one in found], unknown
+
+
+def test_what_was_filled_in_is_marked() -> None:
+    quote = "It rejected none of the bids"
+    assert filled("The Norwick council rejected none of the bids.", quote) == ([("Norwick council", False)], [])
+    assert filled("It rejected none of the bids", quote) == ([], [])
+    assert filled("Ann Lee rejects none of the bids of 12000.", quote)[1] == []  # inflected; thousands divided or not
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "The Norwick council of Bruges rejected none of the bids.",
+        "The council rejected none of the 13 bids.",
+        "The corrupt council rejected none of the bids.",
+        "The council rejected none of the bids in 2024.",
+    ],
+)
+def test_what_is_not_in_the_text_is_found(claim: str) -> None:
+    [word] = filled(claim, "It rejected none of the bids")[1]
+    assert word in ("Bruges", "13", "corrupt", "2024")
+
+
+def test_a_time_may_be_reckoned_from_the_texts_date() -> None:
+    claim = "It rejected none of the bids on 3 October 2024."
+    assert filled(claim, "It rejected none of the bids", "2025-05-14") == (
+        [("3 October 2024", True)],
+        [],
+    )
+    assert filled(claim.replace("2024", "1999"), "It rejected none of the bids", "2025-05-14")[1] == ["1999"]
+    assert filled("40 bids", "It rejected none of the bids", "2025-05-14")[1] == ["40"]
+
+
+@given(WORDS, st.integers(1, 30))
+@settings(max_examples=200, deadline=None)
+def test_every_word_is_in_one_part(text: str, most: int) -> None:
+    parts = parts_of(text, most)
+    between = [0, *(at for part in parts for at in (part["start"], part["end"])), len(text)]
+    assert between == sorted(between)
+    assert not "".join(text[a:b] for a, b in zip(between[::2], between[1::2], strict=True)).strip()
+    assert all(text[part["start"] : part["end"]].strip() for part in parts)
+
+
+@given(WORDS, st.data())
+@settings(max_examples=200, deadline=None)
+def test_a_place_is_that_of_the_quote(text: str, data: st.DataObject) -> None:
+    for part in parts_of(text, 10):
+        start = data.draw(st.integers(part["start"], part["end"]))
+        quote = text[start : data.draw(st.integers(start, part["end"]))]
+        place = place_in(text, part, quote, [])
+        if place:
+            assert part["start"] <= place["start"] < place["end"] <= part["end"]
+            assert text[place["start"] : place["end"]] == place["quote"]
+            assert fold(quote).strip("'") in fold(place["quote"])
+    assert place_in(text, {"start": 0, "end": len(text)}, "zz" + text, []) is None
+
+
+def test_a_place_has_its_page_and_heading() -> None:
+    pages: list[Section] = [{"start": 0, "page": 1, "heading": ""}, {"start": 57, "page": 2, "heading": "Bids"}]
+    whole = {"start": 0, "end": len(TEXT)}
+    first, second = (place_in(TEXT, whole, quote, pages) for quote in ("approved 12,000 flats", "It rejected none"))  # type: ignore[arg-type]
+    assert first is not None
+    assert second is not None
+    assert [(one["page"], one["heading"]) for one in (first, second)] == [(1, ""), (2, "Bids")]
+
+
+def test_twenty_thousand_words_in_parts() -> None:
+    text = "\n\n".join("The mill burned in 1905 and was rebuilt in brick by its owners. " * 20 for _ in range(80))
+    parts = parts_of(text, 1500)
+    assert words_in(text) > 20_000
+    assert 13 < len(parts) < 18
+    assert all(words_in(text[part["start"] : part["end"]]) <= 1500 for part in parts)
+    assert words_in("字字 and 字") == 4

@@ -1,0 +1,66 @@
+"""What the page asks for: documents as texts, edited claims as a table, and a table's rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from moot.nodes.claims.reading import article_of
+from moot.web import pages
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+
+@pytest.fixture
+def client() -> TestClient:
+    """The routes."""
+    return TestClient(Starlette(routes=pages.ROUTES))
+
+
+def test_a_file_becomes_the_graphs_input(client: TestClient) -> None:
+    page = "<html><head><title>A line</title></head><body><p>It opened in May.</p></body></html>"
+    found = client.post("/moot/api/claims/text?name=line.html", content=page).json()
+    assert found["source"] == "line.html"
+    assert "It opened in May." in found["text"]
+    plain = client.post("/moot/api/claims/text?name=../a.txt", content="It opened.").json()
+    assert (plain["text"], plain["source"], plain["sections"]) == ("It opened.", "a.txt", [])
+
+
+@pytest.mark.parametrize("asked", ["name=a.png", "name=", "url=file:///etc/passwd", "url=http://127.0.0.1:1/x"])
+def test_what_is_refused(client: TestClient, asked: str) -> None:
+    answer = client.post(f"/moot/api/claims/text?{asked}", content=b"\x89PNG\r\n")
+    assert answer.status_code == 422
+    assert answer.json()["detail"]
+
+
+def test_pages_and_headings_have_their_places() -> None:
+    parts = [("One.", "", 1), ("Two.", "", 1), ("Three.", "Cost", 2)]
+    read = [{"text": text, "heading": heading, "page": page} for text, heading, page in parts]
+    parsed: Any = {"title": "T", "published": "2024", "url": "", "pages": 2, "empty_pages": 0, "parts": read}
+    found = article_of(parsed, "a.pdf")
+    assert found["text"] == "One.\n\nTwo.\n\nThree."
+    assert found["sections"] == [{"start": 0, "page": 1, "heading": ""}, {"start": 12, "page": 2, "heading": "Cost"}]
+    assert found["date"] == "2024"
+
+
+def test_edited_claims_become_a_table_whose_rows_are_read(client: TestClient) -> None:
+    claims = [{"id": "c1", "claim": "It opened, in May.", "date": "2024", "speaker": "Ann"}, {"claim": "My own."}]
+    table = client.post("/moot/api/claims/csv", json={"claims": claims, "source": "line.html"})
+    assert "attachment" in table.headers["content-disposition"]
+    found = client.post("/moot/api/claims/rows?name=claims.csv", content=table.content).json()
+    told = [(row["id"], row["claim"], row["claim_date"], row["speaker"], row["group"]) for row in found["rows"]]
+    assert told == [
+        ("c1", "It opened, in May.", "2024", "Ann", "line.html"),
+        ("c2", "My own.", None, None, "line.html"),
+    ]
+    assert "quote" in found["ignored"]
+    bad = client.post("/moot/api/claims/rows?name=a.csv", content="claim,date\nA.,May\n").json()["rows"]
+    assert "problem" in bad[0]
+
+
+NO_CLAIMS = ["no", "[]", '{"claims": [1]}', '{"claims": [{"claim": " "}]}', '{"claims": [{"claim": "A.", "start": 1}]}']
+
+
+@pytest.mark.parametrize("body", NO_CLAIMS)
+def test_no_claims(client: TestClient, body: str) -> None:
+    assert client.post("/moot/api/claims/csv", content=body).status_code == 422

@@ -1,0 +1,203 @@
+"""What is set for every command: the file, the environment, a named `.env` file; and the first minute."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moot.cli.screen import Screen
+from moot.cli.waiting import waiting
+from moot.core.config import KEYS, value_of
+from moot.core.errors import UserError
+from moot.nodes.vendors.catalogue import OWN, VENDORS
+from moot.transcript.line import Line
+from moot.transcript.line import line as said
+from rich.console import Console
+
+from tests.commands import moot
+from tests.conftest import StartStub
+
+CLAIM = "Bees make honey."
+CONTROL = ("verify", CLAIM, "--graph", "standard_prompting")
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path))
+    for key in KEYS.values():
+        monkeypatch.delenv(key.variable, raising=False)
+    return tmp_path
+
+
+def model_of(*words: str) -> str:
+    done = moot(*CONTROL, *words, "--json")
+    assert done.returncode == 0, done.stderr
+    return str(json.loads(done.stdout)["settings"]["model"])
+
+
+def test_an_option_goes_before_the_environment_and_it_before_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = moot("config", "set", "model", "fake:1")
+    assert (done.returncode, "model = fake:1 in " in done.stdout) == (0, True)
+    assert model_of() == "fake:1"
+    monkeypatch.setenv("MOOT_MODEL", "fake:2")
+    assert model_of() == "fake:2"
+    shown = {line.split()[0]: line.split()[1:3] for line in moot("config").stdout.splitlines() if line.split()}
+    assert shown["model"] == ["fake:2", "MOOT_MODEL"]
+    assert shown["corpus"] == ["-", "default"]
+    assert model_of("--model", "fake:3") == "fake:3"
+    assert model_of("--set", "model=fake:4") == "fake:4"
+    monkeypatch.delenv("MOOT_MODEL")
+    moot("config", "unset", "model")
+    assert value_of("model") is None
+
+
+def test_a_preset_goes_before_what_is_usual(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOOT_MODEL", "nobody:x")
+    monkeypatch.setenv("MOOT_GRAPH", "standard_prompting")
+    done = moot("verify", CLAIM)
+    assert (done.returncode, "The provider 'nobody' is unknown" in done.stderr) == (2, True)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    assert "OPENAI_API_KEY is not set" in moot("verify", CLAIM, "--preset", "paper").stderr
+
+
+def test_numbers_and_graphs_are_read(own_home: Path) -> None:
+    assert moot("config", "set", "budget", "9000").returncode == 0
+    assert moot("config", "set", "max_seconds", "90.5").returncode == 0
+    assert moot("config", "set", "graph", "standard_prompting").returncode == 0
+    done = moot("verify", CLAIM, "--model", "fake:1", "--json")
+    document = json.loads(done.stdout)
+    assert (document["graph"], document["settings"]["budget"]) == ("standard_prompting", 9000)
+    file = own_home / "config.toml"
+    assert moot("config", "path").stdout.strip() == str(file)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["set", "OPENAI_API_KEY", "abc"], "OPENAI_API_KEY is a secret"),
+        (["set", "corpus", "sk-proj-abcdefghijklmnopqrstuv"], "The value of corpus is a secret"),
+        (["set", "model", "opnai:gpt"], "Did you mean openai?"),
+        (["set", "model", "gpt-4o"], "named provider:name"),
+        (["set", "budget", "many"], "budget is a whole number"),
+        (["set", "budget", "1.5"], "budget is a whole number"),
+        (["set", "graph", "tool_mat"], "Did you mean tool_mad?"),
+        (["set", "model", ""], "model is empty"),
+        (["unset", "model"], "sets no model"),
+        (["unset", "modle"], "Did you mean model?"),
+    ],
+)
+def test_what_cannot_be_set(words: list[str], said: str, own_home: Path) -> None:
+    done = moot("config", *words)
+    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+    assert not (own_home / "config.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("model = ", "no valid TOML"),
+        ("modle = 'x'", "Did you mean model?"),
+        ("budget = true", "a whole number"),
+        ("MY_TOKEN = 'x'", "is a secret"),
+    ],
+)
+def test_a_file_with_faults(text: str, said: str, own_home: Path) -> None:
+    (own_home / "config.toml").write_text(text)
+    done = moot(*CONTROL, "--model", "fake:1")
+    assert (done.returncode, said in done.stderr, str(own_home) in done.stderr) == (2, True, True), done.stderr
+
+
+def test_keys_come_from_a_file_that_is_named(
+    own_home: Path, start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub = start_stub([{"status": 401}])
+    key = "MOOT_TEST_ONLY"
+    file = own_home / ".env"
+    file.write_text(f"{key}=one\nOPENAI_BASE_URL={stub.url}\n")
+    monkeypatch.setenv(key, "")
+    monkeypatch.delenv(key)
+    moot(*CONTROL, "--model", "fake:1")
+    assert key not in os.environ  # nothing is read that is not named
+    moot("--env-file", str(file), *CONTROL, "--model", "fake:1")
+    assert os.environ.pop(key) == "one"
+    moot("config", "set", "env_file", str(file))
+    moot("config")
+    assert os.environ[key] == "one"
+    monkeypatch.setenv(key, "mine")
+    moot("config")
+    assert os.environ[key] == "mine"
+    done = moot("--env-file", str(own_home / "none"), "config")
+    assert (done.returncode, "cannot be read" in done.stderr) == (2, True)
+
+
+def test_values_are_checked_where_they_come_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOOT_BUDGET", "much")
+    with pytest.raises(UserError, match="MOOT_BUDGET: budget is a whole number"):
+        value_of("model")
+
+
+# --- the first minute -----------------------------------------------------------------------------------------------
+
+
+def test_version_and_help() -> None:
+    done = moot("--version")
+    assert (done.returncode, done.stdout.startswith("moot ")) == (0, True)
+    for words in (["-h"], ["verify", "-h"], ["config", "set", "-h"]):
+        assert "Usage:" in moot(*words).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--model", "opnai:x"), "Did you mean openai?"),
+        (("--set", "model=antropic:claude"), "Did you mean anthropic?"),
+        (("--graph", "tool_mad", "--set", "debaters.0.model=olama:x"), "Did you mean ollama?"),
+        (("--set", "max_token=5"), "Did you mean max_tokens?"),
+        (("--task", "fevr"), "Did you mean fever?"),
+        (("--graph", "rag", "--set", 'sources=["wikipeda"]'), "Did you mean wikipedia?"),
+    ],
+)
+def test_misspelt(words: tuple[str, ...], said: str) -> None:
+    done = moot(*CONTROL, *words)
+    assert (done.returncode, said in " ".join((done.stdout + done.stderr).split())) == (2, True), done.stderr
+
+
+def shown(line: Line, **console: Any) -> str:
+    out = io.StringIO()
+    Screen(Console(file=out, width=200, **console)).show([line])
+    return out.getvalue()
+
+
+def test_links_of_what_was_found() -> None:
+    found = said("rag", "finds", "Saffron", link="https://example.org/a")
+    assert shown(found).rstrip().endswith("Saffron https://example.org/a")
+    terminal = shown(found, force_terminal=True, color_system="truecolor")
+    assert "]8;" in terminal
+    assert terminal.count("https://example.org/a") == 1
+    assert "https://example.org/a" in shown(found, force_terminal=True, color_system=None)
+    for odd in ("javascript:alert(1)", "https://a\x1b]8;;b", "", None):
+        assert said("rag", "finds", "x", link=odd).link == ""
+
+
+def test_a_spinner_at_terminals_alone() -> None:
+    for terminal in (True, False):
+        out = io.StringIO()
+        with waiting(Console(file=out, force_terminal=terminal, width=80, _environ={"TERM": "xterm"})):
+            pass
+        assert ("0:00:00" in out.getvalue()) is terminal
+        assert "\x1b[?25l" not in out.getvalue().rpartition("\x1b[?25h")[2]  # the cursor is seen whenever it ends
+
+
+def test_completion(monkeypatch: pytest.MonkeyPatch) -> None:
+    from moot.cli.completing import completing
+
+    assert "standard_prompting" in completing("graphs")("standard_p")
+    assert completing("settings")("max_rou") == ["max_rounds="]
+    assert "fever" in completing("tasks")("fe")
+    assert {name.partition(":")[0] for name in completing("models")("")} <= {*OWN, *VENDORS}

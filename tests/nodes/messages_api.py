@@ -1,0 +1,79 @@
+"""A scripted endpoint of Anthropic's Messages API: its own wire form, streamed and not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+
+@dataclass
+class Messages:
+    """The endpoint: ``replies`` are given in turn, the last one from then on; ``requests`` are what it was sent.
+
+    A reply is a text, or an object with ``status``, ``error`` (type and message) and ``headers``, or with ``stop``.
+    """
+
+    replies: Sequence[Any]
+    url: str = ""
+    requests: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        body = await request.json()
+        self.requests.append(body)
+        self.headers.append({name.lower(): value for name, value in request.headers.items()})
+        assert {"model", "max_tokens", "messages"} <= set(body)
+        assert all(message["role"] in ("user", "assistant") for message in body["messages"])
+        given = self.replies[min(len(self.requests), len(self.replies)) - 1]
+        given = {"text": given} if isinstance(given, str) else given
+        if "status" in given:
+            said = {"type": "error", "error": given.get("error", {"type": "api_error", "message": "No."})}
+            return web.json_response(said, status=given["status"], headers=given.get("headers"))
+        usage = {"input_tokens": 20, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 0, "output_tokens": 7}
+        content = [{"type": "text", "text": given["text"]}]
+        message = {"id": "msg_1", "type": "message", "role": "assistant", "model": body["model"], "usage": usage}
+        message |= {"stop_sequence": None}
+        stop = given.get("stop", "end_turn")
+        if not body.get("stream"):
+            return web.json_response(message | {"content": content, "stop_reason": stop})
+        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await response.prepare(request)
+        half = len(given["text"]) // 2
+        begun = message | {"content": [], "stop_reason": None, "usage": usage | {"output_tokens": 1}}
+        events: list[dict[str, Any]] = [{"type": "message_start", "message": begun}]
+        events.append({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}})
+        for part in (given["text"][:half], given["text"][half:]):
+            events.append({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": part}})
+        if "breaks" in given:
+            events.append({"type": "error", "error": given["breaks"]})
+        else:
+            events.append({"type": "content_block_stop", "index": 0})
+            delta = {"stop_reason": stop, "stop_sequence": None}
+            events.append({"type": "message_delta", "delta": delta, "usage": usage})
+            events.append({"type": "message_stop"})
+        for event in events:
+            await response.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
+        await response.write_eof()
+        return response
+
+
+@asynccontextmanager
+async def messages_api(*replies: Any) -> AsyncIterator[Messages]:
+    """The endpoint, for as long as it is needed."""
+    api = Messages(replies)
+    app = web.Application()
+    app.router.add_post("/v1/messages", api.answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    api.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        yield api
+    finally:
+        await runner.cleanup()

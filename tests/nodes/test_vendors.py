@@ -1,0 +1,254 @@
+"""Models of other providers by name, Anthropic's over its own wire form."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from moot.core.endpoint import Endpoint, Limits, close_clients
+from moot.core.errors import MootError, UserError
+from moot.core.refusals import explain
+from moot.graphs import load_graph
+from moot.nodes.models.chat_models import open_chat_model
+from moot.nodes.models.ledger import Ledger
+from moot.nodes.models.prices import cost_of, read_prices
+from moot.nodes.models.seeds import with_seed
+from moot.nodes.models.speaker import Speaker
+from moot.nodes.texts.replies import answer_reply
+from moot.nodes.texts.task import make_task
+from moot.nodes.vendors import catalogue
+from moot.nodes.vendors.catalogue import VENDORS, check_provider, providers_here
+from moot.nodes.vendors.clients import asked_for, options_of
+from pydantic import BaseModel, Field
+
+from tests.nodes.messages_api import Messages, messages_api
+
+PROMPTS = {"decide": "Decide.\n---\nThe data."}
+ANSWER = answer_reply(make_task())
+GOOD = json.dumps({"rationale": "So it is.", "citations": [], "answer": "SUPPORTS"})
+MODEL = "anthropic:claude-haiku-4-5"
+KEY = "sk-ant-canary-5f2c9d8a7b"
+
+
+@pytest.fixture(autouse=True)
+async def ended(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    yield
+    await close_clients()
+
+
+async def ask(api: Messages, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[Any, Ledger]:
+    """What comes of one ask: a reply or an error, and what was written down."""
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)
+    ledger = Ledger(node="respond", round=2, agent="rag")
+    form = options.pop("structured_output", "json_schema")
+    chat = await open_chat_model(MODEL, timeout=30, **options)
+    speaker = Speaker("rag", chat, ledger, form, Limits(3, max_wait=5), prompts=PROMPTS)
+    try:
+        return await speaker.ask("decide", {}, ANSWER), ledger
+    except MootError as error:
+        return error, ledger
+
+
+async def test_what_is_sent_and_what_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with messages_api(GOOD) as api:
+        reply, ledger = await ask(api, monkeypatch, max_tokens=300)
+    assert reply.answer == "SUPPORTS"
+    (sent,) = api.requests
+    assert (sent["model"], sent["max_tokens"], sent["temperature"]) == ("claude-haiku-4-5", 300, 0.0)
+    assert sent["system"] == "Decide."
+    assert sent["output_config"]["format"]["type"] == "json_schema"
+    assert set(sent["output_config"]["format"]["schema"]["properties"]) == {"rationale", "citations", "answer"}
+    assert KEY in (api.headers[0].get("x-api-key") or api.headers[0]["authorization"])
+    (call,) = ledger.calls
+    assert (call["prompt_tokens"], call["completion_tokens"], call["attempts"]) == (25, 7, 1)
+    assert (call["model"], call["reported_model"]) == (MODEL, "claude-haiku-4-5")
+
+
+async def test_one_retry_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    busy = {
+        "status": 429,
+        "error": {"type": "rate_limit_error", "message": "Slow down."},
+        "headers": {"retry-after": "0"},
+    }
+    async with messages_api(busy, {"status": 529}, {"status": 500}, GOOD) as api:
+        reply, ledger = await ask(api, monkeypatch)
+    assert reply.answer == "SUPPORTS"
+    assert (ledger.calls[0]["attempts"], len(api.requests)) == (4, 4)  # one for each request: the client asks once
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "headers", "kind", "said"),
+    [
+        (401, ("authentication_error", f"invalid x-api-key {KEY}"), {}, "authentication", "Check ANTHROPIC_API_KEY"),
+        (404, ("not_found_error", "model: claude-x"), {}, "unknown_model", "does not know the model"),
+        (429, ("rate_limit_error", "Too many."), {"retry-after": "90"}, "rate_limited", "asking for 90 s"),
+        (400, ("invalid_request_error", "Your credit balance is too low"), {}, "quota", "billing"),
+        (400, ("invalid_request_error", "temperature: no"), {}, "bad_request", "did not accept"),
+        (500, ("api_error", "Internal."), {}, "server_error", "failed while answering"),
+    ],
+)
+async def test_errors(
+    status: int, error: Any, headers: Any, kind: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = {"type": error[0], "message": error[1]}
+    async with messages_api({"status": status, "error": told, "headers": headers}) as api:
+        failed, ledger = await ask(api, monkeypatch)
+        assert (failed.kind, said in failed.detail, KEY in failed.detail) == (kind, True, False)
+        assert api.url in failed.detail
+        assert error[1].replace(KEY, "[ANTHROPIC_API_KEY]") in failed.detail
+        assert ledger.calls[-1]["outcome"] == "failed"
+        assert len(api.requests) == (3 if kind == "server_error" else 1)
+
+
+async def test_a_prompt_that_is_too_long_says_how_much_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    long = {"type": "invalid_request_error", "message": "prompt is too long: 210000 tokens > 200000 maximum"}
+    async with messages_api({"status": 400, "error": long}) as api:
+        failed, _ = await ask(api, monkeypatch)
+    assert failed.kind == "too_long"
+
+
+@pytest.mark.parametrize(("stop", "outcome"), [("max_tokens", "cut"), ("refusal", "refused")])
+async def test_replies_that_end_otherwise(stop: str, outcome: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with messages_api({"text": GOOD, "stop": stop}) as api:
+        failed, ledger = await ask(api, monkeypatch)
+    assert [call["outcome"] for call in ledger.calls] == [outcome, outcome]
+    assert failed.kind == outcome
+
+
+async def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with messages_api(GOOD) as api:
+        pass
+    failed, ledger = await ask(api, monkeypatch)
+    assert (failed.kind, ledger.calls[0]["attempts"]) == ("unreachable", 3)
+
+
+async def test_streams_are_counted_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    overloaded = {"type": "overloaded_error", "message": "Overloaded"}
+    async with messages_api(GOOD, {"text": GOOD, "breaks": overloaded}) as api:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)
+        model = await open_chat_model(MODEL)
+        whole: Any = None
+        async for chunk in model.chat.astream("Is it so?"):
+            whole = chunk if whole is None else whole + chunk
+        assert whole is not None
+        assert (whole.text, whole.usage_metadata["input_tokens"]) == (GOOD, 25)
+        assert (whole.usage_metadata["output_tokens"], api.requests[0]["stream"]) == (7, True)
+        with pytest.raises(Exception, match="verload") as caught:
+            async for _ in model.chat.astream("Is it so?"):
+                pass
+        said = explain(caught.value, model.endpoint, MODEL)
+        assert said.retryable
+        assert "Overloaded" in said.detail
+
+
+def test_each_event_loop_has_its_own_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def debate() -> Any:
+        async with messages_api(GOOD) as api:
+            try:
+                return await ask(api, monkeypatch)
+            finally:
+                await close_clients()
+
+    for _ in range(2):
+        reply, _ = asyncio.run(debate())
+        assert reply.answer == "SUPPORTS"
+
+
+async def test_a_debate_under_a_ceiling(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with messages_api(GOOD) as api:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)
+        settings = {"model": MODEL, "max_cost": 0.05, "seed": 3}
+        document: Any = await load_graph("standard_prompting").graph.ainvoke({"claim": "It is so."}, context=settings)
+    assert (document["status"], document["answer"]) == ("done", "SUPPORTS")
+    assert (api.requests[0]["max_tokens"], "seed" in api.requests[0]) == (512, False)
+    price = read_prices()[MODEL]
+    usd = (25 * price["input"] + 7 * price["output"]) / 1e6
+    assert cost_of(document["calls"], read_prices()) == pytest.approx(usd)
+
+
+async def test_no_seed_is_put_on_a_client_that_takes_none() -> None:
+    model = await open_chat_model(MODEL)
+    assert with_seed(model.chat, 3) is model.chat
+
+
+async def test_no_json_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with messages_api(GOOD) as api:
+        failed, _ = await ask(api, monkeypatch, structured_output="json_object")
+    assert (failed.kind, api.requests) == ("invalid_setting", [])
+
+
+# --- providers ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("opnai:x", "openai"), ("antropic:c", "anthropic"), ("google:g", "google_genai")]
+)
+def test_a_misspelt_provider_is_named(name: str, meant: str) -> None:
+    with pytest.raises(UserError, match=f"Did you mean {meant}\\?") as caught:
+        check_provider(name)
+    assert caught.value.kind == "unknown_provider"
+
+
+async def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    with pytest.raises(UserError, match="ANTHROPIC_API_KEY is not set, so models of Anthropic"):
+        await open_chat_model(MODEL)
+    monkeypatch.setattr(catalogue, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match="need the package langchain-anthropic: pip install") as caught:
+        await open_chat_model(MODEL)
+    assert caught.value.kind == "missing_package"
+    here = {one["provider"]: one for one in providers_here()}
+    assert {"embedded", "openai", "ollama", "vllm", *VENDORS} == set(here)
+    assert "langchain-mistralai" in here["mistralai"]["why_not"]
+    assert here["ollama"]["why_not"] == ""
+
+
+async def test_azure_is_asked_over_our_http_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "k" * 20)
+    with pytest.raises(UserError, match="AZURE_OPENAI_ENDPOINT is not set"):
+        await open_chat_model("azure_openai:mine")
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv("OPENAI_API_VERSION", "2024-10-21")
+    model: Any = await open_chat_model("azure_openai:mine", seed=4, max_tokens=9)
+    assert (model.chat.max_retries, model.chat.seed, model.chat.max_tokens) == (0, 4, 9)
+
+
+class Client(BaseModel):
+    """Options under other names, as a client has them."""
+
+    max_output_tokens: int | None = Field(None, alias="max_tokens")
+    request_timeout: float | None = None
+
+
+def test_options_by_the_names_of_a_client() -> None:
+    given = {"max_tokens": 5, "timeout": 2.0, "max_retries": 0, "temperature": None}
+    assert options_of(Client, given) == {"max_tokens": 5, "request_timeout": 2.0}
+
+
+def test_how_each_client_is_told_a_schema() -> None:
+    wanted = {"type": "json_schema", "json_schema": {"name": "A", "schema": {"type": "object"}}}
+    assert asked_for("words", wanted) == {}
+    assert asked_for("google", wanted)["response_json_schema"] == {"type": "object"}
+    assert asked_for("response_format", wanted) == {"response_format": wanted}
+
+
+class ThrottledError(Exception):
+    """As botocore raises it."""
+
+    def __init__(self) -> None:
+        self.response = {
+            "Error": {"Code": "ThrottlingException", "Message": "Rate exceeded"},
+            "ResponseMetadata": {"HTTPStatusCode": 429, "HTTPHeaders": {"retry-after": "2"}},
+        }
+
+
+def test_other_clients_errors_are_read_by_their_status() -> None:
+    error = explain(ThrottledError(), Endpoint("Amazon Bedrock", ""), "bedrock_converse:x")
+    assert (error.kind, error.retry_after) == ("rate_limited", 2.0)
+    assert explain(TimeoutError(), Endpoint("x", ""), "x:y").kind == "timeout"
+    assert explain(ConnectionError("no"), Endpoint("x", ""), "x:y").kind == "unreachable"
+    assert explain(KeyError("no"), Endpoint("x", "", api="X's"), "x:y").kind == "bad_response"

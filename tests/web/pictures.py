@@ -1,0 +1,103 @@
+"""Pictures of ten states of the page for docs and README: ``python -m tests.web.pictures`` writes ``docs/pictures``.
+
+Models are scripted, so that nothing but Chromium is needed; run it again when the page has changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from moot.web import debates
+from playwright.async_api import Browser, Page, async_playwright
+
+from tests.conftest import running_stub, says, supports
+from tests.web.conftest import CHROMIUM, serve
+from tests.web.documents import CLAIM, a_debate, with_evidence
+
+FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
+WIDE, PHONE = (1200, 750), (390, 844)
+LEXICAL = [{"name": name, "retriever": "bm25:demo-encyclopaedia"} for name in ("rag", "search")]
+SETTINGS = {"embedder": "openai:stub-embedding", "debaters": LEXICAL, "model": "openai:slow"}
+
+
+async def taken(browser: Browser, url: str, home: Path) -> None:
+    """Takes all pictures."""
+    os.environ["MOOT_HOME"] = str(home)
+    done = with_evidence(await a_debate(), 3)
+    stopped = done | {"status": "interrupted", "answer": None, "claim": "COVID-19 has a secondary attack rate of 80%."}
+    other = done | {"claim": "Wearing face masks can cause infections from bacteria such as staphylococcus."}
+    ids = [debates.save(one) for one in (other, stopped, done)]
+    paths = {
+        "home": ("/moot", ".ask"),
+        "past": ("/moot/debates", ".checks li"),
+        "result": (f"/moot/debates/{ids[2]}", "#tools .acts"),
+        "interrupted": (f"/moot/debates/{ids[1]}", "#tools .acts"),
+        "claims": ("/moot/claims", "#many"),
+        "lost": ("/moot/debates/" + "0" * 32, "h1"),
+    }
+    for name, (path, sign) in paths.items():
+        page = await opened(browser, url + path, sign)
+        await keep(page, name)
+    for name in ("home", "result"):
+        page = await opened(browser, url + paths[name][0], paths[name][1], PHONE, "dark")
+        await keep(page, f"{name}-phone")
+    page = await begun(browser, url, {})
+    await page.locator(".rounds .fold").first.wait_for()
+    await page.locator(".turn").first.wait_for()
+    await keep(page, "live")
+    page = await begun(browser, url, {"ask_person": ["evidence"]})
+    await page.locator(".question").wait_for()
+    await keep(page, "waiting")
+
+
+async def opened(browser: Browser, url: str, sign: str, size: tuple[int, int] = WIDE, scheme: Any = "light") -> Page:
+    """A page once it shows something."""
+    viewport: Any = dict(zip(("width", "height"), size, strict=True))
+    page = await browser.new_page(viewport=viewport, color_scheme=scheme)
+    await page.goto(url)
+    await page.locator(sign).first.wait_for()
+    return page
+
+
+async def begun(browser: Browser, url: str, more: dict[str, Any]) -> Page:
+    """A debate that goes on."""
+    page = await opened(browser, f"{url}/moot", ".ask")
+    await page.get_by_label("A claim, an article").fill(CLAIM)
+    await page.get_by_text("Method and every setting").click()
+    await page.get_by_label("Settings as JSON").fill(json.dumps(SETTINGS | more))
+    await page.get_by_role("button", name="Check it").click()
+    return page
+
+
+async def keep(page: Page, name: str) -> None:
+    """Writes what a page shows into the folder."""
+    await page.screenshot(path=FOLDER / f"{name}.jpg", type="jpeg", quality=70)
+    await page.close()
+
+
+async def pictures(url: str, home: Path) -> None:
+    """Opens a browser and takes all pictures."""
+    FOLDER.mkdir(exist_ok=True)
+    async with async_playwright() as driver:
+        browser = await driver.chromium.launch(executable_path=CHROMIUM)
+        await taken(browser, url, home)
+        await browser.close()
+
+
+def main() -> None:
+    """Runs a server with scripted models for as long as it takes."""
+    rules: list[dict[str, Any]] = [says("judge", "SUPPORTS")]
+    rules += [{"model": "slow", "match": "your `answer`", "delay_ms": 1500}, *supports([True, True], CLAIM)]
+    with tempfile.TemporaryDirectory() as folder, running_stub(Path(folder) / "stub", rules) as stub:
+        for served in serve(Path(folder), stub.url):
+            asyncio.run(pictures(served.url, served.home))
+            break
+
+
+if __name__ == "__main__":
+    main()

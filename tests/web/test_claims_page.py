@@ -1,0 +1,56 @@
+"""Many claims on the page: a list is taken in, edited, saved as a table, and checked one after the other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.web.conftest import Served
+from tests.web.documents import CLAIM
+from tests.web.test_browser import BOX, EXPERT, MODELS, SUPPORTED
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+LIST: Any = {
+    "name": "claims.csv",
+    "mimeType": "text/csv",
+    "buffer": f'claim,date,colour\n"{CLAIM}",2020-10-21,red\nFish can fly.,,blue\n'.encode(),
+}
+
+
+async def test_an_article_leads_to_its_claims_and_each_to_a_verdict(page: Page, served: Served, tmp_path: Path) -> None:
+    await page.goto("/moot")
+    await page.get_by_text(EXPERT).click()
+    await page.get_by_label("Settings as JSON").fill(json.dumps(MODELS | {"model": "fake:3", "max_rounds": 1}))
+    await page.get_by_label(BOX).fill(" ".join(f"Sentence number {i} says little." for i in range(40)))
+    await page.get_by_role("button", name="Check it as one claim instead").wait_for()
+    await page.get_by_role("button", name="Find its claims").click()
+    await page.get_by_role("button", name="Add a claim").click()  # one of one's own
+    await page.keyboard.type(CLAIM)
+    for box in await page.locator(".claims input:checked").all():
+        if CLAIM[:20] not in str(await box.get_attribute("aria-label")):
+            await box.uncheck()
+    await page.get_by_role("button", name="Check 1 claim").click()
+    await page.get_by_text("1 of 1 done").wait_for()
+    await page.screenshot(path=tmp_path / "checked.png", full_page=True)
+    await page.reload()  # the list lasts as long as the tab
+    await page.get_by_role("link", name=CLAIM).click()
+    await page.get_by_role("heading", name=SUPPORTED).wait_for()
+
+
+async def test_a_list_is_edited_and_saved(page: Page, served: Served, tmp_path: Path) -> None:
+    await page.goto("/moot/claims")
+    await page.get_by_label("An article").set_input_files(LIST)
+    await page.get_by_role("heading", name="2 claims").wait_for()
+    await page.get_by_text("colour").wait_for()  # what is not read is said
+    await page.get_by_label("Check: Fish can fly.").uncheck()
+    await page.get_by_label("Claim", exact=True).first.fill("The echidna lays eggs.")
+    async with page.expect_download() as downloading:
+        await page.get_by_role("button", name="Table (CSV)").click()
+    table = (await (await downloading.value).path()).read_text()
+    assert "The echidna lays eggs." in table
+    assert "2020-10-21" in table
+    assert "Fish" not in table
+    await page.screenshot(path=tmp_path / "list.png", full_page=True)

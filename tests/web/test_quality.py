@@ -1,0 +1,149 @@
+"""The page in its states: nothing that axe-core finds fault with, nothing wider than a phone, all of it by keyboard."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from moot.web import debates
+
+from tests.web.conftest import CHROMIUM, Served
+from tests.web.documents import CLAIM, a_debate, with_evidence
+from tests.web.test_browser import BOX, GO, MODELS, SLOW, reach, start
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+FAULTS = """async () => (await axe.run()).violations.map(
+    ({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map(({ html }) => html.slice(0, 200)).join(" | ")}`)"""
+UNFOLD = "document.querySelectorAll('details:not(.menu)').forEach((one) => (one.open = true))"
+WIDTH = "document.documentElement.scrollWidth"
+LOOKS: list[tuple[int, Any]] = [(1440, "light"), (360, "dark"), (360, "light"), (1440, "dark")]
+
+
+@pytest.fixture
+async def bare(served: Served) -> AsyncIterator[Page]:
+    """A page whose policy lets axe-core in."""
+    playwright = pytest.importorskip("playwright.async_api", reason="needs the package playwright")
+    pytest.importorskip("axe_playwright_python", reason="needs the package axe-playwright-python")
+    if CHROMIUM is None:
+        pytest.skip("needs chromium")
+    async with playwright.async_playwright() as driver:
+        browser = await driver.chromium.launch(executable_path=CHROMIUM)
+        context = await browser.new_context(base_url=served.url, bypass_csp=True, reduced_motion="reduce")
+        yield await context.new_page()
+        await browser.close()
+
+
+async def look(page: Page, folder: Path, name: str) -> list[str]:
+    """What is wrong with a state of the page, in all its looks."""
+    await page.evaluate(UNFOLD)
+    if not await page.evaluate("'axe' in window"):
+        await page.evaluate(files("axe_playwright_python").joinpath("axe.min.js").read_text())
+    found = []
+    for width, scheme in LOOKS:
+        await page.set_viewport_size({"width": width, "height": 844})
+        await page.emulate_media(color_scheme=scheme)
+        await page.screenshot(path=folder / f"{name}-{width}-{scheme}.png", full_page=True)
+        found += [f"{name}, {width}, {scheme}: {fault}" for fault in await page.evaluate(FAULTS)]
+        if (wide := await page.evaluate(WIDTH)) > width:
+            found.append(f"{name}, {width}: {wide} wide")
+    return found
+
+
+async def test_states_at_rest(bare: Page, served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOOT_HOME", str(served.home))
+    document = with_evidence(await a_debate(), 12)
+    failed = document | {
+        "status": "failed",
+        "answer": None,
+        "error": {"kind": "x", "where": "judge", "detail": "The server refused three times.", "retryable": True},
+    }
+    ids = {
+        "result": debates.save(document),
+        "failed": debates.save(failed | {"claim": "It failed."}),
+        "interrupted": debates.save(document | {"status": "interrupted", "answer": None, "claim": "It was stopped."}),
+        "trial": debates.save(await a_debate("proclaim")),
+        "sparse": debates.save(await a_debate("cortex_debate")),
+        "other-version": debates.save(document | {"settings": document["settings"] | {"colour": "red"}}),
+    }
+    wrong = []
+    for name, id in ids.items():
+        await bare.goto(f"/moot/debates/{id}")
+        await bare.locator("#tools .acts").wait_for()
+        if name == "sparse":
+            await bare.locator(".graph").first.wait_for(state="attached")
+        wrong += await look(bare, tmp_path, name)
+    places = {
+        "home": ("/moot", ".ask"),
+        "past": ("/moot/debates", ".checks li"),
+        "none": ("/moot/debates?q=zz+zz", ".find"),
+        "claims": ("/moot/claims", "h1"),
+        "lost": ("/moot?thread=01a200c3-1f9c-7796-acfd-edbddb149c86", ".msg"),
+        "deleted": ("/moot/debates/20200101T000000-" + "0" * 32, "h1"),
+    }
+    for name, (path, sign) in places.items():
+        await bare.goto(path)
+        await bare.locator(sign).first.wait_for()
+        wrong += await look(bare, tmp_path, name)
+    await bare.route("**/moot/api/choices", lambda route: route.abort())
+    await bare.goto("/moot")
+    await bare.get_by_role("heading", name="The server does not answer").wait_for()
+    wrong += await look(bare, tmp_path, "offline")
+    assert "\n".join(wrong) == ""
+
+
+async def test_states_on_the_way(bare: Page, served: Served, tmp_path: Path) -> None:
+    await start(bare, CLAIM, SLOW | {"max_rounds": 20, "scoring": "all_rounds"})
+    await bare.locator(".rounds .fold").first.wait_for()
+    wrong = await look(bare, tmp_path, "live")
+    await bare.get_by_role("button", name="Stop").click()
+    await bare.get_by_role("heading", name="No verdict").wait_for()
+    await start(bare, CLAIM, MODELS | {"ask_person": ["evidence"], "max_rounds": 1, "scoring": "all_rounds"})
+    await bare.locator(".question").wait_for()
+    wrong += await look(bare, tmp_path, "waits")
+    await bare.get_by_role("button", name="Stop").click()
+    await bare.locator(".verdict h2").wait_for()
+    assert "\n".join(wrong) == ""
+
+
+async def test_many_debaters_are_counted_by_answer(page: Page, served: Served, tmp_path: Path) -> None:
+    agents = {"agents": 12, "max_rounds": 2, "model": "openai:slow"}
+    await start(page, CLAIM, agents, graph="society_of_minds")
+    await page.locator(".holding td", has_text="agents").first.wait_for()
+    await page.locator(".holding tbody tr", has_text="answer").first.wait_for()
+    assert await page.locator(".holding tbody tr").count() < 8
+    await page.screenshot(path=tmp_path / "many.png", full_page=True)
+    await page.get_by_role("button", name="Stop").click()
+    await page.locator(".verdict h2").wait_for()
+
+
+async def test_a_check_by_keyboard(page: Page, served: Served) -> None:
+    await page.goto("/moot")
+    await page.get_by_label(BOX).wait_for()
+    await reach(page, "Skip to the content")
+    await page.keyboard.press("Enter")
+    await reach(page, BOX)
+    await page.keyboard.type(CLAIM)
+    await reach(page, "Debate")  # the radio that is chosen
+    await page.keyboard.press("ArrowUp")
+    assert await page.get_by_label("Quick check").is_checked()
+    await reach(page, GO)
+    await reach(page, "Method and every setting")
+    await page.keyboard.press("Enter")
+    await reach(page, "Settings as JSON")
+    settings = {"model": "openai:stub-rag", "sources": ["bm25"], "embedder": "openai:stub-embedding"}
+    await page.keyboard.type(json.dumps(settings))
+    for _ in range(200):
+        if str(await page.evaluate("document.activeElement.innerText")) == GO:
+            break
+        await page.keyboard.press("Shift+Tab")
+    await page.keyboard.press("Enter")
+    await page.locator(".verdict h2").wait_for()
+    await reach(page, "Save")
+    await page.keyboard.press("Enter")
+    await page.get_by_role("link", name="Report (HTML)").wait_for()

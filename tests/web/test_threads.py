@@ -1,0 +1,69 @@
+"""The file of threads gets smaller: by age, by size, and with the debates that are deleted."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.base import empty_checkpoint
+from moot.web import threads
+from moot.web.threads import Saver, checkpointer, prune, threads_path
+
+A_THREAD = 200_000
+
+
+async def filled(saver: Saver, *names: str) -> None:
+    for name in names:
+        checkpoint = empty_checkpoint() | {"channel_values": {"said": os.urandom(A_THREAD // 2).hex()}}
+        config: Any = {"configurable": {"thread_id": name, "checkpoint_ns": ""}}
+        await saver.aput(config, checkpoint, {}, {})
+
+
+@pytest.fixture
+def unlisted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """A home of its own, and what the server's list is asked to forget."""
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path))
+    forgotten: list[str] = []
+
+    async def forget(thread: str) -> None:
+        forgotten.append(thread)
+
+    client = SimpleNamespace(threads=SimpleNamespace(delete=forget))
+    monkeypatch.setattr(threads, "get_client", lambda **_: client)
+    return forgotten
+
+
+def test_the_oldest_threads_go_until_the_file_is_small_enough(unlisted: list[str]) -> None:
+    row: Any = SimpleNamespace(status="waiting", updated=0.0)
+
+    async def run() -> None:
+        async with checkpointer() as saver:
+            await filled(saver, "waits", "first", "second", "third")
+            before = await saver.size()
+            await prune(saver, {"waits": row}, most=before - A_THREAD)
+            assert list(await saver.threads()) == ["second", "third", "waits"]
+            assert await saver.size() <= before - A_THREAD
+            await prune(saver, {"waits": row}, days=0)
+            assert await saver.threads() == {}
+
+    asyncio.run(run())
+    assert unlisted == ["first", "waits", "second", "third"]
+    assert threads_path().stat().st_size < A_THREAD
+
+
+def test_a_deleted_debate_takes_its_thread_along(unlisted: list[str]) -> None:
+    async def run() -> None:
+        async with checkpointer() as saver:
+            await filled(saver, "one", "other")
+        whole = threads_path().stat().st_size
+        await threads.delete("one")
+        async with checkpointer() as saver:
+            assert list(await saver.threads()) == ["other"]
+        assert threads_path().stat().st_size <= whole - A_THREAD
+
+    asyncio.run(run())
+    assert unlisted == ["one"]

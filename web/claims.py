@@ -1,0 +1,90 @@
+"""Claims out of a text, as the page asks for them: files and addresses as texts, and tables of claims.
+
+The claims themselves are found by the graph `find_claims`, over the LangGraph API.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from pathlib import Path, PurePath
+from typing import Any
+
+from moot.core.errors import UserError
+from moot.core.own_folder import own_folder
+from moot.evals.benchmarks.claim_files import BadRow, ClaimsFile
+from moot.nodes.claims.reading import article_in, read_article
+from moot.nodes.claims.state import ClaimsInput
+from moot.retrievers.documents.fetch import is_url
+from moot.transcript.claims import claims_csv
+from moot.web.caller import body_of, json_in
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+LARGEST_FILE = 64 * 2**20
+"""Bytes of a document."""
+LARGEST_TABLE = 8 * 2**20
+"""Bytes of a table of claims."""
+MOST_ROWS = 5000
+_reading = asyncio.Semaphore(2)
+"""Documents that are read at once: each by a process."""
+
+
+async def text_read(request: Request) -> Any:
+    """The input of the graph `find_claims`, from the address ``url``, or from the request's body, a file ``name``."""
+    url, name = (request.query_params.get(key, "").strip() for key in ("url", "name"))
+    if url and not is_url(url):
+        raise UserError(f"{url[:200]} is no address that begins with http:// or https://.", kind="bad_request")
+    content = b"" if url else await body_of(request, LARGEST_FILE)
+    async with _reading:
+        return await run_in_threadpool(read_article, url) if url else await run_in_threadpool(_in_file, name, content)
+
+
+def _in_file(name: str, content: bytes) -> ClaimsInput:
+    name = PurePath(name).name
+    with own_folder("moot-file-") as folder:
+        file = folder / f"file{PurePath(name).suffix}"
+        file.write_bytes(content)
+        return article_in(file, name)
+
+
+async def as_csv(request: Request) -> Response:
+    """Claims that a person edited as the CSV that ``moot batch`` reads; the body has ``claims`` and ``source``."""
+    asked = json_in(await body_of(request, LARGEST_TABLE))
+    claims = asked.get("claims") if isinstance(asked, dict) else None
+    if not isinstance(claims, list) or not all(isinstance(one, dict) and _has_words(one) for one in claims):
+        raise UserError('The body is {"claims": [{"claim": "..."}, ...], "source": "..."}.', kind="bad_request")
+    try:
+        table = claims_csv(claims, str(asked.get("url") or asked.get("source") or "text"))
+    except (KeyError, TypeError) as error:
+        raise UserError("A claim has a field of another form than the graph gives it.", kind="bad_request") from error
+    head = {"Content-Disposition": 'attachment; filename="claims.csv"'}
+    return Response(table, media_type="text/csv", headers=head)
+
+
+def _has_words(claim: Any) -> bool:
+    return isinstance(claim.get("claim"), str) and bool(claim["claim"].strip())
+
+
+async def rows_of_file(request: Request) -> Any:
+    """The rows of a file of claims as ``moot batch`` reads them; the body is the file, ``name`` what it is called."""
+    content = await body_of(request, LARGEST_TABLE)
+    return await run_in_threadpool(_rows, PurePath(request.query_params.get("name", "")).name, content)
+
+
+def _rows(name: str, content: bytes) -> dict[str, Any]:
+    with own_folder("moot-claims-") as folder:
+        path = Path(folder) / f"claims{PurePath(name).suffix or '.csv'}"
+        path.write_bytes(content)
+        file = ClaimsFile(path)
+        rows = [_row(row) for _, row in zip(range(MOST_ROWS + 1), file, strict=False)]
+        if len(rows) > MOST_ROWS:
+            raise UserError(f"{name} has more than {MOST_ROWS:,} rows. Use: moot batch {name}", kind="invalid_file")
+        return {"rows": rows, "ignored": list(file.ignored)}
+
+
+def _row(row: Any) -> dict[str, Any]:
+    if isinstance(row, BadRow):
+        return asdict(row)
+    return {**asdict(row), "given": [{"title": title, "text": text} for title, text in row.given]}

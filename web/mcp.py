@@ -1,0 +1,265 @@
+"""``/mcp``: every debate system as a tool under its own name, with the settings that people use.
+
+LangGraph's own endpoint names tools after assistants' titles, takes no settings, and answers with Python's `repr` of
+the whole document. It still answers everything here but the list of tools and their calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import httpx
+from langgraph_sdk.client import LangGraphClient
+from moot.core.config import usual_settings
+from moot.core.errors import MootError, UserError, nearest
+from moot.graphs import DESCRIPTIONS, load_graph
+from moot.nodes.models.prices import cost_of, read_prices
+from moot.nodes.texts.verdict import reasons_by_who, verdict_citations
+from moot.web.caller import caller_client
+from moot.web.checks import replay
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+SETTINGS = (
+    *("model", "models", "corpus", "sources", "debaters", "k", "max_rounds", "rounds", "agents", "published_before"),
+    *("verified_quotes", "temperature", "seed", "budget", "max_cost", "max_calls", "max_seconds"),
+)
+"""Settings that stand beside the claim, as far as a system has them; the others go into ``settings``."""
+OTHERS = "Further settings of this system, by name; `moot settings {name}` lists them."
+UNKNOWN = -32602
+"""JSON-RPC's code for parameters that are not valid."""
+NAME = re.compile(r"[^a-zA-Z0-9_\-.]")
+LONGEST = 128
+"""Characters of a tool's name."""
+MOST = 1000
+"""Assistants that are looked through."""
+QUOTE = {
+    "type": "object",
+    "properties": {
+        "quote": {"type": "string"},
+        "verified": {"type": "boolean", "description": "Whether it stands word for word in that text."},
+        "title": {"type": ["string", "null"]},
+        "url": {"type": ["string", "null"]},
+        "page": {"type": ["integer", "null"]},
+        "evidence_id": {"type": "string"},
+    },
+}
+RESULT: dict[str, Any] = {
+    "type": "object",
+    "required": ["id", "status", "verdict", "reasons", "quotes", "cost"],
+    "properties": {
+        "id": {"type": "string", "description": "The debate's; the whole document is at `document`."},
+        "document": {"type": "string", "description": "The path on this server of the whole result document."},
+        "status": {"type": "string", "description": "done, failed or interrupted."},
+        "claim": {"type": ["string", "null"]},
+        "verdict": {"type": ["string", "null"], "description": "Null if there is none."},
+        "confidence": {"type": ["number", "null"], "description": "From 0 to 1, not calibrated."},
+        "reasons": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"by": {"type": "array", "items": {"type": "string"}}, "reason": {"type": "string"}},
+            },
+        },
+        "quotes": {"type": "array", "items": QUOTE},
+        "cost": {
+            "type": "object",
+            "properties": {
+                "calls": {"type": "integer"},
+                "prompt_tokens": {"type": "integer"},
+                "completion_tokens": {"type": "integer"},
+                "usd": {"type": ["number", "null"], "description": "By list prices; null if one is not known."},
+                "seconds": {"type": "number"},
+            },
+        },
+        "warnings": {"type": "array", "items": {"type": "string"}},
+        "error": {"type": ["string", "null"], "description": "What went wrong, and what to do."},
+    },
+}
+"""The JSON Schema of what a tool answers."""
+
+
+class Tools:
+    """Middleware that answers MCP's ``tools/list`` and ``tools/call``."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers, or passes a request on."""
+        if scope["type"] != "http" or scope["method"] != "POST" or scope["path"].rstrip("/") != "/mcp":
+            return await self.app(scope, receive, send)
+        content = await Request(scope, receive).body()
+        try:
+            asked = json.loads(content)
+        except (ValueError, RecursionError):
+            asked = None
+        answer = await self._answered(asked, caller_client(scope)) if is_for_tools(asked) else None
+        if answer is None:
+            return await self.app(scope, replay(content, receive), send)
+        return await JSONResponse({"jsonrpc": "2.0", "id": asked["id"], **answer})(scope, receive, send)
+
+    async def _answered(self, asked: Mapping[str, Any], client: LangGraphClient) -> dict[str, Any]:
+        given = asked.get("params") or {}
+        if asked["method"] == "tools/list":
+            return {"result": {"tools": await listed(client)}}
+        try:
+            result = await called(given.get("name"), given.get("arguments") or {}, client)
+        except UserError as error:
+            if error.kind == "unknown_graph":
+                return {"error": {"code": UNKNOWN, "message": error.detail}}
+            return {"result": told(error.detail)}
+        except MootError as error:
+            return {"result": told(error.detail)}
+        text = {"type": "text", "text": json.dumps(result, ensure_ascii=False)}
+        return {"result": {"content": [text], "structuredContent": result, "isError": result["status"] != "done"}}
+
+
+def is_for_tools(asked: Any) -> bool:
+    """Whether a message is a request for the tools, or for one of them."""
+    return (
+        isinstance(asked, dict)
+        and asked.get("jsonrpc") == "2.0"
+        and asked.get("id") is not None
+        and asked.get("method") in ("tools/list", "tools/call")
+        and isinstance(asked.get("params") or {}, dict)
+    )
+
+
+def told(problem: str) -> dict[str, Any]:
+    """What a tool answers that was not called."""
+    return {"isError": True, "content": [{"type": "text", "text": problem}]}
+
+
+async def listed(client: LangGraphClient) -> list[dict[str, Any]]:
+    """Every system as a tool, then the assistants that people made."""
+    tools = [
+        {"name": name, "title": load_graph(name).graph.name, "description": about, **shape(name)}
+        for name, about in DESCRIPTIONS.items()
+    ]
+    for name, one in (await assistants(client)).items():
+        about = one.get("description") or f"{one['graph_id']} with settings of its own."
+        tools.append({"name": name, "title": one["name"], "description": about, **shape(one["graph_id"])})
+    return tools
+
+
+async def assistants(client: LangGraphClient) -> dict[str, Any]:
+    """The assistants that people made, by the names of their tools; the first of several with one name."""
+    found: dict[str, Any] = {}
+    for one in await client.assistants.search(limit=MOST):
+        name = NAME.sub("", re.sub(r"\s+", "_", one["name"].strip()))[:LONGEST]
+        own = (one.get("metadata") or {}).get("created_by") != "system" and one["graph_id"] in DESCRIPTIONS
+        if own and name and name not in DESCRIPTIONS:
+            found.setdefault(name, one)
+    return found
+
+
+@lru_cache(maxsize=64)
+def shape(name: str) -> dict[str, Any]:
+    """The schemas of a system's tool: what it takes, and what it answers."""
+    system = load_graph(name)
+    given, settings = system.graph.get_input_jsonschema(), system.settings.model_json_schema()
+    properties = {key: field for key, field in given["properties"].items() if key != "messages"}
+    properties |= {key: settings["properties"][key] for key in SETTINGS if key in settings["properties"]}
+    properties["settings"] = {"type": "object", "description": OTHERS.format(name=name)}
+    takes: dict[str, Any] = {"type": "object", "properties": properties, "required": ["claim"]}
+    takes |= {"additionalProperties": False}
+    if parts := used_in(properties, given.get("$defs", {}) | settings.get("$defs", {})):
+        takes["$defs"] = parts
+    hints = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": True}
+    return {"inputSchema": takes, "outputSchema": RESULT, "annotations": hints}
+
+
+def used_in(schema: Any, parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Those parts that a schema names, and that they name themselves."""
+    found: dict[str, Any] = {}
+    left = [schema]
+    while left:
+        for name in re.findall(r'"#/\$defs/([^"]+)"', json.dumps(left.pop())):
+            if name not in found and name in parts:
+                found[name] = parts[name]
+                left.append(parts[name])
+    return found
+
+
+async def called(name: Any, arguments: Mapping[str, Any], client: LangGraphClient) -> dict[str, Any]:
+    """What a tool answers.
+
+    Args:
+        name: the tool's.
+        arguments: the input of a debate and its settings, side by side.
+        client: asks the server as whoever calls.
+
+    Raises:
+        UserError: there is no such tool, or it takes no such argument.
+        MootError: the server refuses.
+    """
+    graph, asked = str(name), str(name)
+    if name not in DESCRIPTIONS:
+        own = await assistants(client)
+        if name not in own:
+            raise UserError(
+                f"There is no tool {name!r}. {nearest(str(name), [*DESCRIPTIONS, *own])}See tools/list.",
+                kind="unknown_graph",
+            )
+        graph, asked = own[str(name)]["graph_id"], own[str(name)]["assistant_id"]
+    known = shape(graph)["inputSchema"]["properties"]
+    fields = load_graph(graph).settings.model_fields
+    if unknown := [key for key in arguments if key not in known and key not in fields]:
+        raise UserError(
+            f"{name} takes no {unknown[0]!r}. {nearest(unknown[0], [*known, *fields])}Known: {', '.join(known)}.",
+            kind="invalid_setting",
+        )
+    further = arguments.get("settings") or {}
+    if not isinstance(further, dict):
+        raise UserError('`settings` is an object: {"attempts": 2}.', kind="invalid_setting")
+    usual = await asyncio.to_thread(usual_settings) if asked in DESCRIPTIONS else {}
+    context = usual | {key: value for key, value in arguments.items() if key in fields} | further
+    given = {key: value for key, value in arguments.items() if key not in fields and key != "settings"}
+    try:
+        document: Any = await client.runs.wait(None, asked, input=given, context=context, raise_error=False)
+    except httpx.HTTPStatusError as error:
+        said = error.response.json()
+        raise MootError(said["detail"], kind=str(said.get("kind") or "bad_request")) from error
+    if "__error__" in document:
+        raise MootError(str(document["__error__"].get("message") or document["__error__"]), kind="server_error")
+    return summed_up(document, cost_of(document["calls"], await asyncio.to_thread(read_prices)))
+
+
+def summed_up(document: dict[str, Any], usd: float | None) -> dict[str, Any]:
+    """A result document as a tool answers it.
+
+    Args:
+        document: what came of a debate.
+        usd: what it cost, if that is known.
+    """
+    usage, known = document["usage"], {piece["id"]: piece for piece in document["evidence"]}
+    reasons = reasons_by_who(document) if document["status"] == "done" else {}
+    quotes = [
+        {
+            "quote": cited["quote"],
+            "verified": cited["verified"],
+            "evidence_id": cited["evidence_id"],
+            **{key: known.get(cited["evidence_id"], {}).get(key) or None for key in ("title", "url", "page")},
+        }
+        for cited in verdict_citations(document)
+    ]
+    cost = {key: usage[key] for key in ("calls", "prompt_tokens", "completion_tokens")}
+    return {
+        "id": document["id"],
+        "document": f"/moot/api/debates/{document['id']}",
+        **{key: document[key] for key in ("status", "claim")},
+        "verdict": document["answer"],
+        "confidence": document["confidence"],
+        "reasons": [{"by": [turn["agent"] for turn in turns], "reason": why} for why, turns in reasons.items()],
+        "quotes": quotes,
+        "cost": cost | {"usd": usd, "seconds": document["seconds"]},
+        "warnings": [warning["detail"] for warning in document["warnings"]],
+        "error": (document["error"] or {}).get("detail"),
+    }

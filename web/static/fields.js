@@ -1,0 +1,184 @@
+// Fields for the settings that a method's schema names; the server checks what they hold.
+
+import { h } from "./dom.js";
+
+const HINTS = { model: "models", sources: "sources", corpus: "corpora" };
+
+/** What settings are called for people; what has no name here is called by its own. */
+const NAMES = {
+  max_rounds: "Most rounds",
+  rounds: "Rounds",
+  max_cost: "Stop at (US dollars)",
+  max_calls: "Stop after so many model calls",
+  max_seconds: "Stop after so many seconds",
+  budget: "Stop after so many tokens",
+  published_before: "Only evidence from before",
+  ask_person: "Ask me about",
+  k: "Passages for each search",
+  max_per_host: "Most passages from one website",
+  max_evidence_tokens: "Longest evidence shown to a model (tokens)",
+  model: "Model",
+  models: "Models of single roles (JSON)",
+  temperature: "Randomness (temperature)",
+  max_tokens: "Longest reply (tokens)",
+  context_tokens: "What the model can read at once (tokens)",
+  seed: "Random seed",
+  structured_output: "How models are asked for structure",
+  verified_quotes: "Only answers with a quote that stands in its source",
+  embedder: "Model that compares texts",
+  corpus: "Collection of documents",
+  reader_summary: "Sum up for readers at the end",
+  timeout: "Longest wait for a reply (seconds)",
+  attempts: "Tries for each call",
+  max_concurrency: "Calls at a time",
+  requests_per_minute: "Calls a minute",
+  max_wait: "Longest wait when told to slow down (seconds)",
+  sources: "Where to search (between commas)",
+  fallback: "Where to search if that fails (between commas)",
+  debaters: "Who debates",
+  agents: "Who debates",
+  min_agents: "Fewest who must answer",
+  retrieval: "When to search",
+  query_formulation: "How searches are worded",
+  keep_evidence: "Keep evidence of earlier rounds",
+  source_summaries: "Sum up long sources",
+  reranker: "Sort passages anew with",
+  scoring: "When answers are checked",
+  faithfulness_threshold: "Statements that must be in the passages (0 to 1)",
+  answer_relevance_threshold: "Nearness to the claim that is needed (0 to 1)",
+  questions: "Questions to measure that nearness",
+  judges: "Judges",
+  switched_rounds: "Rounds with sides switched",
+  min_rounds: "Fewest rounds",
+};
+
+/** Folds for settings, and which stand in them; the rest stands in the last one, prompts in one of their own. */
+const GROUPS = [
+  ["Limits", ["max_calls", "max_seconds", "budget", "timeout", "attempts", "max_concurrency", "requests_per_minute", "max_wait"]],
+  ["Models", ["model", "models", "temperature", "max_tokens", "context_tokens", "seed", "structured_output", "embedder"]],
+  ["Searching", ["debaters", "sources", "fallback", "corpus", "retrieval", "query_formulation", "k", "max_per_host", "max_evidence_tokens", "keep_evidence", "source_summaries", "reranker"]],
+];
+
+/** The folds of a method's settings but those that stand elsewhere. */
+export function foldsOf(fields, elsewhere) {
+  const left = fields.filter((one) => !elsewhere.includes(one.name));
+  const named = new Set(GROUPS.flatMap(([, names]) => names));
+  const groups = GROUPS.map(([heading, names]) => [heading, names.flatMap((name) => left.filter((one) => one.name === name))]);
+  const prompt = (one) => one.name.endsWith("_prompt");
+  groups.push(["How this method works", left.filter((one) => !named.has(one.name) && !prompt(one))]);
+  groups.push(["What the models are told (prompts)", left.filter(prompt)]);
+  return groups
+    .filter(([, of]) => of.length)
+    .map(([heading, of]) => h("details", { class: "fold" }, h("summary", {}, h("span", { class: "nb" }, heading), h("span", { class: "quiet" }, of.map((one) => one.title.replace(/ \(.*/, "")).slice(0, 4).join(", "), of.length > 4 && ` and ${of.length - 4} more`)), h("div", { class: "grid" }, of.map((one) => one.node))));
+}
+
+/** The fields of a graph; what was typed into fields that are the same stays. */
+export function fieldsOf(schema, before) {
+  return Object.entries(schema.properties).map(([name, one]) => {
+    const known = resolved(one, schema);
+    const kind = JSON.stringify(known);
+    return before.find((old) => old.name === name && old.kind === kind) ?? { ...fieldOf(name, known), kind, default: known.default };
+  });
+}
+
+export function labelled(text, input, hint = "") {
+  const label = input.id ? h("label", { for: input.id }, text) : h("p", { class: "label" }, text);
+  if (hint && input.id) input.setAttribute("aria-describedby", `${input.id}-hint`);
+  return h("div", { class: "field" }, label, input, hint && h("p", { class: "quiet tiny", id: input.id ? `${input.id}-hint` : null }, hint));
+}
+
+export function linesOf(text) {
+  return text.split("\n").map((one) => one.trim()).filter(Boolean);
+}
+
+export function json(name, text) {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new Error(`${name}: no valid JSON (${error.message})`);
+  }
+}
+
+/** A schema whose references, and whose "or null", are taken away. */
+function resolved(schema, root) {
+  if (schema.$ref) return { ...root.$defs[schema.$ref.split("/").pop()], ...schema };
+  const kinds = (schema.anyOf ?? []).filter((one) => one.type !== "null");
+  if (kinds.length === 1) return { ...schema, ...resolved(kinds[0], root) };
+  return schema;
+}
+
+/** What each debater reads, where debaters have sources of their own. */
+function sourcesOf(name, debaters) {
+  const inputs = debaters.map((one) => h("input", { id: `setting-${name}-${one.name}`, type: "text", list: "known-sources", placeholder: "as chosen above", autocomplete: "off" }));
+  const read = () => {
+    if (inputs.every((input) => !input.value.trim())) return undefined;
+    return debaters.map((one, i) => ({ ...one, retriever: inputs[i].value.trim() || one.retriever }));
+  };
+  const write = (of) => of.forEach(({ name: whose, retriever }) => {
+    const place = debaters.findIndex((one) => one.name === whose);
+    if (place >= 0) inputs[place].value = retriever ?? "";
+  });
+  const node = h("div", { class: "two" }, debaters.map((_, i) => labelled(`Where debater ${"ABCDEFGH"[i]} searches`, inputs[i])));
+  return { name, title: "Where each debater searches", read, write, node };
+}
+
+/** A field for a setting: {name, title, read, write, node}. What is left empty is not sent, so that the default holds. */
+function fieldOf(name, schema) {
+  if (name === "debaters" && schema.default?.some?.((one) => one.retriever)) return sourcesOf(name, schema.default);
+  const id = `setting-${name}`;
+  const title = NAMES[name] ?? titled(name.replace(/_prompt$/, "").replaceAll("_", " "));
+  const shown = schema.default === undefined || schema.default === null ? "no limit" : typeof schema.default === "string" ? schema.default : JSON.stringify(schema.default);
+  const unset = schema.default === null && !/max|budget|before/.test(name) ? "not set" : shown;
+  const { input, read, write = (value) => (input.value = typeof value === "string" ? value : JSON.stringify(value)) } = inputOf(name, id, title, schema, name === "model" ? "as chosen above" : unset.slice(0, 200));
+  return { name, title, read, write, node: labelled(title, input, schema.description) };
+}
+
+function titled(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** What a person is asked about, and other choices of several, for people. */
+const WORDS = { queries: "searches", premises: "premises", evidence: "the evidence", remark: "a remark after each round", verdict: "the draft verdict", true: "yes", false: "no" };
+
+function inWords(value) {
+  return WORDS[value] ?? String(value).replaceAll("_", " ");
+}
+
+/** Boxes to tick. */
+function severalOf(id, title, choices) {
+  const boxes = choices.map((one) => [one, h("input", { type: "checkbox", id: `${id}-${one}` })]);
+  const input = h("div", { role: "group", "aria-label": title, class: "boxes" }, boxes.map(([one, box]) => h("label", { for: box.id }, box, ` ${inWords(one)}`)));
+  const read = () => (boxes.some(([, box]) => box.checked) ? boxes.filter(([, box]) => box.checked).map(([one]) => one) : undefined);
+  return { input, read, write: (value) => boxes.forEach(([one, box]) => (box.checked = value.includes(one))) };
+}
+
+function inputOf(name, id, title, schema, shown) {
+  const choices = schema.enum ?? (schema.type === "boolean" ? [true, false] : null);
+  if (choices) {
+    const input = h("select", { id }, h("option", { value: "" }, `by default: ${inWords(shown)}`), choices.map((one, i) => h("option", { value: i + 1 }, inWords(one))));
+    return { input, read: () => (input.value ? choices[Number(input.value) - 1] : undefined), write: (value) => (input.value = choices.indexOf(value) + 1) };
+  }
+  const several = schema.type === "array" && (schema.items?.enum ?? (schema.items?.const && [schema.items.const]));
+  if (several) return severalOf(id, title, several);
+  if (schema.langgraph_type === "prompt") {
+    const input = h("textarea", { id, rows: 4, dir: "auto" });
+    input.value = schema.default;
+    return { input, read: () => (input.value === schema.default ? undefined : input.value) };
+  }
+  if (schema.type === "integer" || schema.type === "number") {
+    const input = h("input", { id, type: "number", step: schema.type === "integer" ? 1 : "any", min: schema.minimum, max: schema.maximum, placeholder: shown });
+    return { input, read: () => (input.value === "" ? undefined : Number(input.value)) };
+  }
+  const input = h("input", { id, type: "text", list: HINTS[name] && `known-${HINTS[name]}`, placeholder: shown, autocomplete: "off" });
+  if (name === "sources" || name === "fallback") {
+    input.placeholder = name === "sources" ? "as chosen above" : "nowhere";
+    const write = (value) => (input.value = value.join(", "));
+    return { input, write, read: () => (input.value.trim() ? input.value.split(",").map((one) => one.trim()).filter(Boolean) : undefined) };
+  }
+  return { input, read: () => (input.value.trim() === "" ? undefined : schema.type === "string" ? input.value.trim() : json(title, input.value)) };
+}
+
+/** Suggestions for names of models, sources and collections. */
+export function lists(choices) {
+  return Object.values(HINTS).map((name) => h("datalist", { id: `known-${name}` }, choices[name].map((value) => h("option", { value }))));
+}

@@ -1,0 +1,150 @@
+// A debate that goes on, as it is shown: who holds which answer, the rounds, the evidence. The words are the server's.
+
+import { chip, h, icon, spoken, sync } from "./dom.js";
+
+const MANY = 8;
+const MOST_COLUMNS = 6;
+
+/** Shows a debate in an element; it may be shown again as it grows. */
+export class Floor {
+  constructor(root) {
+    this.open = new Set();
+    this.title = h("h1", { class: "claimline", dir: "auto" });
+    this.sign = h("span", {}, icon("run"));
+    this.now = h("b", {}, "The check begins.");
+    this.next = h("p", {});
+    this.clock = h("dd", {}, "0:00");
+    this.clockName = h("dt", {}, "Elapsed");
+    this.spent = h("dd", {}, "none yet");
+    this.acts = h("div", { class: "acts" });
+    this.status = h("div", { class: "status" }, h("div", { class: "now" }, this.sign, h("div", {}, h("p", { role: "status" }, this.now), this.next)), h("div", { class: "meters" }, h("dl", {}, h("div", {}, this.clockName, this.clock), h("div", {}, h("dt", {}, "Model calls"), this.spent)), this.acts));
+    this.slot = h("div", {});
+    this.warned = h("div", { class: "warned" });
+    this.held = h("div", {});
+    this.rounds = h("div", { class: "rounds" });
+    this.found = h("p", { class: "small quiet" });
+    this.sources = h("ol", {});
+    this.drawer = h("aside", { class: "drawer", "aria-labelledby": "evidence", tabindex: 0, hidden: true }, h("h2", { class: "h", id: "evidence" }, "Evidence"), this.found, this.sources);
+    root.replaceChildren(this.title, this.status, this.slot, h("div", { class: "cols" }, h("div", {}, this.held, this.warned, this.rounds), this.drawer));
+  }
+
+  /** What happens now, and what comes next. */
+  say(now, next = "") {
+    if (this.now.textContent !== now) this.now.textContent = now;
+    this.next.textContent = next;
+  }
+
+  /** Who works where: {agent, round, doing}[]; a change of it alone touches nothing but the table. */
+  working(all) {
+    this.busy = all;
+    if (this.told) this.#holding();
+  }
+
+  /** `told` is what the server tells of the debate; `more` is called if another round's turns are asked for. */
+  show(told, more) {
+    Object.assign(this, { told, more });
+    sync(this.warned, told.warned.map(([lead, said]) => ({ key: lead + said, state: 0, make: () => h("p", { class: "warning small", dir: "auto" }, h("b", {}, lead), ` ${said}`) })));
+    this.#holding();
+    const last = told.parts.length - 1;
+    const shown = told.parts.map((part, i) => ({ part, last: i === last })).reverse();
+    sync(this.rounds, shown.filter(({ part, last }) => last || part.inside || part.heading.startsWith("Round") || part.cards.length).map(({ part, last }) => ({ key: part.heading, state: [last], make: () => this.#round(part, last) })));
+    for (const { part, last } of shown) this.#fill(part, last);
+    this.#evidence();
+  }
+
+  // --- who holds which answer ---
+
+  #holding() {
+    const { names, timeline, most, declared } = this.told;
+    const busy = this.busy ?? [];
+    const now = (this.at = Math.max(0, ...busy.map(({ round }) => round ?? 0)) || this.at || 0); // between two steps it is still its round
+    const answered = (timeline?.columns ?? []).filter((one) => one !== "Decision");
+    const rounds = answered.map((one) => Number(/\d+/.exec(one)?.[0] ?? 1));
+    const decided = timeline?.columns.includes("Decision");
+    const many = declared > MANY || (timeline && !timeline.rows.some((row) => Object.values(names).some(([name]) => name === row.who)));
+    if (now && !rounds.includes(now)) rounds.push(now);
+    const later = most && most <= MOST_COLUMNS && !decided ? Array.from({ length: most }, (_, i) => i + 1).filter((one) => one > Math.max(0, ...rounds)) : [];
+    const rows = new Map((timeline?.rows ?? []).map((row) => [row.who, row]));
+    if (!many) for (const [name, about] of Object.values(names).slice(0, declared)) if (!rows.has(name)) rows.set(name, { who: name, about, cells: [] });
+    if (!rows.size) return this.held.replaceChildren();
+    const work = new Map(busy.filter(({ agent }) => agent).map((one) => [names[one.agent]?.[0] ?? one.agent, one]));
+    const silent = many ? busy.filter(({ agent, round }) => agent && round === now).length : 0;
+    const state = [[...rows.values()], rounds, later, now, [...work].map(([who, one]) => [who, one.round, one.doing]), silent, timeline?.why];
+    sync(this.held, [{ key: "held", state, make: () => this.#table({ rows, rounds, later, now, work, silent, decided, many }) }]);
+  }
+
+  #table({ rows, rounds, later, now, work, silent, decided, many }) {
+    const title = (round) => `${rounds.length + later.length > 1 || round > 1 ? `Round ${round}` : "Answer"}${round === now ? ", now" : ""}`;
+    const here = (round) => (round === now ? "here" : null);
+    const cell = (row, round, i) => {
+      const known = row.cells[i];
+      const doing = work.get(row.who);
+      const answered = known && (known.chips.length || known.note);
+      const busy = doing && doing.round === round && !answered && h("span", { class: "cell on" }, icon("run"), ` ${doing.doing}`);
+      return h("td", { class: here(round) }, busy || (answered ? cellOf(known) : h("span", { class: "cell" }, round === now && !many ? "to come" : "")));
+    };
+    const decision = (row) => decided && h("td", {}, cellOf(row.cells.at(-1)));
+    const body = [...rows.values()].map((row) => h("tr", {}, h("th", { scope: "row", class: "who" }, row.who, row.about && h("small", {}, row.about)), rounds.map((round, i) => cell(row, round, i)), later.map(() => h("td", {}, h("span", { class: "cell" }, "if needed"))), decision(row)));
+    if (silent) body.push(h("tr", {}, h("th", { scope: "row", class: "who quiet" }, "At work"), rounds.map((round) => h("td", { class: here(round) }, round === now && h("span", { class: "cell on" }, icon("run"), ` ${silent} ${silent === 1 ? "agent" : "agents"}`)))));
+    const why = (this.told.timeline?.why ?? []).slice(0, rounds.length);
+    if (why.some(Boolean)) body.push(h("tr", {}, h("th", { scope: "row", class: "who quiet" }, "Why it went on"), h("td", { class: "quiet tiny", colspan: rounds.length + later.length + (decided ? 1 : 0) }, why.map((one, i) => one && h("p", {}, `Round ${rounds[i]}: ${one}`)))));
+    const head = [...rounds.map((round) => h("th", { scope: "col", class: here(round) }, title(round))), ...later.map((round) => h("th", { scope: "col" }, title(round))), decided && h("th", { scope: "col" }, "Decision")];
+    const region = h("div", { class: "scroll holding", tabindex: 0, role: "region", "aria-label": "Who answers what" });
+    region.style.setProperty("--columns", rounds.length + later.length + (decided ? 1 : 0));
+    region.append(h("table", { class: "answers" }, h("caption", { class: "vh" }, "Who answers what in each round"), h("thead", {}, h("tr", {}, h("th", { scope: "col" }, many ? "Answer" : "Who"), head)), h("tbody", {}, body)));
+    return region;
+  }
+
+  // --- rounds ---
+
+  #round(part, last) {
+    const body = h("div", { class: "turns" });
+    const notes = h("div", { class: "notes small quiet" });
+    if (last) return h("section", { class: "round" }, h("h2", { class: "h" }, part.heading), body, notes);
+    const fold = h("details", { class: "fold", open: this.open.has(part.heading) }, h("summary", {}, h("span", { class: "nb" }, part.heading), h("span", { class: "quiet" })), body, notes);
+    fold.addEventListener("toggle", () => {
+      if (fold.open === this.open.has(part.heading)) return;
+      this.open[fold.open ? "add" : "delete"](part.heading);
+      if (fold.open) this.more();
+    });
+    return fold;
+  }
+
+  #fill(part, last) {
+    const node = [...this.rounds.children].find((one) => (one.querySelector("h2.h, summary > .nb")?.textContent ?? "") === part.heading);
+    if (!node) return;
+    if (!last) node.querySelector("summary .quiet").textContent = [part.inside, this.#why(part.heading)].filter(Boolean).join(". ");
+    if (!last && !part.cards.length) return; // not asked for, or not told yet
+    sync(node.querySelector(".turns"), part.cards.map((card, i) => ({ key: `${card.who} ${i}`, state: card, make: () => cardOf(card) })));
+    sync(node.querySelector(".notes"), part.notes.map((one, i) => ({ key: i, state: one, make: () => h("p", { class: "note", dir: "auto" }, spoken(one)) })));
+  }
+
+  #why(heading) {
+    const { timeline } = this.told;
+    const at = timeline?.columns.indexOf(heading) ?? -1;
+    return at < 0 ? "" : timeline.why[at];
+  }
+
+  // --- evidence ---
+
+  #evidence() {
+    const { sources, count, quoted } = this.told;
+    this.drawer.hidden = !count;
+    this.found.textContent = `${count} ${count === 1 ? "passage" : "passages"} so far, ${quoted || "none"} of them quoted`;
+    sync(this.sources, sources.map((one) => ({ key: one.number, state: one, make: () => sourceOf(one) })));
+  }
+}
+
+function cellOf({ chips, was, note }) {
+  return [chips.map((one) => [chip(one), " "]), was && h("small", {}, was), note && h("small", {}, note)];
+}
+
+function cardOf({ who, chips, items }) {
+  const told = items.map((item, i) => [item.label !== items[i - 1]?.label && h("dt", {}, item.label), h("dd", { class: item.bad ? "bad" : null }, item.bad && [icon("warn"), " "], item.found.length ? h("ul", {}, item.found.map(([number, title]) => h("li", { dir: "auto" }, title, " ", spoken([["", number]])))) : h("span", { class: "words", dir: "auto" }, spoken(item.said)))]);
+  return h("article", { class: "turn" }, h("h3", {}, h("span", {}, who), chips.map(chip)), h("dl", {}, told));
+}
+
+function sourceOf({ number, title, about, by, quotes }) {
+  const facts = [about, by.length ? `quoted by ${by.join(", ")}` : "not quoted yet"].filter(Boolean).join(" · ");
+  return h("li", { id: `s${number}` }, h("span", { class: "num" }, number), h("div", {}, h("b", { dir: "auto" }, title), h("small", {}, facts), quotes.map((one) => h("p", {}, h("q", { dir: "auto" }, h("mark", {}, one))))));
+}

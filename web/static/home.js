@@ -1,0 +1,387 @@
+// The start: a claim, an article or an address, three choices, one button. Everything else is folded.
+
+import { ask } from "./api.js";
+import { recent } from "./past.js";
+import { announce, fault, h } from "./dom.js";
+import { fieldsOf, foldsOf, json, labelled, linesOf, lists } from "./fields.js";
+import { Texts } from "./given.js";
+import { begin } from "./live.js";
+
+const EXAMPLE = "The platypus is a mammal that lays eggs.";
+const FIRST = ["max_rounds", "rounds", "max_cost", "published_before", "ask_person"];
+const LONGEST = 4000;
+/** Tokens of a call's prompt and reply, as measured over debates: what a cost is reckoned with. */
+const A_CALL = [1000, 100];
+
+const THOROUGH = [
+  { key: "quick", graph: "rag", name: "Quick check", short: "Quick", about: "One search, then one answer. Seconds" },
+  { key: "debate", graph: "tool_mad", name: "Debate", about: "Two debaters, up to three rounds. A minute or two" },
+  { key: "trial", graph: "proclaim", name: "Trial", about: "Both sides argued, sides switched, three judges. Several minutes" },
+];
+
+/** Asks for a claim, and begins. `again` names a past debate whose claim and settings stand there already. */
+export async function newCheck(main, again) {
+  document.title = "New check - moot";
+  const [choices, old] = await Promise.all([ask("/moot/api/choices"), again ? ask(`/moot/api/debates/${encodeURIComponent(again)}`) : null]);
+  const home = new Home(choices);
+  main.replaceChildren(home.node, ...(await recent()));
+  if (old) home.repeat(old.document);
+  home.update();
+}
+
+export class Home {
+  constructor(choices) {
+    this.choices = choices;
+    const { lacks, model } = choices;
+    this.own = choices.corpora.filter((one) => !one.startsWith("demo-"));
+    this.claim = h("textarea", { id: "claim", rows: 3, required: true, dir: "auto", placeholder: "Paste it here", oninput: () => this.update() });
+    this.thorough = new Choice("thorough", "How thorough", THOROUGH, "debate", () => this.choose(this.thorough.value.graph));
+    this.evidence = new Choice(
+      "evidence",
+      "Which evidence",
+      [
+        { key: "documents", name: "My documents", short: "Mine", about: this.own.length ? `“${this.own[0]}”, or others` : "", lacks: () => (this.#documented() ? "" : "None yet. Choose this to add some") },
+        { key: "wikipedia", name: "Wikipedia", about: "Searched as it is today" },
+        { key: "web", name: "Web", about: "Searched as it is today", lacks: () => lacks.web, never: Boolean(lacks.web) },
+      ],
+      "wikipedia",
+      () => this.#evidenceChosen(),
+    );
+    this.model = new Choice(
+      "model",
+      "Which model",
+      [
+        { key: "embedded", name: "Built in", about: "Free and offline. To try things out, not to publish" },
+        { key: model, name: model.split(":").slice(1).join(":"), about: "By your key, which is set", lacks: () => lacks[model], never: Boolean(lacks[model]) },
+        { key: "other", name: "Another", about: "By name, from any provider" },
+      ],
+      lacks[model] ? "embedded" : model,
+      () => this.#modelChosen(),
+    );
+    this.named = h("input", { id: "model-name", type: "text", list: "known-models", placeholder: "provider:name, for example ollama:qwen3:8b", autocomplete: "off", oninput: () => this.update() });
+    this.byName = h("div", { class: "field byname", hidden: true }, h("label", { for: "model-name" }, "Name of the model"), this.named);
+    this.given = new Texts(() => this.update());
+    const sample = { "demo-encyclopaedia": "a small sample encyclopaedia", "demo-news": "small sample news" };
+    this.collection = h("select", { id: "collection", onchange: () => this.update() }, h("option", { value: "" }, "none: only what is added here"), [...this.own, ...Object.keys(sample)].map((one) => h("option", { value: one }, sample[one] ?? `“${one}”`)));
+    this.collection.value = this.own[0] ?? "";
+    this.documents = h("details", { class: "fold", id: "documents" }, h("summary", {}, h("span", { class: "nb" }, "My documents"), h("span", { class: "quiet" }, "files and texts that everybody who answers is shown")), h("div", { class: "inside" }, this.given.node, labelled("And search in", this.collection, "Collections are made with moot index.")));
+    this.#rest();
+    this.#build();
+    this.choose("tool_mad");
+  }
+
+  /** What is folded: who said it, limits, method, answers, and every setting of the method. */
+  #rest() {
+    const { choices } = this;
+    this.speaker = h("input", { id: "speaker", type: "text", maxlength: 200, dir: "auto", autocomplete: "off", placeholder: "Name or outlet" });
+    this.date = h("input", { id: "claim-date", type: "text", pattern: "\\d{4}(-\\d\\d){0,2}", placeholder: "2020-10-21", title: "A year, a month or a day: 2020, 2020-10, 2020-10-21", autocomplete: "off" });
+    this.preset = h("select", { id: "preset", "aria-describedby": "preset-about", onchange: () => this.fill() }, h("option", { value: "" }, "none"), choices.presets.map(({ name }) => h("option", { value: name }, name)));
+    this.presetAbout = h("p", { class: "quiet tiny", id: "preset-about" });
+    this.graph = h("select", { id: "graph", "aria-describedby": "graph-about", onchange: () => this.choose(this.graph.value) }, choices.graphs.map(({ name }) => h("option", { value: name }, choices.methods[name] ?? name)));
+    this.about = h("p", { class: "quiet tiny", id: "graph-about" });
+    this.task = h("select", { id: "task" }, h("option", { value: "" }, "as the method does by default"), Object.entries(choices.tasks).map(([name, about]) => h("option", { value: name }, `${name} - ${about}`)));
+    this.labels = h("textarea", { id: "labels", rows: 3 });
+    this.options = h("textarea", { id: "options", rows: 3 });
+    this.more = h("textarea", { id: "more", rows: 3, placeholder: '{"models": {"judge": "openai:gpt-5-mini"}}', spellcheck: "false" });
+    this.fields = [];
+    this.first = h("div", { class: "grid" });
+    this.folds = h("div", {});
+  }
+
+  #build() {
+    this.problem = h("div", {});
+    this.button = h("button", { type: "submit", class: "btn main" }, "Check it");
+    this.line = h("p", { id: "line" });
+    this.button.setAttribute("aria-describedby", "line");
+    this.asOne = h("button", { type: "button", class: "link", hidden: true, onclick: () => this.#one() }, "Check it as one claim instead");
+    const example = h("button", { type: "button", class: "link", onclick: () => this.#example() }, EXAMPLE);
+    const files = h("button", { type: "button", class: "link files", onclick: () => this.#open(this.documents) }, "Add documents");
+    this.node = h(
+      "form",
+      { class: "ask", onsubmit: (event) => this.send(event) },
+      h("h1", {}, "Check a claim"),
+      h("p", { class: "lede" }, "Language models search the evidence, argue over it, and quote what their verdict rests on."),
+      h("div", { class: "box" }, h("label", { for: "claim" }, "A claim, an article or a web address"), this.claim, h("div", { class: "under" }, h("span", {}, "Try: ", example), files)),
+      h("div", { class: "three" }, this.thorough.node, this.evidence.node, this.model.node),
+      this.byName,
+      this.problem,
+      h("div", { class: "go" }, this.button, h("div", {}, this.line, this.asOne)),
+      this.documents,
+      h(
+        "details",
+        { class: "fold", id: "more-options" },
+        h("summary", {}, h("span", { class: "nb" }, "More options"), h("span", { class: "quiet" }, "who said it and when, rounds, limits, when to ask you")),
+        h("div", { class: "inside" }, h("div", { class: "grid" }, labelled("Who said it", this.speaker), labelled("When it was said", this.date)), this.first),
+      ),
+      h(
+        "details",
+        { class: "fold", id: "expert" },
+        h("summary", {}, h("span", { class: "nb" }, "Method and every setting"), h("span", { class: "quiet" }, "for those who know debate systems")),
+        h(
+          "div",
+          { class: "inside" },
+          h("div", { class: "two" }, h("div", {}, labelled("Method", this.graph), this.about), h("div", {}, labelled("Ready-made set of settings", this.preset), this.presetAbout)),
+          h("details", { class: "fold" }, h("summary", {}, h("span", { class: "nb" }, "What an answer is"), h("span", { class: "quiet" }, "task, labels, options")), h("div", { class: "grid" }, labelled("Task", this.task), labelled("Labels of your own (one a line)", this.labels), labelled("Options to choose from (one a line)", this.options))),
+          this.folds,
+          labelled("Settings as JSON; they have the last word", this.more),
+        ),
+      ),
+      lists(this.choices),
+    );
+    this.node.addEventListener("invalid", ({ target }) => this.#open(target.closest("details")), true); // else nobody sees why
+    this.node.addEventListener("change", () => this.update());
+  }
+
+  #open(fold) {
+    for (let at = fold; at; at = at.parentElement.closest("details")) at.open = true;
+    if (fold === this.documents) this.given.button.focus();
+  }
+
+  #example() {
+    this.claim.value = EXAMPLE;
+    this.forced = false;
+    this.update();
+    this.claim.focus();
+  }
+
+  #one() {
+    this.forced = true;
+    this.update();
+    this.button.focus();
+  }
+
+  #evidenceChosen() {
+    if (this.evidence.key === "documents" && !this.#documented()) this.#open(this.documents);
+    this.update();
+  }
+
+  #modelChosen() {
+    this.byName.hidden = this.model.key !== "other";
+    if (!this.byName.hidden) this.named.focus();
+    this.update();
+  }
+
+  #documented() {
+    return Boolean(this.collection?.value || this.given?.count);
+  }
+
+  /** Shows the settings of the chosen method; what was typed into fields that it has, too, stays. */
+  choose(graph) {
+    const { about, settings } = this.choices.graphs.find(({ name }) => name === graph);
+    this.graph.value = graph;
+    this.thorough.set(THOROUGH.find((one) => one.graph === graph)?.key);
+    this.about.textContent = about;
+    this.properties = settings.properties;
+    this.fields = fieldsOf(settings, this.fields);
+    this.first.replaceChildren(...FIRST.flatMap((name) => this.fields.filter((one) => one.name === name)).map((one) => one.node));
+    this.folds.replaceChildren(...foldsOf(this.fields, FIRST));
+    this.update();
+  }
+
+  /** Fills in what the chosen preset sets, in place of what was there. */
+  fill() {
+    const preset = this.choices.presets.find(({ name }) => name === this.preset.value) ?? { about: "", graph: this.graph.value, settings: {} };
+    this.task.value = preset.task ?? "";
+    this.fields = [];
+    this.choose(preset.graph);
+    this.#write(preset.settings);
+    const set = Object.keys(preset.settings).map((name) => this.fields.find((one) => one.name === name)?.title ?? name);
+    this.presetAbout.textContent = set.length ? `${preset.about} It fills in: ${[...set, ...(preset.task ? ["Task"] : [])].join(", ")}.` : "";
+    this.update();
+  }
+
+  /** Fills in values that have fields; what has none stands as JSON. */
+  #write(settings) {
+    const rest = {};
+    for (const [name, value] of Object.entries(settings)) {
+      const field = this.fields.find((one) => one.name === name);
+      if (field && value !== null) field.write(value);
+      else if (value !== null) rest[name] = value;
+    }
+    if (Object.keys(rest).length) this.more.value = JSON.stringify(rest);
+  }
+
+  /** Fills in a past debate's claim, texts and settings. */
+  repeat({ claim, graph, settings, task, evidence }) {
+    this.claim.value = claim;
+    this.forced = true;
+    this.choose(graph);
+    const { properties } = this.choices.graphs.find(({ name }) => name === graph).settings;
+    const set = Object.entries(settings).filter(([name, value]) => properties[name] && JSON.stringify(value) !== JSON.stringify(properties[name].default));
+    const simple = ([name]) => !["debaters", "agents", "models"].includes(name);
+    this.#write(Object.fromEntries(set.filter(simple)));
+    const others = Object.fromEntries(set.filter((one) => !simple(one)));
+    if (Object.keys(others).length) this.more.value = JSON.stringify(others);
+    if (task?.name && task.name in this.choices.tasks) this.task.value = task.name;
+    this.speaker.value = task?.speaker ?? "";
+    this.date.value = task?.claim_date ?? "";
+    const given = (evidence ?? []).filter((piece) => piece.retrievals.some((one) => one.retriever === "given" && one.agent === "given"));
+    given.forEach(({ id, title, text, url, published, page, heading }) => this.given.add(kept({ id, title, text, url, published, page, heading })));
+    if (given.length) this.documents.open = true;
+    this.node.querySelector("#expert").open = set.length > 0;
+  }
+
+  /** What would happen now: what was pasted, which choices can work, what it costs. */
+  update() {
+    const text = this.claim.value.trim();
+    this.kind = this.forced ? "claim" : kindOf(text);
+    this.button.textContent = this.kind === "claim" ? "Check it" : "Find its claims";
+    this.asOne.hidden = this.kind !== "article" || text.length > LONGEST;
+    for (const one of [this.thorough, this.evidence, this.model]) one.update();
+    const searches = this.properties && (this.properties.sources || this.properties.debaters?.default?.some?.((one) => one.retriever));
+    this.evidence.silence(searches ? "" : "This method searches for nothing: it argues from what models know.");
+    const said = this.kind === "url" ? "The page is read, and the claims in it are listed for you to tick." : this.kind === "article" ? "This looks like an article: the claims in it are listed for you to tick." : this.#cost();
+    this.line.textContent = said;
+  }
+
+  #cost() {
+    const of = (name, otherwise) => Number(this.fields.find((one) => one.name === name)?.read() ?? this.properties[name]?.default ?? otherwise);
+    const speakers = (this.properties.debaters?.default ?? this.properties.agents?.default)?.length ?? 1;
+    const rounds = of("max_rounds", of("rounds", 1));
+    const reckoned = { rag: 1, standard_prompting: 1, chain_of_thought: 1, self_consistency: 5, react: 7, multi_agent_voting: 3, tool_mad: speakers * rounds * 5 + 1, proclaim: 20 + 7 * rounds + 14 };
+    const calls = reckoned[this.graph.value] ?? speakers * (rounds + 1) + rounds;
+    const price = this.choices.prices[this.#modelName()];
+    const cost = price && (calls * (A_CALL[0] * price.input + A_CALL[1] * price.output)) / 1e6;
+    const dollars = cost ? ` and ${cost < 0.001 ? "under $0.001" : `$${cost.toPrecision(cost < 0.1 ? 1 : 2)}`}` : this.model.key === "embedded" ? ", free" : "";
+    const limit = this.fields.find((one) => one.name === "max_cost")?.read();
+    return `At most about ${calls} model ${calls === 1 ? "call" : "calls"}${dollars}. It stops ${limit ? `at $${limit}, or ` : ""}when you stop it.`;
+  }
+
+  #modelName() {
+    return this.model.key === "other" ? this.named.value.trim() : this.model.key;
+  }
+
+  async send(event) {
+    event.preventDefault();
+    this.button.disabled = true;
+    this.problem.replaceChildren();
+    try {
+      if (this.kind !== "claim") {
+        const { fromHome } = await import("./claims.js");
+        await fromHome(this.node.closest("main"), this.kind, this.claim.value.trim(), this.request());
+        return;
+      }
+      if (this.claim.value.length > LONGEST) throw new Error(`A claim has at most ${LONGEST.toLocaleString("en")} characters; this text has ${this.claim.value.length.toLocaleString("en")}.`);
+      const { graph, input, context } = this.request();
+      announce("The check begins.");
+      const asked = [graph, { claim: this.claim.value, ...input }, context];
+      const signature = JSON.stringify(asked);
+      if (signature !== this.signature) this.key = uuid(); // what is sent again, after an error, is the same debate
+      this.signature = signature;
+      await begin(this.node.closest("main"), this.key, ...asked);
+    } catch (error) {
+      this.problem.replaceChildren(fault(error.message));
+      this.button.disabled = false;
+    }
+  }
+
+  /** What a debate is begun with: {graph, input without a claim, context}. */
+  request() {
+    return { graph: this.graph.value, input: this.#input(), context: { ...this.#chosen(), ...this.#typed() } };
+  }
+
+  #input() {
+    const input = {};
+    if (this.task.value) input.task = this.task.value;
+    if (this.speaker.value.trim()) input.speaker = this.speaker.value.trim();
+    if (this.date.value.trim()) input.claim_date = this.date.value.trim();
+    for (const name of ["labels", "options"]) {
+      const lines = linesOf(this[name].value);
+      if (lines.length) input[name] = lines;
+    }
+    const given = this.given.read();
+    if (given.length) input.given = given;
+    return input;
+  }
+
+  /** Settings that follow from the three choices; what is typed has the last word. */
+  #chosen() {
+    const model = this.#modelName();
+    if (!model) throw new Error("Name the model, or choose another one.");
+    const chosen = { model: model === "embedded" ? this.choices.embedded : model };
+    const debaters = this.properties.debaters?.default;
+    const own = debaters?.some?.((one) => one.retriever) ? debaters : null;
+    if (!own && !this.properties.sources) return chosen;
+    const written = this.#typed();
+    if (written.debaters || written.sources || written.corpus || written.retrieval) return chosen;
+    if (this.evidence.key !== "documents") {
+      const source = this.evidence.key;
+      return { ...chosen, ...(own ? { debaters: own.map((one) => ({ ...one, retriever: source })) } : { sources: [source] }) };
+    }
+    const name = this.collection.value;
+    if (name) return { ...chosen, ...(own ? { debaters: own.map((one, i) => ({ ...one, retriever: `${i % 2 ? "bm25" : "chroma"}:${name}` })) } : { sources: [`hybrid:${name}`] }) };
+    if (!this.given.count) throw new Error("There are no documents yet: add some under “My documents”, or choose other evidence.");
+    return { ...chosen, ...(this.properties.retrieval ? { retrieval: "none" } : { sources: [] }) };
+  }
+
+  #typed() {
+    const typed = Object.fromEntries(this.fields.map((field) => [field.name, field.read()]).filter(([, value]) => value !== undefined));
+    return { ...typed, ...(this.more.value.trim() ? json("Settings as JSON", this.more.value) : {}) };
+  }
+}
+
+/** What somebody pasted: a claim, an article, or the address of one. */
+export function kindOf(text) {
+  if (/^https?:\/\/\S+$/i.test(text)) return "url";
+  return text.split(/\s+/).length > 90 || text.length > LONGEST ? "article" : "claim";
+}
+
+function kept(of) {
+  return Object.fromEntries(Object.entries(of).filter(([, value]) => value !== undefined && value !== null && value !== ""));
+}
+
+/** One of three: radio buttons with what each means; on a narrow screen a bar of segments with one hint. */
+class Choice {
+  constructor(name, legend, options, chosen, changed) {
+    this.options = options;
+    this.hint = h("p", { class: "hints", "aria-hidden": "true" });
+    this.rows = options.map((one) => {
+      const input = h("input", { type: "radio", name, id: `${name}-${one.key}`, value: one.key, checked: one.key === chosen, disabled: one.never, "aria-describedby": `${name}-${one.key}-about`, onchange: changed });
+      const about = h("small", { id: `${name}-${one.key}-about` });
+      const node = h("div", { class: "opt" }, input, h("div", {}, h("label", { for: input.id }, one.name), about));
+      return { one, input, about, node };
+    });
+    this.node = h("fieldset", { class: "choice" }, h("legend", {}, legend), this.rows.map((row) => row.node), this.hint);
+  }
+
+  get key() {
+    return this.rows.find(({ input }) => input.checked)?.one.key;
+  }
+
+  get value() {
+    return this.options.find((one) => one.key === this.key);
+  }
+
+  set(key) {
+    for (const { one, input } of this.rows) input.checked = one.key === key;
+  }
+
+  update() {
+    for (const { one, about } of this.rows) {
+      const lacks = one.lacks?.() ?? "";
+      about.textContent = lacks || one.about;
+      about.classList.toggle("w", Boolean(lacks));
+    }
+    const at = this.rows.find(({ input }) => input.checked);
+    const never = this.rows.filter(({ one }) => one.never).map(({ one, about }) => `${one.name}: ${about.textContent}`);
+    this.hint.textContent = [at ? at.about.textContent : "", ...never].filter(Boolean).join(". ");
+  }
+
+  /** Takes the choice away, and says why. */
+  silence(why) {
+    this.node.classList.toggle("silent", Boolean(why));
+    for (const { one, input } of this.rows) input.disabled = Boolean(why) || one.never === true;
+    if (why) this.rows.forEach(({ about }) => (about.textContent = ""));
+    this.why ??= this.node.appendChild(h("p", { class: "why-not tiny" }));
+    this.why.textContent = why;
+    this.why.hidden = !why;
+  }
+}
+
+/** A random UUID; `crypto.randomUUID` is missing if the page comes from another machine without TLS. */
+export function uuid() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  bytes[6] = (bytes[6] & 0x0f) | 0x40;
+  bytes[8] = (bytes[8] & 0x3f) | 0x80;
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("").replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
+}

@@ -1,0 +1,110 @@
+// What can be done with a debate whose report the server has put into the page.
+
+import { ask } from "./api.js";
+import { branching } from "./branch.js";
+import { announce, fault, h } from "./dom.js";
+import { graphOf } from "./drawing.js";
+
+const ROUTE = "/moot/api/debates";
+const KINDS = { html: "Report (HTML)", md: "Markdown", json: "Everything (JSON)" };
+
+/** Shows what can be done, and adds what only a script can draw. */
+export function tools() {
+  const bar = document.getElementById("tools");
+  if (!bar) return;
+  const { id, can, thread, graph, sumUp } = bar.dataset;
+  const claim = document.querySelector("h1").textContent;
+  const problem = h("div", {});
+  const slot = h("div", {});
+  const files = Object.entries(KINDS).filter(([kind]) => can !== "file" || kind === "json");
+  const saving = h("details", { class: "menu" }, h("summary", { class: "btn slim" }, "Save"), h("div", {}, files.map(([kind, name]) => h("a", { href: `${ROUTE}/${id}/${kind}`, download: `moot-${id}.${kind}` }, name)), can !== "file" && reviewer(id)));
+  const back = thread && can !== "file" && h("button", { type: "button", class: "btn slim", onclick: () => branch(thread, id, slot, problem) }, "Go back, with other evidence");
+  bar.replaceChildren(
+    h("div", { class: "acts" }, can === "resume" && resumer(id, claim), can === "answer" && h("a", { class: "btn slim main", href: `/moot?thread=${thread}` }, "Answer what it asks"), saving, can !== "file" && h("a", { class: "btn slim", href: `/moot?again=${id}` }, "Check again, with changes"), back, remover(id)),
+    problem,
+    slot,
+  );
+  if (graph === "cortex_debate") draw(id).catch((error) => problem.append(fault(error.message)));
+  if (sumUp) summed(id, problem);
+}
+
+/** Who hears whom, in the fold of each round. */
+async function draw(id) {
+  const { document: debate } = await ask(`${ROUTE}/${id}`);
+  for (const entry of debate.graphs ?? []) {
+    const fold = [...document.querySelectorAll(".record .fold")].find((one) => one.querySelector("summary .nb").textContent === `Round ${entry.round}`);
+    fold?.querySelector(".turns")?.before(graphOf(entry) ?? "");
+  }
+}
+
+/** Has a debate summed up for the readers of its report, as its settings want. */
+async function summed(id, problem) {
+  announce("Summing the debate up for readers of its report.");
+  try {
+    await ask(`${ROUTE}/${id}/summary`, { method: "POST" });
+    if ((await ask(`${ROUTE}/${id}`)).document.reader_summary) location.reload();
+  } catch (error) {
+    problem.append(fault(error.message));
+  }
+}
+
+/** Offers to take the debate up again from an earlier step on. */
+async function branch(thread, id, slot, problem) {
+  try {
+    const { document: debate } = await ask(`${ROUTE}/${id}`);
+    const form = await branching(thread, async (checkpoint) => {
+      const body = { assistant_id: debate.graph, context: debate.settings, checkpoint, stream_mode: ["updates", "custom"], stream_subgraphs: true, stream_resumable: true, multitask_strategy: "reject" };
+      await ask(`/threads/${thread}/runs`, { body });
+      location.assign(`/moot?thread=${thread}`);
+    });
+    slot.replaceChildren(form);
+    form.querySelector("h2")?.focus();
+  } catch (error) {
+    problem.replaceChildren(fault(error.message));
+  }
+}
+
+/** Takes up a debate that was interrupted or failed, and leads to where it is watched. */
+export function resumer(id, claim) {
+  const resume = async ({ target }) => {
+    target.disabled = true;
+    try {
+      const { thread_id: thread } = await ask(`${ROUTE}/${id}/resume`, { method: "POST" });
+      location.assign(`/moot?thread=${thread}`);
+    } catch (error) {
+      target.disabled = false;
+      target.after(fault(error.message));
+    }
+  };
+  return h("button", { type: "button", class: "btn slim main", "aria-label": `Go on: ${claim}`, onclick: resume }, "Go on");
+}
+
+export function remover(id) {
+  const remove = async ({ target }) => {
+    if (target.textContent === "Delete") {
+      target.textContent = "Delete for good";
+      return;
+    }
+    target.disabled = true;
+    try {
+      await ask(`${ROUTE}/${id}`, { method: "DELETE" });
+      location.assign("/moot/debates");
+    } catch (error) {
+      target.disabled = false;
+      target.after(fault(error.message));
+    }
+  };
+  return h("button", { type: "button", class: "btn slim", onclick: remove, onblur: ({ target }) => !target.disabled && (target.textContent = "Delete") }, "Delete");
+}
+
+/** A form for a publisher and an address, which saves the debate as ClaimReview. */
+function reviewer(id) {
+  const name = h("input", { type: "text", required: true, autocomplete: "organization" });
+  const url = h("input", { type: "url", required: true });
+  const save = (event) => {
+    event.preventDefault();
+    const asked = new URLSearchParams({ publisher: name.value, url: url.value });
+    h("a", { href: `${ROUTE}/${id}/claimreview?${asked}`, download: `moot-${id}.claimreview.json` }).click();
+  };
+  return h("details", { class: "review" }, h("summary", {}, "ClaimReview, for search engines"), h("form", { onsubmit: save }, h("label", {}, "Publisher ", name), h("label", {}, "Page that shows the review ", url), h("button", { class: "btn slim" }, "Save ClaimReview")));
+}

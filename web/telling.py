@@ -1,0 +1,135 @@
+"""A debate that goes on, as the page shows it: who holds which answer, what was said in each round, what it rests on.
+
+The words are those of the report (`moot.transcript.report`), so that a debate reads the same while it runs and after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from moot.graphs import load_graph
+from moot.nodes.runtime.settings import checked_settings
+from moot.transcript.document import fitting
+from moot.transcript.report import head
+from moot.transcript.report.names import Names
+from moot.transcript.report.record import parts, timeline
+from moot.transcript.report.sources import Sources, host_of, plain, title_of, web_address
+
+EMPTY: Mapping[str, Any] = {
+    **dict.fromkeys(("answer", "raw_verdict", "confidence", "error", "stop_reason", "task")),
+    **{key: [] for key in ("turns", "evidence", "round_log", "warnings", "corpora", "votes", "calls", "graphs")},
+    "claim": "",
+    "status": "interrupted",
+    "metrics": {},
+    "rounds": 0,
+    "debates": [],
+    "models": {},
+}
+"""What a document holds before anything was written."""
+MOST_SOURCES = 60
+"""Sources that are listed while a debate goes on; its report has all."""
+
+STEPS: Mapping[str, tuple[str, str]] = {
+    "open": ("prepare", "opening models and sources"),
+    "close": ("end", "writing the result"),
+    **dict.fromkeys(
+        ("formulate_query", "stance_queries", "refine_query", "state_gap"), ("search", "thinking what to search for")
+    ),
+    **dict.fromkeys(("retrieve", "seed_retrieval", "tools", "admit_discoveries"), ("search", "searching")),
+    **dict.fromkeys(
+        ("gather_queries", "gather_challenges", "gather_testimony", "gather_samples", "share"),
+        ("search", "collecting what was found"),
+    ),
+    "select": ("search", "choosing what helps it"),
+    "premises": ("search", "taking the claim apart"),
+    **dict.fromkeys(("disclose", "challenge"), ("search", "negotiating the evidence")),
+    **dict.fromkeys(("weigh_exhibit", "rule", "rule_on_expert"), ("check", "ruling on the evidence")),
+    **dict.fromkeys(("respond", "answer", "agent", "model"), ("answer", "writing its answer")),
+    "argue": ("answer", "arguing"),
+    "request_expert": ("answer", "asking for an expert"),
+    "testify": ("answer", "testifying"),
+    **dict.fromkeys(("review", "hand_back"), ("answer", "reviewing the others")),
+    "reflect": ("check", "rating its own case"),
+    **dict.fromkeys(("critique", "court"), ("check", "judging the round")),
+    **dict.fromkeys(("compare_answers", "agreement", "agree"), ("check", "comparing the answers")),
+    **dict.fromkeys(
+        (
+            "faithfulness",
+            "answer_relevance",
+            "consistency",
+            "average_scores",
+            "choose_similarity",
+            "analyse_consistency",
+        ),
+        ("check", "checking the answers"),
+    ),
+    **dict.fromkeys(("score_peers", "weigh_edges"), ("check", "weighing who hears whom")),
+    **dict.fromkeys(("moderate", "close_round"), ("check", "closing the round")),
+    "summarise": ("check", "summing up"),
+    **dict.fromkeys(("compile_record", "gather_debates"), ("decide", "putting the record together")),
+    **dict.fromkeys(("judge", "decide", "vote", "conclude"), ("decide", "deciding")),
+    **dict.fromkeys(
+        ("review_queries", "review_query", "review_premises", "review_evidence", "review_verdict", "hear_remark"),
+        ("person", "giving you the floor"),
+    ),
+}
+"""By the name of a node: what it belongs to, and what whoever works in it is doing."""
+
+
+def told_of(document: Mapping[str, Any], wanted: Collection[str]) -> dict[str, Any]:
+    """What the page shows of a debate that goes on.
+
+    Args:
+        document: as much of its document as there is; its settings may be those that were asked for.
+        wanted: headings of the parts whose cards are wanted; those of the last part always come.
+
+    Returns:
+        ``names`` by the debate's own, ``most`` rounds, ``timeline``, ``parts``, ``sources`` with how many there are
+        (``count``) and how many are quoted, and ``warned``.
+
+    Raises:
+        UserError: the graph or the settings are not known, or the parts do not fit together.
+    """
+    settings = checked_settings(load_graph(str(document.get("graph"))).settings, dict(document.get("settings") or {}))
+    whole = {**EMPTY, **document, "settings": settings.model_dump(mode="json")}
+    with fitting():
+        names, sources = Names(whole), Sources(whole)
+        held = timeline(whole, names)
+        told = parts(whole, sources, names) if whole["task"] else []
+        listed = [_source(sources, names, id) for id in [*sources.quoted, *sources.unquoted][:MOST_SOURCES]]
+        speakers = dict.fromkeys([*names.declared, *(turn["agent"] for turn in whole["turns"])])
+        return {
+            "names": {agent: [names(agent), names.about(agent)] for agent in speakers},
+            "declared": len(names.declared),
+            "most": whole["settings"].get("max_rounds", whole["settings"].get("rounds")),
+            "timeline": asdict(held) if held else None,
+            "parts": [
+                asdict(part if part is told[-1] or part.heading in wanted else replace(part, cards=[], notes=[]))
+                for part in told
+            ],
+            "sources": listed,
+            "count": len(sources.pieces),
+            "quoted": len(sources.quoted),
+            "warned": [[lead, said] for lead, said in head.warned_of(whole)] if whole["task"] else [],
+        }
+
+
+def _source(sources: Sources, names: Names, id: str) -> dict[str, Any]:
+    piece = sources.pieces[id]
+    quotes = {
+        citation["quote"]: names(turn["agent"])
+        for turn in sources.document["turns"]
+        for citation in turn.get("citations") or []
+        if citation["verified"] and citation["evidence_id"] == id
+    }
+    about = [plain(piece.get("publisher") or piece["source"]), plain(piece.get("published") or "")]
+    return {
+        "number": sources.numbers[id],
+        "title": title_of(piece),
+        "about": " · ".join(filter(None, [*about, host_of(piece.get("url"))])),
+        "address": web_address(piece.get("url")),
+        "by": sorted(set(quotes.values())),
+        "quotes": list(quotes)[:3],
+    }
