@@ -118,6 +118,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "judge_contradicts_votes": "The judge's finding and the answers disagree.",
         "new_answer": "The moderator preferred an answer that nobody gave.",
         "no_evidence": "The verdict rests on no evidence.",
+        "origins_left_out": "Not all origins of evidence were read.",
         "no_reader_summary": "The debate could not be summed up for readers.",
         "no_search": "Nothing was searched for.",
         "not_kept": "This debate could not be kept to go on later.",
@@ -233,6 +234,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "peer_review": "Peer review",
         "group_debate": "GroupDebate",
         "neighbor_debate": "Neighbour debate",
+        "isolate": "Each source read by itself",
     },
     "score": {
         "faithfulness": "Statements in its passages",
