@@ -43,6 +43,7 @@ STEPS: Mapping[str, tuple[str, str]] = {
         ("search", "collecting what was found"),
     ),
     "select": ("search", "choosing what helps it"),
+    "group_origins": ("check", "telling the origins of the evidence apart"),
     "premises": ("search", "taking the claim apart"),
     **dict.fromkeys(("disclose", "challenge"), ("search", "negotiating the evidence")),
     **dict.fromkeys(("weigh_exhibit", "rule", "rule_on_expert"), ("check", "ruling on the evidence")),

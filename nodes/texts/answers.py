@@ -126,7 +126,7 @@ def _is_untold(text: str) -> bool:
 
 def abstains(task: Task | None, answer: str | None) -> bool:
     """Whether an answer, as `read_answer` gives it, says that the evidence tells none."""
-    return task is not None and answer == UNTOLD
+    return task is not None and answer == UNTOLD and UNTOLD not in task["labels"]
 
 
 # --- labels -----------------------------------------------------------------------------------------------------------
