@@ -43,6 +43,8 @@ STEPS: Mapping[str, tuple[str, str]] = {
         ("search", "collecting what was found"),
     ),
     "select": ("search", "choosing what helps it"),
+    "check_gate": ("check", "checking whether the first answers settle it"),
+    "debate": ("answer", "debating"),
     "group_origins": ("check", "telling the origins of the evidence apart"),
     "premises": ("search", "taking the claim apart"),
     **dict.fromkeys(("disclose", "challenge"), ("search", "negotiating the evidence")),

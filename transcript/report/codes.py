@@ -89,6 +89,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "agreed": "All gave the same answer",
         "disputed": "The answers differed",
         "first_answers": "First answers that agree end no debate",
+        "unverified": "All gave the same answer, with too few verified quotes",
         "stable": "All gave the same answer, and it passed the checks",
         "unstable": "All gave the same answer, but it did not pass the checks",
         "no_agreement": "The answers were found to differ",
@@ -234,6 +235,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "peer_review": "Peer review",
         "group_debate": "GroupDebate",
         "neighbor_debate": "Neighbour debate",
+        "gated": "A debate if first answers leave it open",
         "isolate": "Each source read by itself",
     },
     "score": {
