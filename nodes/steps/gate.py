@@ -100,7 +100,7 @@ def asked_again(state: DebateState) -> dict[str, Any]:
         asked["labels"] = {label: task["meanings"].get(label, "") for label in task["labels"]}
     elif TASKS[task["name"]].kind == "choice":
         asked["options"] = list(task["meanings"].values())
-    return asked | {key: task[key] for key in ("claim_date", "speaker") if key in task}  # type: ignore[literal-required]
+    return asked | {key: task[key] for key in ("claim_date", "speaker") if key in task}
 
 
 def with_settings(decision: Decision, own: Any) -> Decision:

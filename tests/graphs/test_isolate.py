@@ -13,6 +13,7 @@ from moot.nodes.steps.vote import majority
 from moot.nodes.texts.answers import UNTOLD
 from moot.nodes.texts.given import check_given
 from moot.nodes.texts.task import make_task, unsettled_label
+from moot.retrievers import Evidence
 from moot.transcript.end import verdict as ended_by
 
 from tests.conftest import StartStub
@@ -85,7 +86,7 @@ def test_the_heaviest_consistent_set_wins_unless_it_is_one_origin_that_is_contra
 
 def test_evidence_is_grouped_by_origin_in_the_order_of_its_best_rank() -> None:
     pieces = check_given([page("a.org", "alpha"), page("b.org", "beta"), page("www.a.org", "gamma", "2")])
-    reprint = {**pieces[1], "id": "reprint", "url": "https://copy.net/x"}
+    reprint: Evidence = {**pieces[1], "id": "reprint", "url": "https://copy.net/x"}
     for piece, rank in zip(pieces, (3, 2, 1), strict=True):
         piece["retrievals"][0]["rank"] = rank
     assert by_origin([*pieces, reprint]) == [
