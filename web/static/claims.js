@@ -80,7 +80,7 @@ async function find(main, read, request) {
   const { claims, left_out: left = [], dropped = [], unread = [] } = output;
   const problems = [];
   if (unread.length) problems.push(`${unread.length} of ${parts} parts could not be read by the model.`);
-  if (dropped.length) problems.push(`${dropped.length} ${dropped.length === 1 ? "claim was" : "claims were"} dropped, as the text does not hold them.`);
+  if (dropped.length) problems.push(`${dropped.length} ${dropped.length === 1 ? "claim was dropped, as the text does not hold it" : "claims were dropped, as the text does not hold them"}.`);
   const some = left.map((one) => ({ ...one, claim: one.quote, ticked: false, left: true }));
   new Claims(main, { source: output.source || output.title || "the text", url: output.url ?? "", claims: [...claims.map((one) => ({ ...one, ticked: true })), ...some], problems, request }).show();
 }

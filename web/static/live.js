@@ -1,13 +1,17 @@
 // A run that is watched: begun, joined again after a lost connection, stopped, answered when it asks.
 
 import { ask, events } from "./api.js";
-import { fault, h, icon, message } from "./dom.js";
+import { breath, fault, h, icon, message } from "./dom.js";
 import { Floor } from "./floor.js";
 import { fold } from "./fold.js";
 import { question } from "./question.js";
 
 const STREAM = { stream_mode: ["updates", "custom"], stream_subgraphs: true, stream_resumable: true, on_disconnect: "continue", multitask_strategy: "reject" };
 const WAITS = [500, 1000, 2000, 4000, 8000];
+/** Milliseconds of events that are taken in one go. */
+const A_SLICE = 10;
+/** Characters of a text of a turn that is folded. */
+const LONGEST = 200;
 const rest = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 /**
@@ -77,10 +81,14 @@ class Live {
     for (let failures = 0; ; ) {
       try {
         stream ??= events(`${this.path}/stream?stream_mode=${encodeURIComponent(JSON.stringify(STREAM.stream_mode))}`, { last: this.last });
+        let began = performance.now();
         for await (const event of stream) {
           if (failures) this.say("Connected again.");
           failures = 0;
           this.take(event);
+          if (performance.now() - began < A_SLICE) continue;
+          await breath();
+          began = performance.now();
         }
         if (await this.isOver()) return this.end(await ask(`/threads/${this.thread}/state`));
       } catch (error) {
@@ -157,7 +165,7 @@ class Live {
       this.view.title.textContent = debate.claim ?? "";
       document.title = `${debate.claim || "A check"} - moot`;
       const told = await this.tell(debate);
-      if (!this.over && told) this.view.show((this.told = told), () => this.show());
+      if (!this.over && told) await this.view.show((this.told = told), () => this.show());
       this.due = null;
       if (this.changed && !this.over) this.show();
     }, 150);
@@ -166,10 +174,12 @@ class Live {
   /** What is told of the debate so far; null if the connection is lost, and so nothing new is known. */
   async tell(debate) {
     if (!(debate.graph ?? this.graph)) return null; // nothing was written yet
-    const body = { ...debate, graph: debate.graph ?? this.graph, calls: [], evidence: (debate.evidence ?? []).map(({ text, summary_of, shown, ...piece }) => ({ ...piece, text: "" })) };
+    const { turns = [], ...others } = debate;
+    const body = JSON.stringify({ ...others, graph: debate.graph ?? this.graph, calls: [], evidence: (debate.evidence ?? []).map(({ text, summary_of, shown, ...piece }) => ({ ...piece, text: "" })) });
+    const raw = `${body.slice(0, -1)},"turns":[${sent(turns, this.view.open.size > 0).join(",")}]}`;
     const wanted = new URLSearchParams([...this.view.open].map((one) => ["open", one]));
     try {
-      const told = await ask(`/moot/api/told?${wanted}`, { body });
+      const told = await ask(`/moot/api/told?${wanted}`, { raw });
       this.untold?.remove();
       return told;
     } catch (error) {
@@ -261,6 +271,19 @@ class Live {
     this.view.slot.replaceChildren(box);
     box.querySelector("h1").replaceWith(h("h2", {}, heading));
   }
+}
+
+const SENT = new WeakMap();
+const placeOf = ({ phase, round }) => `${phase} ${round}`;
+
+/** Turns as JSON; long texts of rounds that are folded are cut, as nothing of them is shown but who answered what. */
+function sent(turns, whole) {
+  const last = [...new Set(turns.map(placeOf))].slice(-2);
+  return turns.map((turn) => {
+    if (whole || last.includes(placeOf(turn))) return JSON.stringify(turn);
+    if (!SENT.has(turn)) SENT.set(turn, JSON.stringify(Object.fromEntries(Object.entries(turn).map(([key, value]) => [key, key !== "answer" && typeof value === "string" ? value.slice(0, LONGEST) : value]))));
+    return SENT.get(turn);
+  });
 }
 
 function listed(names) {
