@@ -64,9 +64,7 @@ async def test_an_article_leads_to_its_claims_and_each_to_a_report(page: Page, s
     await page.get_by_text("2 of 2 done").first.wait_for()
 
 
-async def test_what_a_model_that_finds_nothing_leaves_is_a_list_of_ones_own(
-    page: Page, served: Served, tmp_path: Path
-) -> None:
+async def test_a_claim_of_ones_own_is_added(page: Page, served: Served, tmp_path: Path) -> None:
     await page.goto("/moot")
     await page.get_by_text(EXPERT).click()
     await page.get_by_label("Settings as JSON").fill(json.dumps(MODELS | {"model": "fake:3", "max_rounds": 1}))

@@ -19,6 +19,8 @@ export async function claimsPage(main) {
 export async function fromHome(main, kind, text, request) {
   const read = kind === "url" ? await ask(`/moot/api/claims/text?${new URLSearchParams({ url: text })}`, { raw: "", method: "POST" }) : { text };
   history.pushState(null, "", "/moot/claims");
+  document.querySelector("nav [aria-current]")?.removeAttribute("aria-current");
+  document.querySelector('nav [href="/moot/claims"]').setAttribute("aria-current", "page");
   await find(main, read, request);
 }
 
@@ -123,7 +125,7 @@ class Claims {
       this.kept.claims.length ? h("div", {}, table) : message("No claims found", "The text holds nothing that can be checked."),
       this.problem,
       h("div", { class: "acts more" }, add),
-      h("div", { class: "gostrip" }, this.start, this.count, h("label", { for: "at-once" }, "At the same time"), this.once, h("label", { for: "most" }, "Stop after spending (USD)"), this.most),
+      h("div", { class: "gostrip" }, this.start, this.count, h("span", {}, h("label", { for: "at-once" }, "At the same time"), this.once), h("span", {}, h("label", { for: "most" }, "Stop after spending (USD)"), this.most)),
     );
     this.update();
   }
