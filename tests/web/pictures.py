@@ -1,4 +1,4 @@
-"""Pictures of thirteen states of the page for docs and README: ``python -m tests.web.pictures`` writes ``docs/pictures``.
+"""Pictures of states of the page for docs and README: ``python -m tests.web.pictures`` writes ``docs/pictures``.
 
 Models are scripted, so that nothing but Chromium is needed; run it again when the page has changed.
 """

@@ -114,8 +114,9 @@ async def test_states_on_the_way(bare: Page, served: Served, tmp_path: Path) -> 
 async def test_states_of_many_claims(bare: Page, served: Served, tmp_path: Path) -> None:
     await bare.goto("/moot/claims")
     claims = ["Slow and under way.", "It fails.", "An answer.", *(f"One to come, number {n}." for n in range(3))]
-    settings = {"Slow and under way.": SLOW, "It fails.": {"model": "openai:gone", "attempts": 1}, "An answer.": MODELS}
-    rows = [{"claim": one, "speaker": "Ada", "settings": settings.get(one, SLOW) | {"max_rounds": 1}} for one in claims]
+    settings = {"It fails.": {"model": "openai:gone", "attempts": 1}, "An answer.": MODELS | {"max_rounds": 1}}
+    slow = SLOW | {"max_rounds": 20, "scoring": "all_rounds"}
+    rows = [{"claim": one, "speaker": "Ada", "settings": settings.get(one, slow)} for one in claims]
     table = "\n".join(map(json.dumps, rows)).encode()
     await bare.get_by_label("An article").set_input_files(
         {"name": "claims.jsonl", "mimeType": "application/jsonl", "buffer": table}

@@ -3,6 +3,7 @@
 import { ask, events } from "./api.js";
 import { batches } from "./batch.js";
 import { fault, h, icon, message, sync } from "./dom.js";
+import { lists } from "./fields.js";
 import { Home, uuid } from "./home.js";
 
 const KEPT = "moot-claims";
@@ -12,7 +13,9 @@ export async function claimsPage(main) {
   document.title = "Many claims - moot";
   const kept = JSON.parse(sessionStorage.getItem(KEPT) ?? "null");
   if (kept) return new Claims(main, kept).show();
-  main.replaceChildren(begin(main), (await batches()) ?? "");
+  const [home, earlier] = await Promise.all([ask("/moot/api/choices").then((choices) => new Home(choices)), batches()]);
+  home.update();
+  main.replaceChildren(begin(main, home), earlier ?? "");
 }
 
 /** From the start page: reads an article or an address, finds its claims, and shows them. */
@@ -25,37 +28,31 @@ export async function fromHome(main, kind, text, request) {
 }
 
 /** What there is if nothing was read yet. */
-function begin(main) {
+function begin(main, home) {
   const problem = h("div", {});
   const file = h("input", { type: "file", id: "many", accept: ".csv,.tsv,.jsonl,.pdf,.html,.docx,.txt,.md" });
   file.addEventListener("change", async () => {
     const [one] = file.files;
     try {
-      if (/\.(csv|tsv|jsonl)$/i.test(one.name)) return await fromRows(main, one);
+      if (/\.(csv|tsv|jsonl)$/i.test(one.name)) return await fromRows(main, one, home.request());
       const read = await ask(`/moot/api/claims/text?${new URLSearchParams({ name: one.name })}`, { raw: one });
-      await find(main, read, await defaults());
+      await find(main, read, home.request());
     } catch (error) {
       problem.replaceChildren(fault(error.message));
       file.value = "";
     }
   });
-  return h("div", {}, h("h1", {}, "Many claims"), h("p", { class: "lede quiet" }, "From an article: the claims in it are found, and you tick those to check. From a list: each row is a claim."), h("div", { class: "field inside" }, h("label", { for: "many" }, "An article (PDF, HTML, Word, text), or a list of claims (CSV, TSV, JSON Lines)"), file, h("p", { class: "quiet tiny" }, "A list needs a column named claim; date, speaker and id are read too.")), h("p", { class: "small" }, "To paste a text or an address, use ", h("a", { href: "/moot" }, "New check"), "."), problem);
+  const choices = h("div", { class: "three" }, home.thorough.node, home.evidence.node, home.model.node);
+  return h("div", { class: "many" }, h("h1", {}, "Many claims"), h("p", { class: "lede quiet" }, "From an article: the claims in it are found, and you tick those to check. From a list: each row is a claim."), choices, home.byName, home.documents, home.node.querySelector("#expert"), lists(home.choices), h("div", { class: "field inside" }, h("label", { for: "many" }, "An article (PDF, HTML, Word, text), or a list of claims (CSV, TSV, JSON Lines)"), file, h("p", { class: "quiet tiny" }, "A list needs a column named claim; date, speaker and id are read too.")), h("p", { class: "small" }, "To paste a text or an address, use ", h("a", { href: "/moot" }, "New check"), "."), problem);
 }
 
-/** What a debate is begun with if nothing else was chosen: as the start page has it. */
-async function defaults() {
-  const home = new Home(await ask("/moot/api/choices"));
-  home.update();
-  return home.request();
-}
-
-async function fromRows(main, file) {
+async function fromRows(main, file, request) {
   const { rows, ignored } = await ask(`/moot/api/claims/rows?${new URLSearchParams({ name: file.name })}`, { raw: file });
   const claims = rows.filter((one) => one.claim).map(({ number, line, claim_date: date, ...one }) => ({ ...one, date, own: true, ticked: true }));
   const problems = rows.filter((one) => one.problem).map((one) => `Row ${one.number}: ${one.problem}`);
   if (ignored?.length) problems.push(`These columns are not read: ${ignored.join(", ")}.`);
   if (!claims.length) throw new Error(["There is no claim in this file.", ...problems].join(" "));
-  new Claims(main, { source: file.name, url: "", claims, problems, request: await defaults() }).show();
+  new Claims(main, { source: file.name, url: "", claims, problems, request }).show();
 }
 
 /** Finds the claims in a text, and says how far it is. */

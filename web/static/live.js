@@ -66,7 +66,8 @@ class Live {
     this.view.sign.replaceChildren(icon("run"));
     this.view.clockName.textContent = "Elapsed";
     this.since = null;
-    this.say("The check begins.", "Next: models and sources are opened, and the first answers are written.");
+    this.opened = Date.now();
+    this.say("The check begins.", `Next: models and sources are opened, and the first answers are written.${this.loading()}`);
     clearInterval(this.ticking);
     this.ticking = setInterval(() => this.tick(), 1000);
     this.show();
@@ -146,12 +147,19 @@ class Live {
       return `${who.length > 3 ? `${who.length} of them` : listed(who)} ${who.length > 1 ? "are" : "is"} ${who.length > 1 ? what.replace("its answer", "their answers").replace(/ it$/, " them") : what}`;
     });
     const now = `${round}${said.join("; ")}.`;
-    this.say(now.charAt(0).toUpperCase() + now.slice(1), `Next: ${nextOf(all, this.round, most)}`);
+    const loading = all.every(({ node }) => node === "open") ? this.loading() : "";
+    this.say(now.charAt(0).toUpperCase() + now.slice(1), `Next: ${nextOf(all, this.round, most)}${loading}`);
+  }
+
+  /** Which models are loaded on this machine, if any is: how far that is nobody tells, so the clock has to do. */
+  loading() {
+    const { model, embedder } = this.context ?? {};
+    const here = [model?.startsWith("embedded") && "the built-in model", embedder && !/^(openai|ollama|vllm):/.test(embedder) && embedder].filter(Boolean);
+    return here.length ? ` ${listed(here).replace(/^t/, "T")} may be loaded first; it stays for later checks.` : "";
   }
 
   tick() {
-    const began = this.since ?? Date.parse(this.debate.started_at);
-    if (!began) return;
+    const began = this.since ?? (Date.parse(this.debate.started_at) || this.opened); // it takes a while to load a model
     const seconds = Math.max(0, Math.round((Date.now() - began) / 1000));
     this.view.clock.textContent = `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
   }
