@@ -14,6 +14,7 @@ from moot.nodes.runtime.settings import Settings
 from moot.nodes.runtime.state import SCHEMA_VERSION, Call, DebateState, TrialUpdate, Turn, VerdictOutput, Warned
 from moot.nodes.texts.agreement import confidence_of
 from moot.nodes.texts.answers import abstains
+from moot.nodes.texts.calibrated import calibrated
 from moot.nodes.texts.quotes import count_citations
 from moot.nodes.texts.verdict import count_verdict_citations, verdict_warnings
 from typing_extensions import get_type_hints
@@ -41,6 +42,9 @@ def blank_document(graph: str, settings: Settings, id: str = "") -> dict[str, An
         "confidence": None,
         "confidence_parts": None,
         "confidence_from": None,
+        "prediction_set": None,
+        "decision": None,
+        "calibration": None,
         "stop_reason": None,
         "rounds": 0,
         "turns": [],
@@ -92,6 +96,7 @@ def closing(state: DebateState) -> dict[str, Any]:
     if untold:  # the raw verdict says so
         update["answer"] = None
     update |= confidence_of({**state, **update})
+    update |= calibrated(state.get("calibration"), {**state, **update}, done=not failed)
     completed: Any = {**state, **update}
     update["metrics"]["verdict_citations"] = count_verdict_citations(completed)
     warned = verdict_warnings(completed) + shortened_prompts(state["calls"])
@@ -194,13 +199,15 @@ def unfinished(state: Any, within: Iterable[Mapping[str, Any]] = ()) -> dict[str
     """
     for written in within:
         state = folded(state, {key: value for key, value in written.items() if value is not None})
-    return document_of({**closed(state, closing(state)), "status": "interrupted"})
+    undecided = {"status": "interrupted", "prediction_set": None, "decision": None}
+    return document_of({**closed(state, closing(state)), **undecided})
 
 
+NEW: dict[str, Any] = dict.fromkeys(("beside", "confidence_from", "prediction_set", "decision", "calibration"))
 SINCE: dict[str, dict[str, Any]] = {
-    "1.0": {"messages": [], "round_log": [], "id": "", "beside": None, "confidence_from": None},
-    "1.1": {"id": "", "beside": None, "confidence_from": None},
-    "1.2": {"beside": None, "confidence_from": None},
+    "1.0": {"messages": [], "round_log": [], "id": "", **NEW},
+    "1.1": {"id": "", **NEW},
+    "1.2": NEW,
 }
 """By the version of a document's form, the keys that it may lack, with what they hold then."""
 
