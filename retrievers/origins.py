@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from ipaddress import ip_address
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,6 +21,7 @@ most is 0.06 (tests/retrievers/reprints.jsonl). Who says the same in words of th
 """
 PERMUTATIONS = 256
 """Of MinHash: the estimate of 0.25 has a standard error of 0.03."""
+SEED = 26
 FEWEST = 30
 """Pairs of words that a text must have to be compared: of fewer, two may be alike by chance."""
 COLLECTIONS = {"wikipedia.org", "nih.gov", "arxiv.org", "openalex.org", "doi.org", "semanticscholar.org", "biorxiv.org"}
@@ -57,8 +58,8 @@ def origins(pieces: Iterable[Evidence], alike: float = ALIKE) -> dict[str, str]:
     for name, *others in names:
         for other in others:
             join(name, other)
-    for one, other in near_duplicates([piece["text"] for piece in known], alike):
-        join(names[one][0], names[other][0])
+    for i, j in near_duplicates([piece["text"] for piece in known], alike):
+        join(names[i][0], names[j][0])
     return {piece["id"]: first(name) for piece, (name, *_) in zip(known, names, strict=True)}
 
 
@@ -102,18 +103,16 @@ def near_duplicates(texts: Sequence[str], alike: float = ALIKE) -> list[tuple[in
         texts: what is compared.
         alike: the share (Jaccard index), from 0 to 1.
     """
-    numpy = imported("numpy")
-    pairs = [set(pairwise(words_of(text))) for text in texts]
-    long = [i for i, of_text in enumerate(pairs) if len(of_text) >= FEWEST]
-    marks = numpy.array([_mark(pairs[i]) for i in long])
-    return [
-        (long[i], long[j])
-        for j in range(1, len(long))
-        for i in numpy.flatnonzero((marks[:j] == marks[j]).mean(axis=1) >= alike)
-    ]
+    marked = [(place, mark) for place, text in enumerate(texts) if (mark := _mark(text)) is not None]
+    return [(i, j) for (i, one), (j, other) in combinations(marked, 2) if one.jaccard(other) >= alike]
 
 
-def _mark(pairs: set[tuple[str, str]]) -> Any:
-    hashed = imported("datasketch").MinHash(num_perm=PERMUTATIONS)
-    hashed.update_batch([" ".join(pair).encode() for pair in sorted(pairs)])
-    return hashed.hashvalues
+@lru_cache(2048)
+def _mark(text: str) -> Any:
+    """The MinHash of a text's pairs of words; None if it has too few of them."""
+    pairs = {" ".join(pair) for pair in pairwise(words_of(text))}
+    if len(pairs) < FEWEST:
+        return None
+    mark = imported("rensa").RMinHash(num_perm=PERMUTATIONS, seed=SEED)
+    mark.update(sorted(pairs))
+    return mark

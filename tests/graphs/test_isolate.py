@@ -136,7 +136,7 @@ async def test_origins_that_agree_outweigh_a_single_page(start_stub: StartStub) 
     assert document["confidence"] == pytest.approx((1 + 1 / 3) / (1 + 1 / 2 + 1 / 3), abs=1e-6)
     assert document["confidence_from"] == "1.33 of 1.83 in weight, 2 of 3 votes"
     assert document["metrics"]["verdict_citations"]["verified"] == 1
-    assert document["warnings"] == []
+    assert [warned["kind"] for warned in document["warnings"]] == ["single_origin"]  # but one origin is quoted
 
 
 async def test_what_nobody_tells_is_no_verdict_in_a_task_without_a_label_for_it(start_stub: StartStub) -> None:

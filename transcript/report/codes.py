@@ -140,6 +140,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "shared_model": "Several parts have the same model.",
         "side_not_heard": "A side was not heard.",
         "similarity_missing": "Two answers could not be compared.",
+        "single_origin": "One origin.",
         "source_not_summarised": "An abstract was shown as it is.",
         "stand_in": "Another source stood in.",
         "tool_calls_dropped": "Some searches were not carried out.",

@@ -43,7 +43,15 @@ MARKUP = re.compile(r"[\\`*_{}\[\]#|~$^]|^[-+=:]|(?<=^\d)[.)]|(?<=^\d\d)[.)]")
 """What Markdown would take for more than text."""
 STAND_INS = ("stand_in", "retrieval_failed")
 SHORTENED = ("evidence_cut", "prompt_shortened", "exhibits_left_out", "evidence_not_compared", "source_not_summarised")
-TOLD_ELSEWHERE = ("empty_retrieval", "fabricated_citation", "unverified_quote", "demo_model", "no_evidence")
+TOLD_ELSEWHERE = (
+    "empty_retrieval",
+    "fabricated_citation",
+    "fabricated_citations",
+    "unverified_quote",
+    "demo_model",
+    "no_evidence",
+    "single_origin",
+)
 LONGEST_TITLE = 120
 """Characters of a claim in the page's title."""
 
@@ -254,9 +262,7 @@ def _searched(document: Document, sources: Sources, names: Names, summary: Mappi
     if short:
         facts.append(Fact("Shortened", short))
     other = Counter(
-        one["kind"]
-        for one in document["warnings"]
-        if one["kind"] not in (*STAND_INS, *SHORTENED, *TOLD_ELSEWHERE, "fabricated_citations")
+        one["kind"] for one in document["warnings"] if one["kind"] not in (*STAND_INS, *SHORTENED, *TOLD_ELSEWHERE)
     )
     if other:
         said = [
