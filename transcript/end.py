@@ -68,6 +68,8 @@ def verdict(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
     yield from headline(document, said_it if untold else answer(document, f"{how}{tie}"))
     if (sure := document["confidence"]) is not None:
         yield say(f"Confidence {sure:.2f}, not calibrated: {clean(document['confidence_from'] or '')}", "")
+    if found := document.get("robustness"):
+        yield say(clean(found["said"]), "")
     yield from reasons(document, said)
     yield from citations(document)
 

@@ -86,7 +86,7 @@ def verdict_of(document: Mapping[str, Any], names: Names) -> Verdict:
         return Verdict("non", ANSWERS["non"].verdict, _unfinished(document), "What there is stands in the record.")
     task, answer = document["task"], document["answer"]
     if answer is None and abstains(task, document["raw_verdict"]):
-        return Verdict("nee", "The evidence does not tell", backing(document, names), NOT_MEASURED)
+        return Verdict("nee", "The evidence does not tell", backing(document, names), hangs_on(document) + NOT_MEASURED)
     if answer is None:
         panel = (document["metrics"] or {}).get("panel")
         said = f"{votes_for(document)}, which is none of the answers" if panel else "No answer has most votes"
@@ -96,7 +96,7 @@ def verdict_of(document: Mapping[str, Any], names: Names) -> Verdict:
         words = f"“{plain(full_answer(task, answer))}”"
     else:
         words = ANSWERS[kind].verdict if document["evidence"] else ANSWERS[kind].closed_book
-    return Verdict(kind, words, backing(document, names), confidence(document) + NOT_MEASURED)
+    return Verdict(kind, words, backing(document, names), confidence(document) + hangs_on(document) + NOT_MEASURED)
 
 
 def _unfinished(document: Mapping[str, Any]) -> str:
@@ -113,6 +113,12 @@ def confidence(document: Mapping[str, Any]) -> str:
         return ""
     told = f" ({plain(known)})" if known else ""
     return f"Its raw confidence is {sure:.0%}{told}. "
+
+
+def hangs_on(document: Mapping[str, Any]) -> str:
+    """What the verdict hangs on; an empty text if that was not asked."""
+    found = document.get("robustness")
+    return f"{plain(found['said'])} " if found else ""
 
 
 def backing(document: Mapping[str, Any], names: Names) -> str:
