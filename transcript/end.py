@@ -73,6 +73,8 @@ def verdict(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
     if (sure := document["confidence"]) is not None:
         yield say(f"Confidence {sure:.2f}, {backed(document)}: {clean(document['confidence_from'] or '')}", "")
     yield from decided(document)
+    if found := document.get("robustness"):
+        yield say(clean(found["said"]), "")
     yield from reasons(document, said)
     yield from citations(document)
 

@@ -15,6 +15,7 @@ from moot.nodes.runtime.state import SCHEMA_VERSION, Call, DebateState, TrialUpd
 from moot.nodes.texts.agreement import confidence_of
 from moot.nodes.texts.answers import abstains
 from moot.nodes.texts.calibrated import calibrated
+from moot.nodes.texts.dissent import dissent_of
 from moot.nodes.texts.quotes import count_citations
 from moot.nodes.texts.verdict import count_verdict_citations, verdict_warnings
 from typing_extensions import get_type_hints
@@ -54,6 +55,8 @@ def blank_document(graph: str, settings: Settings, id: str = "") -> dict[str, An
         "graphs": [],
         "debates": [],
         "round_log": [],
+        "dissent": None,
+        "robustness": None,
         "metrics": {},
         "calls": [],
         "usage": usage([]),
@@ -98,6 +101,8 @@ def closing(state: DebateState) -> dict[str, Any]:
     update |= confidence_of({**state, **update})
     update |= calibrated(state.get("calibration"), {**state, **update}, done=not failed)
     completed: Any = {**state, **update}
+    if completed["turns"]:
+        update["dissent"] = dissent_of(completed)
     update["metrics"]["verdict_citations"] = count_verdict_citations(completed)
     warned = verdict_warnings(completed) + shortened_prompts(state["calls"])
     if any(call["model"] == EMBEDDED for call in state["calls"]):
@@ -203,12 +208,12 @@ def unfinished(state: Any, within: Iterable[Mapping[str, Any]] = ()) -> dict[str
     return document_of({**closed(state, closing(state)), **undecided})
 
 
-NEW: dict[str, Any] = dict.fromkeys(("beside", "confidence_from", "prediction_set", "decision", "calibration"))
 SINCE: dict[str, dict[str, Any]] = {
-    "1.0": {"messages": [], "round_log": [], "id": "", **NEW},
-    "1.1": {"id": "", **NEW},
-    "1.2": NEW,
+    "1.3": dict.fromkeys(("dissent", "robustness", "prediction_set", "decision", "calibration"))
 }
+SINCE["1.2"] = {"beside": None, "confidence_from": None, **SINCE["1.3"]}
+SINCE["1.1"] = {"id": "", **SINCE["1.2"]}
+SINCE["1.0"] = {"messages": [], "round_log": [], **SINCE["1.1"]}
 """By the version of a document's form, the keys that it may lack, with what they hold then."""
 
 
@@ -223,7 +228,7 @@ def upgraded(found: Any) -> Any:
     """
     version = found.get("schema_version") if isinstance(found, dict) else None
     if isinstance(version, str) and version not in (SCHEMA_VERSION, *SINCE) and "moot_version" in found:
-        known = ", ".join((*SINCE, SCHEMA_VERSION))
+        known = ", ".join((*sorted(SINCE), SCHEMA_VERSION))
         raise UserError(
             f"This document is of schema_version {version[:20]}, and this moot reads {known}. Install the version of "
             "moot that wrote it, or a later one.",

@@ -227,6 +227,20 @@ class EvidenceSettings(Settings):
     max_per_host: int | None = Field(
         2, ge=1, le=50, description="Most documents from one website in a web search; null means any number."
     )
+    max_origin_share: float = Field(
+        0.5,
+        gt=0,
+        le=1,
+        description="Most of the evidence, as a share, that may come from one origin (a website, near-duplicates), at "
+        "least one piece: in each search and in all together. Documents of a corpus come after others beyond it, but "
+        "fill up a search. What was given is never left out. 1: no bound.",
+    )
+    robustness: bool = Field(
+        False,
+        description="On: after the verdict those who decide are asked again without each origin, without two that "
+        "quote the same, with the evidence in reversed order, and without any. A call for each.",
+    )
+    robustness_calls: int = Field(20, ge=1, le=1000, description="Most calls of `robustness`.")
     published_before: date | None = Field(
         None,
         description="A day, e.g. 2020-10-25: evidence known to be published on it or later is left out; evidence "

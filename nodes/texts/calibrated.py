@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 FEW = 200
 """Cases below which it is said what cannot be promised."""
 INERT = {"calibration", "seed", "reader_summary", "timeout", "attempts", "max_concurrency", "requests_per_minute"}
-INERT |= {"max_wait"}
+INERT |= {"max_wait", "robustness", "robustness_calls"}
 """Settings that change nothing about how often a system is right."""
 SHORT = 80
 """Characters of a setting that a message shows."""

@@ -88,7 +88,9 @@ def verdict_of(document: Mapping[str, Any], names: Names) -> Verdict:
         return Verdict("non", ANSWERS["non"].verdict, _unfinished(document), "What there is stands in the record.")
     task, answer = document["task"], document["answer"]
     if answer is None and abstains(task, document["raw_verdict"]):
-        return Verdict("nee", "The evidence does not tell", backing(document, names), measured(document))
+        return Verdict(
+            "nee", "The evidence does not tell", backing(document, names), hangs_on(document) + measured(document)
+        )
     if answer is None:
         panel = (document["metrics"] or {}).get("panel")
         said = f"{votes_for(document)}, which is none of the answers" if panel else why_none(document)
@@ -98,7 +100,9 @@ def verdict_of(document: Mapping[str, Any], names: Names) -> Verdict:
         words = f"“{plain(full_answer(task, answer))}”"
     else:
         words = ANSWERS[kind].verdict if document["evidence"] else ANSWERS[kind].closed_book
-    return Verdict(kind, words, backing(document, names), confidence(document) + measured(document))
+    return Verdict(
+        kind, words, backing(document, names), confidence(document) + hangs_on(document) + measured(document)
+    )
 
 
 def measured(document: Mapping[str, Any]) -> str:
@@ -124,6 +128,12 @@ def confidence(document: Mapping[str, Any]) -> str:
         return ""
     told = f" ({plain(known)})" if known else ""
     return f"Its raw confidence is {sure:.0%}{told}. "
+
+
+def hangs_on(document: Mapping[str, Any]) -> str:
+    """What the verdict hangs on; an empty text if that was not asked."""
+    found = document.get("robustness")
+    return f"{plain(found['said'])} " if found else ""
 
 
 def backing(document: Mapping[str, Any], names: Names) -> str:
