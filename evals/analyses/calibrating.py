@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from moot.core.errors import UserError
-from moot.evals.identity.behaviour import behaviours
+from moot.evals.identity.parts import version_of
 from moot.evals.runs.log_files import Header, find_logs, read_headers, without_superseded
 from moot.evals.runs.logs import READ, checked_document, samples_in
 from moot.evals.stats.calibration import least_confidence, score_counts
+from moot.graphs import load_graph
+from moot.nodes.runtime.settings import checked_settings
 from moot.nodes.texts.answers import read_answer
 from moot.nodes.texts.calibrated import Bound, Calibration, bound_to, differences, label_shares
 
@@ -118,8 +120,9 @@ def fit_logs(paths: Sequence[Path], alpha: float) -> Fitted:
 
 def _debates(header: Header) -> Iterator[tuple[str, Mapping[str, Any] | None, list[str]]]:
     """Each sample of a log: its item, its document, and the right answers."""
-    parts, graph = header.facts.get("parts") or {}, header.facts.get("graph")
-    if "prompts" not in parts or parts.get("behaviour") != behaviours().get(str(graph)):
+    parts, graph = header.facts.get("parts") or {}, str(header.facts.get("graph"))
+    settings = checked_settings(load_graph(graph).settings, header.facts.get("settings") or {})
+    if "prompts" not in parts or parts.get("behaviour") != version_of(graph, settings):
         raise UserError(
             f"{header.path.name} was run by another version of moot, whose {graph} may answer otherwise. Run it again.",
             kind="invalid_setting",

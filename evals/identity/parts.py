@@ -20,7 +20,7 @@ from moot.nodes.vendors.catalogue import VENDORS, vendor_endpoint
 from moot.retrievers.corpus import corpus_digest
 from moot.retrievers.search import DEMO, demo_corpus, resolve
 
-__all__ = ["Parts", "differences", "digest", "endpoints", "parts_of"]
+__all__ = ["Parts", "differences", "digest", "endpoints", "parts_of", "version_of"]
 
 Parts = Mapping[str, Any]
 """What a run depends on, as plain JSON; values of objects are digests and names."""
@@ -52,12 +52,18 @@ def parts_of(graph: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
     needs: Needs = system.graph.builder.needs(settings)
     read = {name: read_by(name, settings) for name in needs.sources}
     return {
-        "behaviour": behaviours()[graph],
+        "behaviour": version_of(graph, settings),
         "corpora": {name: corpus_digest(name) for name in sorted({corpus for _, corpus in read.values()} - {""})},
         "sources": {name: kind for name, (kind, _) in sorted(read.items()) if kind != name.partition(":")[0]},
         "prompts": prompt_digests(settings),
         "endpoints": endpoints_of(needs, settings),
     }
+
+
+def version_of(graph: str, settings: Settings) -> str:
+    """The version of a system, with that of the debate that it may hold."""
+    held = getattr(settings, "debate", None) if settings.beneath() else None
+    return behaviours()[graph] + (f"+{behaviours()[held]}" if held else "")
 
 
 def read_by(name: str, settings: Settings) -> tuple[str, str]:

@@ -200,6 +200,10 @@ class Settings(BaseModel):
         """
         return tuple(name for name in fallback if not (self.own_model and demo_corpus(name, self.corpus)))
 
+    def beneath(self) -> Settings | None:
+        """The settings of the debate that one with these may hold; None if it holds none."""
+        return None
+
     def temperature_of(self, role: str) -> float | None:
         """The sampling temperature of a role whose model names none."""
         return self.temperature

@@ -72,9 +72,10 @@ def digest(said: Any) -> str:
 
 
 def prompt_digests(settings: Settings) -> dict[str, str]:
-    """By name, what tells each prompt of a system from other texts."""
-    edited = settings.edited()
-    return {name: digest(edited.get(name) or shipped(name))[:8] for name in sorted(settings.prompts.values())}
+    """By name, what tells each prompt of a system from other texts, those of a debate that it may hold among them."""
+    edited, inner = settings.edited(), settings.beneath()
+    own = {name: digest(edited.get(name) or shipped(name))[:8] for name in settings.prompts.values()}
+    return dict(sorted(((prompt_digests(inner) if inner else {}) | own).items()))
 
 
 # --- what it is bound to ----------------------------------------------------------------------------------------------

@@ -107,7 +107,7 @@ def test_coverage_on_simulated_runs(alpha: float) -> None:
         order = draw.permutation(len(runs))
         fit, test = ([runs[i] for i in part] for part in (order[:200], order[200:]))
         counted = score_counts([1 - shares[truth] for shares, truth, _, _ in fit])
-        p = {}
+        p: dict[float, float] = {}
         ties = draw.random(len(test))
         exact.append(
             np.mean([p_value(counted, 1 - s[t], u) > alpha for (s, t, _, _), u in zip(test, ties, strict=True)])
