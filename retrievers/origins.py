@@ -62,8 +62,8 @@ def origins(pieces: Iterable[Evidence], alike: float = ALIKE) -> dict[str, str]:
     for name, *others in names:
         for other in others:
             join(name, other)
-    for one, other in near_duplicates([piece["text"] for piece in known], alike):
-        join(names[one][0], names[other][0])
+    for i, j in near_duplicates([piece["text"] for piece in known], alike):
+        join(names[i][0], names[j][0])
     return {piece["id"]: first(name) for piece, (name, *_) in zip(known, names, strict=True)}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from moot.transcript.end import Said, answer, citations, headline, reasons, where_said
+from moot.transcript.end import Said, answer, citations, hangs_on, headline, reasons, where_said
 from moot.transcript.line import Line, counted, line, list_of, say
 
 WON_BY = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}
@@ -31,6 +31,7 @@ def panel_verdict(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
     else:
         yield from headline(document, answer(document, how))
     yield confidence(document)
+    yield from hangs_on(document)
     yield from reasons(document, said)
     if side := WON_BY.get(verdict):
         yield from citations(document, side, MOST_CITED)

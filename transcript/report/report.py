@@ -43,7 +43,13 @@ MARKUP = re.compile(r"[\\`*_{}\[\]#|~$^]|^[-+=:]|(?<=^\d)[.)]|(?<=^\d\d)[.)]")
 """What Markdown would take for more than text."""
 STAND_INS = ("stand_in", "retrieval_failed")
 SHORTENED = ("evidence_cut", "prompt_shortened", "exhibits_left_out", "evidence_not_compared", "source_not_summarised")
-TOLD_ELSEWHERE = ("empty_retrieval", "fabricated_citation", "fabricated_citations", "unverified_quote", "demo_model")
+TOLD_ELSEWHERE: tuple[str, ...] = (
+    "empty_retrieval",
+    "fabricated_citation",
+    "fabricated_citations",
+    "unverified_quote",
+    "demo_model",
+)
 TOLD_ELSEWHERE += ("no_evidence", "single_origin")
 LONGEST_TITLE = 120
 """Characters of a claim in the page's title."""
