@@ -60,8 +60,11 @@ def verdict(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
     """
     how = document["stop_reason"]
     untold = abstains(document["task"], document["raw_verdict"])
+    if read := document["metrics"].get("origins"):
+        numbered = ", ".join(f"{number} {of['origin']}" for number, of in enumerate(read, 1))
+        yield say(clean(f"Read one by one: {numbered}."), "")
     if document["answer"] is None and not untold:
-        yield from headline(document, f"Verdict: none, as no answer has most votes ({how})")
+        yield from headline(document, f"Verdict: none, as {why_none(document)} ({how})")
         return
     tie = "; of equal votes the earliest holds" if tied(document) else ""
     said_it = f"Verdict: none, as the evidence does not tell ({how}{tie})"
@@ -105,6 +108,16 @@ def changed(change: Mapping[str, Any]) -> str:
     after = f", as {list_of(change['after'])} had said" if change["after"] else ""
     anew = f", newly quoting {list_of(change['evidence_ids'])}" if change["evidence_ids"] else ""
     return f"{change['before']} to {change['answer']} in round {change['round']}{after}{anew}"
+
+
+def why_none(document: Mapping[str, Any]) -> str:
+    """Why a debate that is done has no verdict."""
+    contradicted = document["metrics"].get("undecided") == "contradicted"
+    return (
+        "the answer of most weight rests on one origin, which another contradicts"
+        if contradicted
+        else "no answer has most votes"
+    )
 
 
 def answer(document: Mapping[str, Any], how: str) -> str:
