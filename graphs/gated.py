@@ -19,6 +19,7 @@ from moot.nodes.speakers.debaters import debater_graph
 from moot.nodes.speakers.gate import GateSettings, gate_needs, gate_roles
 from moot.nodes.steps.compare import agree_node
 from moot.nodes.steps.gate import debate_node, gate_alone, gate_node, to_readers
+from moot.nodes.steps.respond import FROM_EVIDENCE
 from moot.nodes.steps.vote import vote_node
 
 
@@ -65,7 +66,7 @@ def gate(state: DebateState, settings: GatedSettings) -> Next:
 
 
 builder = Debate("gated", GatedSettings, needs, check)
-builder.add_node("reader", debater_graph(GatedSettings, "rag/answer", "reader"))
+builder.add_node("reader", debater_graph(GatedSettings, FROM_EVIDENCE, "reader"))
 builder.add_node("check_gate", gate_node())
 builder.add_node("agree", agree_node(lambda settings: "consensus"))
 builder.add_node("vote", vote_node(gate_alone))

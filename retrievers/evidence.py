@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Iterable, Sequence
-from typing import Literal, NotRequired, Protocol, get_args
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NotRequired, Protocol, get_args
 
 from typing_extensions import TypedDict
 
@@ -196,7 +196,7 @@ def standing(evidence: Iterable[Evidence]) -> list[Evidence]:
     return [piece for piece in evidence if not piece.get("struck") and not is_left_out(piece)]
 
 
-def is_left_out(piece: Evidence) -> bool:
+def is_left_out(piece: Mapping[str, Any]) -> bool:
     """Whether nobody is shown a piece, as its origin had its share of the evidence whenever it was found."""
     return bool(piece["retrievals"]) and all(found.get("left_out") for found in piece["retrievals"])
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from moot.nodes.texts.calibrated import backed
-from moot.transcript.end import Said, answer, citations, decided, headline, reasons, where_said
+from moot.transcript.end import Said, answer, citations, decided, hangs_on, headline, reasons, where_said
 from moot.transcript.line import Line, counted, line, list_of, say
 
 WON_BY = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}
@@ -33,6 +33,7 @@ def panel_verdict(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
         yield from headline(document, answer(document, how))
     yield confidence(document)
     yield from decided(document)
+    yield from hangs_on(document)
     yield from reasons(document, said)
     if side := WON_BY.get(verdict):
         yield from citations(document, side, MOST_CITED)

@@ -43,7 +43,8 @@ def _who(turn: Mapping[str, Any]) -> Who:
 
 
 def _answer(turn: Mapping[str, Any]) -> str | None:
-    return turn.get("verdict", turn.get("answer"))
+    said: str | None = turn.get("verdict", turn.get("answer"))
+    return said
 
 
 def _groups(document: Mapping[str, Any], last: Mapping[Who, Any], verdict: str | None) -> dict[Any, list[Any]]:
@@ -95,8 +96,8 @@ def _changes(document: Mapping[str, Any], given: Sequence[Mapping[str, Any]], by
                 if _same(document, _last(given[:place], agent, turn["round"]), answer)
             ]
             found = [id for id in dict.fromkeys(new) if id not in quoted.get(who, set())]
-            change: Any = {"round": turn["round"], "before": before, "answer": answer, "after": heard}
-            changes.append({**by(turn), **change, "evidence_ids": found})
+            change = {"round": turn["round"], "before": before, "answer": answer, "after": heard}
+            changes.append(by(turn) | change | {"evidence_ids": found})
         last[who] = answer
         quoted.setdefault(who, set()).update(new)
     return changes

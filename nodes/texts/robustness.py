@@ -16,6 +16,10 @@ SHORTEST_WORD = 4
 """Letters of a word that counts in that; figures always do."""
 FEWEST_WORDS = 3
 """Words that two quotes have in common at least."""
+MOST_NAMES = 3
+"""Origins that a sentence names."""
+LONGEST_NAME = 80
+"""Characters of one."""
 STEPS = {"judge": "the judge", "answer": "one call that answers from the evidence, as in `rag`,"}
 """Who is asked again, in words."""
 
@@ -72,8 +76,15 @@ def checks_of(
 
     def check(kind: Any, *without: str) -> Check:
         left = [id for id in ids if names[id] not in without]
-        blank: Any = {"turns_left_out": 0, "answer": None, "same": None, "outcome": "not_asked"}
-        return {"kind": kind, "without": list(without), "evidence_ids": left, **blank}
+        return {
+            "kind": kind,
+            "without": list(without),
+            "evidence_ids": left,
+            "turns_left_out": 0,
+            "answer": None,
+            "same": None,
+            "outcome": "not_asked",
+        }
 
     first = [check("origin", name) for name in ordered if name in some]
     rest = [check("origin", name) for name in ordered if name not in some]
@@ -142,14 +153,17 @@ def sentences(found: Robustness) -> list[str]:
         return [f"Not known: asked with all the evidence, {STEPS['answer']} says {other}, so it cannot tell."]
     said = []
     if found["falls_without"]:
-        said.append(f"Falls without {_listed(found['falls_without'], 'or')}.")
+        said.append(f"Falls without {any_of(found['falls_without'])}.")
     elif found["holds"]:
         said.append("Holds without any one source.")
     else:
         said.append("Whether it holds without any one source is not known.")
     if pairs := [one["without"] for one in of["pair"] if one["same"] is False]:
         pairs = [pair for pair in pairs if not set(pair) & set(found["falls_without"])]
-        said += [f"Falls without both {' and '.join(pair)}, which say the same." for pair in pairs]
+        said += [
+            f"Falls without both {any_of(pair[:1])} and {any_of(pair[1:])}, which say the same."
+            for pair in pairs[:MOST_NAMES]
+        ]
     if again.get("reversed") is False:
         said.append("Changes if the evidence is read in reversed order.")
     if again.get("no_evidence"):
@@ -163,5 +177,8 @@ def sentences(found: Robustness) -> list[str]:
     return said
 
 
-def _listed(names: Sequence[str], word: str) -> str:
-    return f" {word} ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+def any_of(names: Sequence[str]) -> str:
+    """Origins in words: ``a.org or b.org``; of many the first few."""
+    told = [name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME].rstrip()}..." for name in names[:MOST_NAMES]]
+    left = len(names) - MOST_NAMES
+    return " or ".join(told) + (f", or any of {left} others" if left > 1 else ", or another one" if left == 1 else "")

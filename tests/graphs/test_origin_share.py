@@ -61,7 +61,9 @@ async def test_five_copies_of_one_website_are_one_piece(start_stub: StartStub, n
 @pytest.mark.parametrize("name", ["tool_mad", "madke", "rag", "proclaim"])
 async def test_others_take_their_place(start_stub: StartStub, name: str) -> None:
     start_stub([SAYS])
-    more = {"max_rounds": 1, "switched_rounds": 1, "min_request_similarity": 0} if name == "proclaim" else {}
+    more: dict[str, Any] = (
+        {"max_rounds": 1, "switched_rounds": 1, "min_request_similarity": 0} if name == "proclaim" else {}
+    )
     document = await held(name, f"{HERE}:mixed", **more)
     most, size = share(document)
     assert size >= 4

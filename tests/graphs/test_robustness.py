@@ -109,7 +109,7 @@ async def held_tool_mad(debaters: list[dict[str, str]], **more: Any) -> dict[str
 
 
 async def test_an_agreement_is_asked_again_as_an_answer_that_has_to_say_the_same_first(start_stub: StartStub) -> None:
-    fields = {"selected": [1], "reason": "It helps."}
+    fields: dict[str, Any] = {"selected": [1], "reason": "It helps."}
     for answer, said in (("SUPPORTS", "Holds without any one source."), ("REFUTES", "Not known: asked with all")):
         start_stub([says(answer, match="on your own. Answer from"), says("SUPPORTS", **fields)])
         document = await held("madke", max_rounds=1)
@@ -148,8 +148,9 @@ def test_quotes_that_say_the_same() -> None:
 
 def test_what_the_checks_came_to() -> None:
     def check(kind: Any, same: bool | None, *without: str) -> Check:
-        blank: Any = {"evidence_ids": [], "turns_left_out": 0, "answer": None, "outcome": "ok"}
-        return {"kind": kind, "without": list(without), "same": same, **blank}
+        made: Any = {"evidence_ids": [], "turns_left_out": 0, "answer": None, "outcome": "ok"}
+        made |= {"kind": kind, "without": list(without), "same": same}
+        return made  # type: ignore[no-any-return]
 
     a, b = check("origin", True, "a"), check("origin", True, "b")
     assert came_to("judge", [a, b], 0)["holds"] is True
@@ -159,4 +160,6 @@ def test_what_the_checks_came_to() -> None:
         "judge", [check("origin", False, "a"), check("origin", None, "b"), check("pair", False, "b", "c")], 0
     )
     assert (fell["holds"], fell["falls_without"]) == (False, ["a"])
+    many = came_to("judge", [check("origin", False, f"{c}.org") for c in "abcde"], 0)["said"]
+    assert many == "Falls without a.org or b.org or c.org, or any of 2 others."
     assert fell["said"] == "Falls without a. Falls without both b and c, which say the same. 1 of 3 gave no answer."
