@@ -32,6 +32,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "show": (["nowhere"], "moot: No debate 'nowhere' is kept"),
     "delete": (["nowhere"], "moot: No debate 'nowhere' is kept"),
     "corpora": (["show", "nowhere"], "moot: There is no corpus 'nowhere'"),
+    "calibrate": (["nowhere"], "moot: There is no file or folder nowhere"),
     "eval agreement": (["nowhere"], "moot: There is no file or folder nowhere"),
     "assistants": (["--url", "http://127.0.0.1:{closed}"], "moot: "),
     "eval tasks": (["--nonsense"], "No such option"),
