@@ -152,6 +152,11 @@ class Store:
         """Keeps what came of a debate."""
         self._file.execute("UPDATE debates SET outcome = ? WHERE key = ?", (json.dumps(outcome), key))
 
+    def expects(self, key: str) -> bool:
+        """Whether this reading has a debate of that key."""
+        query = "SELECT 1 FROM debates WHERE key = ? AND turn = ?"
+        return bool(self._file.execute(query, (key, self._turn)).fetchall())
+
     def outcome(self, key: str) -> Outcome | None:
         """What came of a debate; None if nothing yet."""
         for (text,) in self._file.execute("SELECT outcome FROM debates WHERE key = ?", (key,)):

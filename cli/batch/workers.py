@@ -56,9 +56,8 @@ class Processes:
         """The processes at one place, each after the last one was killed."""
         suspects: list[Job] = []
         while True:
-            worker = await Worker.started(
-                replace(self.orders, place=place, seconds=max(self.until - time.monotonic(), 0.001))
-            )
+            orders = replace(self.orders, place=place, seconds=max(self.until - time.monotonic(), 0.001))
+            worker = await Worker.started(orders.line())
             try:
                 while suspects:
                     if not await worker.do(suspects[0], rows, ended):
@@ -103,19 +102,25 @@ class Worker:
         self._listening = asyncio.create_task(self._listen())
         self._ready: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
         self.is_dead = False
+        self.heard = time.monotonic()
+        """When it last said something; it does so by and by."""
 
     @classmethod
-    async def started(cls, orders: Orders) -> Worker:
+    async def started(cls, orders: str, program: str = "moot.cli.batch.worker") -> Worker:
         """A new process that can do rows.
+
+        Args:
+            orders: the line that says how it works.
+            program: the module that it runs.
 
         Raises:
             WorldError: it ended before it could.
         """
         pipe = asyncio.subprocess.PIPE
-        program = (sys.executable, "-m", "moot.cli.batch.worker")
-        worker = cls(await asyncio.create_subprocess_exec(*program, stdin=pipe, stdout=pipe, limit=LONGEST))
+        words = (sys.executable, "-m", program)
+        worker = cls(await asyncio.create_subprocess_exec(*words, stdin=pipe, stdout=pipe, limit=LONGEST))
         try:
-            await worker._say(orders.line())
+            await worker._say(orders)
             is_ready = await worker._ready is not None
         except BaseException:
             await worker.end()
@@ -126,16 +131,20 @@ class Worker:
 
     async def do(self, job: Job, rows: Rows, ended: Ended) -> bool:
         """Has a row done, and tells what came of it; False if the process ended before that."""
-        if self.is_dead:
-            return False
-        answer = self._asked[job.key] = asyncio.get_running_loop().create_future()
-        await self._say(json.dumps(asdict(job)) + "\n")
-        said = await answer
-        if said is None:
+        if (said := await self.ask(asdict(job))) is None:
             return False
         rows.heed(said["outcome"], full=said["full"])
         await ended(job, said["outcome"])
         return True
+
+    async def ask(self, row: dict[str, Any]) -> dict[str, Any] | None:
+        """What the process answers on a row; None if it ended before that."""
+        if self.is_dead:
+            return None
+        answer: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
+        self._asked[row["key"]] = answer
+        await self._say(json.dumps(row) + "\n")
+        return await answer
 
     async def ending(self) -> str:
         """How the process ended."""
@@ -158,8 +167,9 @@ class Worker:
     async def _listen(self) -> None:
         assert self._process.stdout is not None
         async for line in self._process.stdout:
-            said = json.loads(line)
-            _give(self._ready if "ready" in said else self._asked.pop(said["key"]), said)
+            self.heard, said = time.monotonic(), json.loads(line)
+            if "alive" not in said:
+                _give(self._ready if "ready" in said else self._asked.pop(said["key"]), said)
         self.is_dead = True
         for waiting in (self._ready, *self._asked.values()):
             _give(waiting, None)
