@@ -1,6 +1,6 @@
 """The ledger of calls in a Postgres that many machines share; what `moot.core.ledger.file` is on one machine.
 
-Who may run a debate is not settled here: a row of a batch is given to one worker at a time, which takes its debate over.
+Who may run a debate is not settled here: a row of a batch is given to one worker at a time, which takes it over.
 """
 
 from __future__ import annotations

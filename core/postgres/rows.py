@@ -1,8 +1,8 @@
 """The rows of batches in a Postgres that many machines share: each is given to one worker at a time, and ends once.
 
-A row waits, is running, done, failed, or dropped if nobody asks for it any more. It is done when its verdict is stored, whatever procrastinate says
-of the job that called for it: jobs only ring. A worker that is not seen for a while (`moot.about` says how
-long) has lost its rows, which are queued anew. Everything here blocks.
+A row waits, is running, done, failed, or dropped if nobody asks for it any more. It is done when its verdict is stored,
+whatever procrastinate says of the job that called for it: jobs only ring. A worker that is not seen for a while
+(`moot.about` says how long) has lost its rows, which are queued anew. Everything here blocks.
 """
 
 from __future__ import annotations
