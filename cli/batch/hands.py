@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Protocol
 
 from moot.cli.batch.jobs import Job
-from moot.cli.batch.store import Outcome
+from moot.cli.batch.outcomes import Outcome
 from moot.cli.batch.work import Work
 from moot.core.endpoint import close_clients
 from moot.nodes.models.ceilings import Ceilings

@@ -13,8 +13,9 @@ from tempfile import TemporaryDirectory
 from filelock import FileLock, Timeout
 from moot.cli.batch.hands import Hands, Here, Rows
 from moot.cli.batch.jobs import ForAll, Job, jobs_of
+from moot.cli.batch.outcomes import Outcome
 from moot.cli.batch.progress import Progressing
-from moot.cli.batch.store import Outcome, Store
+from moot.cli.batch.store import Store
 from moot.cli.batch.table import FILE, Summary, show_table, write_table
 from moot.cli.batch.work import Folder, Work, done_before
 from moot.cli.batch.worker import Orders

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from moot.cli.batch.jobs import Job
-from moot.cli.batch.store import NOTHING, Outcome
+from moot.cli.batch.outcomes import Outcome, fault
 from moot.core.errors import MootError
 from moot.core.files import not_written, write_whole
 from moot.core.ledger import open_ledger
@@ -131,11 +131,6 @@ def outcome_of(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Outc
 def spending(calls: list[Any], prices: Mapping[str, Price]) -> dict[str, Any]:
     """Calls, tokens and USD; these are None if a price or a number of tokens is not known."""
     return {"calls": len(calls), "tokens": tokens_of(calls), "usd": cost_of(calls, prices)}
-
-
-def fault(detail: str, kind: str) -> Outcome:
-    """What came of a row that has no document."""
-    return {**NOTHING, "error": detail, "kind": kind}
 
 
 def done_before(folder: Path, job: Job, prices: Mapping[str, Price]) -> Outcome | None:

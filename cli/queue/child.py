@@ -14,7 +14,7 @@ from typing import Any
 
 from moot.cli.batch.hands import why_all_end
 from moot.cli.batch.jobs import Job
-from moot.cli.batch.store import Outcome
+from moot.cli.batch.outcomes import Outcome
 from moot.cli.batch.work import Work
 from moot.cli.batch.worker import listen, opened
 from moot.core.garbage import collected_seldom

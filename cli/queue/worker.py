@@ -15,8 +15,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import asdict
 from typing import Any, TypeVar
 
-from moot.cli.batch.work import fault
-from moot.cli.batch.workers import DEATHS, Worker
+from moot.cli.batch.outcomes import fault
+from moot.cli.batch.process import DEATHS, Worker
 from moot.core.errors import MootError
 from moot.core.postgres.connection import LONGEST_PAUSE, PATIENCE, PAUSE, Postgres, needed
 from moot.core.postgres.rows import LOSSES, QUEUE, TASK, Given, QueuedRows

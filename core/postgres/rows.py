@@ -21,8 +21,8 @@ from moot.core.postgres.connection import PATIENCE, Postgres, needed
 TASK = "moot.row"
 """The name of procrastinate's task."""
 QUEUE = "moot"
-OVERDUE = 60.0
-"""Seconds after which a row that waits without a job gets one."""
+OVERDUE = "now() - (SELECT silence FROM moot.about)"
+"""A row that has waited without a job, or was given to a worker that has not heard of it, since before this is lost."""
 COMPANY = 2
 """Workers that a row may lose before it is tried alone."""
 LOSSES = 4
@@ -298,8 +298,8 @@ class QueuedRows:
             lives = bool(cursor.rowcount)
             cursor.execute(  # those that it was given without hearing of it
                 "UPDATE moot.rows SET status = 'waiting', worker = NULL, queued = NULL WHERE worker = %s "
-                "AND status = 'running' AND key != ALL(%s) AND touched < now() - %s * interval '1 second'",
-                (worker, [*keys], OVERDUE),
+                f"AND status = 'running' AND key != ALL(%s) AND touched < {OVERDUE}",
+                (worker, [*keys]),
             )
             return lives
 
@@ -370,8 +370,8 @@ class QueuedRows:
             if not cursor.fetchone()[0]:
                 return 0  # another worker is at it
             cursor.execute(
-                "WITH gone AS (DELETE FROM moot.workers WHERE seen < now() - (SELECT silence FROM moot.about)) "
-                "UPDATE moot.rows SET losses = losses + 1, worker = NULL, queued = NULL, "
+                "WITH gone AS (DELETE FROM moot.workers WHERE seen < "
+                f"{OVERDUE}) UPDATE moot.rows SET losses = losses + 1, worker = NULL, queued = NULL, "
                 "status = CASE WHEN losses + 1 < %s THEN 'waiting' ELSE 'failed' END, "
                 "outcome = CASE WHEN losses + 1 < %s THEN NULL ELSE %s END WHERE status = 'running' AND NOT EXISTS "
                 "(SELECT 1 FROM moot.workers WHERE id = worker AND seen >= now() - (SELECT silence FROM moot.about)) "
@@ -381,9 +381,9 @@ class QueuedRows:
             keys = [key for key, status in cursor.fetchall() if status == "waiting"]
             self._ring(
                 cursor,
-                "status = 'waiting' AND (key = ANY(%s) OR touched < now() - %s * interval '1 second') "
+                f"status = 'waiting' AND (key = ANY(%s) OR touched < {OVERDUE}) "
                 "AND batch IN (SELECT id FROM moot.batches WHERE stopped = '')",
-                (keys, OVERDUE),
+                (keys,),
             )
             return len(keys)
 

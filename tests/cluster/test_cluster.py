@@ -1,4 +1,4 @@
-"""A sample of `make cluster`: rows over two workers, of which one is killed and one frozen, and a restart of Postgres."""
+"""A sample of `make cluster`: rows over two workers, of which one is killed, while Postgres is restarted."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class Trial:
             lines.writeheader()
             for number in range(rows):
                 lines.writerow(POISON if poison and number == rows // 2 else {"claim": f"Claim {number:05} on otters."})
-        model = ("--graph", "self_refine", "--model", "openai:stub")
+        model = ("--graph", "tit_for_tat", "--model", "openai:stub")
         return self.command("batch", self.folder / "claims.csv", "--out", self.folder / "out", *model, *words)
 
     def ended(self) -> int:
@@ -200,6 +200,6 @@ def wrong(one: Trial, rows: int) -> list[str]:
     [[many]] = one.ask("SELECT count(*) FROM moot.rows WHERE status = 'done' AND document IS NOT NULL")
     if many != rows - 1:
         found.append(f"documents in the queue: {many}")
-    if one.repeated() > one.killed * one.at_once:
+    if one.repeated() > (one.killed + 1) * one.at_once:  # the poisoned row ends a process that does others
         found.append(f"repeated calls: {one.repeated()}")
     return found
