@@ -10,7 +10,7 @@ import math
 import time
 from collections import Counter
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, TextIO
 
 from moot.cli.batch.hands import why_all_end
 from moot.cli.batch.jobs import Job
@@ -19,7 +19,9 @@ from moot.cli.batch.work import Work
 from moot.cli.batch.worker import listen, opened
 from moot.core.garbage import collected_seldom
 from moot.core.ledger import use_ledger
+from moot.core.limiter import share_endpoints
 from moot.core.postgres.connection import Postgres
+from moot.core.postgres.endpoints import SharedEndpoints
 from moot.core.postgres.ledger import PostgresLedger
 from moot.core.postgres.rows import BatchOf, QueuedRows
 from moot.nodes.models.ceilings import Spend, within
@@ -101,7 +103,15 @@ def main() -> None:
     url = told["queue"]
     use_ledger(lambda: PostgresLedger(Postgres(url)))
     with collected_seldom():
-        asyncio.run(listen(Child(QueuedRows(Postgres(url))).hold, out))
+        asyncio.run(_work(url, out))
+
+
+async def _work(url: str, out: TextIO) -> None:
+    endpoints = SharedEndpoints(Postgres(url))
+    share_endpoints(endpoints.join)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(endpoints.work())
+        group.create_task(listen(Child(QueuedRows(Postgres(url))).hold, out))
 
 
 if __name__ == "__main__":
