@@ -62,6 +62,14 @@ class Server:
         options = f"{OPTIONS} -p {self.port} -k {self.folder}"
         self._run("pg_ctl", "-w", "-D", self.folder / "data", "-l", self.folder / "log", "-o", options, "start")
 
+    def is_running(self) -> bool:
+        """Whether it runs."""
+        try:
+            self._run("pg_ctl", "-D", self.folder / "data", "status")
+        except RuntimeError:
+            return False
+        return True
+
     def stop(self) -> None:
         """Stops it: whoever is connected is cut off."""
         self._run("pg_ctl", "-w", "-m", "fast", "-D", self.folder / "data", "stop")
