@@ -206,7 +206,8 @@ def _hands(batch: Batch, limits: Limits) -> Iterator[tuple[Hands, Ceilings | Non
     if limits.queue:
         from moot.cli.queue.hands import queued
 
-        yield queued(limits.queue, batch.store, batch.folder, batch.claims.path.name, batch.mode, limits), None
+        with queued(limits.queue, batch.store, batch.folder, batch.claims.path.name, batch.mode, limits) as hands:
+            yield hands, None
         return
     if limits.workers == 1:
         ceilings = Ceilings(limits.most, limits.seconds)

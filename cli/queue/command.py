@@ -55,26 +55,30 @@ def act(what: str, id: str, url: str) -> None:
     Raises:
         UserError: there is no such batch, or the queue cannot be used.
     """
+    from contextlib import closing
+
     from moot.core.errors import UserError
     from moot.core.postgres.connection import Postgres
     from moot.core.postgres.rows import QueuedRows
 
-    rows = QueuedRows(Postgres(url), patience=0)
-    rows.prepare()
-    if what == "status":
-        _show(rows, rows.find(id) if id else "")
-        return
-    if not id:
-        raise UserError(f"Name the batch: `moot batch {what} ID`; `moot batch status` lists them.", kind="bad_request")
-    batch = rows.find(id)
-    if what == "cancel":
-        rows.stop(batch, "it was cancelled; the same command, or `moot batch retry`, goes on")
-        counts, _ = rows.state(batch)
-        running = counts.get("running", 0)
-        print(f"No further row of {batch} is begun; {running:,} that are under way go on to their end.")  # noqa: T201
-        return
-    waiting = rows.retry(batch)
-    print(f"{waiting:,} rows of {batch} wait for a worker. Run `moot batch FILE --queue` to collect them.")  # noqa: T201
+    with closing(Postgres(url)) as postgres:
+        rows = QueuedRows(postgres, patience=0)
+        rows.prepare()
+        if what == "status":
+            _show(rows, rows.find(id) if id else "")
+            return
+        if not id:
+            text = f"Name the batch: `moot batch {what} ID`; `moot batch status` lists them."
+            raise UserError(text, kind="bad_request")
+        batch = rows.find(id)
+        if what == "cancel":
+            rows.stop(batch, "it was cancelled; the same command, or `moot batch retry`, goes on")
+            counts, _ = rows.state(batch)
+            said = f"{counts.get('running', 0):,} that are under way go on to their end"
+            print(f"No further row of {batch} is begun; {said}.")  # noqa: T201
+            return
+        said = f"{rows.retry(batch):,} rows of {batch} wait for a worker"
+        print(f"{said}. Run `moot batch FILE --queue` to collect them.")  # noqa: T201
 
 
 def _show(rows: Any, id: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +29,8 @@ LOOK = 0.5
 LEFT = ("waiting", "running")
 
 
-def queued(url: str, store: Store, folder: Path, file: str, mode: str, limits: Limits) -> Queued:
+@contextmanager
+def queued(url: str, store: Store, folder: Path, file: str, mode: str, limits: Limits) -> Iterator[Queued]:
     """Who hands the rows of a batch to a queue.
 
     Args:
@@ -39,7 +42,8 @@ def queued(url: str, store: Store, folder: Path, file: str, mode: str, limits: L
         limits: what all rows may take.
     """
     batch = BatchOf(store.batch, file, mode, limits.most, time.time() + limits.seconds)
-    return Queued(QueuedRows(Postgres(url)), batch, Folder(folder), store)
+    with closing(Postgres(url)) as postgres:
+        yield Queued(QueuedRows(postgres), batch, Folder(folder), store)
 
 
 class Queued:

@@ -22,6 +22,8 @@ PATIENCE = 120.0
 PAUSE = 0.25
 """Seconds between two attempts at first; it doubles up to `LONGEST_PAUSE`."""
 LONGEST_PAUSE = 2.0
+UNKNOWN = ("does not exist", "password", "authentication", "pg_hba.conf", "failed to resolve host", "invalid port")
+"""What is said of a connection that no patience helps; it has no code before the server knows who asks."""
 TABLES = """
 CREATE SCHEMA moot;
 CREATE TABLE moot.about (version integer NOT NULL, silence interval NOT NULL DEFAULT '30 seconds');
@@ -152,7 +154,7 @@ class Postgres:
 
     def _may_pass(self, error: Any) -> bool:
         """Whether trying again may help: not if the server answered that it does not know us."""
-        return (error.sqlstate or "")[:2] not in ("28", "3D") and "password" not in str(error)
+        return not any(said in str(error) for said in UNKNOWN)
 
     def _away(self, error: Exception) -> WorldError | UserError:
         text = f"The queue's database fails ({_short(error)})."
