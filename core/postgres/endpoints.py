@@ -73,6 +73,7 @@ class SharedEndpoints:
         self._holder = uuid.uuid4().hex
         self._shares: dict[str, OneShare] = {}
         self._changed = asyncio.Event()
+        self._refused = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._listener = threading.Thread(target=self._listen, name="moot-closed", daemon=True)
         self._is_closed = False
@@ -86,7 +87,7 @@ class SharedEndpoints:
 
     def join(self, address: str, gate: Limiter) -> OneShare:
         """This process's share of an endpoint, of which nothing is granted yet."""
-        share = self._shares[without_user(address)] = OneShare(gate, self._changed)
+        share = self._shares[without_user(address)] = OneShare(gate, self._changed, self._refused)
         self._changed.set()
         return share
 
@@ -98,6 +99,7 @@ class SharedEndpoints:
                 async with asyncio.timeout(TICK):
                     await self._changed.wait()
             self._changed.clear()
+            self._refused.clear()
             for address, share in [*self._shares.items()]:
                 asked = (address, share.most, share.gate.wanted, share.gate.running, share.told())
                 try:
@@ -108,7 +110,9 @@ class SharedEndpoints:
                 share.granted = granted
                 share.close(closed)
                 share.gate.look()
-            await asyncio.sleep(SOON)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SOON):
+                    await self._refused.wait()
 
     def _exchange(self, address: str, most: int, wanted: int, running: int, refused: float) -> tuple[int, float]:
         """Says what is wanted; what is granted, and for how many seconds the endpoint is closed. Blocking."""
@@ -165,13 +169,15 @@ class OneShare:
     Args:
         gate: the endpoint's limiter.
         changed: is set if something is to be told soon.
+        urgent: is set if it is to be told at once.
     """
 
-    def __init__(self, gate: Limiter, changed: asyncio.Event) -> None:
+    def __init__(self, gate: Limiter, changed: asyncio.Event, urgent: asyncio.Event) -> None:
         self.gate = gate
         self.granted = 0
         self.most = 1
         self._changed = changed
+        self._urgent = urgent
         self._refused = 0.0
 
     def want(self) -> None:
@@ -182,6 +188,7 @@ class OneShare:
         """As of `Share`."""
         self._refused = max(self._refused, seconds)
         self._changed.set()
+        self._urgent.set()
 
     def told(self) -> float:
         """The seconds of patience that the endpoint has asked for since this was last asked; 0 if it has not."""

@@ -25,6 +25,8 @@ FASTER = 1.8
 """How many times as fast two workers have to be as one."""
 COST = 3.0
 """Milliseconds of processor time that a queue row may cost."""
+TOLD = 0.15
+"""Seconds in which all processes are told that the endpoint refused one's call."""
 FILLED = 48 * 2**20
 """Bytes of the disk that becomes full."""
 
@@ -128,7 +130,34 @@ def ceiling(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
         return [] if 60 <= calls <= 100 else [f"{calls} calls"]
 
 
-TRIALS: tuple[Callable[[Path, Server, StubEndpoint], list[str]], ...] = (cost, rate, ceiling, full_disk, faults)
+def limits(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
+    """Two workers with 16 debates make 5 calls at once, and none within the time that the endpoint asks one for."""
+    rules = [{"match": "Claim 00030", "times": 1, "status": 429, "retry_after": "2"}]
+    with running_stub(folder.with_name("refusing"), rules, latency_ms=200) as refusing:
+        with trial(folder, server, refusing) as one:
+            one.start_worker()
+            one.start_worker()
+            one.wait(lambda: one.ask("SELECT count(*) FROM moot.workers")[0][0] >= 2)
+            batch = one.submit(60, words=("--set", "max_concurrency=5"))
+            one.wait(lambda: batch.poll() is not None)
+            [[hosts]] = one.ask("SELECT count(*) FROM moot.shares WHERE granted > 0")
+        calls = [call for call in refusing.calls() if call["kind"] == "chat"]
+    most = max(sum(a["start"] <= b["start"] < a["end"] for a in calls) for b in calls)
+    [refused] = [call["start"] for call in calls if call["status"] == 429]
+    early = sorted(call["start"] - refused for call in calls if refused < call["start"] < refused + 1.95)
+    print(f"  {hosts} processes, {most} at once, after the refusal {early}", file=sys.stderr)
+    found = [] if most <= 5 else [f"{most} calls at once"]
+    return found + [f"{len(early)} calls within the Retry-After" for _ in early[:1] if early[-1] > TOLD]
+
+
+TRIALS: tuple[Callable[[Path, Server, StubEndpoint], list[str]], ...] = (
+    cost,
+    rate,
+    ceiling,
+    limits,
+    full_disk,
+    faults,
+)
 
 
 def main(only: Annotated[list[str] | None, typer.Option(help="One of them. Repeatable.")] = None) -> None:

@@ -158,7 +158,7 @@ def test_tables_of_another_version_are_refused(postgres: Postgres) -> None:
 
 async def test_processes_lease_no_more_than_a_batch_may_spend(postgres: Postgres) -> None:
     rows, most = QueuedRows(postgres), Spend(math.inf, math.inf, 50)
-    rows.open_batch(replace(BATCH, most=tuple(most)))
+    rows.open_batch(replace(BATCH, most=most))
 
     async def lease(short: Spend, need: Spend) -> Any:
         return await asyncio.to_thread(rows.lease, BATCH.id, short, need)

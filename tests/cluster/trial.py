@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -163,7 +163,7 @@ def trial(folder: Path, server: Server, stub: StubEndpoint, at_once: int = 8) ->
         found.end()
 
 
-def happening(one: Trial, rows: int, faults: list[Callable[[random.Random], None]], seed: int) -> list[str]:
+def happening(one: Trial, rows: int, faults: Sequence[Callable[[random.Random], None]], seed: int) -> list[str]:
     """Has a batch of rows, one of them poisoned, done by two workers while things happen; what is wrong then.
 
     Args:
@@ -176,8 +176,9 @@ def happening(one: Trial, rows: int, faults: list[Callable[[random.Random], None
     one.start_worker()
     one.start_worker()
     batch = one.submit(rows, poison=True)
-    draw.shuffle(faults)
-    for after, fault in zip(sorted(draw.sample(range(1, rows * 9 // 10), len(faults))), faults, strict=True):
+    for after, fault in zip(
+        sorted(draw.sample(range(1, rows * 9 // 10), len(faults))), draw.sample(faults, len(faults)), strict=True
+    ):
         one.wait(lambda after=after: one.ended() >= after or batch.poll() is not None)  # type: ignore[misc]
         fault(draw)
         print(f"{fault.__name__} after {after} rows", file=sys.stderr, flush=True)
