@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 
 from tests.cluster.postgres import Server, running_postgres
-from tests.cluster.trial import Trial, happening, trial
+from tests.cluster.trial import ENDLESS, Trial, happening, trial
 from tests.conftest import StubEndpoint, running_stub
 
 FASTER = 1.8
@@ -130,6 +130,17 @@ def ceiling(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
         return [] if 60 <= calls <= 100 else [f"{calls} calls"]
 
 
+def endless(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
+    """A row that never ends is an error after twice its time, and its neighbours finish."""
+    with trial(folder, server, stub) as one:
+        one.start_worker("--row-seconds", 10)
+        batch = one.submit(20, poison=ENDLESS)
+        one.wait(lambda: batch.poll() is not None)
+        wrong = [row for row in one.table() if (row["status"] == "done") == (row["claim"] == ENDLESS)]
+        [error] = [row["error"] for row in one.table() if row["claim"] == ENDLESS]
+        return [str(row) for row in wrong] + ([] if "more than 10 s" in error else [error])
+
+
 def limits(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
     """Two workers with 16 debates make 5 calls at once, and none within the time that the endpoint asks one for."""
     rules = [{"match": "Claim 00030", "times": 1, "status": 429, "retry_after": "2"}]
@@ -155,6 +166,7 @@ TRIALS: tuple[Callable[[Path, Server, StubEndpoint], list[str]], ...] = (
     rate,
     ceiling,
     limits,
+    endless,
     full_disk,
     faults,
 )

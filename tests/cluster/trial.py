@@ -23,12 +23,13 @@ from tests.cluster.postgres import Server
 from tests.commands import COMMAND
 from tests.conftest import StubEndpoint
 
+DEADLY, ENDLESS = "Deadly otters.", "Endless otters."
+"""Claims of rows that kill the process which does them, and that never end."""
 POISON = {
-    "claim": "Deadly otters.",
     "graph": "rag",
     "settings": json.dumps({"sources": ["langchain:tests.cli.deadly:shelf"]}),
 }
-"""A row that kills the process which does it."""
+"""What makes them so."""
 SILENCE = 3.0
 """Seconds after which a worker that is not seen has lost its rows, in trials."""
 LIMIT = 600.0
@@ -77,19 +78,20 @@ class Trial:
         words = (*COMMAND, *words)
         return subprocess.Popen([*map(str, words)], env=self.env, stdout=log, stderr=log, start_new_session=True)
 
-    def start_worker(self) -> subprocess.Popen[bytes]:
+    def start_worker(self, *words: object) -> subprocess.Popen[bytes]:
         """Another worker."""
-        found = self.command("worker", "--at-once", self.at_once)
+        found = self.command("worker", "--at-once", self.at_once, *words)
         self.workers.append(found)
         return found
 
-    def submit(self, rows: int, *, poison: bool = False, words: tuple[object, ...] = ()) -> subprocess.Popen[bytes]:
-        """The command that queues a batch and collects what comes of it."""
+    def submit(self, rows: int, *, poison: str = "", words: tuple[object, ...] = ()) -> subprocess.Popen[bytes]:
+        """The command that queues a batch and collects what comes of it; ``poison`` is the claim of one of its rows."""
         with (self.folder / "claims.csv").open("w", newline="") as file:
             lines = csv.DictWriter(file, ["claim", "graph", "settings"])
             lines.writeheader()
             for number in range(rows):
-                lines.writerow(POISON if poison and number == rows // 2 else {"claim": f"Claim {number:05} on otters."})
+                is_poison = poison and number == rows // 2
+                lines.writerow({"claim": poison, **POISON} if is_poison else {"claim": f"Claim {number:05} on otters."})
         model = ("--graph", "tit_for_tat", "--model", "openai:stub")
         return self.command("batch", self.folder / "claims.csv", "--out", self.folder / "out", *model, *words)
 
@@ -175,7 +177,7 @@ def happening(one: Trial, rows: int, faults: Sequence[Callable[[random.Random], 
     draw = random.Random(seed)
     one.start_worker()
     one.start_worker()
-    batch = one.submit(rows, poison=True)
+    batch = one.submit(rows, poison=DEADLY)
     for after, fault in zip(
         sorted(draw.sample(range(1, rows * 9 // 10), len(faults))), draw.sample(faults, len(faults)), strict=True
     ):
@@ -192,7 +194,7 @@ def wrong(one: Trial, rows: int) -> list[str]:
     statuses = Counter(row["status"] for row in table)
     if statuses != Counter({"done": rows - 1, "failed": 1}):
         found.append(f"rows: {dict(statuses)}")
-    lost = [row for row in table if row["status"] == "failed" and not row["claim"].startswith("Deadly")]
+    lost = [row for row in table if row["status"] == "failed" and row["claim"] != DEADLY]
     found += [f"{row['claim']}: {row['error']}" for row in lost]
     documents = [json.loads((one.folder / "out" / row["document"]).read_text()) for row in table if row["document"]]
     found += [f"no verdict: {document['id']}" for document in documents if document["status"] != "done"]
