@@ -32,9 +32,11 @@ FILLED = 48 * 2**20
 
 
 def faults(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
-    """200 rows, one of them poisoned: ten kills, three restarts of Postgres, a frozen worker."""
+    """200 rows, one of them poisoned: ten kills, three restarts of Postgres, a frozen worker, one told to end."""
     with trial(folder, server, stub) as one:
-        found = happening(one, 200, [one.kill] * 10 + [one.restart] * 3 + [one.freeze], seed=int(time.time()))
+        found = happening(
+            one, 200, [one.kill] * 10 + [one.restart] * 3 + [one.freeze, one.terminate], seed=int(time.time())
+        )
         print(f"  calls {len(stub.prompts())}, repeated {one.repeated()}", file=sys.stderr)
         return found
 

@@ -117,6 +117,15 @@ class Trial:
         self.killed += 1
         self.start_worker()
 
+    def terminate(self, draw: random.Random) -> None:
+        """Has one of the workers end, which gives its rows to others at once, and starts another."""
+        worker = self.workers.pop(draw.randrange(len(self.workers)))
+        worker.terminate()
+        if (code := worker.wait()) != 128 + signal.SIGTERM:
+            raise AssertionError(f"a worker that was told to end had exit code {code}")
+        self.killed += 1
+        self.start_worker()
+
     def restart(self, draw: random.Random) -> None:
         """Restarts Postgres."""
         self.server.stop()
