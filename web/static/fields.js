@@ -90,8 +90,8 @@ const NAMES = {
   debate: "Which method debates",
   debate_settings: "Settings of that debate (JSON)",
   when: "When there is a debate",
-  min_verified: "Fewest quotes that must stand in their source",
-  max_origins: "Most passages from one origin",
+  min_verified: "Fewest origins that must be quoted",
+  max_origins: "Most origins that are read",
 };
 
 /** Folds for settings, and which stand in them; the rest stands in the last one, prompts in one of their own. */
