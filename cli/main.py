@@ -17,6 +17,7 @@ from moot.cli.completing import completing
 from moot.cli.config import config
 from moot.cli.history import corpora, delete_command, list_command, show_command
 from moot.cli.ledger import ledger
+from moot.cli.queue.command import worker
 
 if TYPE_CHECKING:
     from moot.core.errors import MootError
@@ -214,6 +215,9 @@ def verify(
 app.command("batch")(
     with_options_of(verify, but=("claim", "ask", "resume", "fresh", "as_json", "out", "beside", "equal"))(batch)
 )
+
+
+app.command("worker")(worker)
 
 
 app.command("claims")(claims)
