@@ -12,6 +12,7 @@ from typing import Any
 
 from moot.graphs import load_graph
 from moot.nodes.runtime.opening import Needs
+from moot.nodes.runtime.settings import Settings
 from moot.nodes.runtime.state import DebateState, Task
 from moot.nodes.runtime.system import Debate, Next
 from moot.nodes.speakers.debaters import debater_graph
@@ -27,10 +28,14 @@ class GatedSettings(GateSettings):
 
     def roles(self) -> set[str]:
         """Who may have a model of its own."""
-        return gate_roles(self, inner(self)[1])
+        return gate_roles(self, self.beneath())
+
+    def beneath(self) -> Settings:
+        """The settings of the debate behind the gate."""
+        return inner(self)[1]
 
 
-def inner(settings: GateSettings) -> tuple[Any, Any]:
+def inner(settings: GateSettings) -> tuple[Any, Settings]:
     """The debate behind the gate, and its settings."""
     system = load_graph(settings.debate)
     return system.graph, settings.of_debate(system.settings)

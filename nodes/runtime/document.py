@@ -14,6 +14,7 @@ from moot.nodes.runtime.settings import Settings
 from moot.nodes.runtime.state import SCHEMA_VERSION, Call, DebateState, TrialUpdate, Turn, VerdictOutput, Warned
 from moot.nodes.texts.agreement import confidence_of
 from moot.nodes.texts.answers import abstains
+from moot.nodes.texts.calibrated import calibrated
 from moot.nodes.texts.dissent import dissent_of
 from moot.nodes.texts.quotes import count_citations
 from moot.nodes.texts.verdict import count_verdict_citations, verdict_warnings
@@ -42,6 +43,9 @@ def blank_document(graph: str, settings: Settings, id: str = "") -> dict[str, An
         "confidence": None,
         "confidence_parts": None,
         "confidence_from": None,
+        "prediction_set": None,
+        "decision": None,
+        "calibration": None,
         "stop_reason": None,
         "rounds": 0,
         "turns": [],
@@ -95,6 +99,7 @@ def closing(state: DebateState) -> dict[str, Any]:
     if untold:  # the raw verdict says so
         update["answer"] = None
     update |= confidence_of({**state, **update})
+    update |= calibrated(state.get("calibration"), {**state, **update}, done=not failed)
     completed: Any = {**state, **update}
     if completed["turns"]:
         update["dissent"] = dissent_of(completed)
@@ -199,10 +204,13 @@ def unfinished(state: Any, within: Iterable[Mapping[str, Any]] = ()) -> dict[str
     """
     for written in within:
         state = folded(state, {key: value for key, value in written.items() if value is not None})
-    return document_of({**closed(state, closing(state)), "status": "interrupted"})
+    undecided = {"status": "interrupted", "prediction_set": None, "decision": None}
+    return document_of({**closed(state, closing(state)), **undecided})
 
 
-SINCE: dict[str, dict[str, Any]] = {"1.3": {"dissent": None, "robustness": None}}
+SINCE: dict[str, dict[str, Any]] = {
+    "1.3": dict.fromkeys(("dissent", "robustness", "prediction_set", "decision", "calibration"))
+}
 SINCE["1.2"] = {"beside": None, "confidence_from": None, **SINCE["1.3"]}
 SINCE["1.1"] = {"id": "", **SINCE["1.2"]}
 SINCE["1.0"] = {"messages": [], "round_log": [], **SINCE["1.1"]}

@@ -152,6 +152,13 @@ class Settings(BaseModel):
         description="On: after the verdict, the role reporter sums the debate up for readers of its report: three "
         "sentences with citations, what each quote speaks for, what was not found. One more call.",
     )
+    calibration: str | None = Field(
+        None,
+        min_length=1,
+        max_length=1000,
+        description="A file of `moot calibrate`, fitted on labelled debates with these very settings: the document has "
+        "a prediction set and says whether to act on the verdict or to escalate it. Refused for any other debate.",
+    )
     timeout: float = Field(120.0, gt=0, le=3600, description="Seconds that one request may take.")
     attempts: int = Field(3, ge=1, le=10, description="Most requests per call, the first included.")
     max_concurrency: int = Field(16, ge=1, le=1000, description="Most calls to one endpoint at the same time.")
@@ -192,6 +199,10 @@ class Settings(BaseModel):
             fallback: sources by name.
         """
         return tuple(name for name in fallback if not (self.own_model and demo_corpus(name, self.corpus)))
+
+    def beneath(self) -> Settings | None:
+        """The settings of the debate that one with these may hold; None if it holds none."""
+        return None
 
     def temperature_of(self, role: str) -> float | None:
         """The sampling temperature of a role whose model names none."""

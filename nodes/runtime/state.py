@@ -497,14 +497,29 @@ class Verdict(Head, About):
     confidence: Annotated[
         float | None,
         Field(
-            description="How sure the verdict is, from 0 to 1, not calibrated; null where there is nothing to tell it "
-            "from."
+            description="How sure the verdict is, from 0 to 1; null where there is nothing to tell it from. How often "
+            "such a verdict is right is known by `calibration` alone."
         ),
     ]
     confidence_parts: Annotated[dict[str, float | None] | None, Field(description="What the confidence is made of.")]
     confidence_from: Annotated[
         str | None,
         Field(description="What the confidence is from, as `2 of 3 votes`; why there is none where it is null."),
+    ]
+    prediction_set: Annotated[
+        list[str] | None,
+        Field(description="Labels among which the right one is, as often as `calibration` says; null without one."),
+    ]
+    decision: Annotated[
+        Literal["act", "escalate"] | None,
+        Field(
+            title="Decision",
+            description="Whether to act on the verdict or to have a person decide; null without a calibration.",
+        ),
+    ]
+    calibration: Annotated[
+        dict[str, Any] | None,
+        Field(description="The calibration: its cases `n`, `alpha`, `least_confidence`, and its `guarantee` in words."),
     ]
     stop_reason: Annotated[StopReason | None, Field(description="Why the debate ended.")]
     rounds: Annotated[int, Field(description="Rounds that were held.")]

@@ -8,6 +8,7 @@ from typing import Any
 
 from moot.nodes.steps.compare import answers_of
 from moot.nodes.texts.answers import abstains
+from moot.nodes.texts.calibrated import backed
 from moot.nodes.texts.task import full_answer
 from moot.nodes.texts.verdict import caveat_in_words, caveats, reasons_by_who
 from moot.transcript.end import tied, why_none
@@ -19,7 +20,8 @@ from moot.transcript.report.sources import Quoted, Sources, plain, title_of
 
 OPPOSED = ("proclaim",)
 """Systems that tell somebody to argue against the claim; in others all answer as they find."""
-NOT_MEASURED = "Not calibrated: how often such a verdict is right has not been measured. No editor has reviewed it."
+NO_EDITOR = "No editor has reviewed it."
+NOT_MEASURED = f"Not calibrated: how often such a verdict is right has not been measured. {NO_EDITOR}"
 STANCES = {
     "for": "What speaks for it",
     "against": "What speaks against it",
@@ -88,17 +90,30 @@ def verdict_of(document: Mapping[str, Any], names: Names) -> Verdict:
         return Verdict("non", ANSWERS["non"].verdict, _unfinished(document), "What there is stands in the record.")
     task, answer = document["task"], document["answer"]
     if answer is None and abstains(task, document["raw_verdict"]):
-        return Verdict("nee", "The evidence does not tell", backing(document, names), hangs_on(document) + NOT_MEASURED)
+        return Verdict(
+            "nee", "The evidence does not tell", backing(document, names), hangs_on(document) + measured(document)
+        )
     if answer is None:
         panel = (document["metrics"] or {}).get("panel")
         said = f"{votes_for(document)}, which is none of the answers" if panel else why_none(document)
-        return Verdict("non", ANSWERS["non"].verdict, f"{said[:1].upper()}{said[1:]}.", NOT_MEASURED)
+        return Verdict("non", ANSWERS["non"].verdict, f"{said[:1].upper()}{said[1:]}.", measured(document))
     kind = answer_kind(task, answer)
     if kind == "text":
         words = f"“{plain(full_answer(task, answer))}”"
     else:
         words = ANSWERS[kind].verdict if document["evidence"] else ANSWERS[kind].closed_book
-    return Verdict(kind, words, backing(document, names), hangs_on(document) + confidence(document) + NOT_MEASURED)
+    return Verdict(
+        kind, words, backing(document, names), hangs_on(document) + confidence(document) + measured(document)
+    )
+
+
+def measured(document: Mapping[str, Any]) -> str:
+    """How often such a verdict is right, as far as that was measured."""
+    if not (found := document.get("calibration")):
+        return NOT_MEASURED
+    decision = {"act": "Act on it", "escalate": "Have a person decide"}[document["decision"]]
+    labels = list_of([plain(label) for label in document["prediction_set"]]) or "none of the labels"
+    return f"{backed(document).capitalize()}. {decision}; prediction set: {labels}. {found['guarantee']} {NO_EDITOR}"
 
 
 def _unfinished(document: Mapping[str, Any]) -> str:
