@@ -11,6 +11,7 @@ from pathlib import Path
 from moot.core.endpoint import close_clients
 from moot.core.errors import UserError
 from moot.retrievers import DEFAULT_ENCODER, index_passages, read_passages
+from moot.retrievers.corpus import check_own
 from moot.retrievers.documents.fetch import is_url
 from moot.retrievers.files import read_page
 from rich.console import Console
@@ -24,6 +25,7 @@ def index_path(path: str, corpus: str, embedder: str | None) -> None:
         UserError: nothing to read, a bad name, another encoder than the corpus has. What could be read is indexed; if
             some files could not, that is the error, after each was named.
     """
+    check_own(corpus)
     console = Console(stderr=True)
     refused: list[UserError] = []
     notes: list[str] = []

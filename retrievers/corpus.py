@@ -72,6 +72,13 @@ def check_name(name: str) -> None:
         )
 
 
+def check_own(name: str) -> None:
+    """Refuses a name that cannot be that of a user's own corpus."""
+    if name.startswith("demo-"):
+        raise UserError(f"{name!r}: names that begin with demo- are kept for the demo corpora.", kind="invalid_corpus")
+    check_name(name)
+
+
 def corpus_state(name: str) -> str:
     """A text that changes when a corpus is indexed again, and differs between stores. Blocking."""
     check_name(name)
@@ -143,8 +150,7 @@ async def index_passages(
             for two different passages.
         WorldError: the encoder's endpoint or the Chroma server failed.
     """
-    if name.startswith("demo-"):
-        raise UserError(f"{name!r}: names that begin with demo- are kept for the demo corpora.", kind="invalid_corpus")
+    check_own(name)
     async with await asyncio.to_thread(_lock, name):
         return await _build(name, passages, encoder, progress)
 

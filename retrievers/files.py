@@ -123,7 +123,7 @@ def read_page(url: str) -> list[Passage]:
                 "document": url,
             }
         )
-        for passage in read_passages(fetched.file)
+        for passage in read_passages(fetched.text)
     ]
 
 

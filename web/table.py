@@ -196,8 +196,10 @@ async def standing(row: Debate, client: LangGraphClient) -> dict[str, Any]:
     """How a debate of the table stands, and what can be done: it can be watched, answered, or go on."""
     place = await open_ledger().place_of(row.id)
     more: dict[str, Any] = {"status": row.status, "debate": row.id, "calls": row.calls, "note": row.note}
-    if row.status in ("running", "waiting") and place and await lives(place[0], client):
-        return more | {"thread": place[0], "can": "watch" if row.status == "running" else "answer"}
+    if row.status == "running" and place and await runs_here(*place, client):
+        return more | {"thread": place[0], "can": "watch"}
+    if row.status == "waiting" and place and await lives(place[0], client):
+        return more | {"thread": place[0], "can": "answer"}
     return more | ({"can": "resume"} if row.status in (*OVER, "waiting") and row.graph in DESCRIPTIONS else {})
 
 
@@ -214,6 +216,15 @@ async def lives(thread: str, client: LangGraphClient) -> bool:
     """Whether the server holds a thread, for whoever asks."""
     try:
         await client.threads.get(thread)
+    except APIError:
+        return False
+    return True
+
+
+async def runs_here(thread: str, run: str, client: LangGraphClient) -> bool:
+    """Whether it is this server that has a run: another one on its home may run the debate."""
+    try:
+        await client.runs.get(thread, run)
     except APIError:
         return False
     return True

@@ -32,7 +32,7 @@ def read_article(given: str) -> ClaimsInput:
         return article_in(Path(given), Path(given).name)
     found = fetch(given)
     host = urlsplit(found.from_url).hostname or found.from_url
-    return {**article_in(found.file, host), "url": found.from_url}
+    return {**article_in(found.text, host), "url": found.from_url}
 
 
 def article_in(file: Path, name: str) -> ClaimsInput:

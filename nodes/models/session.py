@@ -119,7 +119,7 @@ class Session:
 
     async def _end(self, error: BaseException | None) -> None:
         path = note = None
-        if self.id and self.recorder:
+        if self.id and self.recorder and self.finished is None:
             path, note = await self.recorder.ended(self, error)
         if self.keeping is None or not self.is_written:
             return

@@ -161,6 +161,9 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         session = Session(before, use=use, recorder=recorder, run=run_config, state=before)
         if goes_on:
             await session.go_on(replied=input is not None)
+            left = await self.aget_state(config)
+            if not left.next and not (isinstance(input, Command) and (input.goto or input.update)):
+                session.finished = "done" if left.values.get("status") == "done" else "failed"  # by another's reply
         added = with_values(options) if recorder else False
         run: Any = super().astream(input, with_session(config, session), **options)
         ended: BaseException | None = None

@@ -7,6 +7,7 @@ checked: a name is not looked up a second time.
 from __future__ import annotations
 
 import asyncio
+import codecs
 import hashlib
 import json
 import os
@@ -27,6 +28,7 @@ from moot.core.errors import MootError, UserError, WorldError
 from moot.core.files import write_whole
 from moot.core.home import moot_home
 from moot.core.lazy import imported
+from moot.retrievers.documents.parse import encoding_marked
 
 HOSTS = "MOOT_FETCH_HOSTS"
 """The environment variable that names hosts of a private network that may be asked, between commas."""
@@ -35,6 +37,9 @@ LARGEST = 50 * 2**20
 SECONDS = 60.0
 """From the first connection to the last byte."""
 REDIRECTS = 5
+CHARSETS = re.compile(r"ascii|iso8859|cp\d|koi8|mac[-_]|gb|big5|euc_|shift_jis|tis-620|utf-(8|16|32)", re.IGNORECASE)
+"""How Python's names of encodings of pages begin: others, such as idna, take long on a page that is made to harm."""
+TEXTS = (".html", ".csv", ".md", ".txt", ".jsonl")
 TRANSLATED = IPv6Network("64:ff9b::/96")
 """Addresses that stand for one of IPv4, of any network."""
 SUFFIXES = {
@@ -61,6 +66,7 @@ class Fetched:
         kind: the media type that came with it.
         sha256: of its bytes, in hexadecimal.
         file: where its bytes are kept.
+        text: where it can be read as UTF-8, if the answer named another encoding; otherwise ``file``.
     """
 
     url: str
@@ -69,6 +75,7 @@ class Fetched:
     kind: str
     sha256: str
     file: Path
+    text: Path
 
 
 def is_url(text: str) -> bool:
@@ -200,7 +207,39 @@ def _kept(url: str, at: str, answer: Any, content: bytes) -> Fetched:
     folder = moot_home() / "fetched"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     moment = datetime.now(UTC).isoformat(timespec="seconds")
-    found = Fetched(url, at, moment, kind, digest, folder / f"{digest}{suffix}")
-    write_whole(found.file, content, private=True)
-    write_whole(found.file.with_suffix(".json"), json.dumps({**asdict(found), "file": found.file.name}), private=True)
+    recoded = in_utf8(content, answer.charset) if suffix in TEXTS and answer.charset else None
+    file = folder / f"{digest}{suffix}"
+    text = file if recoded is None else folder / f"{digest}.utf-8{suffix}"
+    found = Fetched(url, at, moment, kind, digest, file, text)
+    write_whole(file, content, private=True)
+    if recoded is not None:
+        write_whole(text, recoded, private=True)
+    about = {**asdict(found), "file": file.name, "text": text.name}
+    write_whole(file.with_suffix(".json"), json.dumps(about), private=True)
     return found
+
+
+def in_utf8(content: bytes, charset: str) -> bytes | None:
+    """A text in UTF-8 with its mark; None if it tells its encoding itself, or is not in the one that is named.
+
+    What is valid UTF-8 is read so, whatever is named: servers often name an encoding for all of their pages.
+
+    Args:
+        content: the text.
+        charset: the encoding that came with it.
+    """
+    try:
+        name = codecs.lookup(charset).name
+        if encoding_marked(content) or not CHARSETS.match(name) or (b"\0" not in content and _is_utf8(content)):
+            return None
+        return codecs.BOM_UTF8 + content.decode(name).encode()
+    except (LookupError, UnicodeError, ValueError):
+        return None
+
+
+def _is_utf8(content: bytes) -> bool:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

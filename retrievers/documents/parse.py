@@ -50,6 +50,8 @@ MARKS = {
 }
 """The encodings that a text's first bytes name."""
 CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
+NO_TITLES = ("untitled", "untitled document", "(anonymous)", "unspecified")
+"""What programs write as the title of a PDF file that has none."""
 BLOCKS = ("p", "li", "tr", "blockquote", "pre")
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
@@ -231,7 +233,8 @@ def _parse_pdf(file: Path) -> Parsed:
         raise Unreadable(DAMAGED)
     if not any(part["text"].strip() for part in parts):
         raise Unreadable("its pages are pictures without text, such as scans. Run text recognition (OCR) on it first")
-    return _found(parts, document.get_metadata_dict().get("Title") or "", pages=pages)
+    title = document.get_metadata_dict().get("Title") or ""
+    return _found(parts, "" if title.strip().lower() in NO_TITLES else title, pages=pages)
 
 
 def _outline(document: Any, pdfium: Any) -> dict[int, str]:

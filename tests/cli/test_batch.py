@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from moot.cli.batch.jobs import file_name
 from moot.core.files import harmless
+from moot.retrievers.evidence import make_evidence
 
 from tests.commands import COMMAND, moot
 from tests.conftest import StartStub, StubEndpoint
@@ -136,6 +137,26 @@ def test_systems_side_by_side(start_stub: StartStub, tmp_path: Path) -> None:
     assert all((out / f"{row['id']}.{name}.html").exists() for row in rows for name in ("self_consistency",))
     none = moot("batch", path, "--out", out, "--graphs", "rag,react", "--set", "samples=3")
     assert (none.returncode, "None of the systems has a setting 'samples'" in none.stderr) == (2, True)
+
+
+def test_rows_are_summed_up_for_readers(start_stub: StartStub, tmp_path: Path) -> None:
+    text = "Otters sleep by day, and hunt at night."
+    (tmp_path / "letter.txt").write_text(text)
+    id = make_evidence(text=text, title="letter", source="letter.txt", query="", score=None, retriever="given")["id"]
+    cited = {"answer": "SUPPORTS", "citations": [{"evidence_id": id, "quote": "Otters sleep by day"}]}
+    told = {"sentences": [{"text": "They do.", "quotes": [1]}], "stances": [{"quote": 1, "stance": "for"}]}
+    stub = start_stub([{"fields": {**cited, **told}}])
+    path, out = written(tmp_path, CLAIMS[:2]), tmp_path / "out"
+    words = ["batch", path, "--out", out, *MODEL, "--given", tmp_path / "letter.txt", "--set", "reader_summary=true"]
+    done = moot(*words)
+    assert done.returncode == 0, done.stderr
+    assert len(chats(stub)) == 4  # a debate's call and its summary's
+    for row in table_of(out):
+        document = json.loads((out / row["document"]).read_text())
+        assert "reporter" in document["models"]
+        assert [one["text"] for one in document["reader_summary"]["sentences"]] == ["They do."]
+        assert row["calls"] == "2"
+        assert "What speaks for it" in (out / f"{row['id']}.html").read_text()
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -111,6 +111,7 @@ def test_texts_from_files_come_with_the_claim(tmp_path: Path) -> None:
         (["verify", CLAIM, "--given", __file__], 2, "files of its kind are not read"),
         (["verify", CLAIM, "--preset", "medqs"], 2, "Did you mean medqa?"),
         (["index", "/nowhere", "--corpus", "mine"], 2, "no file or folder"),
+        (["index", "/nowhere", "--corpus", "My notes"], 2, "cannot name a corpus"),  # before anything is read
         (["settings", "nothing"], 2, "no graph 'nothing'"),
         (["eval", "retrieval", "--data", "/nowhere"], 2, "no folder /nowhere/qrels"),
     ],

@@ -100,6 +100,11 @@ def test_what_is_given_keeps_its_page(tmp_path: Path) -> None:
         read_given(tmp_path / "book.pdf")
 
 
+def test_a_title_that_a_program_wrote_is_none(tmp_path: Path) -> None:
+    folder = in_folder(tmp_path, {"report.pdf": pdf(["It was opened in 1869."], title="untitled")})
+    assert [one.title for one in read_passages(folder)] == ["report"]
+
+
 def test_500_pages_are_read(tmp_path: Path) -> None:
     file = in_folder(tmp_path, {"long.pdf": pdf([f"This is page {n}." for n in range(1, 501)])}) / "long.pdf"
     assert [(p.page, p.text) for p in read_passages(file)][-1] == ("500", "This is page 500.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gc
 import hashlib
 import json
@@ -22,9 +23,19 @@ from moot.retrievers.files import read_page
 from tests.papers import pdf
 from tests.retrievers.test_documents import ARTICLE
 
+POLISH = "Żółw waży 12 kg."
 ANSWERS: dict[str, tuple[int, dict[str, str], bytes]] = {
     "/page": (200, {"content-type": "text/html; charset=utf-8"}, ARTICLE.encode()),
     "/report.pdf": (200, {"content-type": "application/pdf"}, pdf(["Opened in 1869.", "No locks."], title="Canals")),
+    "/polish": (200, {"content-type": "text/plain; charset=iso-8859-2"}, POLISH.encode("iso-8859-2")),
+    "/misnamed": (200, {"content-type": "text/plain; charset=iso-8859-1"}, POLISH.encode()),
+    "/marked": (
+        200,
+        {"content-type": "text/plain; charset=iso-8859-1"},
+        codecs.BOM_UTF16_LE + POLISH.encode("utf-16le"),
+    ),
+    "/wide": (200, {"content-type": "text/plain; charset=utf-16le"}, POLISH.encode("utf-16le")),
+    "/slow": (200, {"content-type": "text/plain; charset=idna"}, POLISH.encode()),
     "/moved": (302, {"location": "/page"}, b""),
     "/inward": (302, {"location": "http://169.254.169.254/latest/meta-data"}, b""),
     "/named": (302, {"location": "http://inner.test/"}, b""),
@@ -56,6 +67,14 @@ def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
+
+
+@pytest.mark.parametrize("path", ["/polish", "/misnamed", "/marked", "/wide", "/slow"])
+def test_the_encoding_that_comes_with_a_page_is_its_own(path: str, site: str, tmp_path: Path) -> None:
+    assert [one.text for one in read_page(site + path)] == [POLISH]
+    assert [one["text"].removeprefix("\ufeff") for one in read_given(site + path)] == [POLISH]
+    fetched = fetch(site + path)
+    assert fetched.file.read_bytes() == ANSWERS[path][2]
 
 
 def test_a_page_is_read_and_kept_as_it_was(site: str, tmp_path: Path) -> None:

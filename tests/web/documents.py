@@ -83,6 +83,20 @@ def with_evidence(document: Document, count: int) -> Document:
     return document
 
 
+def with_quotes(document: Document, count: int, length: int) -> Document:
+    """A debate whose first answer quotes so many passages of so many characters."""
+    document = copy.deepcopy(document)
+    pieces = [piece(f"Piece {number}. {'lays eggs ' * (length // 10)}", f"Title {number}") for number in range(count)]
+    document["evidence"] = [*pieces, *document["evidence"]]
+    turn = next(turn for turn in document["turns"] if turn["step"] == "respond")
+    ids = [one["id"] for one in pieces]
+    turn["citations"] = check_citations(
+        [Quote(evidence_id=one["id"], quote=one["text"]) for one in pieces], pieces, ids
+    )
+    turn["evidence_ids"] = [*ids, *turn["evidence_ids"]]
+    return document
+
+
 def piece(text: str, title: str) -> Evidence:
     """A piece of evidence, found by a debater's query."""
     made = make_evidence(text=text, title=title, source="tests", query=title, score=None, retriever="tests")

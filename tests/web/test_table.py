@@ -47,6 +47,21 @@ def serving(folder: Path, stub: StubEndpoint) -> Iterator[Server]:
     yield from running(command, folder, port, stub)
 
 
+def elsewhere(folder: Path) -> Path:
+    """A folder for another server, whose home is a first one's."""
+    (folder / "home").mkdir(exist_ok=True)
+    (folder / "other").mkdir()
+    (folder / "other" / "home").symlink_to(folder / "home")
+    return folder / "other"
+
+
+@contextmanager
+def both_serving(folder: Path, stub: StubEndpoint) -> Iterator[tuple[Server, Server]]:
+    """Two servers on one home."""
+    with serving(folder, stub) as one, serving(elsewhere(folder), stub) as other:
+        yield one, other
+
+
 def eventually(found: Callable[[], Any]) -> Any:
     """What is found, once it is."""
     deadline = time.monotonic() + 60
@@ -193,10 +208,6 @@ def test_equal_requests_with_one_key_are_one_debate(tmp_path: Path, stub: StubEn
 
 
 def test_two_servers_on_one_home_hold_a_key_s_debate_once(tmp_path: Path, stub: StubEndpoint) -> None:
-    (tmp_path / "other").mkdir()
-    (tmp_path / "home").mkdir()
-    (tmp_path / "other" / "home").symlink_to(tmp_path / "home")
-
     def ask(asked: tuple[Server, str]) -> tuple[int, Any]:
         server, key = asked
         try:
@@ -207,7 +218,7 @@ def test_two_servers_on_one_home_hold_a_key_s_debate_once(tmp_path: Path, stub: 
             with error:
                 return error.code, json.loads(error.read())
 
-    with serving(tmp_path, stub) as one, serving(tmp_path / "other", stub) as other, ThreadPoolExecutor(16) as pool:
+    with both_serving(tmp_path, stub) as (one, other), ThreadPoolExecutor(16) as pool:
         before = len(stub.requests())
         keys = [f"number-{i}" for i in range(8)]
         answers = list(pool.map(ask, [(server, key) for key in keys for server in (one, other)]))
@@ -221,6 +232,41 @@ def test_two_servers_on_one_home_hold_a_key_s_debate_once(tmp_path: Path, stub: 
     assert len({one["id"] for _, one in again}) == 1
     held = {one["id"]: one for status, one in answers if status == 200}
     assert (len(held), paid) == (8, sum(one["usage"]["calls"] for one in held.values()))
+
+
+def test_two_replies_at_once_end_a_debate_once(tmp_path: Path, stub: StubEndpoint) -> None:
+    def answered(server: Server) -> bytes:
+        return server.send(f"/threads/{thread}/runs/wait", reply)
+
+    with both_serving(tmp_path, stub) as (one, other), ThreadPoolExecutor(4) as pool:
+        for servers in ([one, one], [one, other]):
+            thread = one.json("/threads", {})["thread_id"]
+            one.json(f"/threads/{thread}/runs/wait", run_of(CLAIM, max_rounds=1, ask_person=["verdict"]))
+            wait = one.json(f"/threads/{thread}/state")["tasks"][0]["interrupts"][0]["id"]
+            other.json("/threads", {"thread_id": thread, "metadata": {"graph_id": "tool_mad"}})
+            reply = {"assistant_id": "tool_mad", "command": {"resume": {wait: {"accept": True}}}}
+            answers = [json.loads(answer) for answer in pool.map(answered, servers)]
+            assert any(answer.get("status") == "done" for answer in answers)
+            eventually(lambda: not listed(one, "running"))
+        assert [row["status"] for row in listed(one)] == ["done", "done"]
+        assert [document["status"] for document in documents(one)] == ["done", "done"]
+
+
+def test_a_debate_is_watched_at_the_server_that_runs_it(tmp_path: Path) -> None:
+    with running_stub(tmp_path / "models", RULES, latency_ms=2000) as slow, serving(tmp_path, slow) as one:
+        run = begun(one, slow, CLAIM, 1)
+        with serving(elsewhere(tmp_path), slow) as other:  # it finds the debate's thread in their file
+            assert [row["can"] for row in listed(one, "running")] == ["watch"]
+            assert ["can" in row for row in listed(other, "running")] == [False]
+            [row] = listed(other)
+            assert other.refused(f"{ROUTE}/{row['id']}/resume", {})[0] == 422
+            one.send(f"/threads/{run['thread_id']}/runs/{run['run_id']}/cancel?wait=true", {})
+            [row] = listed(other, "interrupted")
+            place = other.json(f"{ROUTE}/{row['id']}/resume", {})
+            eventually(lambda: [row["can"] for row in listed(other, "running")] == ["watch"])
+            assert one.refused(f"{ROUTE}/{row['id']}/resume", {})[0] == 422
+            assert "thread" not in listed(one)[0]
+            other.send(f"/threads/{place['thread_id']}/runs/{place['run_id']}/cancel?wait=true", {})
 
 
 async def test_a_click_takes_up_what_a_kill_interrupted(page: Page, tmp_path: Path, stub: StubEndpoint) -> None:

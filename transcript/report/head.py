@@ -49,11 +49,14 @@ class Verdict:
 
 @dataclass
 class Group:
-    """Quotes under a heading; ``said`` stands in place of quotes if there are none."""
+    """Quotes under a heading; ``said`` stands in place of quotes if there are none. ``on_paper`` is how many of them
+    the first page of A4 has room for.
+    """
 
     heading: str
     quotes: list[tuple[Quoted, str]] = field(default_factory=list)
     said: str = ""
+    on_paper: int = 0
 
 
 def chip_of(document: Mapping[str, Any], answer: str | None) -> Chip:

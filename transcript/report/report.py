@@ -23,6 +23,7 @@ from moot.transcript.report import head
 from moot.transcript.report.codes import source_words, words_for
 from moot.transcript.report.made import command, made, not_in_command
 from moot.transcript.report.names import Names
+from moot.transcript.report.paper import fill_first_page
 from moot.transcript.report.record import parts, timeline
 from moot.transcript.report.sources import (
     Sources,
@@ -90,20 +91,29 @@ def _values(document: Document) -> dict[str, Any]:
     beside, below = head.sides_of(groups)
     said_none, dissent = head.dissent(document, names)
     told = parts(document, sources, names) if document["task"] else []
+    claim, verdict, warned = (
+        plain(document["claim"] or "(no claim)"),
+        head.verdict_of(document, names),
+        head.warned_of(document),
+    )
+    sentences = _sentences(summary, sources) if summary else []
+    reasons = head.reasons(document, names)
+    why = [" ".join(text for text, _ in sentences)] if sentences else [f"{text} {who}" for who, text in reasons[:3]]
+    fill_first_page(claim, verdict, warned, why, beside, below)
     return {
         "document": document,
-        "claim": plain(document["claim"] or "(no claim)"),
+        "claim": claim,
         "title": plain(document["claim"] or "A debate")[:LONGEST_TITLE],
         "is_claim": not document["task"] or document["task"]["subject"] == "claim",
         "kicker": _kicker(document, names),
         "date": f"{began.day} {began:%B %Y}",
         "time": f"{began:%H:%M} UTC",
         "said_by": _said_by(document),
-        "verdict": head.verdict_of(document, names),
-        "warned": head.warned_of(document),
+        "verdict": verdict,
+        "warned": warned,
         "summary": summary,
-        "sentences": _sentences(summary, sources) if summary else [],
-        "reasons": [(who, sources.numbered(plain(text))) for who, text in head.reasons(document, names)],
+        "sentences": sentences,
+        "reasons": [(who, sources.numbered(plain(text))) for who, text in reasons],
         "glance": _glance(document, sources),
         "beside": beside,
         "below": below,

@@ -1,0 +1,62 @@
+"""The first page on A4 is the verdict and stands alone, however many quotes there are."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from moot.transcript.report.head import Group, Verdict
+from moot.transcript.report.paper import fill_first_page
+from moot.transcript.report.report import report
+from moot.transcript.report.sources import Quoted
+
+from tests.web.conftest import CHROMIUM
+from tests.web.documents import a_debate, with_quotes
+
+BACKED = Verdict("sup", "Supported by the evidence found", "All 3 gave the same answer.", "Not calibrated.")
+
+
+def quotes(count: int, length: int) -> Group:
+    return Group("Quoted", [(Quoted(f"ev-{i}", 0, length, "x" * length), "A") for i in range(count)])
+
+
+@pytest.mark.parametrize(
+    ("claim", "why", "beside", "below", "printed"),
+    [
+        (40, [300], [(2, 80), (9, 80)], [], [2, 4]),  # both fit, up to four of each
+        (40, [300] * 3, [(9, 80), (9, 80)], [], [2, 2]),  # 55.7 mm are left, and a row takes 21.2
+        (40, [300], [(1, 4000), (3, 80)], [], [0, 0]),  # a row is as high as its longest
+        (1200, [300], [(3, 80), (3, 80)], [], [0, 0]),
+        (40, [300], [], [(2, 80), (9, 4000)], [2, 0]),  # one that is full does not keep the others out
+    ],
+)
+def test_quotes_are_printed_as_far_as_there_is_room(
+    claim: int,
+    why: list[int],
+    beside: list[tuple[int, int]],
+    below: list[tuple[int, int]],
+    printed: list[int],
+) -> None:
+    pair, others = [quotes(*one) for one in beside], [quotes(*one) for one in below]
+    fill_first_page("c" * claim, BACKED, [], ["w" * length for length in why], pair, others)
+    assert [group.on_paper for group in (*pair, *others)] == printed
+
+
+async def test_sources_begin_on_the_second_page(tmp_path: Path) -> None:
+    playwright = pytest.importorskip("playwright.async_api", reason="needs the package playwright")
+    pdfium = pytest.importorskip("pypdfium2")
+    if CHROMIUM is None:
+        pytest.skip("needs chromium")
+    document = with_quotes(await a_debate("tool_mad"), 12, 300)
+    file = tmp_path / "report.html"
+    file.write_text(report(document, "html"), encoding="utf-8")
+    async with playwright.async_playwright() as driver:
+        browser = await driver.chromium.launch(executable_path=CHROMIUM)
+        page = await browser.new_page()
+        await page.goto(file.as_uri())
+        printed = pdfium.PdfDocument(io.BytesIO(await page.pdf(prefer_css_page_size=True)))
+        await browser.close()
+    first, second = (printed[number].get_textpage().get_text_bounded() for number in range(2))
+    assert "highlighted in the sources" in first
+    assert "Sources" in " ".join(second.split())[:200]
