@@ -188,12 +188,15 @@ async def made_once(key: Any, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
     def start() -> asyncio.Future[T]:
         task = asyncio.ensure_future(make())
-        task.add_done_callback(forget_failure)
+        task.add_done_callback(keep_the_value)
         return task
 
-    def forget_failure(task: asyncio.Future[T]) -> None:
-        if (task.cancelled() or task.exception()) and values.get(key) is task:
-            del values[key]
+    def keep_the_value(task: asyncio.Future[T]) -> None:
+        if values.get(key) is not task:
+            return
+        del values[key]
+        if not (task.cancelled() or task.exception()):  # without the task, whose context would keep a debate alive
+            once_per_loop(key, asyncio.Future).set_result(task.result())
 
     made = once_per_loop(key, start)
     return made.result() if made.done() else await asyncio.shield(made)

@@ -58,6 +58,17 @@ USER_KINDS = frozenset(
 )
 """Kinds of errors that the caller can mend; a stored error tells the two sides apart by its kind."""
 
+ENDS_ALL = {
+    "missing_key": "all rows would fail like this one",
+    "authentication": "all rows would fail like this one",
+    "missing_package": "all rows would fail like this one",
+    "invalid_environment": "all rows would fail like this one",
+    "unknown_provider": "all rows would fail like this one",
+    "not_written": "nothing more can be written",
+    "quota": "the endpoint takes no more calls",
+}
+"""Kinds of failures after which no further debate of a batch is begun, and why."""
+
 Outcome = Literal["unparsed", "refused", "cut", "empty", "unquoted"]
 
 

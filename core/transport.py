@@ -12,6 +12,7 @@ import os
 from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from contextvars import Context
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -289,8 +290,15 @@ async def open_session() -> Any:
     async def make() -> Any:
         forget_loops()
         aiohttp, context = await asyncio.to_thread(lambda: (imported("aiohttp"), tls()))
+
+        class Connector(aiohttp.TCPConnector):  # type: ignore[name-defined,misc]
+            """A connection is read in the context in which it was opened, and would keep alive that caller's debate."""
+
+            async def _create_connection(self, *args: Any) -> Any:
+                return await asyncio.create_task(super()._create_connection(*args), context=Context())
+
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=context, keepalive_timeout=KEPT, ttl_dns_cache=60),
+            connector=Connector(limit=0, ssl=context, keepalive_timeout=KEPT, ttl_dns_cache=60),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(),
             max_line_size=2**16,

@@ -34,6 +34,10 @@ DESCRIPTIONS = {
     "peer_review": "Peer review: agents review each other's answers and revise their own by the reviews.",
     "group_debate": "GroupDebate: agents debate in small groups, which share summaries with each other.",
     "neighbor_debate": "Neighbor debate: agents in a ring, each of which hears its two neighbours.",
+    "gated": "Debate behind a gate: agents answer independently; one answer with verified quotes ends it, otherwise "
+    "another system's debate is held on their evidence.",
+    "isolate": "Isolated reading, a defence against poisoned evidence: each origin of evidence is read by itself, and "
+    "origins vote; one that another contradicts decides nothing.",
 }
 """Every debate system, with the line that says what it is. ``langgraph.json`` says the same."""
 OTHER_GRAPHS = {

@@ -31,6 +31,8 @@ RECENT = 1.0
 """Seconds for which the state of a corpus may be taken as it was: to look it up takes a thread."""
 _known: dict[tuple[str | None, ...], tuple[float, str]] = {}
 """By corpus and store: when its state was looked up last, and what it was."""
+FETCHED = {"fetched", "sha256"}
+"""What is known of how a passage was fetched; its text is the same, whenever that was."""
 PAGE = 5000
 """Passages that are read at a time; Chroma cannot give tens of thousands at once."""
 
@@ -325,6 +327,7 @@ def _metadata(passage: Passage) -> dict[str, str]:
     """Title, source, url and date of a passage; Chroma takes no empty metadata, so the source is always there."""
     fields = {"title": clean(passage.title), "url": passage.url, "published": passage.published}
     fields |= {"page": passage.page, "heading": clean(passage.heading or "")}
+    fields |= {"fetched": passage.fetched, "sha256": passage.sha256}
     return {"source": clean(passage.source) or "(no source)"} | {k: v for k, v in fields.items() if v}
 
 
@@ -455,13 +458,13 @@ def _stored(name: str, collection: Any) -> Iterator[Passage]:
 
 
 def digest_of(passages: Iterable[Passage]) -> str:
-    """What tells one set of passages from another, in whatever order they come.
+    """What tells one set of passages from another, in whatever order they come; not when their page was read.
 
     The sum of the passages' own digests, so that none has to be kept (AdHash: Bellare and Micciancio, 1997).
     """
     total = 0
     for passage in passages:
-        own = hashlib.blake2b(passage.model_dump_json().encode(), digest_size=16)
+        own = hashlib.blake2b(passage.model_dump_json(exclude=FETCHED).encode(), digest_size=16)
         total = (total + int.from_bytes(own.digest())) % 2**128
     return f"{total:032x}"
 

@@ -58,12 +58,14 @@ class Evidence(TypedDict):
     """A piece of evidence. ``id`` is stable: it depends on the source and the text alone.
 
     ``published`` is as the source gives it; in a debate it is a date in ISO form (a year, a month or a day) where it
-    could be read. ``page`` and ``heading`` say where it stands in a document. ``also`` is where else the same text was
-    found; ``shown`` is there if the text is too long to be shown whole: the parts of it that somebody was shown, in
-    order, as pairs of a start and an end in code points; ``summary_of`` if a model wrote the text: it holds what was
-    summarised. ``truncated`` is in documents of moot 0.1, whose texts were cut off. In a courtroom, ``pool`` is the
-    first pool that held the piece, ``status`` what became of it, and ``weight`` its admissibility, ``relevance`` x
-    ``credibility``, all from 0 to 1. ``struck`` is true where a person struck the piece: nobody is shown it any more.
+    could be read. ``page`` and ``heading`` say where it stands in a document. Of a page of the web that a user named,
+    ``fetched`` is the moment in ISO form (UTC) at which it was read, and ``sha256`` the hash of its bytes. ``also`` is
+    where else the same text was found; ``shown`` is there if the text is too long to be shown whole: the parts of it
+    that somebody was shown, in order, as pairs of a start and an end in code points; ``summary_of`` if a model wrote
+    the text: it holds what was summarised. ``truncated`` is in documents of moot 0.1, whose texts were cut off. In a
+    courtroom, ``pool`` is the first pool that held the piece, ``status`` what became of it, and ``weight`` its
+    admissibility, ``relevance`` x ``credibility``, all from 0 to 1. ``struck`` is true where a person struck the piece:
+    nobody is shown it any more.
     """
 
     id: str
@@ -74,6 +76,8 @@ class Evidence(TypedDict):
     published: NotRequired[str]
     page: NotRequired[str]
     heading: NotRequired[str]
+    fetched: NotRequired[str]
+    sha256: NotRequired[str]
     also: NotRequired[list[Origin]]
     shown: NotRequired[list[list[int]]]
     truncated: NotRequired[bool]
@@ -141,6 +145,8 @@ def make_evidence(
     published: str | None = None,
     page: str | None = None,
     heading: str | None = None,
+    fetched: str | None = None,
+    sha256: str | None = None,
 ) -> Evidence:
     """A piece as a source found it, or as it is given; cleaned and with its id.
 
@@ -155,6 +161,8 @@ def make_evidence(
         published: when it was published, as the source says it.
         page: the page of a document that it is from, from 1.
         heading: what stands over it in a document.
+        fetched: the moment at which its page was read, in ISO form.
+        sha256: the hash of that page's bytes, in hexadecimal.
 
     Returns:
         The piece, with one retrieval.
@@ -175,6 +183,10 @@ def make_evidence(
         piece["page"] = page
     if heading and (heading := clean(heading)):
         piece["heading"] = heading
+    if fetched:
+        piece["fetched"] = fetched
+    if sha256:
+        piece["sha256"] = sha256
     return piece
 
 

@@ -37,6 +37,8 @@ class Passage(BaseModel):
     published: str | None = None
     page: str | None = None
     heading: str | None = None
+    fetched: str | None = None
+    sha256: str | None = None
 
     @field_validator("text")
     @classmethod
@@ -120,6 +122,8 @@ def read_page(url: str) -> list[Passage]:
                 "title": host if passage.title.startswith(fetched.sha256) else passage.title,
                 "source": host,
                 "url": passage.url or fetched.from_url,
+                "fetched": fetched.retrieved,
+                "sha256": fetched.sha256,
                 "document": url,
             }
         )

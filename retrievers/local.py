@@ -24,8 +24,8 @@ from moot.retrievers.encoders import CrossScorer, Encoder, Vector, open_cross_en
 from moot.retrievers.evidence import Evidence, clean, encoded_text, make_evidence
 
 T = TypeVar("T")
-Row = tuple[str, str, str, str, str | None, str | None, str | None, str | None]
-"""A passage that is kept to be found: id, title, text, source, url, published, page, heading.
+Row = tuple[str, str, str, str, str | None, str | None, str | None, str | None, str | None, str | None]
+"""A passage that is kept to be found: id, title, text, source, url, published, page, heading, fetched, sha256.
 
 A plain tuple of texts, which Python's garbage collector need not look through: at 100,000 passages that takes long.
 """
@@ -90,7 +90,7 @@ async def open_rows(corpus: str, state: str) -> list[Row]:
 
     def read() -> list[Row]:
         return [
-            (p.id, p.title, p.text, clean(p.source), p.url, p.published, p.page, p.heading)
+            (p.id, p.title, p.text, clean(p.source), p.url, p.published, p.page, p.heading, p.fetched, p.sha256)
             for p in all_passages(corpus)
         ]
 
@@ -253,6 +253,8 @@ class ChromaRetriever:
             published=about.get("published"),
             page=about.get("page"),
             heading=about.get("heading"),
+            fetched=about.get("fetched"),
+            sha256=about.get("sha256"),
             query=query,
             score=round(1 - distance, 6),
             retriever=self.name,
@@ -326,7 +328,7 @@ class Bm25Retriever:
 
 def as_evidence(row: Row, query: str, score: float, retriever: str) -> Evidence:
     """A stored passage as a finding."""
-    _, title, text, source, url, published, page, heading = row
+    _, title, text, source, url, published, page, heading, fetched, sha256 = row
     return make_evidence(
         text=text,
         title=title,
@@ -335,6 +337,8 @@ def as_evidence(row: Row, query: str, score: float, retriever: str) -> Evidence:
         published=published,
         page=page,
         heading=heading,
+        fetched=fetched,
+        sha256=sha256,
         query=query,
         score=round(score, 6),
         retriever=retriever,

@@ -22,6 +22,7 @@ from moot.core.endpoint import close_clients
 from moot.core.garbage import EVERY
 from moot.nodes.runtime.settings import Settings, SourcesSettings
 from moot.nodes.speakers.debaters import DebaterSettings
+from moot.nodes.speakers.gate import GateSettings
 
 if TYPE_CHECKING:
     from tests.serving import Server
@@ -181,6 +182,9 @@ def reading_demo(settings: type[Settings]) -> dict[str, Any]:
     """The settings that have a system read the demo corpora, if it reads any source."""
     if issubclass(settings, DebaterSettings):
         return {"debaters": READERS}
+    if issubclass(settings, GateSettings):
+        agents = [{"name": f"reader-{i}", "retriever": name} for i, name in enumerate([*DEMO, DEMO[0]], 1)]
+        return {"agents": agents, "debate_settings": {"debaters": READERS}}
     return {"sources": DEMO} if issubclass(settings, SourcesSettings) else {}
 
 

@@ -60,8 +60,11 @@ def verdict(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
     """
     how = document["stop_reason"]
     untold = abstains(document["task"], document["raw_verdict"])
+    if read := document["metrics"].get("origins"):
+        numbered = ", ".join(f"{number} {of['origin']}" for number, of in enumerate(read, 1))
+        yield say(clean(f"Read one by one: {numbered}."), "")
     if document["answer"] is None and not untold:
-        yield from headline(document, f"Verdict: none, as no answer has most votes ({how})")
+        yield from headline(document, f"Verdict: none, as {why_none(document)} ({how})")
         return
     tie = "; of equal votes the earliest holds" if tied(document) else ""
     said_it = f"Verdict: none, as the evidence does not tell ({how}{tie})"
@@ -70,6 +73,16 @@ def verdict(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
         yield say(f"Confidence {sure:.2f}, not calibrated: {clean(document['confidence_from'] or '')}", "")
     yield from reasons(document, said)
     yield from citations(document)
+
+
+def why_none(document: Mapping[str, Any]) -> str:
+    """Why a debate that is done has no verdict."""
+    contradicted = document["metrics"].get("undecided") == "contradicted"
+    return (
+        "the answer of most weight rests on one origin, which another contradicts"
+        if contradicted
+        else "no answer has most votes"
+    )
 
 
 def answer(document: Mapping[str, Any], how: str) -> str:

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 from moot.nodes.runtime.settings import Settings
 from moot.nodes.speakers.debaters import DebaterSettings
+from moot.nodes.speakers.gate import GateSettings
 from moot.nodes.trial.courtroom import TrialSettings
+from moot.transcript.gate import gate_words
 from moot.transcript.scores import ScoredWords
 from moot.transcript.trial import TrialWords
 from moot.transcript.words import Words
@@ -17,4 +19,6 @@ KINDS: Mapping[type[Settings], type[Words]] = {DebaterSettings: ScoredWords, Tri
 
 def words_of(settings: Settings) -> Words:
     """What is said of debates with these settings."""
+    if isinstance(settings, GateSettings):
+        return gate_words(settings, words_of)
     return next((words for kind, words in KINDS.items() if isinstance(settings, kind)), Words)(settings)

@@ -26,8 +26,8 @@ class ScoredWords(Words):
         return [field for field in super().told(turn) if field != "scores" or complete]
 
     def _merged(self, turn: Turn) -> Turn:
-        """A turn with all of its scores: they come one by one."""
-        return next(t for t in answers_of(self.turns, turn["round"]) if t["agent"] == turn["agent"])
+        """A turn with all of its scores: they come one by one. The turn itself, if there is no answer it is part of."""
+        return next((t for t in answers_of(self.turns, turn["round"]) if t["agent"] == turn["agent"]), turn)
 
     def _given(self, turn: Turn) -> list[str]:
         return [metric for metric in METRICS if metric in self._merged(turn)["scores"]] if turn.get("scores") else []

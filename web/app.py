@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from moot.core.garbage import collected_seldom
 from moot.nodes.models.keeping import current_use
 from moot.nodes.models.session import recorded_in
+from moot.web.batches.running import BATCHES
 from moot.web.caller import check_auth
 from moot.web.cancelling import listen_on
 from moot.web.checks import Checks
@@ -36,7 +37,10 @@ async def lifespan(_: Starlette) -> AsyncIterator[None]:
             await restore()
             stack.callback(asyncio.create_task(prune_daily()).cancel)
         with recorded_in(TABLE), collected_seldom():
+            resuming = asyncio.create_task(BATCHES.resume())
             yield
+            resuming.cancel()
+            await BATCHES.close()
 
 
 BEFORE = (Guard, Login, Checks, Once, Docs, Tools)

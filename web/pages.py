@@ -39,6 +39,7 @@ from moot.transcript.report.report import LONGEST_TITLE, icons, report, styles
 from moot.transcript.report.sources import marks_of
 from moot.transcript.report.summary import summarised
 from moot.web import claims, debates, table
+from moot.web.batches import routes as batches
 from moot.web.caller import body_of, caller_client, json_in
 from moot.web.docs import PLACE, docs_page
 from moot.web.login import LOG_IN, TOKEN
@@ -430,6 +431,7 @@ ROUTES: list[Route] = [
     route("/moot/", to_page),
     route(PLACE, api),
     route("/moot/claims", page),
+    route("/moot/batches/{id}", page),
     route("/moot/debates", page),
     route("/moot/debates/{id}", result),
     route("/moot/static/{name}", static),
@@ -443,6 +445,13 @@ ROUTES: list[Route] = [
     route("/moot/api/claims/text", claims.text_read, "POST"),
     route("/moot/api/claims/csv", claims.as_csv, "POST"),
     route("/moot/api/claims/rows", claims.rows_of_file, "POST"),
+    route("/moot/api/batches", batches.listed),
+    route("/moot/api/batches", batches.started, "POST"),
+    route("/moot/api/batches/{id}", batches.shown),
+    route("/moot/api/batches/{id}", batches.deleted, "DELETE"),
+    route("/moot/api/batches/{id}/csv", batches.downloaded),
+    route("/moot/api/batches/{id}/stop", batches.stopped, "POST"),
+    route("/moot/api/batches/{id}/go-on", batches.gone_on, "POST"),
     route("/moot/api/debates/{id}", opened),
     route("/moot/api/debates/{id}", deleted, "DELETE"),
     route("/moot/api/debates/{id}/resume", resumed, "POST"),

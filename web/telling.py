@@ -43,6 +43,9 @@ STEPS: Mapping[str, tuple[str, str]] = {
         ("search", "collecting what was found"),
     ),
     "select": ("search", "choosing what helps it"),
+    "check_gate": ("check", "checking whether the first answers settle it"),
+    "debate": ("answer", "debating"),
+    "group_origins": ("check", "telling the origins of the evidence apart"),
     "premises": ("search", "taking the claim apart"),
     **dict.fromkeys(("disclose", "challenge"), ("search", "negotiating the evidence")),
     **dict.fromkeys(("weigh_exhibit", "rule", "rule_on_expert"), ("check", "ruling on the evidence")),
@@ -92,9 +95,10 @@ def told_of(document: Mapping[str, Any], wanted: Collection[str]) -> dict[str, A
     Raises:
         UserError: the graph or the settings are not known, or the parts do not fit together.
     """
-    settings = checked_settings(load_graph(str(document.get("graph"))).settings, dict(document.get("settings") or {}))
-    whole = {**EMPTY, **document, "settings": settings.model_dump(mode="json")}
     with fitting():
+        system = load_graph(str(document.get("graph")))
+        settings = checked_settings(system.settings, dict(document.get("settings") or {}))
+        whole = {**EMPTY, **document, "settings": settings.model_dump(mode="json")}
         names, sources = Names(whole), Sources(whole)
         held = timeline(whole, names)
         told = parts(whole, sources, names) if whole["task"] else []

@@ -13,19 +13,11 @@ from moot.cli.batch.jobs import Job
 from moot.cli.batch.store import Outcome
 from moot.cli.batch.work import Work
 from moot.core.endpoint import close_clients
+from moot.core.errors import ENDS_ALL
 from moot.nodes.models.ceilings import Ceilings
 
 Ended = Callable[[Job, Outcome], Awaitable[None]]
 """Is told what came of a row."""
-ENDS_ALL = {
-    "missing_key": "all rows would fail like this one",
-    "authentication": "all rows would fail like this one",
-    "missing_package": "all rows would fail like this one",
-    "invalid_environment": "all rows would fail like this one",
-    "not_written": "nothing more can be written",
-    "quota": "the endpoint takes no more calls",
-}
-"""Kinds of failures after which no further row is begun, and why."""
 
 
 class Rows:

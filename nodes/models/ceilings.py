@@ -206,6 +206,10 @@ class Ceilings:
         """What the debate needs is loaded: its seconds count from here, those of the batch from its own beginning."""
         self._started = time.monotonic()
 
+    def hand_on(self) -> None:
+        """A debate within this one decides it: that one keeps back what its decision takes."""
+        self._kept = {}
+
     def end(self) -> None:
         """The debate is over, or waits: nothing is kept back for it."""
         self._kept = {}

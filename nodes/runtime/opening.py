@@ -23,7 +23,7 @@ from moot.nodes.runtime.tracing import conclude, describe
 from moot.nodes.steps.compare import IN_WORDS
 from moot.nodes.steps.person import check_resumable
 from moot.nodes.texts.chat import answered, claim_of, plain, read_messages
-from moot.nodes.texts.given import check_given
+from moot.nodes.texts.given import check_given, handed
 from moot.nodes.texts.show import show_claim
 from moot.nodes.texts.task import check_claim, check_origin, make_task, wording
 from moot.nodes.texts.verdict import in_words
@@ -85,7 +85,7 @@ def open_node(
             task = make_task(None if earlier else named, state.get("labels"), state.get("options"), claim)
             origin: Any = check_origin(state.get("claim_date"), state.get("speaker"))
             task |= origin
-            given = [] if texts is None else await asyncio.to_thread(check_given, texts)
+            given = handed() if texts is None else await asyncio.to_thread(check_given, texts)
         except MootError as error:
             begun = str(asked or "")[:200]
             return document | {"error": error.record(OPENING), "claim": begun, "opened": begun}

@@ -11,10 +11,13 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.state import CompiledStateGraph
 from moot.core.endpoint import close_clients
 from moot.nodes.runtime.document import document_of, unfinished
+from moot.nodes.runtime.graph import CLOSE
 from moot.nodes.runtime.settings import Settings
-from moot.nodes.runtime.state import place_of, written_values
+from moot.nodes.runtime.state import OPENING, place_of, written_values
 
 INTERRUPT = "__interrupt__"
+OF_A_DEBATE = (OPENING, CLOSE)
+"""The first and the last node of a debate; what they write in a debate within it is of that one alone."""
 Update = Callable[[dict[str, Any]], None]
 """Is told what a node wrote."""
 
@@ -64,6 +67,8 @@ class Running:
                 self._known(chunk)
             elif mode == "updates" and INTERRUPT not in chunk:
                 for node, update in chunk.items():
+                    if place and node in OF_A_DEBATE:
+                        continue
                     written = written_values(update or {})
                     self.inner = [*without_steps(self.inner, (*place, node), written), (place, written)]
                     self.update(written)

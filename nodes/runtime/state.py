@@ -42,8 +42,10 @@ StopReason = Literal[
     "single_pass",
 ]
 Status = Literal["done", "failed", "cancelled", "interrupted"]
-PHASES = ("negotiation", "primary", "switched", "panel")
-"""Phases of a trial, in their order; other debates are all ``primary``."""
+GATE = "gate"
+"""The phase of answers that say whether a debate is held."""
+PHASES = (GATE, "negotiation", "primary", "switched", "panel")
+"""Phases of a trial, in their order, and what comes before a debate; other debates are all ``primary``."""
 PERSON = "person"
 """The agent of turns in which a person who reads the debate reviewed something."""
 
@@ -177,6 +179,7 @@ RoundReason = Literal[
     "agreed",
     "disputed",
     "first_answers",
+    "unverified",
     "stable",
     "unstable",
     "no_agreement",
@@ -193,11 +196,12 @@ class RoundRecord(TypedDict):
     """What was found after a round, which decides whether another one is held.
 
     ``reason`` is that finding. All answers are the same or not (``agreed``, ``disputed``; ``first_answers`` that are
-    the same end no debate); where scores gate an agreement, every score reaches its threshold or not (``stable``,
-    ``unstable``). The judge finds ``no_agreement``. The moderator prefers an answer or none (``preferred``,
-    ``no_preference``). Nothing is looked for, as ``every_round`` is held, or as there are no rounds (``single_pass``).
-    In a trial, before ``min_rounds`` nothing stops a debate; then no reason to stop holds (``unresolved``), or one
-    does, that of ``debates``. Why the last round was the last is the document's ``stop_reason``.
+    the same end no debate, ``unverified`` ones of a gate neither); where scores gate an agreement, every score reaches
+    its threshold or not (``stable``, ``unstable``). The judge finds ``no_agreement``. The moderator prefers an answer
+    or none (``preferred``, ``no_preference``). Nothing is looked for, as ``every_round`` is held, or as there are no
+    rounds (``single_pass``). In a trial, before ``min_rounds`` nothing stops a debate; then no reason to stop holds
+    (``unresolved``), or one does, that of ``debates``. Why the last round was the last is the document's
+    ``stop_reason``.
 
     ``votes`` are who answered what; ``scores``, by debater, those that an agreement was held against.
     """

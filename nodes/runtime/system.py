@@ -56,11 +56,12 @@ class Debate(DebateGraph):
     ) -> None:
         super().__init__(settings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
         self.needs = needs
+        self.check = check
         self._led: set[str] = set()
         self._deciding: list[str] = []
         self._first_of_a_round: set[str] = set()
         self._decisions: dict[str, Callable[[Any], Mapping[str | None, Decision]]] = {}
-        self.add_node("open", open_node(name, needs, check, self._deciders))
+        self.add_node("open", open_node(name, needs, check, self.deciders))
         self.add_edge(START, "open")
         self.add_node(CLOSE, close_node())
         self.add_edge(CLOSE, END)
@@ -72,8 +73,13 @@ class Debate(DebateGraph):
         super().add_node(name, action, **options)
         return self
 
-    def _deciders(self, settings: Any, needs: Needs) -> dict[str, Decision]:
-        """Who decides: the judges of the nodes that a verdict comes from, else the first of those who answer."""
+    def deciders(self, settings: Any, needs: Needs) -> dict[str, Decision]:
+        """Who decides: the judges of the nodes that a verdict comes from, else the first of those who answer.
+
+        Args:
+            settings: a debate's.
+            needs: what the debate uses.
+        """
         found = [self._decisions[node](settings) for node in self._deciding if node in self._decisions]
         judges = {role: decision for of in found for role, decision in of.items() if role}
         if judges or not needs.roles:

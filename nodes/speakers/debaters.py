@@ -17,7 +17,7 @@ from moot.nodes.speakers.hand_over import SHARED_ROLES, declared, hand_over, nam
 from moot.nodes.steps.compare import agreed_answer, answers_of
 from moot.nodes.steps.person import person_node
 from moot.nodes.steps.query import query_node
-from moot.nodes.steps.respond import respond_node
+from moot.nodes.steps.respond import PROMPT, respond_node
 from moot.nodes.steps.retrieve import retrieve_node, sources_of
 from moot.nodes.texts.show import cited_ids, show_why
 from moot.nodes.texts.task import by_reasoning
@@ -67,9 +67,10 @@ class DebaterSettings(EvidenceSettings):
     )
     max_rounds: int = Field(3, ge=1, le=20, description="Most rounds (T).")
     query_formulation: bool = Field(True, description="Off: the claim itself is the query in every round.")
-    retrieval: Literal["every_round", "once", "none"] = Field(
+    retrieval: Literal["every_round", "once", "later", "none"] = Field(
         "every_round",
-        description="When debaters look for evidence. once: in the first round, whose evidence they keep; none: never.",
+        description="When debaters look for evidence. once: in the first round, whose evidence they keep; later: from "
+        "the second round on, the first starts from what was given; none: never.",
     )
 
     keep_evidence: bool = Field(
@@ -199,30 +200,35 @@ def unscored_answers(state: DebateState, *metrics: str) -> list[Send]:
     ]
 
 
-def first_step(state: DebaterState, settings: DebaterSettings) -> Literal["formulate_query", "retrieve", "respond"]:
+def first_step(state: DebaterState, settings: Any) -> Literal["formulate_query", "retrieve", "respond"]:
     """Who looks for nothing in this round answers at once; without query formulation the claim is the query."""
-    searching = {"every_round": True, "once": state["turns"][0]["round"] == 1, "none": False}[settings.retrieval]
+    round = state["turns"][0]["round"]
+    searching = {"every_round": True, "once": round <= 1, "later": round > 1, "none": False}[settings.retrieval]
     if not (searching and state["debater"]["retriever"]):
         return "respond"
     return "formulate_query" if settings.query_formulation else "retrieve"
 
 
-def debater_graph(settings: type[DebaterSettings]) -> CompiledStateGraph[Any, Any, Any, Any]:
+def debater_graph(
+    settings: type[EvidenceSettings], prompt: str = PROMPT, name: str = "debater"
+) -> CompiledStateGraph[Any, Any, Any, Any]:
     """One debater's round: query, retrieval, answer.
 
     Args:
         settings: the settings' class of the graph that it becomes a part of.
+        prompt: by which it answers.
+        name: the graph's.
     """
     debater = DebateGraph(settings, DebaterState, output_schema=StepUpdate)
     debater.add_node("formulate_query", query_node())
     debater.add_node("review_query", person_node("queries"))
     debater.add_node("retrieve", retrieve_node())
     debater.add_node("review_evidence", person_node("evidence"))
-    debater.add_node("respond", respond_node())
+    debater.add_node("respond", respond_node(prompt))
     debater.add_conditional_edges(START, first_step)
     debater.add_edge("formulate_query", "review_query")
     debater.add_edge("review_query", "retrieve")
     debater.add_edge("retrieve", "review_evidence")
     debater.add_edge("review_evidence", "respond")
     debater.add_edge("respond", END)
-    return debater.compile(name="debater")
+    return debater.compile(name=name)

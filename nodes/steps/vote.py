@@ -17,13 +17,16 @@ SAME = 9
 """Decimal places to which sums of weights are compared."""
 
 
-def majority(votes: Sequence[Vote], weights: Sequence[float] | None = None, tie: Tie = "first") -> Vote | None:
+def majority(
+    votes: Sequence[Vote], weights: Sequence[float] | None = None, tie: Tie = "first", contested: int = 1
+) -> Vote | None:
     """The first vote of the answer that has most votes; None where nobody gave an answer.
 
     Args:
         votes: who answered what, in the agents' order; those without an answer do not count.
         weights: what each vote counts; by default 1.
         tie: the answer that came ``first``, or ``none`` where several have most.
+        contested: fewest votes that an answer needs to win against another one.
     """
     sums: dict[int, float] = {}
     for vote, weight in zip(votes, weights or [1.0] * len(votes), strict=True):
@@ -33,9 +36,10 @@ def majority(votes: Sequence[Vote], weights: Sequence[float] | None = None, tie:
         return None
     most = round(max(sums.values()), SAME)
     leading = [group for group, total in sums.items() if round(total, SAME) == most]
-    if tie == "none" and len(leading) > 1:
+    won = [vote for vote in votes if vote["group"] == leading[0]]
+    if (tie == "none" and len(leading) > 1) or (len(sums) > 1 and len(won) < contested):
         return None
-    return next(vote for vote in votes if vote["group"] == leading[0])
+    return won[0]
 
 
 def confidence_weight(confidence: float) -> float:
@@ -64,6 +68,7 @@ def vote_node(
     weigh: Callable[[Vote, Any], float | None] = lambda vote, settings: None,
     tie: Tie = "first",
     report: Callable[[DebateState], dict[str, Any]] = lambda state: {},
+    contested: int = 1,
 ) -> Node:
     """Ends the debate with the answer that most agents gave in the last round.
 
@@ -74,6 +79,7 @@ def vote_node(
         weigh: what a vote with an answer counts, from it and the settings; None where all count alike.
         tie: what a tie leads to; without an answer the debate ends undecided.
         report: what the debate's ``metrics`` say of it.
+        contested: as for `majority`; without an answer the debate ends undecided.
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
@@ -89,7 +95,7 @@ def vote_node(
             )
         weights = [weigh(v, run.settings) if v["group"] is not None else None for v in votes]
         votes = [v if w is None else {**v, "weight": w} for v, w in zip(votes, weights, strict=True)]
-        won = majority(votes, [v.get("weight", 1.0) for v in votes], tie)
+        won = majority(votes, [v.get("weight", 1.0) for v in votes], tie, contested)
         answer = won["answer"] if won else None
         why = reason if isinstance(reason, str) else reason(state, run.settings)
         metrics = {**state["metrics"], **report(state)} | ({"abstained": won is None} if tie == "none" else {})

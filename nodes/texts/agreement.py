@@ -72,7 +72,7 @@ def confidence_by_votes(votes: Sequence[Vote], won: Vote | None) -> dict[str, An
     found = f"{len(of_it)} of {len(counted)} votes"
     if any("weight" in vote for vote in counted):
         weighed, total = (sum(vote.get("weight", 1.0) for vote in some) for some in (of_it, counted))
-        found = f"{weighed:g} of {total:g} in weight, {found}"
+        found = f"{weighed:.3g} of {total:.3g} in weight, {found}"
     if silent := len(votes) - len(counted):
         found += f"; {silent} without an answer"
     stated = [sure for vote in of_it if (sure := vote.get("confidence")) is not None]

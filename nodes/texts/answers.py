@@ -73,22 +73,21 @@ def read_answer(task: Task, text: str, *, may_abstain: bool = False) -> str | No
     Args:
         task: what an answer is.
         text: what somebody wrote as an answer.
-        may_abstain: the writer was offered `UNTOLD`, so that other ways to say that there is no answer mean it too.
+        may_abstain: the writer was offered `UNTOLD`, which then answers every task; so do other ways to say it.
     """
     if len(text) > LONGEST_READ:
         return None
-    if task["kind"] == "labels":
-        return read_label(task, text)
-    if task["kind"] == "number":
-        return read_quantity(text)
+    if task["kind"] in ("labels", "number"):
+        found = read_label(task, text) if task["kind"] == "labels" else read_quantity(text)
+        return UNTOLD if found is None and may_abstain and _is_untold(text) else found
     given = unwrapped(text)
     given = _without_lead(given, ANSWER_LEAD).strip() or given
     if task["kind"] == "short_answer":
         given = given.strip(string.whitespace + "*`")
         if "\n" in given:  # more than a phrase
             return None
-    plain = " ".join(given.strip(MARKS).casefold().replace("’", "'").split())
-    if task["kind"] == "short_answer" and (plain == UNTOLD[1:-1] or (may_abstain and _is_silent(plain))):
+    plain = _plain(given)
+    if (task["kind"] == "short_answer" and plain == UNTOLD[1:-1]) or (may_abstain and _is_silent(plain)):
         return UNTOLD
     refused = plain in REFUSALS or given.startswith(("{", "~~"))
     return given if not refused and len(given) <= LONGEST_ANSWER and re.search(r"\w", given) else None
@@ -113,13 +112,21 @@ def same_answer(task: Task, one: str, other: str) -> bool:
     return one == other
 
 
+def _plain(text: str) -> str:
+    return " ".join(text.strip(MARKS).casefold().replace("’", "'").split())
+
+
 def _is_silent(plain: str) -> bool:
-    return plain in REFUSALS - {"null"} or SILENT.fullmatch(plain) is not None
+    return plain in REFUSALS - {"null"} or plain == UNTOLD[1:-1] or SILENT.fullmatch(plain) is not None
+
+
+def _is_untold(text: str) -> bool:
+    return _is_silent(_plain(_without_lead(unwrapped(text), ANSWER_LEAD)))
 
 
 def abstains(task: Task | None, answer: str | None) -> bool:
     """Whether an answer, as `read_answer` gives it, says that the evidence tells none."""
-    return task is not None and task["kind"] == "short_answer" and answer == UNTOLD
+    return task is not None and answer == UNTOLD and UNTOLD not in task["labels"]
 
 
 # --- labels -----------------------------------------------------------------------------------------------------------

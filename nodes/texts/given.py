@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Annotated, Any, NotRequired
 
 from moot.core.errors import UserError
 from moot.core.redaction import held_keys, without_keys
-from moot.retrievers.evidence import GIVEN, Evidence, clean, make_evidence, merge_evidence
+from moot.retrievers.evidence import GIVEN, Evidence, Retrieval, clean, make_evidence, merge_evidence, standing
 from moot.retrievers.normalise import iso_date
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -16,6 +19,8 @@ MOST_GIVEN = 200
 LONGEST_GIVEN = 400_000
 """Characters of all texts together."""
 
+GATE = "gate"
+"""Who hands evidence on; no speaker is called so."""
 Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$")]
 Short = Annotated[str, StringConstraints(max_length=4000)]
 
@@ -31,9 +36,43 @@ class GivenText(TypedDict):
     published: NotRequired[Annotated[Short | None, Field(description="When it was published, e.g. 2020-10-25.")]]
     page: NotRequired[Annotated[Short | None, Field(description="The page of a document that it is from.")]]
     heading: NotRequired[Annotated[Short | None, Field(description="What stands over it in a document.")]]
+    fetched: NotRequired[Annotated[Short | None, Field(description="When its page was read, as 2026-11-23T07:50Z.")]]
+    sha256: NotRequired[Annotated[Short | None, Field(description="The SHA-256 of that page's bytes, in hexadecimal.")]]
 
 
 _TEXTS: TypeAdapter[list[GivenText]] = TypeAdapter(list[GivenText])
+
+
+_handed: ContextVar[tuple[Evidence, ...]] = ContextVar("handed_evidence", default=())
+
+
+@contextmanager
+def handed_on(evidence: Iterable[Evidence]) -> Iterator[None]:
+    """A debate that begins within it has this evidence from its beginning, as if it were given with the claim.
+
+    Args:
+        evidence: pieces of the debate that it is held in.
+    """
+    mark: Retrieval = {"query": "", "score": None, "retriever": GIVEN, "round": 0, "agent": GATE}
+    pieces: list[Evidence] = [{**piece, "retrievals": [*piece["retrievals"], mark]} for piece in standing(evidence)]
+    token = _handed.set(tuple(pieces))
+    try:
+        yield
+    finally:
+        _handed.reset(token)
+
+
+def handed() -> list[Evidence]:
+    """The evidence that the debate which holds this one hands on; see `handed_on`."""
+    return list(_handed.get())
+
+
+def taken_back(evidence: Iterable[Evidence]) -> list[Evidence]:
+    """Evidence of a debate as the one that it was held in has it: without the mark that it was handed on."""
+    return [
+        {**piece, "retrievals": [found for found in piece["retrievals"] if found.get("agent") != GATE]}
+        for piece in evidence
+    ]
 
 
 def check_given(given: Any) -> list[Evidence]:
@@ -74,6 +113,8 @@ def _piece(given: GivenText, number: int) -> Evidence:
         published=given.get("published"),
         page=given.get("page"),
         heading=given.get("heading"),
+        fetched=given.get("fetched"),
+        sha256=given.get("sha256"),
     )
     if not piece["text"]:
         raise _refused(f"text {number} holds nothing that can be shown")

@@ -33,7 +33,8 @@ def read_given(given: str | Path) -> list[Any]:
         return given_in(Path(given), Path(given).name)
     found = fetch(str(given))
     host = urlsplit(found.from_url).hostname or found.from_url
-    return [{**text, "source": host, "url": found.from_url} for text in given_in(found.text, host)]
+    known = {"source": host, "url": found.from_url, "fetched": found.retrieved, "sha256": found.sha256}
+    return [{**text, **known} for text in given_in(found.text, host)]
 
 
 def given_in(file: Path, name: str) -> list[Any]:

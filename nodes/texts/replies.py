@@ -149,9 +149,10 @@ def _answer_reply(task_json: str, direct: bool, confidence: bool, may_abstain: b
 
     schema: dict[str, Any] = {"type": "string"}
     if task["labels"]:
-        schema["enum"] = task["labels"]
+        schema["enum"] = task["labels"] + [UNTOLD] * may_abstain
     elif task["kind"] == "number":
-        schema["pattern"] = r"^-?[0-9]+([.,/][0-9]+)*$"
+        number = r"-?[0-9]+([.,/][0-9]+)*"
+        schema["pattern"] = rf"^({number}|\({UNTOLD[1:-1]}\))$" if may_abstain else f"^{number}$"
     kind = Annotated[str, BeforeValidator(_plain), AfterValidator(read), WithJsonSchema(schema)]
     fields: dict[str, Any] = {"answer": (kind, ...)}
     if confidence:

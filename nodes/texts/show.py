@@ -57,11 +57,12 @@ def show_evidence(
     shown = standing(evidence)
     blocks = (as_data("evidence", _passage(piece), id=piece["id"], **about(piece)) for piece in shown)
     text = Ranked(listed(blocks, empty=nothing))
-    text.ranks = {piece["id"]: _rank(piece, place) for place, piece in enumerate(shown, 1)}
+    text.ranks = {piece["id"]: best_rank(piece, place) for place, piece in enumerate(shown, 1)}
     return text
 
 
-def _rank(piece: Evidence, place: int) -> int:
+def best_rank(piece: Evidence, place: int) -> int:
+    """The best rank at which a piece was found, from 1; ``place`` if no search found it."""
     return min((found["rank"] for found in piece["retrievals"] if "rank" in found), default=place)
 
 

@@ -424,6 +424,13 @@ def _wording(
     }
 
 
+def unsettled_label(task: Task) -> str | None:
+    """The label that says that the evidence settles nothing; None where the task has none."""
+    written = set(map(fold, UNSETTLED))
+    meant = {OPEN, _PUBMEDQA[2][1]}
+    return next((x for x in task["labels"] if fold(x) in written or task["meanings"].get(x) in meant), None)
+
+
 def full_answer(task: Task, answer: str) -> str:
     """An answer that can be read alone: an option's letter with the option."""
     return f"{answer} ({task['meanings'][answer]})" if _lettered(task) and answer in task["meanings"] else answer

@@ -10,6 +10,7 @@ from moot.nodes.runtime.turns import Citation
 from moot.nodes.texts.answers import abstains, same_answer
 from moot.nodes.texts.quotes import count_citations
 from moot.nodes.texts.task import full_answer
+from moot.retrievers.origins import origins
 
 NO_VERDICT = "No verdict: the evidence does not tell."
 MOST_REASONS = 5
@@ -17,6 +18,7 @@ MOST_REASONS = 5
 CAVEATS: Mapping[str, str] = {
     "no_evidence": "no evidence",
     "fabricated_citations": "all citations fabricated",
+    "single_origin": "one origin",
     "stand_in": "a source stood in",
     "retrieval_failed": "a source failed",
     "demo_model": "demonstration model",
@@ -87,7 +89,7 @@ def citations_in_words(document: DebateState | dict[str, Any]) -> str:
 
 
 def verdict_warnings(document: DebateState | dict[str, Any]) -> list[Warned]:
-    """What is to be warned of a verdict itself: that it rests on no evidence, or that all it cites is fabricated.
+    """What is to be warned of a verdict itself: no evidence, nothing but fabricated citations, or a single origin.
 
     A verdict rests on no evidence (``no_evidence``) if the debate looks for some or was given some, and those who
     decided were shown no piece of it. Those are the turns of `verdict_turns`: their ``evidence_ids`` name no piece of
@@ -97,6 +99,9 @@ def verdict_warnings(document: DebateState | dict[str, Any]) -> list[Warned]:
 
     All citations are fabricated (``fabricated_citations``) if the verdict has citations, and each names a piece that
     was not shown to who cites it.
+
+    A verdict has a single origin (``single_origin``) if all its verified citations are of one (`origins`): of one
+    website, one document, or of near-duplicates of each other.
 
     Args:
         document: a result document, or the state that becomes one. Without an answer nothing is warned of, unless
@@ -120,7 +125,19 @@ def verdict_warnings(document: DebateState | dict[str, Any]) -> list[Warned]:
         all_of_them = f"All {count['total']} citations of the verdict are fabricated: they name"
         which = all_of_them if count["total"] > 1 else "The only citation of the verdict is fabricated: it names"
         warn("fabricated_citations", f"{which} evidence that was not shown.")
+    if len(found := verdict_origins(document)) == 1:
+        warn("single_origin", f"All that the verdict cites is of one origin: {found[0]}.")
     return warned
+
+
+def verdict_origins(document: DebateState | dict[str, Any]) -> list[str]:
+    """The origins of what the verdict cites and what stands in its source, each once.
+
+    Args:
+        document: a result document, or the state that becomes one.
+    """
+    cited = {c["evidence_id"] for c in verdict_citations(document) if c["verified"]}
+    return list(dict.fromkeys(origins(piece for piece in document["evidence"] if piece["id"] in cited).values()))
 
 
 def _looks_for_evidence(document: DebateState | dict[str, Any]) -> bool:

@@ -38,8 +38,9 @@ def many(name: str) -> dict[str, Any]:
     fields = load_graph(name).settings.model_fields
     if name == "tit_for_tat" or not {"agents", "debaters"} & set(fields):
         return {}
-    if name.startswith("tool_mad"):
-        return {"debaters": [{"name": f"reader-{i}", "retriever": "bm25:demo-news"} for i in range(8)]}
+    if name.startswith("tool_mad") or name == "gated":
+        readers = [{"name": f"reader-{i}", "retriever": "bm25:demo-news"} for i in range(8)]
+        return {"agents" if name == "gated" else "debaters": readers}
     return {"agents" if "agents" in fields else "debaters": 8}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 import json
 import socket
@@ -11,7 +12,9 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 import zlib
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,7 @@ from moot.core.transport import Line, open_line, proxy_for
 from .raw import REPLY, STREAM, Raw, answer, event, raw_server, says, token
 
 PATH = "/chat/completions"
+OWN: ContextVar[object] = ContextVar("own")
 
 
 def line_to(url: str, timeout: float = 20, key: str = "sk-x") -> Line:
@@ -211,6 +215,24 @@ async def test_loops_that_nobody_tidied_end_quietly() -> None:
         command = [sys.executable, "-c", FORGETFUL, raw.url]
         done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "done", "")
+
+
+async def test_a_kept_connection_does_not_keep_its_debate_alive() -> None:
+    class Held:
+        pass
+
+    async def call() -> weakref.ref[Held]:
+        held = Held()
+        OWN.set(held)
+        await line_to(raw.url).post(PATH, {})
+        return weakref.ref(held)
+
+    async with raw_server(says(answer(REPLY))) as raw:
+        calls = await asyncio.gather(*(call() for _ in range(300)))
+        await asyncio.sleep(0)
+        gc.collect()
+        assert (raw.connections, raw.closed.empty()) == (300, True)
+        assert sum(held() is not None for held in calls) < 150  # asyncio keeps a hundred timers that were cancelled
 
 
 # --- size -------------------------------------------------------------------------------------------------------------

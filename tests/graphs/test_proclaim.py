@@ -120,7 +120,7 @@ async def test_the_record_of_a_full_trial_is_the_hand_worked_one(start_stub: Sta
     ]
     assert opening["evidence_ids"] == ids("A A9 E F G H I D K A8 L")  # by weight, then as discovered
     assert turns(document, "argue", "switched")["plaintiff", 1]["evidence_ids"] == ids("A A9 E F G H I D K P")
-    assert kinds(document) == ["unverified_quote", "fabricated_citation"]
+    assert kinds(document) == ["unverified_quote", "fabricated_citation", "single_origin"]
     assert document["metrics"]["citations"] == {"total": 3, "verified": 1, "unverified": 1, "fabricated": 1}
 
     # Reflections as in `REFLECTIONS`; novelty over all six candidates of a round.

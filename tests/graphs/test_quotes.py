@@ -152,7 +152,7 @@ async def test_an_answer_without_a_verified_quote_is_asked_for_again(start_stub:
     assert (turn["answer"], turn["outcome"]) == ("SUPPORTS", "ok")
     assert [c["verified"] for c in turn["citations"]] == [False, True]
     assert said in stub.prompts("stub-rag")[1]
-    assert [kind for kind, _ in warned(document)] == ["unquoted", "unverified_quote"]
+    assert [kind for kind, _ in warned(document)] == ["unquoted", "unverified_quote", "single_origin"]
     assert said in next(c["detail"] for c in document["calls"] if c["outcome"] == "unquoted")
 
 

@@ -167,6 +167,7 @@ async def shared_evidence(given: Material, recorder: Recorder) -> None:
     await sum_up(text, make_task("squad"), turns, recorder)
     await respond(text, TASK, evidence, recorder, opponents=turns, own=own, prompt="standard_mad/argue", persona=text)
     await respond(text, TASK, evidence, recorder, prompt="rag/answer")
+    await respond(text, TASK, evidence, recorder, prompt="isolate/answer", more={"untold": "- Do not guess."})
 
 
 async def one_agent(given: Material, recorder: Recorder) -> None:
@@ -311,7 +312,7 @@ def test_every_shipped_prompt_renders_through_its_plain_function() -> None:
         for file in sub.iterdir()
         if file.name.endswith(".md")
     ]
-    assert len(seen) == len(shipped) == 50
+    assert len(seen) == len(shipped) == 51
     for name in shipped:
         instructions, _, data = load(name).partition("\n---\n")
         pattern = re.compile(re.sub(r"\\\{\w+\\\}", "(?s:.+)", re.escape(instructions.strip())))
@@ -342,7 +343,7 @@ def test_steps_of_one_role_begin_alike(role: str, steps: Sequence[str]) -> None:
 
 SHARED_FIRST = (
     *("tool_mad/query", "tool_mad/keywords", "tool_mad/respond", "tool_mad/judge", "tool_mad/source_summary"),
-    *("rag/answer", "react/agent", "react/answer", "standard_mad/argue"),
+    *("rag/answer", "isolate/answer", "react/agent", "react/answer", "standard_mad/argue"),
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 import gc
 import hashlib
@@ -15,13 +16,20 @@ from typing import Any
 
 import pytest
 from moot.core.errors import MootError
+from moot.nodes.texts.given import check_given
 from moot.nodes.texts.given_files import read_given
+from moot.retrievers.corpus import corpus_state, digest_of, index_passages
 from moot.retrievers.documents import fetch as fetching
 from moot.retrievers.documents.fetch import fetch, is_public
+from moot.retrievers.encoders import DEFAULT_ENCODER
+from moot.retrievers.evidence import Retriever
 from moot.retrievers.files import read_page
+from moot.retrievers.local import Bm25Retriever, open_chroma, open_rows
+from moot.transcript.report.report import report
 
 from tests.papers import pdf
 from tests.retrievers.test_documents import ARTICLE
+from tests.web.documents import a_debate, with_evidence
 
 POLISH = "Żółw waży 12 kg."
 ANSWERS: dict[str, tuple[int, dict[str, str], bytes]] = {
@@ -88,6 +96,34 @@ def test_a_page_is_read_and_kept_as_it_was(site: str, tmp_path: Path) -> None:
     assert known["retrieved"].endswith("+00:00")
     one, other = read_given(f"{site}/report.pdf")
     assert (one["page"], other["page"], other["url"], other["title"]) == ("1", "2", f"{site}/report.pdf", "Canals")
+
+
+async def test_evidence_says_when_its_page_was_read_and_what_it_was(site: str, tmp_path: Path) -> None:
+    passages = await asyncio.to_thread(read_page, f"{site}/report.pdf")
+    await index_passages("canals", passages)
+    known = json.loads(next((tmp_path / "fetched").glob("*.json")).read_text())
+    expected = (known["retrieved"], hashlib.sha256(ANSWERS["/report.pdf"][2]).hexdigest())
+    given = check_given(await asyncio.to_thread(read_given, f"{site}/report.pdf"))
+    state = await asyncio.to_thread(corpus_state, "canals")
+    sources: list[Retriever] = [
+        Bm25Retriever("canals", await open_rows("canals", state)),
+        await open_chroma("canals", DEFAULT_ENCODER),
+    ]
+    found = [piece for source in sources for piece in await source.search("When was it opened?", 2)]
+    assert {(piece["fetched"][:10], piece["sha256"]) for piece in (*given, *found)} == {(expected[0][:10], expected[1])}
+    assert {piece["fetched"] for piece in found} == {expected[0]}
+    document = with_evidence(await a_debate(), 1)
+    document["evidence"][0] |= {"fetched": "2026-11-23T07:50:10+00:00", "sha256": expected[1]}
+    for kind in ("html", "md"):
+        written = report(document, kind)
+        assert "read 23 November 2026, 07:50 UTC" in written
+        assert expected[1] in written
+
+
+async def test_a_page_that_is_read_again_is_the_same_corpus(site: str) -> None:
+    page = await asyncio.to_thread(read_page, f"{site}/report.pdf")
+    later = [passage.model_copy(update={"fetched": "2030-01-01T00:00:00+00:00"}) for passage in page]
+    assert digest_of(page) == digest_of(later)
 
 
 @pytest.mark.parametrize(

@@ -145,6 +145,25 @@ async def test_those_who_decided_may_have_seen_none_of_the_evidence(start_stub: 
     assert [one["kind"] for one in verdict_warnings({**closed, "settings": {"sources": ["bm25"]}})] == ["no_evidence"]
 
 
+async def test_a_verdict_of_one_origin_says_so_everywhere(start_stub: StartStub) -> None:
+    start_stub([{"fields": {"answer": "SUPPORTS", "citations": [{"evidence_id": ID, "quote": "lay leathery eggs"}]}}])
+    document, said = await held("rag", model="openai:stub", sources=[f"{HERE}:shelf"])
+    told_everywhere(
+        document, said, "SUPPORTS (single_pass) - one origin",
+        "All that the verdict cites is of one origin: Shelf: Eggs.",
+    )  # fmt: skip
+    [piece] = document["evidence"]
+    answer = document["turns"][-1]
+    for urls, kinds in (
+        (["https://a.org/1", "https://www.a.org/2"], ["single_origin"]),
+        (["https://a.org/1", "https://b.org/1"], []),
+    ):
+        pieces = [{**piece, "id": url, "url": url} for url in urls]
+        cited = [{**answer["citations"][0], "evidence_id": url} for url in urls]
+        turns = [{**answer, "evidence_ids": urls, "citations": cited}]
+        assert [w["kind"] for w in verdict_warnings({**document, "turns": turns, "evidence": pieces})] == kinds
+
+
 async def test_citations_of_a_verdict_are_counted(start_stub: StartStub) -> None:
     invented, wrong, right = (
         {"evidence_id": id, "quote": quote}

@@ -35,7 +35,6 @@ async def test_an_article_leads_to_its_claims_and_each_to_a_verdict(page: Page, 
     await page.get_by_role("button", name="Check 1 claim").click()
     await page.get_by_text("1 of 1 done").wait_for()
     await page.screenshot(path=tmp_path / "checked.png", full_page=True)
-    await page.reload()  # the list lasts as long as the tab
     await page.get_by_role("link", name=CLAIM).click()
     await page.get_by_role("heading", name=SUPPORTED).wait_for()
 

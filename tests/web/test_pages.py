@@ -96,12 +96,23 @@ async def test_a_debate_that_goes_on_is_shown_as_in_its_report(client: TestClien
     assert asked["timeline"]["columns"][-1] == "Decision"
 
 
+async def test_scores_are_told_before_the_answers_they_are_of(client: TestClient) -> None:
+    document = await a_debate()
+    answers = [turn for turn in document["turns"] if turn["step"] == "respond"]
+    scores = [{**turn, "step": "score", "scores": {"faithfulness": 0.5}} for turn in answers]
+    told = client.post("/moot/api/said", json={**document, "turns": scores, "status": "interrupted"})
+    assert (bool(scores), told.status_code) == (True, 200)
+
+
 def test_every_step_has_words() -> None:
     nodes = {name.split(":")[-1] for of in DESCRIPTIONS for name in load_graph(of).graph.get_graph(xray=3).nodes}
     assert nodes - {"__start__", "__end__"} <= {*STEPS}
 
 
-@pytest.mark.parametrize("body", ["", "[" * 4000, "[]", "1", "{}", '{"graph": [], "settings": {}}'])
+OTHER_SETTINGS = '{"graph": "tool_mad", "settings": 1}'
+
+
+@pytest.mark.parametrize("body", ["", "[" * 4000, "[]", "1", "{}", '{"graph": [], "settings": {}}', OTHER_SETTINGS])
 def test_what_is_no_debate_is_not_told(client: TestClient, body: str) -> None:
     assert client.post("/moot/api/said", content=body).status_code == 422
     assert client.post("/moot/api/told", content=body).status_code == 422

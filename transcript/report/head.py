@@ -10,7 +10,7 @@ from moot.nodes.steps.compare import answers_of
 from moot.nodes.texts.answers import abstains
 from moot.nodes.texts.task import full_answer
 from moot.nodes.texts.verdict import caveat_in_words, caveats, reasons_by_who
-from moot.transcript.end import tied
+from moot.transcript.end import tied, why_none
 from moot.transcript.line import counted, list_of
 from moot.transcript.panel import votes_for
 from moot.transcript.report.codes import ANSWERS, FOUND, answer_kind, answer_word, source_words, words_for
@@ -89,8 +89,8 @@ def verdict_of(document: Mapping[str, Any], names: Names) -> Verdict:
         return Verdict("nee", "The evidence does not tell", backing(document, names), NOT_MEASURED)
     if answer is None:
         panel = (document["metrics"] or {}).get("panel")
-        said = f"{votes_for(document)}, which is none of the answers" if panel else "No answer has most votes"
-        return Verdict("non", ANSWERS["non"].verdict, f"{said}.", NOT_MEASURED)
+        said = f"{votes_for(document)}, which is none of the answers" if panel else why_none(document)
+        return Verdict("non", ANSWERS["non"].verdict, f"{said[:1].upper()}{said[1:]}.", NOT_MEASURED)
     kind = answer_kind(task, answer)
     if kind == "text":
         words = f"“{plain(full_answer(task, answer))}”"
@@ -144,6 +144,10 @@ def backing(document: Mapping[str, Any], names: Names) -> str:
     return said + more
 
 
+def _silent(votes: list[Any]) -> str:
+    return "that tell nothing" if any(vote["answer"] is not None for vote in votes) else "no answer"
+
+
 def _voted(votes: list[Any], rounds: int) -> str:
     after = f" after {rounds} rounds" if rounds > 1 else ""
     if not votes:
@@ -155,7 +159,7 @@ def _voted(votes: list[Any], rounds: int) -> str:
         groups.setdefault(vote["group"], []).append(vote)
     if _unanimous(votes):
         return f"{_all_of(votes)} gave the same answer{after}."
-    told = [f"{len(same)} {'no answer' if group is None else _quoted(same)}" for group, same in groups.items()]
+    told = [f"{len(same)} {_silent(same) if group is None else _quoted(same)}" for group, same in groups.items()]
     return f"Of {len(votes)} answers{after}: {list_of(told)}."
 
 

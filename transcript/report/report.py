@@ -43,7 +43,15 @@ MARKUP = re.compile(r"[\\`*_{}\[\]#|~$^]|^[-+=:]|(?<=^\d)[.)]|(?<=^\d\d)[.)]")
 """What Markdown would take for more than text."""
 STAND_INS = ("stand_in", "retrieval_failed")
 SHORTENED = ("evidence_cut", "prompt_shortened", "exhibits_left_out", "evidence_not_compared", "source_not_summarised")
-TOLD_ELSEWHERE = ("empty_retrieval", "fabricated_citation", "unverified_quote", "demo_model", "no_evidence")
+TOLD_ELSEWHERE = (
+    "empty_retrieval",
+    "fabricated_citation",
+    "fabricated_citations",
+    "unverified_quote",
+    "demo_model",
+    "no_evidence",
+    "single_origin",
+)
 LONGEST_TITLE = 120
 """Characters of a claim in the page's title."""
 
@@ -183,6 +191,8 @@ def _source(sources: Sources, id: str, document: Document) -> dict[str, Any]:
         meta.append(f"page {plain(piece['page'])}")
     if piece.get("status"):
         meta.append(plain(piece["status"]))
+    if piece.get("fetched"):
+        meta.append(f"read {moment(piece['fetched'])}")
     meta += [mark for mark in marks_of(piece) if mark not in meta]
     address = web_address(piece.get("url"))
     return {
@@ -196,7 +206,17 @@ def _source(sources: Sources, id: str, document: Document) -> dict[str, Any]:
         "whole": [(clean_part(text), quoted) for text, quoted in whole] if piece.get("shown") else [],
         "length": len(piece["text"]),
         "weight": piece.get("weight"),
+        "sha256": plain(piece.get("sha256") or ""),
     }
+
+
+def moment(text: str) -> str:
+    """A moment in ISO form in a reader's words; any other text as it stands."""
+    try:
+        at = datetime.fromisoformat(text).astimezone(UTC)
+    except ValueError:
+        return plain(text)
+    return f"{at.day} {at:%B %Y, %H:%M} UTC"
 
 
 def clean_part(text: str) -> str:
@@ -242,9 +262,7 @@ def _searched(document: Document, sources: Sources, names: Names, summary: Mappi
     if short:
         facts.append(Fact("Shortened", short))
     other = Counter(
-        one["kind"]
-        for one in document["warnings"]
-        if one["kind"] not in (*STAND_INS, *SHORTENED, *TOLD_ELSEWHERE, "fabricated_citations")
+        one["kind"] for one in document["warnings"] if one["kind"] not in (*STAND_INS, *SHORTENED, *TOLD_ELSEWHERE)
     )
     if other:
         said = [

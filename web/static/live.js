@@ -104,7 +104,8 @@ class Live {
     if (event === "error") this.error = data?.message ?? data?.error ?? "The run failed.";
     if (event !== "updates") return;
     for (const [node, written] of Object.entries(data ?? {})) {
-      if (node !== "__interrupt__" && written) fold(this.debate, written, place.length > 0);
+      const within = place.length > 0 && (node === "open" || node === "close"); // of a debate within this one
+      if (node !== "__interrupt__" && written && !within) fold(this.debate, written, place.length > 0);
     }
     this.show();
   }

@@ -1,5 +1,6 @@
 // What the page shows follows from its address.
 
+import { batchPage } from "./batch.js";
 import { claimsPage } from "./claims.js";
 import { stuck } from "./dom.js";
 import { newCheck } from "./home.js";
@@ -14,6 +15,7 @@ const asked = new URLSearchParams(location.search);
 async function start() {
   if (section === "debates" && id) return tools(main);
   if (section === "debates") return pastChecks(main, asked);
+  if (section === "batches") return batchPage(main, id, asked);
   if (section === "claims") return claimsPage(main);
   if (asked.has("thread")) return watch(main, asked.get("thread"));
   return newCheck(main, asked.get("again"));

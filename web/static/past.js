@@ -55,7 +55,8 @@ export async function recent() {
 }
 
 const WORDS = { running: "under way", waiting: "waits for your answer", interrupted: "interrupted", failed: "failed", cancelled: "cancelled" };
-const METHODS = { rag: "Quick check", tool_mad: "Debate", proclaim: "Trial" };
+/** What a system is called for people. */
+export const METHODS = { rag: "Quick check", tool_mad: "Debate", proclaim: "Trial" };
 
 function rowOf(one) {
   if (one.fault) return h("li", {}, h("span", { class: "bad" }, icon("warn"), " Damaged"), h("span", {}, `${one.id}: ${one.fault}`), remover(one.id));
@@ -80,7 +81,8 @@ function standing({ status, chip: answer }) {
   return h("span", { class: status === "failed" ? "cell bad" : OPEN.includes(status) ? "cell on" : "cell" }, icon(status === "running" ? "run" : status === "failed" || status === "waiting" ? "warn" : "non"), ` ${WORDS[status] ?? status}`);
 }
 
-function when(date) {
+/** A moment in words. */
+export function when(date) {
   const today = new Date().toDateString() === date.toDateString();
   const time = date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
   return today ? `today, ${time}` : `${date.toLocaleDateString([], { day: "numeric", month: "short", year: "numeric" })}, ${time}`;

@@ -80,6 +80,11 @@ export function resumer(id, claim) {
 }
 
 export function remover(id) {
+  return removing(`${ROUTE}/${id}`, "/moot/debates");
+}
+
+/** A button that deletes what is at an address, once it is pressed again, and leads elsewhere. */
+export function removing(address, then) {
   const remove = async ({ target }) => {
     if (target.textContent === "Delete") {
       target.textContent = "Delete for good";
@@ -87,8 +92,8 @@ export function remover(id) {
     }
     target.disabled = true;
     try {
-      await ask(`${ROUTE}/${id}`, { method: "DELETE" });
-      location.assign("/moot/debates");
+      await ask(address, { method: "DELETE" });
+      location.assign(then);
     } catch (error) {
       target.disabled = false;
       target.after(fault(error.message));

@@ -1,0 +1,74 @@
+"""Debate behind a gate: a system of our own, as a debate pays where independent answers differ.
+
+several agents answer independently, each from its own retrieval; every quote of theirs is checked
+if all give one answer, and verified quotes from enough origins support it, that is the verdict
+otherwise another system's debate is held on the union of their evidence, from which its first round starts,
+and its verdict stands
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moot.graphs import load_graph
+from moot.nodes.runtime.opening import Needs
+from moot.nodes.runtime.state import DebateState, Task
+from moot.nodes.runtime.system import Debate, Next
+from moot.nodes.speakers.debaters import debater_graph
+from moot.nodes.speakers.gate import GateSettings, gate_needs, gate_roles
+from moot.nodes.steps.compare import agree_node
+from moot.nodes.steps.gate import debate_node, gate_alone, gate_node, to_readers
+from moot.nodes.steps.vote import vote_node
+
+
+class GatedSettings(GateSettings):
+    """Settings of a debate behind a gate."""
+
+    def roles(self) -> set[str]:
+        """Who may have a model of its own."""
+        return gate_roles(self, inner(self)[1])
+
+
+def inner(settings: GateSettings) -> tuple[Any, Any]:
+    """The debate behind the gate, and its settings."""
+    system = load_graph(settings.debate)
+    return system.graph, settings.of_debate(system.settings)
+
+
+def needs(settings: GatedSettings) -> Needs:
+    """What both use."""
+    graph, own = inner(settings)
+    return gate_needs(settings, graph.builder.needs(own))
+
+
+def check(settings: GatedSettings, task: Task) -> None:
+    """Refuses a task that the debate cannot take."""
+    graph, own = inner(settings)
+    graph.builder.check(own, task)
+
+
+def ask(state: DebateState, settings: GatedSettings) -> Next:
+    """All answer independently."""
+    return to_readers(state, settings.agents)
+
+
+def gate(state: DebateState, settings: GatedSettings) -> Next:
+    """Answers that agree and are supported end it; otherwise the debate is held, if it may be."""
+    if settings.when != "always" and state["metrics"]["gate"]["passed"]:
+        return "agree"
+    return "vote" if settings.when == "never" else "debate"
+
+
+builder = Debate("gated", GatedSettings, needs, check)
+builder.add_node("reader", debater_graph(GatedSettings, "rag/answer", "reader"))
+builder.add_node("check_gate", gate_node())
+builder.add_node("agree", agree_node(lambda settings: "consensus"))
+builder.add_node("vote", vote_node(gate_alone))
+builder.add_node("debate", debate_node(inner, lambda settings: settings.when != "never"))
+builder.begin(ask, ["reader"])
+builder.add_edge("reader", "check_gate")
+builder.add_conditional_edges("check_gate", gate, ["agree", "vote", "debate"])
+builder.verdict_from("agree")
+builder.verdict_from("vote")
+builder.verdict_from("debate")
+graph = builder.compile(name="Debate behind a gate")

@@ -1,0 +1,205 @@
+"""A debate behind a gate on the scripted endpoint: when it is held, what it starts from, and what both parts took."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from moot.core.errors import UserError
+from moot.graphs import load_graph
+from moot.nodes.runtime.settings import checked_settings
+from moot.nodes.steps.gate import asked_again, verified_origins
+from moot.nodes.texts.given import check_given
+from moot.nodes.texts.task import make_task
+from moot.transcript import lines
+
+from tests.conftest import CLAIM, StartStub
+
+NEWS = {"retriever": "bm25:demo-news"}
+FIRST = [{"name": "one", **NEWS}, {"name": "two", "retriever": "bm25:demo-encyclopaedia"}]
+DEBATERS = [{"name": "rag", "retriever": "bm25:demo-news"}, {"name": "search", "retriever": "bm25:demo-news"}]
+OFF = {"debaters": DEBATERS, "scoring": "consensus_only", "max_rounds": 2}
+LETTER = {"id": "letter-1", "text": "The platypus lays one to three eggs.", "url": "https://a.org/1"}
+NOTE = {"id": "note-2", "text": "A note says that monotremes hatch from eggs.", "url": "https://b.org/2"}
+CITES = {"citations": [{"evidence_id": "letter-1", "quote": "The platypus lays one to three eggs"}]}
+CITES_NOTE = {"citations": [{"evidence_id": "note-2", "quote": "monotremes hatch from eggs"}]}
+
+
+def says(role: str, answer: str, **fields: Any) -> dict[str, Any]:
+    return {"model": f"stub-{role}$", "match": "your `answer`", "fields": {"answer": answer, "citations": [], **fields}}
+
+
+def chosen(**settings: Any) -> Any:
+    system = load_graph("gated")
+    debate = {**OFF, **settings.pop("debate_settings", {})} if settings.get("debate", "tool_mad") == "tool_mad" else {}
+    plain = {"agents": FIRST, "query_formulation": False, "attempts": 1, "model": "openai:stub", "k": 2}
+    kind = checked_settings(system.settings, {**plain, "debate_settings": debate, **settings})
+    roles = {role: f"openai:stub-{role}" for role in kind.roles()}
+    return checked_settings(system.settings, {**plain, "debate_settings": debate, "models": roles, **settings})
+
+
+async def debate(given: list[dict[str, str]] | None = None, **settings: Any) -> dict[str, Any]:
+    asked: dict[str, Any] = {"claim": CLAIM, "given": given or [LETTER, NOTE]}
+    document: dict[str, Any] = await load_graph("gated").graph.ainvoke(asked, context=chosen(**settings))
+    return document
+
+
+def told(document: dict[str, Any]) -> str:
+    return "\n".join(f"{section.heading}\n" + "\n".join(x.text for x in section.lines) for section in lines(document))
+
+
+# --- the gate ---------------------------------------------------------------------------------------------------------
+
+
+async def test_one_answer_with_a_verified_quote_ends_it_before_any_debate(start_stub: StartStub) -> None:
+    start_stub([says("one", "SUPPORTS", **CITES), says("two", "SUPPORTS")])
+    document = await debate()
+    assert (document["answer"], document["stop_reason"], document["rounds"]) == ("SUPPORTS", "consensus", 0)
+    assert [call["role"] for call in document["calls"]] == ["one", "two"]
+    assert document["metrics"]["gate"] == {
+        "answers": {"one": "SUPPORTS", "two": "SUPPORTS"},
+        "agreed": "SUPPORTS",
+        "origins": ["a.org"],
+        "passed": True,
+        "spent": {"calls": 2, "tokens": document["usage"]["prompt_tokens"] + document["usage"]["completion_tokens"]},
+        "debate": None,
+    }
+    assert (document["confidence"], document["confidence_from"]) == (1.0, "2 of 2 answers")
+    assert {turn["phase"] for turn in document["turns"]} == {"gate"}
+    assert document["metrics"]["verdict_citations"]["verified"] == 1
+    assert "First answers" in told(document)
+    assert "The gate ends it" in told(document)
+
+
+@pytest.mark.parametrize(
+    ("rules", "least", "reason"),
+    [
+        ([says("one", "SUPPORTS", **CITES), says("two", "REFUTES")], 1, "disputed"),
+        ([says("one", "SUPPORTS"), says("two", "SUPPORTS")], 1, "unverified"),
+        ([says("one", "SUPPORTS", **CITES), says("two", "SUPPORTS", **CITES)], 2, "unverified"),  # one origin
+        ([says("one", "SUPPORTS", **CITES), {"model": "stub-two$", "reply": "It depends."}], 1, "disputed"),
+    ],
+)
+async def test_otherwise_the_debate_is_held_on_all_evidence_and_its_verdict_stands(
+    start_stub: StartStub, rules: list[dict[str, Any]], least: int, reason: str
+) -> None:
+    stub = start_stub([*rules, says("rag", "REFUTES", **CITES_NOTE), says("search", "REFUTES")])
+    document = await debate(min_verified=least)
+    assert (document["status"], document["answer"], document["stop_reason"]) == ("done", "REFUTES", "consensus")
+    assert [(r["phase"], r["round"], r["reason"]) for r in document["round_log"]] == [
+        ("gate", 0, reason),
+        ("primary", 1, "agreed"),
+    ]
+    found = {piece["id"] for piece in document["evidence"]}
+    assert len(found) > 2
+    for role in ("rag", "search"):  # which look for nothing in their first round
+        (prompt,) = stub.prompts(f"stub-{role}")
+        assert all(id in prompt for id in found)
+    assert {r["agent"] for piece in document["evidence"] for r in piece["retrievals"]} == {"given", "one", "two"}
+    gate = document["metrics"]["gate"]
+    assert (gate["passed"], gate["debate"]["graph"], gate["debate"]["calls"]) == (False, "tool_mad", 2)
+    assert gate["spent"]["calls"] + gate["debate"]["calls"] == len(document["calls"])
+    assert (document["graph"], document["depth"], document["rounds"]) == ("gated", document["depth"], 1)
+    assert document["metrics"]["verdict_citations"]["verified"] == 1
+    assert f"The gate leaves it open: {'the answers differ' if reason == 'disputed' else 'one answer'}" in told(
+        document
+    )
+
+
+async def test_from_the_second_round_on_debaters_look_for_evidence(start_stub: StartStub) -> None:
+    two = [says("rag", "SUPPORTS"), says("search", "REFUTES")]
+    start_stub([says("one", "SUPPORTS"), says("two", "REFUTES"), *two, says("judge", "NOT ENOUGH INFO")])
+    document = await debate()
+    assert (document["answer"], document["stop_reason"], document["rounds"]) == ("NOT ENOUGH INFO", "max_rounds", 2)
+    searched = [(t["round"], t["agent"]) for t in document["turns"] if t["phase"] == "primary" and t.get("retrieval")]
+    assert searched == [(2, "rag"), (2, "search")]
+    assert document["confidence_from"] == "0 of 6 answers in 3 rounds"
+
+
+async def test_never_and_always_are_its_ablations(start_stub: StartStub) -> None:
+    rules = [says("one", "SUPPORTS", **CITES), says("rag", "REFUTES"), says("search", "REFUTES")]
+    start_stub([*rules, says("two", "SUPPORTS")])
+    always = await debate(when="always")
+    assert (always["answer"], always["metrics"]["gate"]["passed"], len(always["calls"])) == ("REFUTES", True, 4)
+    start_stub([*rules, says("two", "REFUTES")])
+    never = await debate(when="never")
+    assert (never["answer"], never["stop_reason"], len(never["calls"])) == ("SUPPORTS", "single_pass", 2)
+    assert never["confidence_from"] == "1 of 2 votes"
+
+
+@pytest.mark.parametrize("name", ["standard_mad", "society_of_minds", "cortex_debate", "proclaim"])
+async def test_other_debates_are_held_too(start_stub: StartStub, name: str) -> None:
+    stub = start_stub([says("one", "SUPPORTS"), says("two", "REFUTES"), {"fields": {"relevance": 1, "credibility": 1}}])
+    own: dict[str, Any] = {"proclaim": {"max_rounds": 2, "sources": ["bm25"], "seed_k": 2, "max_premises": 2}}
+    document = await debate(debate=name, debate_settings=own.get(name, {}), embedder="openai:stub-embedding")
+    assert (document["status"], document["error"], document["graph"]) == ("done", None, "gated")
+    assert document["metrics"]["gate"]["debate"]["graph"] == name
+    assert document["usage"]["calls"] == sum(call["kind"] == "chat" for call in stub.calls())
+    assert "First answers" in told(document)
+    asked = [p for p in stub.prompts() if "your `answer`" in p or "your `argument`" in p]
+    assert any("letter-1" in prompt and "evidence" in prompt for prompt in asked[2:])
+
+
+# --- what surrounds it ------------------------------------------------------------------------------------------------
+
+
+async def test_a_debate_that_fails_fails_the_whole_with_all_that_was_said(start_stub: StartStub) -> None:
+    start_stub([says("one", "SUPPORTS"), says("two", "REFUTES"), {"status": 401}])
+    document = await debate()
+    assert (document["status"], document["answer"]) == ("failed", None)
+    assert document["error"]["kind"] == "authentication"
+    assert [turn["agent"] for turn in document["turns"] if turn["phase"] == "gate"] == ["one", "two"]
+
+
+async def test_ceilings_hold_for_both_and_the_debate_s_judge_is_kept_for(start_stub: StartStub) -> None:
+    rules = [says("one", "SUPPORTS"), says("two", "REFUTES"), says("rag", "SUPPORTS"), says("search", "REFUTES")]
+    start_stub([*rules, says("judge", "REFUTES")])
+    for most in (1, 3, 5):
+        document = await debate(max_calls=most)
+        assert (document["status"], document["answer"], len(document["calls"])) == ("done", "REFUTES", most)
+        assert document["stop_reason"] == "budget_exhausted"
+        assert document["calls"][-1]["role"] == "judge"
+
+
+def test_settings_that_both_have_hold_in_the_debate_unless_it_has_its_own() -> None:
+    kind = load_graph("tool_mad").settings
+    inner = chosen(temperature=0.3, budget=50_000, debate_settings={"k": 7}).of_debate(kind)
+    assert (inner.temperature, inner.k, inner.budget, inner.retrieval) == (0.3, 7, None, "later")
+    assert inner.models["rag"] == "openai:stub-rag"
+    pool = chosen(debate="standard_mad").of_debate(load_graph("standard_mad").settings)
+    assert (pool.retrieval, pool.k) == ("none", 2)
+    for wrong, said in (
+        ({"debate_settings": {"rounds": 3}}, "There is no setting 'rounds'"),
+        ({"debate": "gated"}, "debate: "),
+        ({"models": {"judges": "fake:1"}}, "there is no role 'judges'"),
+        ({"agents": [{"name": "rag"}, {"name": "two"}]}, "'rag' is somebody in tool_mad"),
+    ):
+        with pytest.raises(UserError, match=said):
+            checked_settings(load_graph("gated").settings, wrong)
+
+
+async def test_a_task_that_the_debate_cannot_take_is_refused_before_any_call(start_stub: StartStub) -> None:
+    stub = start_stub()
+    asked = {"claim": "How many?", "task": "number"}
+    document = await load_graph("gated").graph.ainvoke(asked, context=chosen(debate="proclaim"))
+    assert (document["error"]["kind"], stub.requests()) == ("unfit_task", [])
+
+
+def test_quotes_count_by_their_origin() -> None:
+    pieces = check_given([LETTER, NOTE, {"id": "again", "text": "Another page.", "url": "https://www.a.org/9"}])
+    turns: Any = [
+        {"citations": [{"evidence_id": "letter-1", "verified": True}, {"evidence_id": "again", "verified": True}]},
+        {"citations": [{"evidence_id": "note-2", "verified": False}]},
+        {},
+    ]
+    assert verified_origins(turns, pieces) == ["a.org"]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"task": "fever"}, {"task": "mmlu", "options": ["x", "y"]}, {"labels": {"true": "it is so", "open": ""}}],
+)
+def test_the_debate_is_asked_the_same(asked: dict[str, Any]) -> None:
+    task = make_task(asked.get("task"), asked.get("labels"), asked.get("options"), "It is.")
+    again = asked_again({"claim": "It is.", "task": task})  # type: ignore[typeddict-item]
+    assert make_task(again["task"], again.get("labels"), again.get("options"), "It is.") == task

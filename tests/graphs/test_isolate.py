@@ -1,0 +1,184 @@
+"""Isolated reading on the scripted endpoint: who reads what, which origins hang together, when there is no verdict."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from moot.graphs import load_graph
+from moot.nodes.runtime.state import Vote
+from moot.nodes.steps.isolate import by_origin, weighed
+from moot.nodes.steps.vote import majority
+from moot.nodes.texts.answers import UNTOLD
+from moot.nodes.texts.given import check_given
+from moot.nodes.texts.task import make_task, unsettled_label
+from moot.retrievers import Evidence
+from moot.transcript.end import verdict as ended_by
+
+from tests.conftest import StartStub
+
+CLAIM = "The harbour of Aldmoor was closed in 1931."
+NEI = "NOT ENOUGH INFO"
+WORDS = (
+    "storm fleet harbour master wrote ledger pilots refused anchor tide winter summer council voted funds crane rope"
+)
+
+
+def page(host: str, word: str, path: str = "") -> dict[str, str]:
+    """A text of a website whose words are its own, and hold one that rules tell it by."""
+    own = " ".join(f"{word}{i} {one}" for i, one in enumerate(WORDS.split() * 2))
+    return {"text": f"{word}: {own}.", "title": f"{word} {path}", "url": f"https://{host}/{path}"}
+
+
+def says(word: str, answer: str | None, **fields: Any) -> dict[str, Any]:
+    return {"match": f"{word}:", "fields": {"answer": answer, "citations": [], **fields}}
+
+
+async def read(given: list[dict[str, str]], task: dict[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
+    system = load_graph("isolate")
+    chosen = system.settings.model_validate({"model": "openai:stub", "retrieval": "none", "attempts": 1, **settings})
+    document: dict[str, Any] = await system.graph.ainvoke(
+        {"claim": CLAIM, "given": given, **(task or {})}, context=chosen
+    )
+    return document
+
+
+def ended(document: dict[str, Any]) -> list[Any]:
+    return [*ended_by(document, {})]
+
+
+# --- the procedure ----------------------------------------------------------------------------------------------------
+
+
+def votes(*answers: str | None) -> list[Vote]:
+    groups = {answer: i for i, answer in enumerate(dict.fromkeys(filter(None, answers)))}
+    return [
+        {"agent": "agent-1", "answer": a, "group": groups[a] if a else None, "number": i}
+        for i, a in enumerate(answers, 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answers", "ranks", "won"),
+    [
+        (("S", "R", "S"), (1, 1, 2), "S"),  # 1 + 1/2 against 1
+        (("R", "S", "S"), (1, 2, 3), None),  # 1 against 1/2 + 1/3: the heaviest is a single origin that is contradicted
+        (("R", "S", "S", "S"), (1, 1, 2, 3), "S"),  # 1 against 1 + 1/2 + 1/3
+        (("R", "S", "R", "S"), (1, 1, 2, 2), None),  # 3/2 against 3/2
+        (("S",), (4,), "S"),  # nobody contradicts it
+        (("S", NEI, None), (2, 1, 1), "S"),  # neither does what does not tell
+        ((NEI, NEI), (1, 2), NEI),
+        ((UNTOLD, UNTOLD, None), (1, 2, 3), UNTOLD),
+    ],
+)
+def test_the_heaviest_consistent_set_wins_unless_it_is_one_origin_that_is_contradicted(
+    answers: tuple[str | None, ...], ranks: tuple[int, ...], won: str | None
+) -> None:
+    task = make_task("labels", ["S", "R", NEI])
+    read_origins: Any = [{"origin": str(i), "rank": rank, "evidence_ids": []} for i, rank in enumerate(ranks)]
+    counted = weighed(task, votes(*answers), read_origins)
+    weights = [vote.get("weight", 0.0) for vote in counted]
+    assert {w * rank for w, rank in zip(weights, ranks, strict=True) if w} == {1}
+    found = majority(counted, weights, tie="none", contested=2)
+    assert (found["answer"] if found else None) == won
+
+
+def test_evidence_is_grouped_by_origin_in_the_order_of_its_best_rank() -> None:
+    pieces = check_given([page("a.org", "alpha"), page("b.org", "beta"), page("www.a.org", "gamma", "2")])
+    reprint: Evidence = {**pieces[1], "id": "reprint", "url": "https://copy.net/x"}
+    for piece, rank in zip(pieces, (3, 2, 1), strict=True):
+        piece["retrievals"][0]["rank"] = rank
+    assert by_origin([*pieces, reprint]) == [
+        {"origin": "a.org", "rank": 1, "evidence_ids": [pieces[0]["id"], pieces[2]["id"]]},
+        {"origin": "b.org", "rank": 2, "evidence_ids": [pieces[1]["id"], "reprint"]},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("task", "label"),
+    [("fever", NEI), ("averitec", "Not Enough Evidence"), ("pubmedqa", "maybe"), ("hover", None), ("gsm8k", None)],
+)
+def test_the_label_that_settles_nothing(task: str, label: str | None) -> None:
+    assert unsettled_label(make_task(task)) == label
+
+
+# --- the graph --------------------------------------------------------------------------------------------------------
+
+
+async def test_each_origin_is_read_by_itself_and_a_flood_from_one_host_is_one_vote(start_stub: StartStub) -> None:
+    flood = [page("evil.com", "poison", str(i)) | {"text": page("evil.com", "poison")["text"] + f" {i}"} for i in "abc"]
+    mirrored = page("mirror.net", "poison") | {"text": flood[0]["text"] + " Reprinted."}
+    given = [*flood, mirrored, page("a.org", "alpha"), page("b.org", "beta"), page("c.org", "gamma")]
+    stub = start_stub([says("poison", "REFUTES"), says("gamma", NEI), says("", "SUPPORTS")])
+    document = await read(given)
+    # 1 for the flood's best rank against 1/5 + 1/6: the heaviest is one origin, which is contradicted
+    assert (document["status"], document["answer"], document["stop_reason"]) == ("done", None, "single_pass")
+    assert document["metrics"]["abstained"] is True
+    assert [len(of["evidence_ids"]) for of in document["metrics"]["origins"]] == [4, 1, 1, 1]
+    assert (len(document["calls"]), document["depth"], document["rounds"]) == (4, 1, 1)
+    for prompt in stub.prompts():
+        assert sum(f"{word}:" in prompt for word in ("poison", "alpha", "beta", "gamma")) == 1
+    assert [vote["group"] is None for vote in document["votes"]] == [False, False, False, True]
+    assert document["metrics"]["undecided"] == "contradicted"
+    told = [line.text for line in ended(document)]
+    assert told[0].startswith("Read one by one: 1 evil.com, 2 a.org, 3 b.org, 4 c.org")
+    assert told[1].startswith("Verdict: none, as the answer of most weight rests on one origin, which another contra")
+
+
+async def test_origins_that_agree_outweigh_a_single_page(start_stub: StartStub) -> None:
+    given = [page("a.org", "alpha"), page("evil.com", "poison"), page("b.org", "beta")]
+    quote = given[2]["text"][:40].rsplit(" ", 1)[0]
+    cites = {"citations": [{"evidence_id": check_given(given)[2]["id"], "quote": quote}]}
+    start_stub([says("poison", "REFUTES"), says("beta", "SUPPORTS", **cites), says("", "SUPPORTS")])
+    document = await read(given)
+    assert (document["answer"], document["metrics"]["abstained"]) == ("SUPPORTS", False)
+    assert document["confidence"] == pytest.approx((1 + 1 / 3) / (1 + 1 / 2 + 1 / 3), abs=1e-6)
+    assert document["confidence_from"] == "1.33 of 1.83 in weight, 2 of 3 votes"
+    assert document["metrics"]["verdict_citations"]["verified"] == 1
+    assert [warned["kind"] for warned in document["warnings"]] == ["single_origin"]  # but one origin is quoted
+
+
+async def test_what_nobody_tells_is_no_verdict_in_a_task_without_a_label_for_it(start_stub: StartStub) -> None:
+    given = [page("a.org", "alpha"), page("b.org", "beta")]
+    stub = start_stub([says("", UNTOLD)])
+    document = await read(given, {"options": ["one", "two"]})
+    assert (document["answer"], document["raw_verdict"], document["metrics"]["abstained"]) == (None, UNTOLD, True)
+    assert all(f"in these very words: {UNTOLD}" in prompt for prompt in stub.prompts())
+    schema = stub.requests()[0]["response_format"]["json_schema"]["schema"]
+    assert schema["properties"]["answer"]["enum"] == ["A", "B", UNTOLD]
+    start_stub([says("", NEI)])
+    document = await read(given)
+    assert (document["answer"], document["metrics"]["abstained"]) == (NEI, False)
+
+
+async def test_a_reader_without_a_usable_answer_does_not_vote_and_none_at_all_is_no_verdict(
+    start_stub: StartStub,
+) -> None:
+    given = [page("a.org", "alpha"), page("b.org", "beta")]
+    start_stub([{"match": "alpha:", "reply": "It depends."}, says("", "REFUTES")])
+    document = await read(given)
+    assert [(v["answer"], v["group"] is None) for v in document["votes"]] == [(None, True), ("REFUTES", False)]
+    assert document["answer"] == "REFUTES"
+    start_stub([{"reply": "It depends."}])
+    document = await read(given)
+    assert (document["status"], document["error"]["kind"]) == ("failed", "unparsed")
+
+
+async def test_origins_beyond_the_most_are_named_and_not_read(start_stub: StartStub) -> None:
+    given = [page(f"{word}.org", word) for word in ("alpha", "beta", "gamma")]
+    start_stub([says("", "SUPPORTS")])
+    document = await read(given, max_origins=2)
+    assert [call["number"] for call in document["calls"]] == [1, 2]
+    assert [(w["kind"], w["detail"]) for w in document["warnings"] if w["kind"] == "origins_left_out"] == [
+        ("origins_left_out", "`max_origins` is 2; not read: gamma.org.")
+    ]
+
+
+async def test_without_evidence_the_agent_answers_once_as_in_rag(start_stub: StartStub) -> None:
+    stub = start_stub([says("", "SUPPORTS")])
+    documents = await asyncio.gather(read([]), read([], retrieval="once", sources=["bm25:demo-news"], k=1))
+    closed, searched = documents
+    assert (closed["answer"], len(closed["calls"]), closed["metrics"]["origins"]) == ("SUPPORTS", 1, [])
+    assert any("Answer from what you know, and from nothing else." in prompt for prompt in stub.prompts())
+    assert [turn["step"] for turn in searched["turns"]] == ["retrieve", "respond"]

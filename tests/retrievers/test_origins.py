@@ -1,0 +1,94 @@
+"""Pieces of one origin are known as such: by their website, and by their words."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from moot.retrievers.evidence import Evidence, make_evidence
+from moot.retrievers.origins import ALIKE, near_duplicates, origins, registered_domain
+
+REPORTS = [json.loads(line) for line in Path(__file__).with_name("reprints.jsonl").read_text().splitlines()]
+
+
+def piece(text: str, url: str = "", **more: Any) -> Evidence:
+    return make_evidence(text=text, url=url, source=more.pop("source", "web"), retriever="tavily", **more)
+
+
+@pytest.mark.parametrize(
+    ("url", "domain"),
+    [
+        ("https://news.bbc.co.uk/1/hi.html", "bbc.co.uk"),
+        ("http://www.reuters.com:80/a?b=c", "reuters.com"),
+        ("https://anna.blogspot.com/2019/05/x.html", "anna.blogspot.com"),
+        ("https://10.0.0.7/x", "10.0.0.7"),
+        ("http://[2001:db8::1]/x", "2001:db8::1"),
+        ("https://localhost/x", "localhost"),
+        ("https://co.uk/x", "co.uk"),
+        ("http://[bad", ""),
+        ("", ""),
+    ],
+)
+def test_the_registered_domain_of_an_address(url: str, domain: str) -> None:
+    assert registered_domain(url) == domain
+
+
+def test_websites_collections_and_corpora() -> None:
+    pieces = [
+        piece("One.", "https://www.reuters.com/a"),
+        piece("Two.", "https://uk.reuters.com/b"),
+        piece("Three.", "https://en.wikipedia.org/wiki/Quay#History", source="wikipedia"),
+        piece("Four.", "https://en.wikipedia.org/wiki/Quay", source="wikipedia"),
+        piece("Five.", "https://en.wikipedia.org/wiki/Mole", source="wikipedia"),
+        piece("Six.", title="Harbours", source="notes"),
+        piece("Seven.", title="Harbours", source="notes"),
+        piece("Eight.", source="given"),
+        piece("Nine.", source="given"),
+    ]
+    of = [*origins(pieces).values()]
+    assert of[:7] == ["reuters.com", "reuters.com"] + ["https://en.wikipedia.org/wiki/Quay"] * 2 + [
+        "https://en.wikipedia.org/wiki/Mole",
+        *["notes: Harbours"] * 2,
+    ]
+    assert of[7] != of[8]
+
+
+def test_what_was_found_at_two_places_joins_them() -> None:
+    both = piece("One.", "https://a.com/1")
+    both["also"] = [{"source": "web", "title": "x", "url": "https://b.com/2"}]
+    pieces = [piece("Two.", "https://b.com/3"), both, piece("Three.", "https://c.com/1")]
+    assert [*origins(pieces).values()] == ["a.com", "a.com", "c.com"]
+
+
+def test_reprints_are_told_from_other_reports_and_paraphrases_are_not_found() -> None:
+    texts = [report["text"] for report in REPORTS]
+    same = {"original", "reprint", "edited"}
+    expected = {
+        (i, j)
+        for (i, a), (j, b) in combinations(enumerate(REPORTS), 2)
+        if a["topic"] == b["topic"] and {a["kind"], b["kind"]} <= same
+    }
+    assert len(expected) == 21
+    for threshold in (ALIKE, ALIKE * 1.3, ALIKE / 2):
+        assert set(near_duplicates(texts, threshold)) == expected
+    pieces = [piece(report["text"], f"https://site-{i}.com/") for i, report in enumerate(REPORTS)]
+    assert len(set(origins(pieces).values())) == len(REPORTS) - 14
+
+
+def test_short_texts_are_no_duplicates() -> None:
+    assert near_duplicates(["It rained in May."] * 2) == []
+
+
+@given(st.permutations(range(8)))
+def test_origins_do_not_depend_on_the_order(order: list[int]) -> None:
+    pieces = [piece(REPORTS[i]["text"], f"https://site-{i % 5}.com/{i}") for i in range(8)]
+    groups = {
+        frozenset(k for k, v in found.items() if v == name) for found in [origins(pieces)] for name in found.values()
+    }
+    shuffled = origins([pieces[i] for i in order])
+    assert {frozenset(k for k, v in shuffled.items() if v == name) for name in shuffled.values()} == groups

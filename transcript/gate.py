@@ -1,0 +1,59 @@
+"""A debate behind a gate in words: first answers, what the gate made of them, then the debate in its own words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from moot.graphs import load_graph
+from moot.nodes.runtime.settings import Settings
+from moot.nodes.runtime.state import GATE, RoundRecord, Turn
+from moot.nodes.speakers.gate import GateSettings
+from moot.transcript.line import Line, say
+from moot.transcript.words import FIELDS, OFTEN_EMPTY, Words, tally
+
+FOUND = {
+    "agreed": "The gate ends it: one answer from all, with verified quotes.",
+    "unverified": "The gate leaves it open: one answer from all, with too few verified quotes.",
+    "disputed": "The gate leaves it open: the answers differ.",
+}
+
+
+class GateWords(Words):
+    """What is said of the gate; the debate behind it has words of its own."""
+
+    def heading(self, turn: Turn) -> str | None:
+        """As `Words.heading`."""
+        return "First answers" if turn["phase"] == GATE else super().heading(turn)
+
+    def told(self, turn: Turn) -> list[str]:
+        """As `Words.told`."""
+        if turn["phase"] != GATE:
+            return super().told(turn)
+        return [field for field in FIELDS if field in turn and (turn.get(field) or field not in OFTEN_EMPTY)]
+
+    def after_round(self, record: RoundRecord) -> Iterator[Line]:
+        """What the gate found."""
+        if record["phase"] != GATE:
+            yield from super().after_round(record)
+            return
+        yield say(f"Answers: {tally(record.get('votes') or [])}.")
+        yield say(FOUND[record["reason"]])
+
+    def verdict(self, document: Mapping[str, Any]) -> Iterator[Line]:
+        """As `Words.verdict`, unless the debate was held."""
+        held = document["metrics"]["gate"]["debate"] is not None
+        return super().verdict(document) if held else Words.verdict(self, document)
+
+
+def gate_words(settings: GateSettings, words_of: Any) -> Words:
+    """What is said of a gate with these settings.
+
+    Args:
+        settings: the gate's.
+        words_of: says it of the debate behind it.
+    """
+    inner: Settings = settings.of_debate(load_graph(settings.debate).settings)
+    kind: Any = type("GateWords", (GateWords, type(words_of(inner))), {})
+    words: Words = kind(inner)
+    return words

@@ -1,0 +1,231 @@
+"""What is kept of a batch, in a folder of its own under ``$MOOT_HOME/batches``: its claims, and what is asked of each.
+
+How a claim stands is not kept here: its debate is in the server's table, under an id that follows from the batch's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import uuid5
+
+from moot.core.errors import UserError
+from moot.core.files import not_kept, write_whole
+from moot.core.home import moot_home
+from moot.evals.benchmarks.claim_files import COLUMNS, BadRow, ClaimRow, ClaimsFile
+from moot.graphs import DESCRIPTIONS, load_graph
+from moot.web.table import THREADS
+from pydantic import TypeAdapter, ValidationError
+
+ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+CLAIMS, ASKED = "claims.jsonl", "batch.json"
+MOST_ROWS = 5000
+AT_ONCE = 4
+"""Debates of a batch in flight, if nothing else is said."""
+MOST_AT_ONCE = 64
+LONGEST_NAME = 300
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch, but for its claims.
+
+    Args:
+        id: a UUID.
+        name: of the file or the article that the claims are from.
+        began: when it was started, in UTC.
+        graph: the debate system of claims that name none.
+        input: the debates' input but for the claim.
+        context: the debates' settings.
+        at_once: debates in flight.
+        max_cost: USD after which no further claim is begun.
+        stopped: why no further claim is begun; empty if it goes on.
+        ended: whether every claim had its turn.
+        faults: by row, why its debate could not even begin.
+    """
+
+    id: str
+    name: str
+    began: str
+    graph: str
+    input: dict[str, Any]
+    context: dict[str, Any]
+    at_once: int = AT_ONCE
+    max_cost: float | None = None
+    stopped: str = ""
+    ended: bool = False
+    faults: dict[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Job:
+    """The debate of a row: its id and thread are the same each time, so that no claim is debated twice."""
+
+    row: ClaimRow
+    debate: str
+    thread: str
+    graph: str
+    input: Mapping[str, Any]
+    context: Mapping[str, Any]
+
+
+def batches_folder() -> Path:
+    """Where batches are kept."""
+    return moot_home() / "batches"
+
+
+def folder_of(id: str) -> Path:
+    """The folder of a batch.
+
+    Raises:
+        UserError: there is none.
+    """
+    folder = batches_folder() / id
+    if not ID.fullmatch(id) or not (folder / ASKED).is_file():
+        raise UserError("There is no such batch: it was deleted, or the link is wrong.", kind="missing_file")
+    return folder
+
+
+# --- blocking ---------------------------------------------------------------------------------------------------------
+
+
+def made(asked: Any) -> Batch:
+    """A batch as the page asks for it, once its claims are found to be good; nothing is kept of it yet.
+
+    Raises:
+        UserError: a claim or something else that is asked for cannot be.
+    """
+    try:
+        batch = _shape().validate_python({**asked, "began": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"})
+    except (ValidationError, TypeError) as error:
+        first = error.errors()[0] if isinstance(error, ValidationError) else {"loc": (), "msg": str(error)}
+        said = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"[:300]
+        raise UserError(f"This is no batch ({said}).", kind="bad_request") from error
+    if not ID.fullmatch(batch.id) or not 1 <= batch.at_once <= MOST_AT_ONCE or not (batch.max_cost or 1) > 0:
+        said = f"`id` is a UUID, `at_once` 1 to {MOST_AT_ONCE}, `max_cost` more than 0."
+        raise UserError(f"This is no batch: {said}", kind="bad_request")
+    fresh = {"stopped": "", "ended": False, "faults": {}}
+    return replace(batch, name=" ".join(batch.name.split())[:LONGEST_NAME] or "claims", **fresh)
+
+
+def _shape() -> TypeAdapter[Batch]:
+    return TypeAdapter(Batch)
+
+
+def begin(batch: Batch, claims: Sequence[Any]) -> list[ClaimRow]:
+    """Keeps a new batch with its claims, which are read as those of a file are.
+
+    Raises:
+        UserError: a claim cannot be used, or nothing can be written.
+    """
+    if not 1 <= len(claims) <= MOST_ROWS:
+        raise UserError(f"A batch on the page has 1 to {MOST_ROWS:,} claims. More: moot batch.", kind="bad_request")
+    if not all(isinstance(one, dict) for one in claims):
+        raise UserError('Each claim is an object: {"claim": "..."}.', kind="bad_request")
+    lines = [json.dumps({key: one[key] for key in COLUMNS if one.get(key) is not None}) for one in claims]
+    folder = batches_folder() / batch.id
+    new = folder.with_name(f".{batch.id}-{secrets.token_hex(4)}")
+    try:
+        new.mkdir(mode=0o700, parents=True)
+        try:
+            write_whole(new / CLAIMS, "\n".join(lines) + "\n", private=True)
+            found = list(ClaimsFile(new / CLAIMS))
+            if bad := [row for row in found if isinstance(row, BadRow)]:
+                more = f" {len(bad) - 1} more cannot be used." if len(bad) > 1 else ""
+                raise UserError(f"Claim {bad[0].number}: {bad[0].problem}.{more}", kind="invalid_claim")
+            _write(new, batch)
+            new.rename(folder)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+    except OSError as error:
+        raise not_kept("Batches", folder, error) from error
+    return [row for row in found if isinstance(row, ClaimRow)]
+
+
+def keep(batch: Batch) -> None:
+    """Writes what has changed of a batch.
+
+    Raises:
+        UserError: there is none any more, or it cannot be written.
+    """
+    folder = folder_of(batch.id)
+    try:
+        _write(folder, batch)
+    except OSError as error:
+        raise not_kept("Batches", folder, error) from error
+
+
+def _write(folder: Path, batch: Batch) -> None:
+    write_whole(folder / ASKED, json.dumps(asdict(batch), ensure_ascii=False) + "\n", private=True)
+
+
+def load(id: str) -> Batch:
+    """A batch.
+
+    Raises:
+        UserError: there is none, or its file is damaged.
+    """
+    file = folder_of(id) / ASKED
+    try:
+        return _shape().validate_json(file.read_bytes())
+    except ValueError as error:
+        raise UserError(
+            f"{file} is damaged. Delete its folder, and start the batch anew.", kind="invalid_file"
+        ) from error
+
+
+def jobs(batch: Batch) -> list[Job]:
+    """The debates of a batch, in the order of its claims.
+
+    Raises:
+        UserError: the file of claims was changed, and has a row that cannot be used.
+    """
+    return [job_of(batch, row) for row in _rows(folder_of(batch.id) / CLAIMS)]
+
+
+def _rows(file: Path) -> Iterator[ClaimRow]:
+    for row in ClaimsFile(file):
+        if isinstance(row, BadRow):
+            raise UserError(f"{file}, line {row.line}: {row.problem}.", kind="invalid_file")
+        yield row
+
+
+def job_of(batch: Batch, row: ClaimRow) -> Job:
+    """The debate that a row asks for; what it says itself goes before what all are asked."""
+    debate = hashlib.sha256(f"{batch.id}:{row.number}".encode()).hexdigest()[:32]
+    own = {"claim": row.claim, "labels": list(row.labels), "claim_date": row.claim_date, "speaker": row.speaker}
+    given = [*(batch.input.get("given") or []), *({"title": title, "text": text} for title, text in row.given)]
+    input = {
+        **batch.input,
+        **{key: value for key, value in own.items() if value},
+        **({"given": given} if given else {}),
+    }
+    graph = row.graph or batch.graph
+    context = batch.context
+    if graph != batch.graph and graph in DESCRIPTIONS:  # another system has other settings
+        context = {key: value for key, value in context.items() if key in load_graph(graph).settings.model_fields}
+    context = {**context, **row.settings}
+    return Job(row, debate, str(uuid5(THREADS, debate)), graph, input, context)
+
+
+def ids() -> list[str]:
+    """All batches, newest first."""
+    kept = [path.parent for path in batches_folder().glob(f"*/{ASKED}") if ID.fullmatch(path.parent.name)]
+    return [folder.name for folder in sorted(kept, key=lambda one: (one / CLAIMS).stat().st_mtime, reverse=True)]
+
+
+def delete(id: str) -> None:
+    """Deletes a batch; its debates stay.
+
+    Raises:
+        UserError: there is none.
+    """
+    shutil.rmtree(folder_of(id))

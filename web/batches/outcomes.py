@@ -1,0 +1,122 @@
+"""How the debates of a batch stand: by the server's table, and once they are over by their documents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from moot.core.errors import UserError
+from moot.core.ledger import open_ledger
+from moot.nodes.models.ledger import tokens_of
+from moot.nodes.models.prices import cost_of, read_prices
+from moot.transcript.document import fitting
+from moot.transcript.report.head import chip_of, dissent, verdict_of
+from moot.transcript.report.names import Names
+from moot.transcript.report.sources import Sources
+from moot.web import debates
+from moot.web.batches.kept import Job
+from starlette.concurrency import run_in_threadpool
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a claim's debate so far.
+
+    Args:
+        status: ``none`` if it was not begun; ``running``, ``waiting``, ``interrupted``, ``failed``, ``done``.
+        document: the id of its document, if it has one.
+        answer: as the document has it.
+        chip: the answer's kind and word.
+        backing: how the verdict came about, in a sentence.
+        divided: whether somebody's last answer was another one.
+        quotes: pieces that are quoted, pieces found, quotes found in their source, quotes not found there.
+        confidence: the raw one.
+        error: why it failed; ``kind`` is the error's.
+        seconds: how long it took, in all its runs.
+        usd: what it cost; None if a price is not known.
+    """
+
+    status: str
+    document: str | None = None
+    graph: str | None = None
+    answer: str | None = None
+    chip: tuple[str, str] | None = None
+    backing: str = ""
+    divided: bool = False
+    quotes: tuple[int, int, int, int] = (0, 0, 0, 0)
+    confidence: float | None = None
+    error: str = ""
+    kind: str = ""
+    rounds: int | None = None
+    calls: int = 0
+    tokens: int = 0
+    usd: float | None = None
+    seconds: float | None = None
+    warnings: int = 0
+
+
+async def outcomes_of(jobs: Iterable[Job]) -> list[Outcome]:
+    """How each debate stands."""
+    listed, ledger = list(jobs), open_ledger()
+    statuses: Mapping[str, str] = {id: status for id, status, _ in await ledger.outline()}
+    found = await run_in_threadpool(_outcomes, listed, statuses)
+    for at, (job, one) in enumerate(zip(listed, found, strict=True)):
+        if one.status == "failed" and one.document is None and (row := await ledger.debate(job.debate)):
+            found[at] = replace(one, error=row.note or "It failed before anything was written.")
+    return found
+
+
+def _outcomes(jobs: list[Job], statuses: Mapping[str, str]) -> list[Outcome]:
+    stems = {stem[-32:]: stem for stem in reversed(debates.stems())}
+    return [_outcome(stems.get(job.debate), statuses.get(job.debate)) for job in jobs]
+
+
+def _outcome(stem: str | None, status: str | None) -> Outcome:
+    if status in ("running", "waiting") or stem is None:
+        return Outcome(status if status and status != "done" else "none")
+    path = debates.debates_folder() / f"{stem}.json"
+    try:
+        return _of_document(path, path.stat().st_mtime_ns)
+    except FileNotFoundError:  # deleted just now
+        return Outcome("none")
+
+
+@lru_cache(maxsize=8192)
+def _of_document(path: Path, changed: int) -> Outcome:
+    try:
+        document = json.loads(path.read_bytes())
+        with fitting():
+            return _told(path.stem, document)
+    except (ValueError, RecursionError):
+        return Outcome("failed", path.stem, error="The document is damaged.")
+    except UserError as error:
+        return Outcome("failed", path.stem, error=error.detail)
+
+
+def _told(stem: str, document: Mapping[str, Any]) -> Outcome:
+    names, sources, error = Names(document), Sources(document), document["error"] or {}
+    calls = [call for call in document["calls"] if not call.get("shared")]
+    chip = chip_of(document, document["answer"])
+    return Outcome(
+        status=document["status"],
+        document=stem,
+        graph=document["graph"],
+        answer=document["answer"],
+        chip=(chip.kind, chip.word),
+        backing=verdict_of(document, names).backing,
+        divided=bool(document["status"] == "done" and dissent(document, names)[1]),
+        quotes=(len(sources.quoted), len(sources.pieces), len(sources.quotes), len(sources.faulty)),
+        confidence=document["confidence"],
+        error=error.get("detail") or "",
+        kind=error.get("kind") or "",
+        rounds=document["rounds"],
+        calls=len(calls),
+        tokens=tokens_of(calls),
+        usd=cost_of(calls, read_prices()),
+        seconds=document["seconds"],
+        warnings=len(document["warnings"]),
+    )

@@ -1,0 +1,166 @@
+"""What the page asks of batches: to start, watch, stop, take up and delete them, and their table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from langgraph_sdk import get_client
+from langgraph_sdk.client import LangGraphClient
+from moot.core.errors import MootError, UserError
+from moot.graphs import DESCRIPTIONS
+from moot.web.batches import kept
+from moot.web.batches.kept import Batch, Job
+from moot.web.batches.outcomes import Outcome, outcomes_of
+from moot.web.batches.running import BATCHES
+from moot.web.batches.shown import SHOWN, status_of, table, told
+from moot.web.caller import body_of, caller_client, has_users, json_in
+from moot.web.checks import check
+from moot.web.table import lives
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+LARGEST = 32 * 2**20
+"""Bytes of a batch's claims with the texts that come with them."""
+LISTED = 20
+"""Batches that are listed."""
+
+
+async def started(request: Request) -> Any:
+    """Starts a batch; one whose id there is already is the same batch, so that a double click starts one.
+
+    The body has ``id``, ``name``, ``graph``, ``input``, ``context``, ``claims`` with the columns that ``moot batch``
+    reads, and if wanted ``at_once`` and ``max_cost``.
+    """
+    asked = json_in(await body_of(request, LARGEST))
+    claims = asked.pop("claims", None) if isinstance(asked, dict) else None
+    if not isinstance(claims, list):
+        raise UserError('The body is {"id": UUID, "graph": ..., "claims": [{"claim": "..."}]}.', kind="bad_request")
+    batch = await run_in_threadpool(kept.made, asked)
+    if batch.id in await run_in_threadpool(kept.ids):
+        await _visible(batch.id, request)
+        return {"id": batch.id}
+    client = caller_client(request.scope)
+    rows = await run_in_threadpool(kept.begin, batch, claims)
+    try:
+        await _check([kept.job_of(batch, row) for row in rows], client)
+        if has_users():  # it is theirs whose thread of its id it is
+            await client.threads.create(thread_id=batch.id)
+        await BATCHES.start(batch, _server(request))
+    except BaseException:
+        await run_in_threadpool(kept.delete, batch.id)
+        raise
+    return {"id": batch.id}
+
+
+async def _check(jobs: Sequence[Job], client: LangGraphClient) -> None:
+    """Checks what is asked of each claim, as the server checks a run.
+
+    Raises:
+        UserError: an unknown graph or setting, or a value out of its range.
+    """
+    seen: set[str] = set()
+    for job in jobs:
+        asked = repr((job.graph, job.context))
+        if asked not in seen:
+            try:
+                if job.graph not in DESCRIPTIONS:
+                    raise UserError(f"There is no debate system {job.graph[:60]!r}.", kind="unknown_graph")
+                await check({"assistant_id": job.graph, "input": job.input, "context": job.context}, "/runs", client)
+            except UserError as error:
+                own = job.row.graph or job.row.settings
+                said = f"Claim {job.row.number}: {error.detail}" if own else error.detail
+                raise UserError(said, kind=error.kind) from error
+        seen.add(asked)
+
+
+def _server(request: Request) -> LangGraphClient:
+    """The server, as whoever asks if it has users."""
+    return caller_client(request.scope) if has_users() else get_client(url=None, api_key=None)
+
+
+async def _visible(id: str, request: Request) -> Batch:
+    """A batch that whoever asks may see.
+
+    Raises:
+        UserError: there is none.
+    """
+    if has_users() and not await lives(id, caller_client(request.scope)):
+        raise UserError("There is no such batch: it was deleted, or the link is wrong.", kind="missing_file")
+    running = BATCHES.of(id)
+    return running.batch if running else await run_in_threadpool(kept.load, id)
+
+
+async def _rows(batch: Batch) -> list[tuple[Job, Outcome]]:
+    running = BATCHES.of(batch.id)
+    jobs = running.jobs if running else await run_in_threadpool(kept.jobs, batch)
+    return list(zip(jobs, await outcomes_of(jobs), strict=True))
+
+
+async def shown(request: Request) -> Any:
+    """A batch, with one ``page`` of its rows: those to ``show``, with the words ``q`` in their claim."""
+    batch = await _visible(request.path_params["id"], request)
+    asked = request.query_params
+    page, show = asked.get("page", "1"), asked.get("show", "all")
+    if not (page.isascii() and page.isdigit() and int(page[:6]) > 0) or show not in SHOWN:
+        raise UserError(f"`page` is a number from 1, `show` one of {', '.join(SHOWN)}.", kind="bad_request")
+    rows, words = await _rows(batch), asked.get("q", "")[: kept.LONGEST_NAME]
+    return told(batch, rows, BATCHES.of(batch.id), page=int(page[:6]), show=show, words=words)
+
+
+async def listed(request: Request) -> Any:
+    """The latest batches, each with how many of its claims are done."""
+    found = []
+    for id in await run_in_threadpool(kept.ids):
+        try:
+            batch = await _visible(id, request)
+            all = told(batch, await _rows(batch), BATCHES.of(id))
+        except MootError as error:
+            if error.kind != "missing_file":
+                found.append({"id": id, "fault": error.detail})
+            continue
+        facts = ("id", "name", "began", "graph", "going", "stopped", "ended", "statuses", "counts")
+        found.append({key: all[key] for key in facts})
+        if len(found) == LISTED:
+            break
+    return {"batches": found}
+
+
+async def stopped(request: Request) -> Any:
+    """Stops a batch: no further claim is begun, and debates under way are interrupted."""
+    batch = await _visible(request.path_params["id"], request)
+    await BATCHES.stop(batch.id)
+    return {}
+
+
+async def gone_on(request: Request) -> Any:
+    """Takes a batch up again; the body's ``rows`` are tried again though they failed, by ``failed`` all such rows."""
+    batch = await _visible(request.path_params["id"], request)
+    content = await body_of(request, LARGEST)
+    asked = json_in(content) if content else {}
+    rows = asked.get("rows", []) if isinstance(asked, dict) else None
+    if not isinstance(rows, list) or not all(isinstance(one, int) for one in rows):
+        raise UserError('The body is {"rows": [1, 2]}: those to try again.', kind="bad_request")
+    if asked.get("failed"):
+        states = [(job, status_of(batch, job, one, BATCHES.of(batch.id))) for job, one in await _rows(batch)]
+        rows = [*rows, *(job.row.number for job, status in states if status == "failed")]
+    await BATCHES.start(batch, _server(request), rows)
+    return {}
+
+
+async def deleted(request: Request) -> Any:
+    """Deletes a batch that is not under way; its debates stay among the past checks."""
+    batch = await _visible(request.path_params["id"], request)
+    if BATCHES.of(batch.id):
+        raise UserError("This batch is still under way: stop it first.", kind="bad_request")
+    await run_in_threadpool(kept.delete, batch.id)
+    return {}
+
+
+async def downloaded(request: Request) -> Response:
+    """A batch as a table (CSV)."""
+    batch = await _visible(request.path_params["id"], request)
+    text = table(batch, await _rows(batch), BATCHES.of(batch.id), str(request.base_url).rstrip("/"))
+    head = {"Content-Disposition": f'attachment; filename="moot-{batch.id}.csv"'}
+    return Response(text, media_type="text/csv", headers=head)

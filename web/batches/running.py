@@ -1,0 +1,228 @@
+"""Who works batches off: the server, several claims at once, as long as it runs; at its next start it goes on.
+
+A server with users runs a batch as whoever started it, and so goes on with it only if they ask for that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from filelock import FileLock, Timeout
+from langgraph_sdk import get_client
+from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.errors import APIError, NotFoundError
+from moot.core.errors import ENDS_ALL, MootError, UserError
+from moot.core.ledger import open_ledger
+from moot.core.redaction import anonymised
+from moot.web.batches import kept
+from moot.web.batches.kept import Batch, Job
+from moot.web.batches.outcomes import Outcome, outcomes_of
+from moot.web.caller import has_users
+from moot.web.table import TABLE, Claim
+from starlette.concurrency import run_in_threadpool
+
+log = logging.getLogger(__name__)
+
+LOCK = ".lock"
+STOPPED = "It was stopped."
+"""Why no further claim is begun if a person wanted that."""
+
+
+class Running:
+    """A batch that this server works off.
+
+    Args:
+        batch: it.
+        jobs: all its debates.
+        client: the server, as whoever started the batch.
+        lock: keeps other servers on this home from it.
+    """
+
+    def __init__(self, batch: Batch, jobs: Iterable[Job], client: LangGraphClient, lock: FileLock) -> None:
+        self.batch = batch
+        self.jobs = list(jobs)
+        self.client = client
+        self.lock = lock
+        self.left = deque[Job]() if batch.ended else deque(self.jobs)
+        self.active: dict[int, str] = {}
+        """By row, the run of its debate, once it has one."""
+        self.again: set[int] = set()
+        """Rows that are tried again, though they have failed."""
+        self.writing = asyncio.Lock()
+
+    async def work(self) -> None:
+        """Has every claim that is left debated, several at once."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self.batch.at_once):
+                    group.create_task(self._one_after_another())
+            if not self.batch.stopped:
+                await self.change(ended=True)
+        except* MootError as errors:
+            log.error("The batch %s ended early: %s", self.batch.id, errors.exceptions[0])
+        finally:
+            await run_in_threadpool(self.lock.release)
+
+    async def change(self, **changed: Any) -> None:
+        """Changes what is kept of the batch."""
+        self.batch = replace(self.batch, **changed)
+        async with self.writing:
+            await run_in_threadpool(kept.keep, self.batch)
+
+    async def _one_after_another(self) -> None:
+        while self.left and not self.batch.stopped:
+            job = self.left.popleft()
+            number = job.row.number
+            self.active[number] = ""
+            try:
+                await self._debate(job)
+            except Exception as error:
+                if not isinstance(error, APIError | MootError):
+                    log.exception("Claim %s of the batch %s", number, self.batch.id)
+                said = getattr(error, "detail", None) or getattr(error, "message", None) or repr(error)
+                await self.change(faults={**self.batch.faults, number: anonymised(str(said)[:500])})
+            finally:
+                self.active.pop(number, None)
+                self.again.discard(number)
+
+    async def _debate(self, job: Job) -> None:
+        """Has a claim debated, unless that is over."""
+        before = (await outcomes_of([job]))[0]
+        tries = ("none", "interrupted", "failed") if job.row.number in self.again else ("none", "interrupted")
+        if before.status not in tries:
+            return
+        if most := self.batch.max_cost:
+            spent = sum(one.usd or 0 for one in await outcomes_of(self.jobs))
+            if spent >= most and not self.batch.stopped:
+                await self.change(stopped=f"The limit of ${most:,.2f} for all claims is reached.")
+            if self.batch.stopped:
+                return
+        if job.row.number in self.batch.faults:
+            left = {number: said for number, said in self.batch.faults.items() if number != job.row.number}
+            await self.change(faults=left)
+        await self._run(job)
+        after = (await outcomes_of([job]))[0]
+        await self._heed(after)
+
+    async def _run(self, job: Job) -> None:
+        await self.client.threads.create(thread_id=job.thread, if_exists="do_nothing", graph_id=job.graph)
+        run = await self.client.runs.create(
+            job.thread,
+            job.graph,
+            input=dict(job.input),
+            context=dict(job.context),
+            metadata=TABLE.claim(Claim(debate=job.debate)),
+            stream_mode=["updates", "custom"],
+            stream_subgraphs=True,
+            stream_resumable=True,
+            multitask_strategy="reject",
+        )
+        self.active[job.row.number] = run["run_id"]
+        if self.batch.stopped:  # while it was begun
+            await self._cancel(job, run["run_id"])
+        last: Any = await self.client.runs.join(job.thread, run["run_id"])
+        failed = last.get("__error__") if isinstance(last, dict) else None
+        if failed and await open_ledger().debate(job.debate) is None:  # else its row says why
+            raise UserError(str(failed.get("message") or failed.get("error") or failed), kind="bad_request")
+
+    async def _heed(self, outcome: Outcome) -> None:
+        """Begins no further claim if one failed for what all would fail for."""
+        why = ENDS_ALL.get(outcome.kind) if outcome.status == "failed" else None
+        if why and not self.batch.stopped:
+            await self.change(stopped=f"{why[:1].upper()}{why[1:].replace('row', 'claim')}: {outcome.error}")
+
+    async def stop(self) -> None:
+        """Begins no further claim, and stops those under way."""
+        await self.change(stopped=STOPPED)
+        by_number = {job.row.number: job for job in self.jobs}
+        for number, run in list(self.active.items()):
+            if run:
+                await self._cancel(by_number[number], run)
+
+    async def _cancel(self, job: Job, run: str) -> None:
+        with suppress(NotFoundError):  # it has just ended
+            await self.client.runs.cancel(job.thread, run, action="interrupt")
+
+
+class Batches:
+    """The batches that this server works off."""
+
+    def __init__(self) -> None:
+        self.running: dict[str, tuple[Running, asyncio.Task[None]]] = {}
+
+    def of(self, id: str) -> Running | None:
+        """A batch that this server works off right now."""
+        found = self.running.get(id)
+        return found[0] if found and not found[1].done() else None
+
+    async def start(self, batch: Batch, client: LangGraphClient, again: Iterable[int] = ()) -> None:
+        """Works a batch off, from where it is.
+
+        Args:
+            batch: it.
+            client: the server, as whoever asks.
+            again: rows that are tried again.
+
+        Raises:
+            UserError: another server works it off.
+        """
+        running = self.of(batch.id)
+        if running is None:
+            jobs = await run_in_threadpool(kept.jobs, batch)
+            lock = FileLock(kept.folder_of(batch.id) / LOCK, mode=0o600, thread_local=False)
+            try:
+                await run_in_threadpool(lock.acquire, timeout=1)
+            except Timeout as error:
+                raise UserError("Another server works this batch off.", kind="debate_running") from error
+            running = Running(batch, jobs, client, lock)
+            wanted = {*again} & {job.row.number for job in jobs}
+            running.left.extend(job for job in jobs if job.row.number in wanted and job not in running.left)
+            running.again |= wanted
+            await running.change(stopped="", ended=False)
+            self.running[batch.id] = (running, asyncio.create_task(running.work()))
+            return
+        for job in running.jobs:
+            if job.row.number in {*again} and job.row.number not in running.active and job not in running.left:
+                running.again.add(job.row.number)
+                running.left.append(job)
+
+    async def stop(self, id: str) -> None:
+        """Stops a batch; nothing is lost, and it can go on.
+
+        Raises:
+            UserError: this server does not work it off.
+        """
+        found = self.running.get(id)
+        if found is None or found[1].done():
+            raise UserError("This batch is not under way on this server.", kind="bad_request")
+        await found[0].stop()
+        await found[1]
+
+    async def resume(self) -> None:
+        """Goes on with the batches that a stop of the server interrupted."""
+        if has_users():
+            return
+        client = get_client(url=None, api_key=None)
+        for id in await run_in_threadpool(kept.ids):
+            try:
+                batch = await run_in_threadpool(kept.load, id)
+                if not (batch.ended or batch.stopped):
+                    await self.start(batch, client)
+            except MootError as error:
+                log.error("The batch %s does not go on: %s", id, error.detail)
+
+    async def close(self) -> None:
+        """The server ends: what is under way is interrupted, and goes on at its next start."""
+        tasks = [task for _, task in self.running.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+BATCHES = Batches()

@@ -1,0 +1,162 @@
+"""A batch as the page shows it: its progress, one page of its claims, and all of them as a table."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from moot.core.files import harmless
+from moot.transcript.report.codes import ANSWERS
+from moot.web.batches.kept import Batch, Job
+from moot.web.batches.outcomes import Outcome
+from moot.web.batches.running import Running
+
+A_PAGE = 50
+"""Claims that are shown at a time."""
+SHOWN = ("all", "open", "failed", "divided", *ANSWERS, "text")
+"""What can be shown: all, those that are not over, those that failed, those without agreement, and each answer."""
+COLUMNS = (
+    "row",
+    "id",
+    "claim",
+    "label",
+    "group",
+    "system",
+    "status",
+    "answer",
+    "confidence",
+    "error",
+    "rounds",
+    "calls",
+    "tokens",
+    "usd",
+    "seconds",
+    "warnings",
+    "backing",
+    "disagreement",
+    "report",
+)
+"""Those of ``moot batch``, what backs the verdict, whether somebody's last answer was another, and the report."""
+MARK = "\ufeff"
+"""Without it spreadsheets take UTF-8 for something else."""
+Rows = Sequence[tuple[Job, Outcome]]
+
+
+def status_of(batch: Batch, job: Job, outcome: Outcome, running: Running | None) -> str:
+    """How a row stands: as its debate does, ``next`` if it is still to come, ``none`` if it will not."""
+    number = job.row.number
+    if outcome.status == "done":
+        return "done"
+    if running and number in running.active:
+        return "running"
+    if number in batch.faults:
+        return "failed"
+    if running and outcome.status in ("none", "interrupted") and job in running.left:
+        return "next"
+    return outcome.status
+
+
+def told(
+    batch: Batch, rows: Rows, running: Running | None, *, page: int = 1, show: str = "all", words: str = ""
+) -> dict[str, Any]:
+    """A batch in words and figures, with one page of the rows that are asked for.
+
+    Args:
+        batch: it.
+        rows: its debates, and how they stand.
+        running: what this server does of it, if it works it off.
+        page: from 1.
+        show: one of `SHOWN`.
+        words: only claims that hold all of them.
+    """
+    entries = [_entry(batch, job, outcome, running) for job, outcome in rows]
+    kinds = Counter(kind for one in entries for kind in _kinds(one))
+    over = [outcome for _, outcome in rows if outcome.document]
+    costs = [one.usd for one in over]
+    wanted = words.casefold().split()
+    found = [
+        one
+        for one in entries
+        if show in ("all", *_kinds(one)) and all(word in one["claim"].casefold() for word in wanted)
+    ]
+    return {
+        "id": batch.id,
+        "name": batch.name,
+        "began": batch.began,
+        "graph": batch.graph,
+        "model": batch.context.get("model"),
+        "going": running is not None,
+        "stopped": batch.stopped,
+        "ended": batch.ended,
+        "max_cost": batch.max_cost,
+        "statuses": Counter(one["status"] for one in entries),
+        "counts": {"all": len(entries)} | {kind: kinds[kind] for kind in SHOWN[1:]},
+        "usd": None if None in costs else sum(cost or 0 for cost in costs),
+        "quotes": [sum(one.quotes[2] for one in over), sum(one.quotes[3] for one in over)],
+        "rows": found[(page - 1) * A_PAGE : page * A_PAGE],
+        "page": page,
+        "pages": max(1, -(-len(found) // A_PAGE)),
+        "found": len(found),
+    }
+
+
+def _entry(batch: Batch, job: Job, outcome: Outcome, running: Running | None) -> dict[str, Any]:
+    row, status = job.row, status_of(batch, job, outcome, running)
+    seen = outcome.document if status not in ("running", "waiting") else None
+    return {
+        "number": row.number,
+        "claim": row.claim,
+        "about": " · ".join(filter(None, (row.speaker, row.claim_date))),
+        "status": status,
+        "document": seen,
+        "thread": job.thread if status in ("running", "waiting") else None,
+        "chip": outcome.chip if status == "done" else None,
+        "backing": outcome.backing if status == "done" else "",
+        "divided": outcome.divided and status == "done",
+        "quotes": outcome.quotes if status == "done" else None,
+        "usd": outcome.usd,
+        "seconds": outcome.seconds,
+        "error": "" if status in ("done", "running", "next") else batch.faults.get(row.number) or outcome.error,
+    }
+
+
+def _kinds(entry: Mapping[str, Any]) -> list[str]:
+    status = entry["status"]
+    if status == "done":
+        return [entry["chip"][0], *(["divided"] if entry["divided"] else [])]
+    return ["failed"] if status == "failed" else ["open"]
+
+
+def table(batch: Batch, rows: Rows, running: Running | None, server: str) -> str:
+    """All rows as CSV.
+
+    Args:
+        batch: it.
+        rows: its debates, and how they stand.
+        running: what this server does of it, if it works it off.
+        server: its address, for links to the reports.
+    """
+    written = io.StringIO(newline="")
+    lines = csv.writer(written)
+    lines.writerow(COLUMNS)
+    for job, outcome in rows:
+        status, row = status_of(batch, job, outcome, running), job.row
+        known = outcome.document is not None
+        cells: dict[str, Any] = {
+            **{name: getattr(outcome, name) for name in COLUMNS if known and hasattr(outcome, name)},
+            "row": row.number,
+            "id": row.id,
+            "claim": row.claim,
+            "label": row.label,
+            "group": row.group,
+            "system": job.graph,
+            "status": {"none": "not begun", "next": "not begun"}.get(status, status),
+            "error": batch.faults.get(row.number) or outcome.error,
+            "disagreement": ("yes" if outcome.divided else "no") if status == "done" else None,
+            "report": f"{server}/moot/debates/{outcome.document}" if known else None,
+        }
+        lines.writerow(harmless("" if cells.get(name) is None else str(cells[name])) for name in COLUMNS)
+    return MARK + written.getvalue()

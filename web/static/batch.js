@@ -1,0 +1,189 @@
+// A batch that the server works off: how far it is, what each claim came to, what it cost; it goes on without this page.
+
+import { ask } from "./api.js";
+import { announce, chip, fault, h, icon, sync } from "./dom.js";
+import { METHODS, when } from "./past.js";
+import { removing } from "./result.js";
+
+const ROUTE = "/moot/api/batches";
+const EVERY = 1500;
+const SHOWN = { all: "All", open: "Not done", sup: "Supported", ref: "Refuted", nee: "Not enough evidence", con: "Conflicting", text: "Other answers", non: "No verdict", divided: "Disagreement", failed: "Failed" };
+/** What is always there to choose; other kinds once there is one. */
+const ALWAYS = ["all", "open", "sup", "ref", "nee", "divided", "failed"];
+
+/** One batch, looked at again as long as it goes on. */
+export async function batchPage(main, id, asked) {
+  const page = new BatchPage(id, asked);
+  await page.update();
+  main.replaceChildren(page.node);
+}
+
+class BatchPage {
+  constructor(id, asked) {
+    Object.assign(this, { id, show: asked.get("show") ?? "all", words: asked.get("q") ?? "", page: Number(asked.get("page") ?? 1) });
+    this.heading = h("h1", {});
+    this.about = h("p", { class: "quiet small", dir: "auto" });
+    this.acts = h("div", { class: "acts" });
+    this.progress = h("div", { class: "prog" });
+    this.stopped = h("div", {});
+    this.problem = h("div", {});
+    this.kinds = h("div", { class: "kinds", role: "radiogroup", "aria-label": "Show" });
+    this.body = h("tbody", {});
+    this.none = h("p", { class: "quiet small" });
+    this.pages = h("nav", { "aria-label": "Pages of the table", class: "acts" });
+    const search = h("input", { type: "search", placeholder: "Find in claims", "aria-label": "Find in claims", value: this.words, oninput: ({ target }) => this.#turn({ words: target.value, page: 1 }) });
+    const filters = h("form", { class: "filters", role: "search", onsubmit: (event) => event.preventDefault() }, this.kinds, search);
+    const head = (name, kind) => h("th", { scope: "col", class: kind }, name);
+    const table = h("table", { class: "claims batch" }, h("caption", { class: "vh" }, "Claims, their verdicts and what backs them"), h("thead", {}, h("tr", {}, head(h("span", { class: "vh" }, "Number"), "tick"), head("Claim"), head("Verdict", "v"), head("What backs it, not calibrated", "back"), head("Sources quoted", "so"), head("Cost", "cost"), head("Time", "time"))), this.body);
+    this.node = h("div", {}, h("div", { class: "headrow" }, h("div", {}, this.heading, this.about), this.acts), this.progress, this.stopped, this.problem, filters, table, this.none, this.pages);
+  }
+
+  /** Shows other rows; the address says which. */
+  #turn(changed) {
+    Object.assign(this, changed);
+    history.replaceState(null, "", `/moot/batches/${this.id}${this.#query()}`);
+    clearTimeout(this.due);
+    this.due = setTimeout(() => this.#again(), 150);
+  }
+
+  #query() {
+    const asked = new URLSearchParams({ ...(this.show !== "all" && { show: this.show }), ...(this.words.trim() && { q: this.words }), ...(this.page > 1 && { page: this.page }) });
+    return asked.size ? `?${asked}` : "";
+  }
+
+  /** Looks again now, and from then on as long as there is something to see. */
+  async #again() {
+    clearTimeout(this.due);
+    if (document.hidden) return (this.due = setTimeout(() => this.#again(), EVERY));
+    try {
+      await this.update();
+      this.problem.replaceChildren();
+    } catch (error) {
+      this.problem.replaceChildren(fault(error.message));
+      this.due = setTimeout(() => this.#again(), EVERY);
+    }
+  }
+
+  async update() {
+    const wanted = (this.turn = this.#query());
+    const found = await ask(`${ROUTE}/${this.id}${wanted}`);
+    if (wanted !== this.turn) return; // something else was asked for meanwhile
+    const open = (found.statuses.running ?? 0) + (found.statuses.waiting ?? 0);
+    clearTimeout(this.due);
+    if (found.going || open) this.due = setTimeout(() => this.#again(), EVERY);
+    this.#told(found);
+    sync(this.body, found.rows.map((row) => ({ key: row.number, state: row, make: () => this.#row(row) })));
+    this.none.textContent = found.rows.length ? "" : "No claim is so.";
+    const turn = (name, page) => ({ key: name, state: page, make: () => h("button", { type: "button", class: "btn slim", onclick: () => this.#turn({ page }) }, name) });
+    const said = { key: "page", state: [found.page, found.pages], make: () => h("span", { class: "quiet small" }, `Page ${found.page} of ${found.pages}`) };
+    sync(this.pages, found.pages < 2 ? [] : [found.page > 1 && turn("Earlier", found.page - 1), said, found.page < found.pages && turn("Later", found.page + 1)].filter(Boolean));
+  }
+
+  #told(found) {
+    const { counts, statuses } = found;
+    const all = counts.all;
+    this.heading.textContent = all === 1 ? "1 claim" : `${all} claims`;
+    document.title = `${found.name} - moot`;
+    const model = found.model?.split(":").slice(1).join(":");
+    this.about.textContent = [found.name, METHODS[found.graph] ?? found.graph.replaceAll("_", " "), model, `started ${when(new Date(found.began))}`].filter(Boolean).join(" · ");
+    const done = statuses.done ?? 0;
+    const running = statuses.running ?? 0;
+    const part = (share, kind) => share > 0 && grown(h("i", { class: kind }), share);
+    const money = found.usd > 0 && `${dollars(found.usd)}${found.max_cost ? ` of at most about ${dollars(found.max_cost)}` : ""}`;
+    const [quoted, lost] = found.quotes;
+    const facts = [running && `${running} running`, statuses.waiting && `${statuses.waiting} waiting for your answer`, counts.failed && `${counts.failed} failed`, found.going && statuses.next && `${statuses.next} to come`, money, quoted + lost > 0 && `${quoted} of ${quoted + lost} quotes found in their source`];
+    const bar = h("div", { class: "meter", role: "progressbar", "aria-label": "Claims done", "aria-valuenow": done, "aria-valuemin": 0, "aria-valuemax": all }, part(done, ""), part(running, "run"), part(counts.failed, "err"), part(all - done - running - counts.failed, "left"));
+    sync(this.progress, [
+      { key: "bar", state: [done, running, counts.failed, all], make: () => bar },
+      { key: "told", state: [done, facts], make: () => h("p", {}, h("span", {}, h("b", {}, `${done} of ${all} done`)), facts.filter(Boolean).map((one) => h("span", {}, one))) },
+    ]);
+    const over = !found.going && found.ended && "Every claim had its turn.";
+    if (this.said !== over && this.said !== undefined && over) announce(`${done} of ${all} claims are done.`);
+    this.said = over;
+    const left = all - done - counts.failed - (statuses.waiting ?? 0) - running;
+    const why = !found.going && (found.stopped || (left > 0 && !found.ended ? "The server was stopped before every claim had its turn." : ""));
+    sync(this.stopped, why ? [{ key: "why", state: why, make: () => h("p", { class: "warning small" }, h("b", {}, "It does not go on."), ` ${why} What is done is kept.`) }] : []);
+    const act = (name, path, body, kind = "") => ({ key: name, state: 0, make: () => h("button", { type: "button", class: `btn slim ${kind}`, onclick: (event) => this.#do(event, path, body) }, name) });
+    sync(
+      this.acts,
+      [
+        found.going && act("Stop", "stop", {}),
+        !found.going && left > 0 && act("Go on", "go-on", {}, "main"),
+        counts.failed > 1 && act("Try all failed again", "go-on", { failed: true }),
+        { key: "csv", state: 0, make: () => h("a", { class: "btn slim", href: `${ROUTE}/${this.id}/csv`, download: "" }, "Table (CSV)") },
+        !found.going && { key: "delete", state: 0, make: () => removing(`${ROUTE}/${this.id}`, "/moot/claims") },
+      ].filter(Boolean),
+    );
+    const kinds = Object.entries(SHOWN).filter(([kind]) => ALWAYS.includes(kind) || counts[kind] || kind === this.show);
+    sync(this.kinds, kinds.map(([kind, name]) => ({ key: kind, state: [counts[kind], kind === this.show], make: () => this.#kind(kind, name, counts[kind]) })));
+  }
+
+  #kind(kind, name, count) {
+    const input = h("input", { type: "radio", name: "show", value: kind, checked: kind === this.show, onchange: () => this.#turn({ show: kind, page: 1 }) });
+    const drawn = ["sup", "ref", "nee", "con", "non"].includes(kind) ? kind : ["failed", "divided"].includes(kind) && "warn";
+    return h("label", { class: `f ${drawn || ""}` }, input, drawn && icon(drawn), name, " ", h("span", { class: "num" }, count));
+  }
+
+  #row(row) {
+    const href = row.thread ? `/moot?thread=${row.thread}` : row.document && `/moot/debates/${row.document}`;
+    const claim = href ? h("a", { href, dir: "auto" }, row.claim) : h("span", { class: "words", dir: "auto" }, row.claim);
+    const [used, pieces, found, lost] = row.quotes ?? [];
+    const quotes = row.quotes && [`${used} of ${pieces}`, h("small", {}, lost ? `${found} found, ${lost} not in its source` : found ? `${found} ${found === 1 ? "quote, found" : "quotes, all found"}` : "no quotes")];
+    return h("tr", {}, h("td", { class: "tick num" }, row.number), h("td", { class: "claim" }, claim, row.about && h("small", { dir: "auto" }, row.about)), h("td", { class: "v" }, this.#standing(row)), h("td", { class: "back" }, row.divided && h("b", {}, "Disagreement. "), row.backing), h("td", { class: "so", "data-name": "Sources quoted: " }, quotes), h("td", { class: "cost num", "data-name": "Cost: " }, row.document ? dollars(row.usd) : ""), h("td", { class: "time num", "data-name": "Time: " }, row.document && typeof row.seconds === "number" ? lasted(row.seconds) : ""));
+  }
+
+  #standing(row) {
+    if (row.status === "done") return chip({ kind: row.chip[0], word: row.chip[1] });
+    if (row.status === "running") return h("span", { class: "cell on" }, icon("run"), " under way");
+    if (row.status === "waiting") return h("a", { class: "cell on", href: `/moot?thread=${row.thread}` }, icon("warn"), " waits for your answer");
+    if (row.status === "next") return h("span", { class: "cell" }, "to come");
+    const again = h("button", { type: "button", class: "link", "aria-label": `Try again: ${row.claim.slice(0, 80)}`, onclick: (event) => this.#do(event, "go-on", { rows: [row.number] }) }, "Try again");
+    if (row.status === "none") return h("span", { class: "cell" }, "not begun");
+    const name = row.status === "interrupted" ? "Stopped" : "Failed";
+    return h("div", { class: "bad" }, h("b", {}, icon("warn"), ` ${name}`), row.error && h("small", { dir: "auto" }, row.error), h("small", {}, again));
+  }
+
+  async #do({ target }, path, body) {
+    target.disabled = true;
+    this.problem.replaceChildren();
+    try {
+      await ask(`${ROUTE}/${this.id}/${path}`, { body });
+      await this.#again();
+    } catch (error) {
+      this.problem.replaceChildren(fault(error.message));
+    }
+    target.disabled = false;
+  }
+}
+
+/** The latest batches, for the page of claims; nothing if there are none. */
+export async function batches() {
+  const { batches: found } = await ask(ROUTE);
+  if (!found.length) return null;
+  const row = (one) => {
+    if (one.fault) return h("li", {}, h("span", { class: "cell bad" }, icon("warn"), " Damaged"), h("span", {}, one.fault));
+    const done = one.statuses.done ?? 0;
+    const stands = one.going ? h("span", { class: "cell on" }, icon("run"), ` ${done} of ${one.counts.all} done`) : h("span", { class: "cell" }, `${done} of ${one.counts.all} done`);
+    const failed = one.counts.failed > 0 && `${one.counts.failed} failed`;
+    const at = h("time", { datetime: one.began }, when(new Date(one.began)));
+    return h("li", {}, h("span", {}, stands), h("a", { href: `/moot/batches/${one.id}`, dir: "auto" }, one.name), h("span", { class: "meta" }, [METHODS[one.graph] ?? one.graph.replaceAll("_", " "), failed, !one.going && one.stopped && "stopped"].filter(Boolean).join(" · "), " · ", at));
+  };
+  return h("section", { class: "earlier", "aria-labelledby": "earlier" }, h("h2", { id: "earlier", class: "h" }, "Earlier lists"), h("ol", { class: "checks" }, found.map(row)));
+}
+
+/** An amount of money; what is not known is said to be unknown. */
+function dollars(usd) {
+  if (typeof usd !== "number") return "unknown";
+  if (usd > 0 && usd < 0.001) return "under $0.001";
+  return `$${usd.toFixed(usd < 0.1 && usd > 0 ? 3 : 2)}`;
+}
+
+function lasted(seconds) {
+  const whole = Math.round(seconds);
+  return whole < 60 ? `${seconds < 10 ? seconds.toFixed(1) : whole} s` : `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, "0")} min`;
+}
+
+function grown(element, share) {
+  element.style.flexGrow = share;
+  return element;
+}
