@@ -29,10 +29,13 @@ neither never no nor not of on once one only or other over per shall she should 
 them then there these they this those through to toward towards under until up upon was were when where whether which
 while who whom whose will with within without would"""
 GRAMMAR = frozenset(SMALL_WORDS.split())
-MONTHS = "january february march april may june july august september october november december".split()
-LANGUAGES = "en de fr es it pt nl pl cs sv da nb fi ru uk tr el".split()
+MONTH_NAMES = "january february march april may june july august september october november december"
+MONTHS = MONTH_NAMES.split()
+LANGUAGE_CODES = "en de fr es it pt nl pl cs sv da nb fi ru uk tr el"
+LANGUAGES = LANGUAGE_CODES.split()
 """Those whose months are known."""
-BETWEEN_DAYS = frozenset("and or to und oder bis et ou au y al e o a en tot och og of de di st nd rd th er".split())
+JOINTS = "and or to und oder bis et ou au y al e o a en tot och og of de di st nd rd th er"
+BETWEEN_DAYS = frozenset(JOINTS.split())
 """What may stand between a day and its month, as in "10 and 11 May"."""
 FURTHEST = 6
 """Words from a day to its month."""

@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 
 from langgraph.types import Send
 from moot.core.errors import MootError, ReplyError, UserError, WorldError
-from moot.nodes.claims.places import GRAMMAR, filled_in, parts_of, place_in, score_of, vocabulary
+from moot.nodes.claims.places import GRAMMAR, filled_in, months, parts_of, place_in, score_of, vocabulary
 from moot.nodes.claims.state import (
     FINDER,
     LONGEST_TEXT,
@@ -50,8 +50,8 @@ OPTIONAL = ("title", "source", "url")
 ONE_EACH = "Write one claim for each quote; a quote with several statements becomes one sentence that holds them all."
 SEVERAL = (
     "If a quote says several things that can be checked on their own, write a claim for each of them, all with the "
-    "number of that quote. Each has to be complete by itself. Use the words of the quote here, too: of \"the 40-metre "
-    "tower, built in 1905\" make \"It is a 40-metre tower\", not \"It is 40 metres high\". Do not take apart what only "
+    'number of that quote. Each has to be complete by itself. Use the words of the quote here, too: of "the 40-metre '
+    'tower, built in 1905" make "It is a 40-metre tower", not "It is 40 metres high". Do not take apart what only '
     "makes sense together, such as a comparison, a cause or a condition. Else write one claim for the quote."
 )
 
@@ -247,6 +247,7 @@ async def _rewrite(state: PartState, speaker: Speaker, run: Run) -> dict[str, An
         "before": as_data("before", before) if before else "(nothing)",
     }
     reply = await speaker.ask(REWRITE, values, RewrittenReply)
+    await asyncio.to_thread(months)  # its tables are files
     known = await asyncio.to_thread(vocabulary, [text, *(str(asked.get(key) or "") for key in ("title", "source"))])
     claims: list[Claim] = []
     dropped: list[Dropped] = []
