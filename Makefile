@@ -5,7 +5,7 @@ FIGURES := build/figures
 DEMO := build/demo-eval
 DEMO_CLAIM := The kilogram is no longer defined by a metal cylinder kept in France.
 
-.PHONY: setup demo demo-eval test check docs bench speed faults clean
+.PHONY: setup demo demo-eval test check docs bench speed faults cluster clean
 
 setup: $(VENV)/.ready
 
@@ -58,6 +58,9 @@ speed: bench
 
 faults: setup
 	$(BIN)/python -m tests.faults
+
+cluster: setup
+	$(BIN)/python -m tests.cluster
 
 clean:
 	rm -rf $(VENV) build dist site *.egg-info

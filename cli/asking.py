@@ -52,5 +52,7 @@ def asked_by(options: Mapping[str, Any], preset_task: str | None) -> dict[str, A
 def named_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that have options of their own, if they are given."""
     moments = None if options.get("ask") is None else [moment.strip() for moment in options["ask"].split(",")]
+    file = options.get("calibration")
     named = {"model": options["model"], "corpus": options["corpus"], "ask_person": moments}
+    named["calibration"] = None if file is None else str(file)
     return {name: value for name, value in named.items() if value is not None}

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from moot.cli.asking import with_options_of
 from moot.cli.batch.command import batch
+from moot.cli.calibrate import calibrate
 from moot.cli.claims.command import claims
 from moot.cli.completing import completing
 from moot.cli.config import config
 from moot.cli.history import corpora, delete_command, list_command, show_command
 from moot.cli.ledger import ledger
+from moot.cli.queue.command import worker
 
 if TYPE_CHECKING:
     from moot.core.errors import MootError
@@ -138,6 +140,14 @@ def verify(
             "not in place of the web: that is Wikipedia then, if there is no key for a web search."
         ),
     ] = None,
+    calibration: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A file of `moot calibrate`: the verdict then has a prediction set and a decision, to act or to "
+            "escalate. Refused for debates with other settings than it was fitted on.",
+        ),
+    ] = None,
     ask: Annotated[
         str | None,
         typer.Option(
@@ -207,6 +217,9 @@ app.command("batch")(
 )
 
 
+app.command("worker")(worker)
+
+
 app.command("claims")(claims)
 
 
@@ -244,6 +257,9 @@ def report_command(
     kinds = [kind for kind, wanted in asked.items() if wanted]
     kinds = kinds or (["md"] if out and out.suffix.lower() == ".md" else ["html"])
     raise SystemExit(write_reports(documents, kinds, out, Publisher(publisher, url), model))
+
+
+app.command("calibrate")(calibrate)
 
 
 @app.command()

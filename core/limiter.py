@@ -11,7 +11,7 @@ import itertools
 import random
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from moot.core.endpoint import Limits, once_per_loop
 from moot.core.errors import MootError, WorldError
@@ -21,6 +21,36 @@ T = TypeVar("T")
 
 LONGEST_WAIT = 60.0
 """Seconds that we wait at most because an endpoint asked for it; beyond that the call fails and says so."""
+
+
+class Share(Protocol):
+    """What this process may send of what all processes may that share an endpoint."""
+
+    granted: int
+    """Calls at once."""
+    most: int
+    """Calls at once of all processes."""
+
+    def want(self) -> None:
+        """More calls are to be made than are granted."""
+        ...
+
+    def refused(self, seconds: float) -> None:
+        """The endpoint asks all for so many seconds of patience."""
+        ...
+
+
+_share: Callable[[str, Limiter], Share | None] = lambda address, gate: None  # noqa: E731
+
+
+def share_endpoints(join: Callable[[str, Limiter], Share | None]) -> None:
+    """Has the limiters that are made from now on share their endpoints with those of other processes.
+
+    Args:
+        join: is given an endpoint's address and its limiter.
+    """
+    global _share
+    _share = join
 
 
 class Limiter:
@@ -39,6 +69,32 @@ class Limiter:
         self._next: dict[int, float] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._closed: dict[str, tuple[float, MootError]] = {}
+        self.share: Share | None = None
+        """What this process may send of what all may; None if it shares with nobody."""
+
+    @property
+    def running(self) -> int:
+        """Calls in flight."""
+        return self._running
+
+    @property
+    def wanted(self) -> int:
+        """Calls in flight, and those that wait."""
+        return self._running + len(self._waiting)
+
+    def look(self) -> None:
+        """What is granted has changed: those start that may now."""
+        self._start_waiting()
+
+    def _at_once(self, limits: Limits) -> int:
+        if self.share is None:
+            return limits.max_concurrency
+        if limits.max_concurrency > self.share.most:
+            self.share.most = limits.max_concurrency
+            self.share.want()
+        if self._running >= self.share.granted:
+            self.share.want()
+        return min(limits.max_concurrency, self.share.granted)
 
     def slot(self, limits: Limits, name: str = "") -> Slot:
         """A place for one call, entered again for each of its requests; ``name`` is the model or source it asks."""
@@ -56,7 +112,7 @@ class Limiter:
             now = await self._wait_until_open(slot.name, *asked, loop)
         if slot.refusal and self.throttle.opens > slot.since + limits.max_wait:
             raise gave_up(slot.refusal, limits) from slot.refusal
-        busy = self._waiting or self._running >= limits.max_concurrency
+        busy = self._waiting or self._running >= self._at_once(limits)
         if not (busy or limits.requests_per_minute or self.throttle.active):
             self._start(slot, now)
             return
@@ -90,6 +146,8 @@ class Limiter:
 
     def _refused(self, slot: Slot, error: MootError) -> None:
         now, asked = asyncio.get_running_loop().time(), error.retry_after or 0.0
+        if self.share and 0 < asked <= LONGEST_WAIT:
+            self.share.refused(asked)
         if asked > LONGEST_WAIT:
             self._closed[slot.name] = (now + asked, error)  # of other models or sources nothing was said
             return
@@ -125,7 +183,8 @@ class Limiter:
         slot.started = now
         self.throttle.start(now)
         if asked := slot.limits.requests_per_minute:
-            self._next[asked] = now + 60 / asked
+            part = self.share.granted / self.share.most if self.share else 1.0
+            self._next[asked] = now + 60 / asked / part
 
     def _start_waiting(self) -> None:
         """Starts those that wait, in their order, as far as may be now; sets a timer if time holds the first up."""
@@ -135,7 +194,7 @@ class Limiter:
             slot = self._waiting[0]
             assert slot.turn is not None
             if not slot.turn.done():
-                if self._running >= min(slot.limits.max_concurrency, self.throttle.room):
+                if self._running >= min(self._at_once(slot.limits), self.throttle.room):
                     return
                 due = max(self.throttle.due(now), self._next.get(slot.limits.requests_per_minute or 0, 0.0))
                 if due > now:
@@ -197,7 +256,13 @@ class Slot:
 
 def limiter(base_url: str) -> Limiter:
     """The limiter that all calls to one endpoint share in the running event loop."""
-    return once_per_loop(("limiter", base_url), Limiter)
+
+    def make() -> Limiter:
+        made = Limiter()
+        made.share = _share(base_url, made)
+        return made
+
+    return once_per_loop(("limiter", base_url), make)
 
 
 def is_busy(error: MootError) -> bool:

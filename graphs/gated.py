@@ -12,12 +12,14 @@ from typing import Any
 
 from moot.graphs import load_graph
 from moot.nodes.runtime.opening import Needs
+from moot.nodes.runtime.settings import Settings
 from moot.nodes.runtime.state import DebateState, Task
 from moot.nodes.runtime.system import Debate, Next
 from moot.nodes.speakers.debaters import debater_graph
 from moot.nodes.speakers.gate import GateSettings, gate_needs, gate_roles
 from moot.nodes.steps.compare import agree_node
 from moot.nodes.steps.gate import debate_node, gate_alone, gate_node, to_readers
+from moot.nodes.steps.respond import FROM_EVIDENCE
 from moot.nodes.steps.vote import vote_node
 
 
@@ -26,10 +28,14 @@ class GatedSettings(GateSettings):
 
     def roles(self) -> set[str]:
         """Who may have a model of its own."""
-        return gate_roles(self, inner(self)[1])
+        return gate_roles(self, self.beneath())
+
+    def beneath(self) -> Settings:
+        """The settings of the debate behind the gate."""
+        return inner(self)[1]
 
 
-def inner(settings: GateSettings) -> tuple[Any, Any]:
+def inner(settings: GateSettings) -> tuple[Any, Settings]:
     """The debate behind the gate, and its settings."""
     system = load_graph(settings.debate)
     return system.graph, settings.of_debate(system.settings)
@@ -60,7 +66,7 @@ def gate(state: DebateState, settings: GatedSettings) -> Next:
 
 
 builder = Debate("gated", GatedSettings, needs, check)
-builder.add_node("reader", debater_graph(GatedSettings, "rag/answer", "reader"))
+builder.add_node("reader", debater_graph(GatedSettings, FROM_EVIDENCE, "reader"))
 builder.add_node("check_gate", gate_node())
 builder.add_node("agree", agree_node(lambda settings: "consensus"))
 builder.add_node("vote", vote_node(gate_alone))

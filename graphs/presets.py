@@ -24,12 +24,15 @@ def _debaters(**sources: str) -> list[dict[str, str]]:
     return [{"name": name, "retriever": source} for name, source in sources.items()]
 
 
+WHOLE = {"max_origin_share": 1.0}
+"""As the papers have it: the best k of each search, wherever they come from."""
 MADKE = {
     "model": "openai:gpt-3.5-turbo",
     "temperature": 0.5,
     "structured_output": "text",
     "k": 5,
     "web_titles": False,
+    **WHOLE,
 }
 """What the experiments of MADKE share (S4 4.4)."""
 
@@ -40,7 +43,7 @@ PRESETS = {
     ),
     "paper": Preset(
         "Tool-MAD as in the paper, on its model: three rounds, three documents a query, both thresholds.",
-        settings={"model": "openai:gpt-4o-mini", "temperature": 0.0, "max_rounds": 3, "k": 3},
+        settings={"model": "openai:gpt-4o-mini", "temperature": 0.0, "max_rounds": 3, "k": 3, **WHOLE},
     ),
     "thorough": Preset(
         "Time before money: up to five rounds, five documents a query, and no answer without a quote that stands in "
@@ -55,18 +58,18 @@ PRESETS = {
         "MedQA as in the paper: the first debater reads a corpus of PubMed abstracts, the other one searches the web. "
         "Index the abstracts under the name pubmed first.",
         task="medqa",
-        settings={"debaters": _debaters(rag="chroma:pubmed", search="web")},
+        settings={"debaters": _debaters(rag="chroma:pubmed", search="web"), **WHOLE},
     ),
     "pubmedqa": Preset(
         "PubMedQA as in the paper: OpenAlex, which finds and summarises scholarly abstracts, in place of web search.",
         task="pubmedqa",
-        settings={"debaters": _debaters(rag="chroma", search="openalex")},
+        settings={"debaters": _debaters(rag="chroma", search="openalex"), **WHOLE},
     ),
     "proclaim": Preset(
         "PROClaim as in the paper: a corpus of PubMed abstracts; what the panel leaves open is refuted. Index the "
         "abstracts under the name covid first; the paper's models: plans/s2-table-3.yaml.",
         graph="proclaim",
-        settings={"sources": ["chroma:covid"], "inconclusive": "burden_of_refutation"},
+        settings={"sources": ["chroma:covid"], "inconclusive": "burden_of_refutation", **WHOLE},
     ),
     "cortex_debate": Preset(
         "CortexDebate as in the paper: up to five rounds, texts compared by OpenAI's embeddings; the paper's five "

@@ -17,7 +17,7 @@ from moot.nodes.runtime.system import Debate, Next
 from moot.nodes.speakers.pool import to_pool
 from moot.nodes.speakers.single import AGENT, SingleReaderSettings, single_needs, to_agent
 from moot.nodes.steps.person import person_node
-from moot.nodes.steps.respond import respond_node
+from moot.nodes.steps.respond import FROM_EVIDENCE, respond_node
 from moot.nodes.steps.retrieve import retrieve_node
 from moot.nodes.steps.vote import conclude_node
 from pydantic import Field
@@ -40,7 +40,7 @@ def search(state: DebateState, settings: RagSettings) -> Next:
 builder = Debate("rag", RagSettings, single_needs)
 builder.add_node("retrieve", retrieve_node(required=True))
 builder.add_node("review_evidence", person_node("evidence"))
-builder.add_node("answer", respond_node("rag/answer"))
+builder.add_node("answer", respond_node(FROM_EVIDENCE))
 builder.add_node("conclude", conclude_node("single_pass"))
 builder.begin(search, ["retrieve", "answer"])
 builder.begin(to_agent, ["answer"], after="retrieve", reviewed="review_evidence")

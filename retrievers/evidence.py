@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Iterable, Sequence
-from typing import Literal, NotRequired, Protocol, get_args
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NotRequired, Protocol, get_args
 
 from typing_extensions import TypedDict
 
@@ -29,7 +29,7 @@ class Retrieval(TypedDict):
     the source gives none. ``rank`` counts from 1 in the source's own order, ``retrieved`` is the moment in ISO form.
     ``phase`` is there where a debate has several. Of a search in court, ``novelty`` says how new the piece was beside
     what was there before (0 to 2; 0 if it had been ruled out), ``request_similarity`` how near it is to what the side
-    asked for (a cosine).
+    asked for (a cosine). ``left_out`` is true if the piece was shown to nobody, as its origin has its share.
     """
 
     query: str
@@ -42,6 +42,7 @@ class Retrieval(TypedDict):
     phase: NotRequired[str]
     novelty: NotRequired[float]
     request_similarity: NotRequired[float]
+    left_out: NotRequired[bool]
 
 
 class Origin(TypedDict):
@@ -191,8 +192,18 @@ def make_evidence(
 
 
 def standing(evidence: Iterable[Evidence]) -> list[Evidence]:
-    """The pieces that no person has struck."""
-    return [piece for piece in evidence if not piece.get("struck")]
+    """The pieces that no person has struck, and that were not left out whenever they were found."""
+    return [piece for piece in evidence if not piece.get("struck") and not is_left_out(piece)]
+
+
+def is_left_out(piece: Mapping[str, Any]) -> bool:
+    """Whether nobody is shown a piece, as its origin had its share of the evidence whenever it was found."""
+    return bool(piece["retrievals"]) and all(found.get("left_out") for found in piece["retrievals"])
+
+
+def left_out(piece: Evidence) -> Evidence:
+    """The piece, which nobody is shown, as its origin has its share of the evidence."""
+    return {**piece, "retrievals": [{**found, "left_out": True} for found in piece["retrievals"]]}
 
 
 def given_in(evidence: Iterable[Evidence]) -> list[Evidence]:
@@ -241,11 +252,15 @@ def joined_spans(spans: Iterable[Sequence[int]], text: str) -> list[list[int]]:
     return joined
 
 
+RULED = ("novelty", "request_similarity", "left_out")
+"""What is said of a finding once it was made."""
+
+
 def _findings(known: list[Retrieval], new: list[Retrieval]) -> list[Retrieval]:
-    """Both lists in order, each finding once, with what either says of its novelty and nearness."""
+    """Both lists in order, each finding once, with what either says of it (`RULED`)."""
     merged: dict[frozenset[tuple[str, object]], Retrieval] = {}
     for finding in [*known, *new]:
-        same = frozenset((k, v) for k, v in finding.items() if k not in ("novelty", "request_similarity"))
+        same = frozenset((k, v) for k, v in finding.items() if k not in RULED)
         merged[same] = {**merged.get(same, finding), **finding}
     return list(merged.values())
 

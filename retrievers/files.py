@@ -71,7 +71,7 @@ def read_passages(
         path: the file or folder. In a folder, what begins with a dot is passed over.
         refused: told of each file that cannot be read, and the others are read; by default the first one ends it,
             and files of other kinds are passed over.
-        noted: told in a sentence of what is missing in a file that was read.
+        noted: told in a sentence of what is missing in a file that was read, or how it was read.
 
     Raises:
         UserError: nothing to read there, or a file that cannot be read (in JSON Lines with the line).
@@ -95,6 +95,8 @@ def read_passages(
                 if found["empty_pages"]:
                     empty = f"{found['empty_pages']:,} of its {found['pages']:,} pages"
                     noted(f"{name}: {empty} hold no text (they are empty or pictures).")
+                if found["note"]:
+                    noted(f"{name}: {found['note']}.")
                 yield from _passages_of(found, name)
             else:
                 yield from READERS[file.suffix.lower()](file, name)

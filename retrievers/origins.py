@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
 from functools import lru_cache
 from ipaddress import ip_address
 from itertools import combinations, pairwise
+from math import floor
 from typing import Any
 from urllib.parse import urlsplit
 
 from moot.core.lazy import imported
 from moot.retrievers.evidence import UNTITLED, Evidence, Origin
-from moot.retrievers.normalise import origins_of, words_of
+from moot.retrievers.normalise import Rules, normalise, origins_of, words_of
 
 ALIKE = 0.25
 """Share of word pairs from which on two texts are near-duplicates (Jaccard index, estimated by MinHash).
@@ -74,6 +78,112 @@ def _place(origin: Origin, id: str) -> str:
     if not domain:
         return f"{origin['source']}: {id if origin['title'] == UNTITLED else origin['title']}"
     return url.partition("#")[0].rstrip("/") if domain in COLLECTIONS else domain
+
+
+def pooled(
+    found: Sequence[Sequence[Evidence]],
+    rules: Rules,
+    retrieved: datetime,
+    share: float,
+    pool: Sequence[Evidence] = (),
+) -> tuple[list[Evidence], list[Evidence]]:
+    """What sources found as one list (`normalise`), in which no origin has more than its share. Blocking.
+
+    What is left out makes room for what the same source found next.
+
+    Args:
+        found: what each source found, best first.
+        rules: what is kept of it.
+        retrieved: when the sources were asked.
+        share: most of the list, and of the pool with it, that one origin may have, above 0 to 1; see `within_share`.
+        pool: what there was before.
+
+    Returns:
+        The list, best first; and what would stand in it but for the share.
+    """
+    if share >= 1:
+        return normalise(found, rules, retrieved), []
+    ranked = normalise(found, replace(rules, k=max(map(len, found), default=0)), retrieved)
+    wanted = _first(ranked, rules.k)
+    kept = within_share(ranked, share, pool, rules.k)
+    ids = {piece["id"] for piece in kept}
+    return kept, [piece for piece in wanted if piece["id"] not in ids]
+
+
+def within_share(
+    pieces: Sequence[Evidence], share: float, pool: Sequence[Evidence] = (), k: int | None = None
+) -> list[Evidence]:
+    """The pieces that may join a pool, so that no origin has more than its share; at least one piece, if there is any.
+
+    The share holds among those that join, and among them and the pool. Documents of a corpus without an address come
+    after what has its share, but fill up what else would stay empty: whoever indexed them chose them. What the pool
+    holds stays.
+
+    Args:
+        pieces: what may join, best first.
+        share: most that one origin may have, above 0 to 1.
+        pool: what there is already.
+        k: most pieces of each source; None for any number.
+
+    Returns:
+        Those that join, in their order.
+    """
+    names = origins([*pool, *pieces])
+    known = {piece["id"] for piece in pool}
+    before = Counter(names[id] for id in known)
+    bound = {names[piece["id"]] for piece in (*pool, *pieces) if _is_bound(piece, names[piece["id"]])}
+    most = len(pieces if k is None else _first(pieces, k))
+    joining: dict[str, Evidence] = {}
+    taken: Counter[str] = Counter()
+
+    def cap(total: int) -> int:
+        return max(1, floor(share * total + 1e-9))
+
+    def over(name: str, of: Sequence[str], size: int) -> bool:
+        """Whether an origin has too much, if so many pieces join, these among them."""
+        new = sum(id not in known for id in of)
+        beyond = new > 0 and before[name] + new > cap(len(known) + size)
+        return len(of) > cap(size) or beyond
+
+    def of(name: str) -> list[str]:
+        return [id for id in joining if names[id] == name]
+
+    def join(piece: Evidence) -> None:
+        joining[piece["id"]] = piece
+        taken[_source(piece)] += 1
+
+    for piece in pieces:
+        name = names[piece["id"]]
+        if (k is None or taken[_source(piece)] < k) and not over(name, [*of(name), piece["id"]], most):
+            join(piece)
+    for piece in pieces:
+        free = piece["id"] not in joining and names[piece["id"]] not in bound
+        if free and (k is None or taken[_source(piece)] < k):
+            join(piece)
+    while excess := [name for name in sorted(bound) if over(name, of(name), len(joining))]:
+        worst = max(excess, key=lambda name: len(of(name)))
+        new = [id for id in of(worst) if id not in known]
+        del joining[new[-1] if new else of(worst)[-1]]
+    return [piece for piece in pieces if piece["id"] in joining]
+
+
+def _first(pieces: Iterable[Evidence], k: int) -> list[Evidence]:
+    """The first ``k`` of each source."""
+    taken: Counter[str] = Counter()
+    first = []
+    for piece in pieces:
+        taken[_source(piece)] += 1
+        first += [piece] if taken[_source(piece)] <= k else []
+    return first
+
+
+def _source(piece: Evidence) -> str:
+    return piece["retrievals"][0]["retriever"]
+
+
+def _is_bound(piece: Evidence, name: str) -> bool:
+    """Whether a piece's origin is more than a document of a corpus: it has an address, or stands at several places."""
+    return places(piece) != [name] or any(registered_domain(origin.get("url", "")) for origin in origins_of(piece))
 
 
 @lru_cache(4096)

@@ -128,8 +128,12 @@ def decisive(document: Document, words: Words) -> list[str]:
     if document["status"] != "done":
         return []
     given: set[str] = set()
+    panel = "panel" in document["metrics"]
     for said in words.verdict(document):
-        given.add(said.text.partition(" - ")[2] if said.what == "dissents" else said.text)
+        if said.what != "dissents":
+            given.add(said.text)
+        elif panel:  # those of debaters stand in their rounds, too
+            given.add(said.text.partition(" - ")[2])
     reasons = [clean(turn.get("rationale") or turn.get("reason") or "") for turn in document["turns"]]
     return [reason for reason in reasons if reason in given]
 

@@ -11,6 +11,7 @@ from moot.nodes.runtime.state import Equal, Task, Turn
 from moot.nodes.steps.compare import IN_WORDS
 from moot.nodes.steps.vote import majority
 from moot.nodes.texts.answers import abstains, same_answer
+from moot.nodes.texts.calibrated import backed
 from moot.nodes.texts.task import full_answer
 from moot.nodes.texts.verdict import (
     MOST_REASONS,
@@ -70,9 +71,53 @@ def verdict(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
     said_it = f"Verdict: none, as the evidence does not tell ({how}{tie})"
     yield from headline(document, said_it if untold else answer(document, f"{how}{tie}"))
     if (sure := document["confidence"]) is not None:
-        yield say(f"Confidence {sure:.2f}, not calibrated: {clean(document['confidence_from'] or '')}", "")
+        yield say(f"Confidence {sure:.2f}, {backed(document)}: {clean(document['confidence_from'] or '')}", "")
+    yield from decided(document)
+    yield from hangs_on(document)
     yield from reasons(document, said)
     yield from citations(document)
+    yield from dissents(document, said)
+
+
+def hangs_on(document: Mapping[str, Any]) -> Iterator[Line]:
+    """What the verdict hangs on, if that was asked."""
+    if found := document.get("robustness"):
+        yield say(clean(found["said"]), "")
+
+
+def dissents(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
+    """Who did not give the verdict, each answer with its best argument; and who changed an answer after what."""
+    found = document.get("dissent") or {"minority": [], "changes": []}
+    for one in found["minority"]:
+        if one["answer"] is not None:
+            who = ", ".join(map(speaker, one["by"][:MOST_REASONS]))
+            why = where_said(document, one["argument"], said) if one["argument"] else "(no reason)"
+            more = f" and {left} more" if (left := len(one["by"]) - MOST_REASONS) > 0 else ""
+            yield line(who + more, "dissents", f"{one['answer']} - {why}")
+            for quote in one["quotes"][:MOST_REASONS]:
+                yield line("", "quotes", f'"{quote["quote"]}" [{quote["evidence_id"]}]')
+    for change in found["changes"]:
+        yield line(speaker(change), "changed", changed(change))
+
+
+def speaker(one: Mapping[str, Any]) -> str:
+    """Who spoke, with the number of the sample if there are several."""
+    return f"{one['agent']} {one['number']}" if one.get("number") is not None else str(one["agent"])
+
+
+def changed(change: Mapping[str, Any]) -> str:
+    """A change of an answer in words: from what to what, in which round, after whom, and what it quotes anew."""
+    after = f", as {list_of(change['after'])} had said" if change["after"] else ""
+    anew = f", newly quoting {list_of(change['evidence_ids'])}" if change["evidence_ids"] else ""
+    return f"{change['before']} to {change['answer']} in round {change['round']}{after}{anew}"
+
+
+def decided(document: Mapping[str, Any]) -> Iterator[Line]:
+    """What a calibration says of the verdict, with what it promises."""
+    if found := document.get("calibration"):
+        labels = list_of(document["prediction_set"]) or "none of the labels"
+        yield say(f"Decision: {document['decision']}. Prediction set: {labels}.", "finding")
+        yield say(found["guarantee"], "aside")
 
 
 def why_none(document: Mapping[str, Any]) -> str:

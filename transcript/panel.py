@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from moot.transcript.end import Said, answer, citations, headline, reasons, where_said
+from moot.nodes.texts.calibrated import backed
+from moot.transcript.end import Said, answer, citations, decided, hangs_on, headline, reasons, where_said
 from moot.transcript.line import Line, counted, line, list_of, say
 
 WON_BY = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}
@@ -31,6 +32,8 @@ def panel_verdict(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
     else:
         yield from headline(document, answer(document, how))
     yield confidence(document)
+    yield from decided(document)
+    yield from hangs_on(document)
     yield from reasons(document, said)
     if side := WON_BY.get(verdict):
         yield from citations(document, side, MOST_CITED)
@@ -66,8 +69,8 @@ def confidence(document: Mapping[str, Any]) -> Line:
     found = f"{document['confidence']:.{digits}f}"
     if limited:
         bound = "cut to 1" if total > 1 else f"raised to {document['confidence']:g}"
-        return say(f"Confidence {found}: {terms} = {total:.{digits}f}, {bound}", "")
-    return say(f"Confidence {found} = {terms}", "")
+        return say(f"Confidence {found}, {backed(document)}: {terms} = {total:.{digits}f}, {bound}", "")
+    return say(f"Confidence {found}, {backed(document)}: {terms}", "")
 
 
 def adds_up(parts: tuple[float, ...], total: float, digits: int) -> bool:

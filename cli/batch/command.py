@@ -7,16 +7,34 @@ from typing import Annotated, Any
 
 import typer
 
+ACTIONS = ("status", "cancel", "retry")
+"""What is done with a batch of a queue, in the place of a file; a file of such a name is ``./status``."""
+Queue = Annotated[
+    str | None,
+    typer.Option(
+        envvar="MOOT_QUEUE",
+        metavar="postgresql://...",
+        help="A Postgres for the rows, the documents and the ledger: `moot worker` does the rows, on any machine.",
+        show_envvar=False,
+    ),
+]
+
 
 def batch(
     file: Annotated[
         Path,
         typer.Argument(
             help="CSV or JSON Lines with a column `claim` and, if present, label, labels, date, speaker, given, group, "
-            "id, graph and settings."
+            "id, graph and settings. With --queue also: status, cancel or retry."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="The folder for the table, and each row's document and report.")],
+    id: Annotated[
+        str, typer.Argument(metavar="[BATCH]", help="After status, cancel or retry: how its id begins.")
+    ] = "",
+    out: Annotated[
+        Path | None, typer.Option(help="The folder for the table, and each row's document and report.")
+    ] = None,
+    queue: Queue = None,
     graphs: Annotated[
         str | None, typer.Option(metavar="NAMES", help="Several debate systems, between commas, side by side.")
     ] = None,
@@ -37,6 +55,14 @@ def batch(
     """
     from moot.cli.signals import Stop
 
+    if str(file) in ACTIONS and queue:
+        from moot.cli.queue.command import act
+
+        return act(str(file), id, queue)
+    if id:
+        raise typer.BadParameter("only status, cancel and retry take the id of a batch, and need --queue.")
+    if out is None:
+        raise typer.BadParameter("name the folder for the table, and each row's document and report: --out FOLDER")
     with Stop() as stop:  # from here on: what follows is imported for a second
         from moot.cli.asking import asked_by, named_settings
         from moot.cli.batch.jobs import ForAll
@@ -51,6 +77,8 @@ def batch(
         if graphs and options["graph"]:
             raise UserError("--graphs and --graph name systems: leave out one of them.", kind="invalid_setting")
         check_workers(workers)
+        if queue and workers > 1:
+            raise UserError("--queue has its workers elsewhere: leave out --workers.", kind="invalid_setting")
         history_is_on()  # refuses a value that is none
         bundle = load_preset(options["preset"])
         usual = None if options["preset"] else value_of("graph")
@@ -66,7 +94,7 @@ def batch(
             {**usual_settings(), **bundle.settings},
         )
         mode = mode_of(options["ledger"] or value_of("ledger") or "record")
-        limits = Limits(at_once, workers, budget, max_cost, max_calls, max_seconds)
+        limits = Limits(at_once, workers, budget, max_cost, max_calls, max_seconds, queue)
         claims = ClaimsFile(file)  # before anything is written
         with alone_in(out):
             raise SystemExit(run_batch(Batch(claims, out, for_all, mode), limits, stop))

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Protocol
 
 from moot.cli.batch.jobs import Job
-from moot.cli.batch.store import Outcome
+from moot.cli.batch.outcomes import Outcome
 from moot.cli.batch.work import Work
 from moot.core.endpoint import close_clients
 from moot.core.errors import ENDS_ALL
@@ -40,14 +40,21 @@ class Rows:
 
     def heed(self, outcome: Outcome, *, full: bool) -> None:
         """Begins no further rows if one failed for what all would fail for, or a ceiling for all left no room."""
-        if outcome["status"] == "done":
-            return
-        if full and outcome["kind"] == "budget_exhausted":
-            self.stopped = (
-                self.stopped or "a ceiling for all rows is reached; with a higher one the same command goes on"
-            )
-        elif why := ENDS_ALL.get(outcome["kind"] or ""):
-            self.stopped = self.stopped or why
+        self.stopped = self.stopped or why_all_end(outcome, full=full)
+
+
+def why_all_end(outcome: Outcome, *, full: bool) -> str:
+    """Why no further row is to be begun after one that came to this; empty if they are.
+
+    Args:
+        outcome: what came of the row.
+        full: whether a ceiling for all left no room.
+    """
+    if outcome["status"] == "done":
+        return ""
+    if full and outcome["kind"] == "budget_exhausted":
+        return "a ceiling for all rows is reached; with a higher one the same command goes on"
+    return ENDS_ALL.get(outcome["kind"] or "", "")
 
 
 class Hands(Protocol):

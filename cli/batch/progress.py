@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from moot.cli.batch.store import Outcome
+from moot.cli.batch.outcomes import Outcome
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 

@@ -13,10 +13,11 @@ from tempfile import TemporaryDirectory
 from filelock import FileLock, Timeout
 from moot.cli.batch.hands import Hands, Here, Rows
 from moot.cli.batch.jobs import ForAll, Job, jobs_of
+from moot.cli.batch.outcomes import Outcome
 from moot.cli.batch.progress import Progressing
-from moot.cli.batch.store import Outcome, Store
+from moot.cli.batch.store import Store
 from moot.cli.batch.table import FILE, Summary, show_table, write_table
-from moot.cli.batch.work import Work, done_before
+from moot.cli.batch.work import Folder, Work, done_before
 from moot.cli.batch.worker import Orders
 from moot.cli.batch.workers import Processes
 from moot.cli.signals import Stop, end_now
@@ -45,6 +46,7 @@ class Limits:
         max_cost: most USD of them.
         max_calls: most calls of them.
         max_seconds: most seconds of this run.
+        queue: the address of the queue whose workers do the rows, if there is one.
     """
 
     at_once: int = 4
@@ -53,6 +55,7 @@ class Limits:
     max_cost: float | None = None
     max_calls: int | None = None
     max_seconds: float | None = None
+    queue: str | None = None
 
     @property
     def most(self) -> Spend:
@@ -166,6 +169,9 @@ def run_batch(batch: Batch, limits: Limits, stop: Stop) -> int:
     show_table(summary, batch.folder, Console(), why)
     if stop.signal:
         console.print("Interrupted. The same command goes on where it was.")
+        if limits.queue:
+            words = f"The workers go on with what is queued; `moot batch cancel {batch.store.batch}` stops them."
+            console.print(words, highlight=False)
         end_now(stop.exit_code)
     runner.close()
     return 0 if is_whole(summary) else FAILED
@@ -197,11 +203,17 @@ async def _worked_through(batch: Batch, limits: Limits, console: Console) -> str
 @contextlib.contextmanager
 def _hands(batch: Batch, limits: Limits) -> Iterator[tuple[Hands, Ceilings | None]]:
     """Who hands out the rows, and the ceilings of all, which have what earlier runs spent."""
+    if limits.queue:
+        from moot.cli.queue.hands import queued
+
+        with queued(limits.queue, batch.store, batch.folder, batch.claims.path.name, batch.mode, limits) as hands:
+            yield hands, None
+        return
     if limits.workers == 1:
         ceilings = Ceilings(limits.most, limits.seconds)
         ceilings.spent = batch.spent
         with within(ceilings):
-            yield Here(Work(batch.folder, batch.mode, batch.prices), limits.at_once, ceilings), ceilings
+            yield Here(Work(Folder(batch.folder), batch.mode, batch.prices), limits.at_once, ceilings), ceilings
         return
     orders = Orders(str(batch.folder.resolve()), batch.mode, "", 0, limits.most, limits.seconds)
     if not limits.is_bounded:

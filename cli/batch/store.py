@@ -9,16 +9,12 @@ import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from moot.cli.batch.jobs import file_name
+from moot.cli.batch.outcomes import NOTHING, Outcome
 from moot.core.errors import UserError
 from moot.core.files import write_whole
 
-Outcome = dict[str, Any]
-"""What came of a debate, as plain JSON; see `moot.cli.batch.work.outcome_of`."""
-NOTHING: Outcome = {"status": "failed", "answer": None, "confidence": None, "error": None, "kind": None}
-"""That of a row that has no document."""
 FILE = ".batch.sqlite"
 ID = ".batch.id"
 """The batch's id once more: without the other file, what was done is known by the ids of its documents."""
@@ -151,6 +147,11 @@ class Store:
     def ended(self, key: str, outcome: Outcome) -> None:
         """Keeps what came of a debate."""
         self._file.execute("UPDATE debates SET outcome = ? WHERE key = ?", (json.dumps(outcome), key))
+
+    def expects(self, key: str) -> bool:
+        """Whether this reading has a debate of that key."""
+        query = "SELECT 1 FROM debates WHERE key = ? AND turn = ?"
+        return bool(self._file.execute(query, (key, self._turn)).fetchall())
 
     def outcome(self, key: str) -> Outcome | None:
         """What came of a debate; None if nothing yet."""

@@ -11,7 +11,8 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
-from moot.cli.batch.store import Outcome, Shown
+from moot.cli.batch.outcomes import Outcome
+from moot.cli.batch.store import Shown
 from moot.core.files import harmless, not_written
 from moot.retrievers.evidence import clean
 from rich.console import Console

@@ -7,10 +7,10 @@ import json
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from moot.cli.batch.jobs import Job
-from moot.cli.batch.store import NOTHING, Outcome
+from moot.cli.batch.outcomes import Outcome, fault
 from moot.core.errors import MootError
 from moot.core.files import not_written, write_whole
 from moot.core.ledger import open_ledger
@@ -26,17 +26,63 @@ from moot.web.debates import kept_here
 log = logging.getLogger(__name__)
 
 
+class Shelf(Protocol):
+    """Where the documents of rows are kept."""
+
+    def put(self, job: Job, document: dict[str, Any], outcome: Outcome) -> None:
+        """Keeps a document: then the row is done. Blocking.
+
+        Args:
+            job: the row's.
+            document: its document.
+            outcome: what came of it, in which is noted what could not be kept beside it.
+        """
+        ...
+
+
+class Folder:
+    """A folder that documents and reports are written to.
+
+    Args:
+        path: of the folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def put(self, job: Job, document: dict[str, Any], outcome: Outcome) -> None:
+        """As `Shelf.put`: first the report, then the document, which says that the row is done."""
+        try:
+            page = report(document, "html")
+        except MootError as error:
+            outcome["error"] = f"No report: {error.detail}"
+        else:
+            self._write(f"{job.name}.html", page)
+        self._write(f"{job.name}.json", json.dumps(document, ensure_ascii=False, indent=2) + "\n")
+        if unkept := kept_here(document):
+            outcome["error"] = f"Not in the history: {unkept}"
+
+    def _write(self, name: str, text: str) -> None:
+        path = self.path / name
+        if path.is_symlink():
+            path.unlink()  # else it would be written elsewhere
+        try:
+            write_whole(path, text)
+        except OSError as error:
+            raise not_written(path, error) from error
+
+
 class Work:
     """Does rows; how many at once is for whoever hands them out.
 
     Args:
-        folder: where documents and reports are written.
+        shelf: where documents are kept.
         mode: how the ledger is used.
         prices: by model.
     """
 
-    def __init__(self, folder: Path, mode: Mode, prices: Mapping[str, Price]) -> None:
-        self.folder = folder
+    def __init__(self, shelf: Shelf, mode: Mode, prices: Mapping[str, Price]) -> None:
+        self.shelf = shelf
         self.mode = mode
         self.prices = prices
 
@@ -56,33 +102,11 @@ class Work:
         with ledger_use(LedgerUse(self.mode, id=job.key, ends=False)):
             document = await system.graph.ainvoke(dict(job.asked), context=settings)
             document = await summarised({**document, "id": job.key})
-        outcome = await asyncio.to_thread(self._write, job, document)
+        outcome = outcome_of(document, self.prices)
+        await asyncio.to_thread(self.shelf.put, job, document, outcome)
         if self.mode in ("record", "reuse"):
             await open_ledger().end(job.key, "done" if document["status"] == "done" else "failed")
         return outcome
-
-    def _write(self, job: Job, document: dict[str, Any]) -> Outcome:
-        """Writes the report, then the document, which says that the row is done."""
-        outcome = outcome_of(document, self.prices)
-        try:
-            page = report(document, "html")
-        except MootError as error:
-            outcome["error"] = f"No report: {error.detail}"
-        else:
-            self._put(f"{job.name}.html", page)
-        self._put(f"{job.name}.json", json.dumps(document, ensure_ascii=False, indent=2) + "\n")
-        if unkept := kept_here(document):
-            outcome["error"] = f"Not in the history: {unkept}"
-        return outcome
-
-    def _put(self, name: str, text: str) -> None:
-        path = self.folder / name
-        if path.is_symlink():
-            path.unlink()  # else it would be written elsewhere
-        try:
-            write_whole(path, text)
-        except OSError as error:
-            raise not_written(path, error) from error
 
 
 def outcome_of(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Outcome:
@@ -107,11 +131,6 @@ def outcome_of(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Outc
 def spending(calls: list[Any], prices: Mapping[str, Price]) -> dict[str, Any]:
     """Calls, tokens and USD; these are None if a price or a number of tokens is not known."""
     return {"calls": len(calls), "tokens": tokens_of(calls), "usd": cost_of(calls, prices)}
-
-
-def fault(detail: str, kind: str) -> Outcome:
-    """What came of a row that has no document."""
-    return {**NOTHING, "error": detail, "kind": kind}
 
 
 def done_before(folder: Path, job: Job, prices: Mapping[str, Price]) -> Outcome | None:

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from contextvars import copy_context
 from dataclasses import asdict, dataclass
@@ -18,12 +19,15 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from moot.cli.batch.jobs import Job
-from moot.cli.batch.work import Work
+from moot.cli.batch.work import Folder, Work
 from moot.core.garbage import collected_seldom
 from moot.nodes.models.ceilings import Spend, within
 from moot.nodes.models.joint_ceilings import JointCeilings, JointFile
 from moot.nodes.models.keeping import Mode
 from moot.nodes.models.prices import read_prices
+
+ALIVE = 5.0
+"""Seconds between two signs of life."""
 
 
 @dataclass(frozen=True)
@@ -53,38 +57,56 @@ class Orders:
 
 def main() -> None:
     """Works until the standard input ends."""
+    told, out = opened()
+    orders = Orders(**told)
+    joint = JointFile(Path(orders.joint)) if orders.joint else None
+    ceilings = JointCeilings(joint, orders.place, Spend(*orders.most), orders.seconds) if joint else None
+    work = Work(Folder(Path(orders.folder)), orders.mode, read_prices())
+
+    async def hold(told: dict[str, Any]) -> dict[str, Any]:
+        outcome = await work.hold(Job(**told))
+        return {"outcome": outcome, "full": bool(ceilings and ceilings.refused)}
+
+    with within(ceilings) if ceilings else nullcontext(), collected_seldom():
+        asyncio.run(listen(hold, out))
+
+
+def opened() -> tuple[dict[str, Any], TextIO]:
+    """How this process is to work, and whom it answers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C comes to all processes of a terminal: whoever began this acts
     out = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)  # what a library prints is no answer
-    orders = Orders(**json.loads(sys.stdin.readline()))
-    joint = JointFile(Path(orders.joint)) if orders.joint else None
-    ceilings = JointCeilings(joint, orders.place, Spend(*orders.most), orders.seconds) if joint else None
-    with within(ceilings) if ceilings else nullcontext(), collected_seldom():
-        asyncio.run(work(Work(Path(orders.folder), orders.mode, read_prices()), out, ceilings))
+    return json.loads(sys.stdin.readline()), out
 
 
-async def work(of: Work, out: TextIO, ceilings: JointCeilings | None) -> None:
-    """Does rows as they come."""
+async def listen(hold: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]], out: TextIO) -> None:
+    """Does rows as they come.
+
+    Args:
+        hold: does a row, which has a ``key``; what it returns is the answer.
+        out: is told the answers.
+    """
     loop, running = asyncio.get_running_loop(), set()
     context = copy_context()  # with the ceilings: a thread has none
 
-    async def hold(job: Job) -> None:
-        outcome = await of.hold(job)
-        tell(out, {"key": job.key, "outcome": outcome, "full": bool(ceilings and ceilings.refused)})
+    async def answer(told: dict[str, Any]) -> None:
+        tell(out, {"key": told["key"], **await hold(told)})
 
     def begin(line: str) -> None:
-        task = loop.create_task(hold(Job(**json.loads(line))))
+        task = loop.create_task(answer(json.loads(line)))
         running.add(task)
         task.add_done_callback(running.discard)
 
-    def listen() -> None:
+    def hear() -> None:
         for line in sys.stdin:
             loop.call_soon_threadsafe(begin, line, context=context)
         os._exit(0)  # whoever began this has ended: the next command goes on with what is in the ledger
 
-    threading.Thread(target=listen, daemon=True).start()
+    threading.Thread(target=hear, daemon=True).start()
     tell(out, {"ready": True})
-    await asyncio.Event().wait()
+    while True:
+        await asyncio.sleep(ALIVE)
+        tell(out, {"alive": True})
 
 
 def tell(out: TextIO, value: dict[str, Any]) -> None:

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
 import time
-from contextlib import suppress
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import replace
 
 from moot.cli.batch.hands import Ended, Rows
 from moot.cli.batch.jobs import Job
-from moot.cli.batch.work import fault
+from moot.cli.batch.outcomes import fault
+from moot.cli.batch.process import DEATHS, Worker
 from moot.cli.batch.worker import Orders
-from moot.core.errors import WorldError
 from moot.nodes.models.joint_ceilings import JointFile
-
-LONGEST = 64 * 2**20
-"""Bytes of a line from a worker."""
-DEATHS = 2
-"""Workers that a row may kill; the last of them did nothing else."""
 
 
 class Processes:
@@ -56,9 +47,8 @@ class Processes:
         """The processes at one place, each after the last one was killed."""
         suspects: list[Job] = []
         while True:
-            worker = await Worker.started(
-                replace(self.orders, place=place, seconds=max(self.until - time.monotonic(), 0.001))
-            )
+            orders = replace(self.orders, place=place, seconds=max(self.until - time.monotonic(), 0.001))
+            worker = await Worker.started(orders.line())
             try:
                 while suspects:
                     if not await worker.do(suspects[0], rows, ended):
@@ -88,83 +78,3 @@ class Processes:
             for _ in range(self.at_once):
                 group.create_task(one_after_another())
         return left
-
-
-class Worker:
-    """A process that does rows.
-
-    Args:
-        process: it.
-    """
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
-        self._asked: dict[str, asyncio.Future[dict[str, Any] | None]] = {}
-        self._listening = asyncio.create_task(self._listen())
-        self._ready: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
-        self.is_dead = False
-
-    @classmethod
-    async def started(cls, orders: Orders) -> Worker:
-        """A new process that can do rows.
-
-        Raises:
-            WorldError: it ended before it could.
-        """
-        pipe = asyncio.subprocess.PIPE
-        program = (sys.executable, "-m", "moot.cli.batch.worker")
-        worker = cls(await asyncio.create_subprocess_exec(*program, stdin=pipe, stdout=pipe, limit=LONGEST))
-        try:
-            await worker._say(orders.line())
-            is_ready = await worker._ready is not None
-        except BaseException:
-            await worker.end()
-            raise
-        if not is_ready:
-            raise WorldError(f"A worker ended before it began ({await worker.ending()}).", kind="worker_killed")
-        return worker
-
-    async def do(self, job: Job, rows: Rows, ended: Ended) -> bool:
-        """Has a row done, and tells what came of it; False if the process ended before that."""
-        if self.is_dead:
-            return False
-        answer = self._asked[job.key] = asyncio.get_running_loop().create_future()
-        await self._say(json.dumps(asdict(job)) + "\n")
-        said = await answer
-        if said is None:
-            return False
-        rows.heed(said["outcome"], full=said["full"])
-        await ended(job, said["outcome"])
-        return True
-
-    async def ending(self) -> str:
-        """How the process ended."""
-        code = await self._process.wait()
-        return f"signal {-code}" if code < 0 else f"exit code {code}"
-
-    async def end(self) -> None:
-        """Ends the process."""
-        with suppress(ProcessLookupError):
-            self._process.kill()
-        await self._listening
-        await self._process.wait()
-
-    async def _say(self, line: str) -> None:
-        assert self._process.stdin is not None
-        with suppress(ConnectionError):  # that it has ended is heard by whoever listens
-            self._process.stdin.write(line.encode())
-            await self._process.stdin.drain()
-
-    async def _listen(self) -> None:
-        assert self._process.stdout is not None
-        async for line in self._process.stdout:
-            said = json.loads(line)
-            _give(self._ready if "ready" in said else self._asked.pop(said["key"]), said)
-        self.is_dead = True
-        for waiting in (self._ready, *self._asked.values()):
-            _give(waiting, None)
-
-
-def _give(waiting: asyncio.Future[dict[str, Any] | None], said: dict[str, Any] | None) -> None:
-    if not waiting.done():  # nobody waits any more if the batch was interrupted
-        waiting.set_result(said)

@@ -11,6 +11,7 @@ from moot.core.ledger.calls import (
     key_of,
     ledger_path,
     open_ledger,
+    use_ledger,
 )
 
 __all__ = [
@@ -24,4 +25,5 @@ __all__ = [
     "key_of",
     "ledger_path",
     "open_ledger",
+    "use_ledger",
 ]

@@ -41,6 +41,7 @@ __all__ = [
     "key_of",
     "ledger_path",
     "open_ledger",
+    "use_ledger",
 ]
 
 log = logging.getLogger(__name__)
@@ -119,6 +120,18 @@ _opened: dict[tuple[int, Path], CallLedger] = {}
 _opening = threading.Lock()
 
 
+def use_ledger(opened: Callable[[], Any]) -> CallLedger:
+    """Has this process keep its debates elsewhere than in the file at `ledger_path`.
+
+    Args:
+        opened: opens what does as `LedgerFile` there, such as `moot.core.postgres.ledger.PostgresLedger`.
+    """
+    path = (os.getpid(), ledger_path())
+    with _opening:
+        found = _opened[path] = CallLedger(path[1], opened)
+        return found
+
+
 class CallLedger:
     """A ledger and its thread; see `open_ledger`. Its methods may be called from any event loop.
 
@@ -126,9 +139,10 @@ class CallLedger:
     if the disk is full or fails.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, opened: Callable[[], Any] | None = None) -> None:
         self.path = path
         self.is_closed = False
+        self._open: Callable[[], Any] = opened or (lambda: LedgerFile(path))
         self._jobs: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._held: dict[str, dict[str, Entry]] = {}
         self._keys: Keys = ()
@@ -330,7 +344,7 @@ class CallLedger:
 
     def _write(self) -> None:
         """Carries out jobs, all that are queued in one transaction, until the ledger is closed."""
-        file: LedgerFile | None = None
+        file: Any = None
         closing, begun, seen = False, 0.0, 0.0
         while not closing:
             time.sleep(max(0.0, begun + PAUSE - time.monotonic()))
@@ -343,7 +357,7 @@ class CallLedger:
                         file.close()
                         file = None
                 if file is None and group:
-                    file = LedgerFile(self.path)
+                    file = self._open()
                     if file.is_overfull():
                         threading.Thread(target=_prune, args=(self.path,), name="moot-prune", daemon=True).start()
                 results = _carried_out(file, group) if file else []

@@ -6,8 +6,6 @@ those of an earlier run.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,10 +15,12 @@ from moot.graphs import load_graph
 from moot.nodes.runtime.node import choose_model
 from moot.nodes.runtime.opening import Needs
 from moot.nodes.runtime.settings import Settings, checked_settings
+from moot.nodes.texts.calibrated import digest, prompt_digests
 from moot.nodes.vendors.catalogue import VENDORS, vendor_endpoint
-from moot.prompts import shipped
 from moot.retrievers.corpus import corpus_digest
 from moot.retrievers.search import DEMO, demo_corpus, resolve
+
+__all__ = ["Parts", "differences", "digest", "endpoints", "parts_of", "version_of"]
 
 Parts = Mapping[str, Any]
 """What a run depends on, as plain JSON; values of objects are digests and names."""
@@ -50,15 +50,20 @@ def parts_of(graph: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
     system = load_graph(graph)
     settings = checked_settings(system.settings, chosen)
     needs: Needs = system.graph.builder.needs(settings)
-    edited = settings.edited()
     read = {name: read_by(name, settings) for name in needs.sources}
     return {
-        "behaviour": behaviours()[graph],
+        "behaviour": version_of(graph, settings),
         "corpora": {name: corpus_digest(name) for name in sorted({corpus for _, corpus in read.values()} - {""})},
         "sources": {name: kind for name, (kind, _) in sorted(read.items()) if kind != name.partition(":")[0]},
-        "prompts": {name: digest(edited.get(name) or shipped(name))[:8] for name in sorted(settings.prompts.values())},
+        "prompts": prompt_digests(settings),
         "endpoints": endpoints_of(needs, settings),
     }
+
+
+def version_of(graph: str, settings: Settings) -> str:
+    """The version of a system, with that of the debate that it may hold."""
+    held = getattr(settings, "debate", None) if settings.beneath() else None
+    return behaviours()[graph] + (f"+{behaviours()[held]}" if held else "")
 
 
 def read_by(name: str, settings: Settings) -> tuple[str, str]:
@@ -80,11 +85,6 @@ def endpoints(*models: str) -> dict[str, str]:
     providers = sorted({name.partition(":")[0] for name in models if ":" in name})
     own = {provider: find_endpoint(provider).shown for provider in providers if provider in PROVIDERS}
     return own | {provider: vendor_endpoint(provider).shown for provider in providers if provider in VENDORS}
-
-
-def digest(said: Any) -> str:
-    """Sixteen hexadecimal digits that tell plain values apart."""
-    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def differences(before: Parts, now: Parts) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from moot.evals.stats.measures import package
 from moot.evals.stats.outcomes import Score, mean_score
+from moot.nodes.texts.calibrated import PLACES
 
 BINS = 10
 
@@ -223,3 +224,48 @@ def ks_stability(trajectories: Sequence[Sequence[float | None]]) -> dict[int, Sc
                 statistic = float(package("scipy.stats").ks_2samp(now, final, method="asymp").statistic)
         by_round[n + 1] = Score(statistic, len(known), len(held) - len(known), len(trajectories) - len(held))
     return by_round
+
+
+# --- fitting a calibration; `moot.nodes.texts.calibrated` says what it means for a debate -----------------------
+
+
+def score_counts(scores: Sequence[float]) -> list[tuple[float, int]]:
+    """Scores, lowest first, each with how often it came.
+
+    Args:
+        scores: 1 - the share of the right label, of each labelled debate, in [0, 1].
+
+    Raises:
+        ValueError: there is none, or one is outside [0, 1].
+    """
+    given = np.round(np.asarray(scores, dtype=float), PLACES)
+    if not given.size or not ((given >= 0) & (given <= 1)).all():
+        raise ValueError("scores are numbers from 0 to 1, and there is at least one")
+    values, counts = np.unique(given, return_counts=True)
+    return [(float(value), int(count)) for value, count in zip(values, counts, strict=True)]
+
+
+def least_confidence(confidences: Sequence[float | None], right: Sequence[bool], alpha: float) -> float | None:
+    """The least confidence from which on acting is wrong in at most a share alpha of all cases.
+
+    The least c with (wrong cases of confidence c or more + 1) / (n + 1) <= alpha (arXiv:2208.02814, Eq. 4).
+
+    Args:
+        confidences: of each labelled debate; None for one that is not acted on in any case.
+        right: whether its verdict is right, in the same order.
+        alpha: the share, in (0, 1).
+
+    Returns:
+        None if no confidence is enough.
+
+    Raises:
+        ValueError: lists of different lengths, or empty ones.
+    """
+    pairs = [(sure, ok) for sure, ok in zip(confidences, right, strict=True) if sure is not None]
+    n = len(confidences)
+    if not n:
+        raise ValueError("there is nothing to fit on")
+    given = np.array([sure for sure, _ in pairs], dtype=float)
+    wrong = np.array([not ok for _, ok in pairs], dtype=bool)
+    fit = [c for c in np.unique(given) if (wrong[given >= c].sum() + 1) / (n + 1) <= alpha]
+    return float(min(fit)) if fit else None

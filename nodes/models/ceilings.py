@@ -158,6 +158,15 @@ class Ceilings:
     def _alone(self) -> AbstractContextManager[None]:
         return self._outermost.alone()
 
+    async def more(self, need: Spend, short: Spend) -> bool:
+        """Whether there is more room now, if somebody gives it out.
+
+        Args:
+            need: what a call may take.
+            short: what room is missing for it; below 0 if none is.
+        """
+        return False
+
     def in_flight(self) -> Spend:
         """What is reserved for calls in flight."""
         return self.held
@@ -309,6 +318,8 @@ class Ceilings:
                 for level in self._levels():
                     level.refused = level.refused or time.monotonic() >= level._deadline(False)
                 raise BudgetExhausted("Not asked: the time of `max_seconds` is used up.")
+            if await short.more(need, need.minus(short._room().plus(own))):
+                continue
             in_flight = short.in_flight()._replace(calls=0)
             if not need.fits(short._room().plus(own).plus(in_flight)):
                 raise self._nothing_left(need, short, own)
@@ -347,6 +358,10 @@ class Ceilings:
     def _room(self) -> Spend:
         return self.most.minus(self.spent).minus(self.held).minus(self.kept())
 
+    def _outlook(self) -> Spend:
+        """The room that there is, or that may still be given out."""
+        return self._room()
+
     def elapsed(self) -> float:
         """Seconds since the debate began, or went on after a wait."""
         return time.monotonic() - self._started
@@ -364,7 +379,7 @@ class Ceilings:
             return False  # a debate begins in any case
         least = self._least.spend(self.prices) if self._least else Spend(1, 0, 1)
         late = time.monotonic() >= min(level._deadline(False) for level in self._levels())
-        return late or bool(self.left_out) or not all(least.fits(level._room()) for level in self._levels())
+        return late or bool(self.left_out) or not all(least.fits(level._outlook()) for level in self._levels())
 
     def affords(self) -> int:
         """How many calls like the last one there is room for, without those who decide."""
@@ -372,7 +387,7 @@ class Ceilings:
         shares = (
             room / one
             for level in self._levels()
-            for room, one in zip(level._room(), need, strict=True)
+            for room, one in zip(level._outlook(), need, strict=True)
             if one and room < math.inf
         )
         return max(0, math.floor(min(shares, default=0)))
@@ -381,7 +396,7 @@ class Ceilings:
         """The most bytes of a deciding prompt: what is kept for it and its share of what is left; None for no bound."""
         kept, price = self._kept.get((asked.role, asked.prompt)), price_of(asked.model, self.prices)
         among, tokens = max(1, len(self._kept)), math.inf
-        for room in (level._room() for level in self._levels()):
+        for room in (level._outlook() for level in self._levels()):
             tokens = min(tokens, max(0, room.tokens) / among)
             if price and price["input"]:
                 tokens = min(tokens, max(0, room.usd) / among / costs_of(1, 0, price)[0])

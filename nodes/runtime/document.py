@@ -14,6 +14,8 @@ from moot.nodes.runtime.settings import Settings
 from moot.nodes.runtime.state import SCHEMA_VERSION, Call, DebateState, TrialUpdate, Turn, VerdictOutput, Warned
 from moot.nodes.texts.agreement import confidence_of
 from moot.nodes.texts.answers import abstains
+from moot.nodes.texts.calibrated import calibrated
+from moot.nodes.texts.dissent import dissent_of
 from moot.nodes.texts.quotes import count_citations
 from moot.nodes.texts.verdict import count_verdict_citations, verdict_warnings
 from typing_extensions import get_type_hints
@@ -41,6 +43,9 @@ def blank_document(graph: str, settings: Settings, id: str = "") -> dict[str, An
         "confidence": None,
         "confidence_parts": None,
         "confidence_from": None,
+        "prediction_set": None,
+        "decision": None,
+        "calibration": None,
         "stop_reason": None,
         "rounds": 0,
         "turns": [],
@@ -50,6 +55,8 @@ def blank_document(graph: str, settings: Settings, id: str = "") -> dict[str, An
         "graphs": [],
         "debates": [],
         "round_log": [],
+        "dissent": None,
+        "robustness": None,
         "metrics": {},
         "calls": [],
         "usage": usage([]),
@@ -92,7 +99,10 @@ def closing(state: DebateState) -> dict[str, Any]:
     if untold:  # the raw verdict says so
         update["answer"] = None
     update |= confidence_of({**state, **update})
+    update |= calibrated(state.get("calibration"), {**state, **update}, done=not failed)
     completed: Any = {**state, **update}
+    if completed["turns"]:
+        update["dissent"] = dissent_of(completed)
     update["metrics"]["verdict_citations"] = count_verdict_citations(completed)
     warned = verdict_warnings(completed) + shortened_prompts(state["calls"])
     if any(call["model"] == EMBEDDED for call in state["calls"]):
@@ -194,14 +204,16 @@ def unfinished(state: Any, within: Iterable[Mapping[str, Any]] = ()) -> dict[str
     """
     for written in within:
         state = folded(state, {key: value for key, value in written.items() if value is not None})
-    return document_of({**closed(state, closing(state)), "status": "interrupted"})
+    undecided = {"status": "interrupted", "prediction_set": None, "decision": None}
+    return document_of({**closed(state, closing(state)), **undecided})
 
 
 SINCE: dict[str, dict[str, Any]] = {
-    "1.0": {"messages": [], "round_log": [], "id": "", "beside": None, "confidence_from": None},
-    "1.1": {"id": "", "beside": None, "confidence_from": None},
-    "1.2": {"beside": None, "confidence_from": None},
+    "1.3": dict.fromkeys(("dissent", "robustness", "prediction_set", "decision", "calibration"))
 }
+SINCE["1.2"] = {"beside": None, "confidence_from": None, **SINCE["1.3"]}
+SINCE["1.1"] = {"id": "", **SINCE["1.2"]}
+SINCE["1.0"] = {"messages": [], "round_log": [], **SINCE["1.1"]}
 """By the version of a document's form, the keys that it may lack, with what they hold then."""
 
 
@@ -216,7 +228,7 @@ def upgraded(found: Any) -> Any:
     """
     version = found.get("schema_version") if isinstance(found, dict) else None
     if isinstance(version, str) and version not in (SCHEMA_VERSION, *SINCE) and "moot_version" in found:
-        known = ", ".join((*SINCE, SCHEMA_VERSION))
+        known = ", ".join((*sorted(SINCE), SCHEMA_VERSION))
         raise UserError(
             f"This document is of schema_version {version[:20]}, and this moot reads {known}. Install the version of "
             "moot that wrote it, or a later one.",

@@ -22,6 +22,7 @@ from moot.nodes.runtime.state import OPENING, ClaimInput, DebateState, Task, ane
 from moot.nodes.runtime.tracing import conclude, describe
 from moot.nodes.steps.compare import IN_WORDS
 from moot.nodes.steps.person import check_resumable
+from moot.nodes.texts.calibrated import bound_to, check_bound, prompt_digests, read_calibration
 from moot.nodes.texts.chat import answered, claim_of, plain, read_messages
 from moot.nodes.texts.given import check_given, handed
 from moot.nodes.texts.show import show_claim
@@ -93,6 +94,7 @@ def open_node(
         try:
             check_resumable(run.settings)
             check(run.settings, task)
+            document["calibration"] = await open_calibration(graph, task, run.settings)
             needed = needs(run.settings)
             models, deciders = models_of(needed, task, run.settings), decides(run.settings, needed)
             kept = [least(role, how, needed, document, run.settings) for role, how in deciders.items()]
@@ -106,6 +108,19 @@ def open_node(
         return document
 
     return Node(step, always=True, opens=graph)  # also where the debate before it on the thread failed
+
+
+async def open_calibration(graph: str, task: Task, settings: Settings) -> dict[str, Any] | None:
+    """The calibration that the settings name, in plain JSON; None if they name none.
+
+    Raises:
+        UserError: it cannot be read, or was fitted on other debates.
+    """
+    if settings.calibration is None:
+        return None
+    found = await asyncio.to_thread(read_calibration, settings.calibration)
+    check_bound(found, bound_to(graph, task, settings.recorded(), prompt_digests(settings)))
+    return found.model_dump(mode="json")
 
 
 def roles_of(needs: Needs, task: Task) -> dict[str, str | ModelChoice | None]:

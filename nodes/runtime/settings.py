@@ -152,6 +152,13 @@ class Settings(BaseModel):
         description="On: after the verdict, the role reporter sums the debate up for readers of its report: three "
         "sentences with citations, what each quote speaks for, what was not found. One more call.",
     )
+    calibration: str | None = Field(
+        None,
+        min_length=1,
+        max_length=1000,
+        description="A file of `moot calibrate`, fitted on labelled debates with these very settings: the document has "
+        "a prediction set and says whether to act on the verdict or to escalate it. Refused for any other debate.",
+    )
     timeout: float = Field(120.0, gt=0, le=3600, description="Seconds that one request may take.")
     attempts: int = Field(3, ge=1, le=10, description="Most requests per call, the first included.")
     max_concurrency: int = Field(16, ge=1, le=1000, description="Most calls to one endpoint at the same time.")
@@ -193,6 +200,10 @@ class Settings(BaseModel):
         """
         return tuple(name for name in fallback if not (self.own_model and demo_corpus(name, self.corpus)))
 
+    def beneath(self) -> Settings | None:
+        """The settings of the debate that one with these may hold; None if it holds none."""
+        return None
+
     def temperature_of(self, role: str) -> float | None:
         """The sampling temperature of a role whose model names none."""
         return self.temperature
@@ -220,6 +231,20 @@ class EvidenceSettings(Settings):
     max_per_host: int | None = Field(
         2, ge=1, le=50, description="Most documents from one website in a web search; null means any number."
     )
+    max_origin_share: float = Field(
+        0.5,
+        gt=0,
+        le=1,
+        description="Most of the evidence, as a share, that may come from one origin (a website, near-duplicates), at "
+        "least one piece: in each search and in all together. Documents of a corpus come after others beyond it, but "
+        "fill up a search. What was given is never left out. 1: no bound.",
+    )
+    robustness: bool = Field(
+        False,
+        description="On: after the verdict those who decide are asked again without each origin, without two that "
+        "quote the same, with the evidence in reversed order, and without any. A call for each.",
+    )
+    robustness_calls: int = Field(20, ge=1, le=1000, description="Most calls of `robustness`.")
     published_before: date | None = Field(
         None,
         description="A day, e.g. 2020-10-25: evidence known to be published on it or later is left out; evidence "

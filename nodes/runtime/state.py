@@ -11,16 +11,17 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NotRequired
 
 from moot.core.errors import ErrorRecord
-from moot.nodes.runtime.turns import KINDS, OfItsStep, TurnFields, TurnKey
+from moot.nodes.runtime.turns import KINDS, Dissent, OfItsStep, TurnFields, TurnKey
 from moot.nodes.texts.chat import ChatMessage, merge_messages
 from moot.nodes.texts.given import MOST_GIVEN, GivenText
+from moot.nodes.texts.robustness import Robustness
 from moot.nodes.trial.turns import KINDS as TRIAL_KINDS
 from moot.nodes.trial.turns import TrialFields
 from moot.retrievers.evidence import Evidence, merge_evidence
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
-SCHEMA_VERSION = "1.3"
+SCHEMA_VERSION = "1.4"
 LONGEST_SPEAKER = 200
 """Characters."""
 OPENING = "open"
@@ -496,14 +497,29 @@ class Verdict(Head, About):
     confidence: Annotated[
         float | None,
         Field(
-            description="How sure the verdict is, from 0 to 1, not calibrated; null where there is nothing to tell it "
-            "from."
+            description="How sure the verdict is, from 0 to 1; null where there is nothing to tell it from. How often "
+            "such a verdict is right is known by `calibration` alone."
         ),
     ]
     confidence_parts: Annotated[dict[str, float | None] | None, Field(description="What the confidence is made of.")]
     confidence_from: Annotated[
         str | None,
         Field(description="What the confidence is from, as `2 of 3 votes`; why there is none where it is null."),
+    ]
+    prediction_set: Annotated[
+        list[str] | None,
+        Field(description="Labels among which the right one is, as often as `calibration` says; null without one."),
+    ]
+    decision: Annotated[
+        Literal["act", "escalate"] | None,
+        Field(
+            title="Decision",
+            description="Whether to act on the verdict or to have a person decide; null without a calibration.",
+        ),
+    ]
+    calibration: Annotated[
+        dict[str, Any] | None,
+        Field(description="The calibration: its cases `n`, `alpha`, `least_confidence`, and its `guarantee` in words."),
     ]
     stop_reason: Annotated[StopReason | None, Field(description="Why the debate ended.")]
     rounds: Annotated[int, Field(description="Rounds that were held.")]
@@ -512,6 +528,14 @@ class Verdict(Head, About):
     graphs: Annotated[
         list[dict[str, Any]],
         Field(description="By round, who heard whom and with which weight, where that changes."),
+    ]
+    dissent: Annotated[
+        Dissent | None,
+        Field(title="Dissent", description="Who did not give the verdict, and who changed; null if nobody answered."),
+    ]
+    robustness: Annotated[
+        Robustness | None,
+        Field(title="Robustness", description="What the verdict hangs on; null unless the setting was on."),
     ]
     metrics: Annotated[dict[str, Any], Field(description="What the system reports of itself.")]
     usage: Annotated[
@@ -612,9 +636,10 @@ class DebaterState(Handed, StepUpdate, Heard):
     """What the steps of one speaker in one round may read. Its turn is the only one in ``turns``.
 
     ``own`` is its own last answer, ``opponents`` the others' answers that it sees, ``cited`` the evidence that those
-    cite: quotes are checked in it; it is not shown. ``pool`` is the shared evidence that it may select from, and
-    ``heard`` what was said beside answers: summaries, reviews. ``groups`` says whose answers are the same,
-    ``retrieval`` what came of the search that fills the pool, ``why`` why another round is held.
+    cite: quotes are checked in it; it is not shown. ``pool`` is the shared evidence that it may select from, ``found``
+    what was found before it looks for more, and ``heard`` what was said beside answers: summaries, reviews. ``groups``
+    says whose answers are the same, ``retrieval`` what came of the search that fills the pool, ``why`` why another
+    round is held.
     """
 
     debater: dict[str, Any]
@@ -622,6 +647,7 @@ class DebaterState(Handed, StepUpdate, Heard):
     own: NotRequired[Turn | None]
     cited: NotRequired[list[Evidence]]
     pool: NotRequired[list[Evidence]]
+    found: NotRequired[list[Evidence]]
     retrieval: NotRequired[str | None]
     groups: NotRequired[dict[str, int | None]]
     previous_query: str | None

@@ -11,15 +11,16 @@ from langgraph.types import Send
 from moot.nodes.runtime.budget import Decision
 from moot.nodes.runtime.graph import CLOSE, DebateGraph, plain_router
 from moot.nodes.runtime.opening import Needs, close_node, open_node
-from moot.nodes.runtime.settings import Settings
+from moot.nodes.runtime.settings import EvidenceSettings, Settings
 from moot.nodes.runtime.state import ClaimInput, DebateState, Task, VerdictOutput
 from moot.nodes.steps.person import person_node, question_or, remark_first
+from moot.nodes.steps.robustness import robustness_node
 
 Next = Sequence[Send | str] | Send | str
 """Where a debate goes on: a node's name, or speakers that are sent to nodes."""
 Router = Callable[..., Next]
 """Says where a debate goes on: ``(state, settings)``, or ``(state)``."""
-REMARK, REVIEW = "hear_remark", "review_verdict"
+REMARK, REVIEW, ROBUSTNESS = "hear_remark", "review_verdict", "robustness"
 
 
 class Debate(DebateGraph):
@@ -27,7 +28,8 @@ class Debate(DebateGraph):
 
     It opens on checked input and closes as a result document; an error leads there from every router. Before each
     round but the first a person may make a remark, and may question the draft of a verdict, if the settings'
-    ``ask_person`` says so.
+    ``ask_person`` says so. If the system looks for evidence, the setting ``robustness`` has those who decide asked
+    again after the verdict.
 
         builder = Debate("ring", RoundsSettings, agents_needs)
         builder.add_node("answer", agent_node())
@@ -65,6 +67,11 @@ class Debate(DebateGraph):
         self.add_edge(START, "open")
         self.add_node(CLOSE, close_node())
         self.add_edge(CLOSE, END)
+        self._after = CLOSE
+        if issubclass(settings, EvidenceSettings):
+            self._after = ROBUSTNESS
+            self.add_node(ROBUSTNESS, robustness_node())
+            self.add_edge(ROBUSTNESS, CLOSE)
 
     def add_node(self, name: str, action: Any, **options: Any) -> Debate:  # type: ignore[override]
         """As of `DebateGraph`."""
@@ -129,12 +136,12 @@ class Debate(DebateGraph):
         """
         self._deciding.append(node)
         if not reviewed:
-            self.add_edge(node, CLOSE)
+            self.add_edge(node, self._after)
             return
         self.add_node(REVIEW, person_node("verdict", phase=phase))
-        self._else_to[REVIEW] = CLOSE
+        self._else_to[REVIEW] = self._after
         self.add_edge(node, REVIEW)
-        self._lead(REVIEW, question_or(again or node), [again or node])
+        self._lead(REVIEW, question_or(again or node, self._after), [again or node, self._after])
 
     def add_conditional_edges(  # type: ignore[override]
         self, source: str, path: Router, path_map: Sequence[str] | Mapping[Any, str] | None = None
@@ -160,7 +167,7 @@ class Debate(DebateGraph):
 
     def _lead(self, source: str, route: Router, to: Sequence[str]) -> None:
         plain_router(route)
-        super().add_conditional_edges(source, route, [*to, CLOSE])
+        super().add_conditional_edges(source, route, list(dict.fromkeys([*to, CLOSE])))
 
     def compile(self, *arguments: Any, **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]:
         """The graph.
@@ -176,7 +183,7 @@ class Debate(DebateGraph):
                 "rounds(...) for a remark, verdict_from(..., reviewed=True) for the verdict, a person_node for "
                 "others, or declare ask_person without it."
             )
-        last = [node for node in (REMARK, *self._deciding, REVIEW, CLOSE) if node in self.nodes]
+        last = [node for node in (REMARK, *self._deciding, REVIEW, ROBUSTNESS, CLOSE) if node in self.nodes]
         first = [node for node in self.nodes if node not in last]
         self.nodes = {node: self.nodes[node] for node in (*first, *last)}  # as a drawing shows them
         return super().compile(*arguments, **options)

@@ -354,3 +354,63 @@ class OfItsStep:
             return step if step in steps else ""
 
         return handler.generate_schema(Annotated[Union[tuple(choices)], Discriminator(step_of)])  # noqa: UP007
+
+
+# --- dissent ----------------------------------------------------------------------------------------------------------
+
+
+class Speaking(TypedDict):
+    """Who answered, by which model; ``number`` tells samples of one agent apart."""
+
+    agent: str
+    model: str | None
+    number: int | None
+
+
+class QuoteOf(TypedDict):
+    """Words that stand in a piece of evidence."""
+
+    evidence_id: str
+    quote: str
+
+
+class Counted(TypedDict):
+    """How many gave an answer last; null for those who gave none."""
+
+    answer: str | None
+    votes: int
+
+
+class Argument(TypedDict):
+    """An answer with the best argument for it: that with most quotes which stand in their sources, of equals the first.
+
+    ``quotes`` are those. ``answer`` is null for those who gave none.
+    """
+
+    answer: str | None
+    by: list[Speaking]
+    argument: str | None
+    quotes: list[QuoteOf]
+
+
+class Change(Speaking):
+    """An answer that differs from the same speaker's last one.
+
+    ``after`` names who had given the new answer before, ``evidence_ids`` what the new answer quotes, and what its
+    speaker had not quoted before; quotes that do not stand in their sources do not count.
+    """
+
+    round: int
+    before: str
+    answer: str
+    after: list[str]
+    evidence_ids: list[str]
+
+
+class Dissent(TypedDict):
+    """``votes`` are how many gave each last answer, most first; ``minority`` who did not give the verdict; ``changes``
+    are those of labels and numbers: answers in words may differ and be the same."""
+
+    votes: list[Counted]
+    minority: list[Argument]
+    changes: list[Change]

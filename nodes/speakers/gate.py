@@ -27,7 +27,16 @@ Held = Literal[
     "neighbor_debate",
 ]
 """Debates that a gate may stand before."""
-OWN = {"agents", "models", "query_formulation", "retrieval", "ask_person", "reader_summary"}
+OWN = {
+    "agents",
+    "models",
+    "query_formulation",
+    "retrieval",
+    "ask_person",
+    "reader_summary",
+    "calibration",
+    "robustness",
+}
 OWN |= {"budget", "max_cost", "max_calls", "max_seconds"}
 """Settings of the gate that the debate has not: ceilings hold for both together."""
 S = TypeVar("S", bound=Settings)

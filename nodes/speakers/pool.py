@@ -75,7 +75,7 @@ def to_pool(state: DebateState, settings: SourcesSettings, name: str = POOL) -> 
         name: who asks.
     """
     reader = {"name": name, "retriever": list(settings.sources), "fallback": list(settings.fallback)}
-    return hand_over("retrieve", state, reader, new_turn(1, name, "retrieve"), evidence=[])
+    return hand_over("retrieve", state, reader, new_turn(1, name, "retrieve"), evidence=[], found=state["evidence"])
 
 
 def latest(state: DebateState, names: Iterable[str]) -> list[Turn]:

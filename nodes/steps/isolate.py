@@ -87,8 +87,8 @@ def from_one_origin(state: DebaterState, settings: Any) -> Mapping[str, str]:
         return {"untold": ""}
     task = state["task"]
     words = {"grounds": "the evidence in front of you", "reasons": BORNE_OUT.format(subject=task["subject"])}
-    if task["kind"] == "short_answer":  # the rules of such an answer say it
-        return words | {"untold": ""}
+    if task["kind"] == "short_answer":  # the rules of such an answer say how
+        return words | {"untold": "- Leave open what this evidence leaves open. Do not guess."}
     label = unsettled_label(task)
     said = f"`answer` is {label}" if label else f"`answer` is, in these very words: {UNTOLD}"
     return words | {"untold": f"- If this evidence does not tell the answer, {said}. Do not guess."}

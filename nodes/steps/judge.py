@@ -13,6 +13,7 @@ from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.state import DebateState, Task, Turn
 from moot.nodes.steps.compare import silence_of
 from moot.nodes.steps.respond import quote_check, with_answer, without_ids
+from moot.nodes.steps.retrieve import held_to_share
 from moot.nodes.texts.answers import UNTOLD
 from moot.nodes.texts.replies import AnswerReply, answer_reply
 from moot.nodes.texts.show import (
@@ -95,7 +96,7 @@ def judge_node(prompt: str = PROMPT) -> Node:
                 silence_of(history),
             )
         speaker = await run.speaker_of({"name": "judge", "told": show_person(state["turns"])})
-        evidence = standing(state["evidence"])
+        evidence = await held_to_share(standing(state["evidence"]), run)
         reply = await judge(
             state["claim"],
             state["task"],

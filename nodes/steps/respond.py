@@ -32,6 +32,8 @@ from moot.retrievers import Evidence
 from moot.retrievers.evidence import given_in, standing
 
 PROMPT = "tool_mad/respond"
+FROM_EVIDENCE = "rag/answer"
+"""The prompt of one who answers alone, once."""
 
 
 async def respond(

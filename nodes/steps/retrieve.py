@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,10 +22,11 @@ from moot.nodes.texts.show import show_claim, show_evidence
 from moot.nodes.texts.task import wording
 from moot.prompts import as_data
 from moot.retrievers import Evidence, Retriever
-from moot.retrievers.evidence import clean, evidence_id
+from moot.retrievers.evidence import clean, evidence_id, given_in, left_out, merge_evidence, standing
 from moot.retrievers.excerpts import beginning, count_tokens, excerpt, is_short
 from moot.retrievers.gather import ask_all, search_all
-from moot.retrievers.normalise import WEB_SEARCHES, Rules, last_day, normalise
+from moot.retrievers.normalise import WEB_SEARCHES, Rules, last_day
+from moot.retrievers.origins import origins, pooled, within_share
 from moot.retrievers.search import SCHOLARLY, demo_corpus, resolve
 from moot.retrievers.summariser import open_summariser
 
@@ -103,12 +105,14 @@ async def summarise_evidence(claim: str, task: Task, piece: Evidence, model: Spe
 def retrieve_node(*, required: bool = False) -> Node:
     """Adds the evidence for the query in the speaker's turn; without a query, for the claim itself.
 
-    Reads: claim, task, debater, turns. All of the speaker's sources are asked at once; for each that fails one of its
-    fallbacks stands in, in their order. A scholarly source is asked by keywords, and its abstracts are summarised as
-    the setting ``source_summaries`` says; where a model gives none, the query and the abstract stay, with a warning.
-    Every failure is warned of, and so is every source that stood in for another; the turn's ``retrieval`` says whether
-    evidence was found. Of a text that is too long the beginning and the sentences nearest to the query are shown, with
-    a warning; a model summarises an abstract whole all the same, up to `SUMMARISED` tokens.
+    Reads: claim, task, debater, turns, and if they are there found and evidence: beside those no origin may have more
+    than its share (``max_origin_share``), and what goes beyond is marked as left out, with a warning. All of the
+    speaker's sources are asked at once; for each that fails one of its fallbacks stands in, in their order. A scholarly
+    source is asked by keywords, and its abstracts are summarised as the setting ``source_summaries`` says; where a
+    model gives none, the query and the abstract stay, with a warning. Every failure is warned of, and so is every
+    source that stood in for another; the turn's ``retrieval`` says whether evidence was found. Of a text that is too
+    long the beginning and the sentences nearest to the query are shown, with a warning; a model summarises an abstract
+    whole all the same, up to `SUMMARISED` tokens.
 
     Args:
         required: where no source can be searched, the debate fails.
@@ -121,8 +125,11 @@ def retrieve_node(*, required: bool = False) -> Node:
         answers, readings = await ask_with_fallbacks(state, query, run)
         lists = [answer for answer in answers if not isinstance(answer, MootError)]
         rules, size = rules_of(run.settings, debater), sum(len(piece["text"]) for found in lists for piece in found)
-        one_list = partial(normalise, lists, rules, retrieved)
-        pieces = one_list() if size <= FEW else await asyncio.to_thread(one_list)
+        pool = standing(merge_evidence(state.get("found") or (), state.get("evidence") or ()))
+        one_list = partial(pooled, lists, rules, retrieved, run.settings.max_origin_share, pool)
+        pieces, beyond = one_list() if size <= FEW else await asyncio.to_thread(one_list)
+        if beyond:
+            run.ledger.warn("origin_share", said_of_share(beyond, pool, run.settings))
         outcome = "ok" if pieces else "empty" if len(readings) == len(lists) else "failed"
         if required and outcome == "failed":
             raise WorldError(
@@ -146,11 +153,28 @@ def retrieve_node(*, required: bool = False) -> Node:
             run.ledger.warn("undated_evidence", f"Nothing says when these were published: {', '.join(undated)}.")
         return {
             "turns": [{**turn, "query": query, "evidence_ids": [p["id"] for p in found], "retrieval": outcome}],
-            "evidence": marked(found, debater["name"], turn["round"], turn["phase"]),
+            "evidence": marked([*found, *map(left_out, beyond)], debater["name"], turn["round"], turn["phase"]),
             "corpora": readings,
         }
 
     return Node(step, prompts=(KEYWORDS, SOURCE_SUMMARY))
+
+
+def said_of_share(beyond: Sequence[Evidence], beside: Sequence[Evidence], settings: EvidenceSettings) -> str:
+    """What is to be said of pieces that were left out.
+
+    Args:
+        beyond: those.
+        beside: the pool that they did not join.
+        settings: the debate's.
+    """
+    names = origins([*beside, *beyond])
+    count = Counter(names[piece["id"]] for piece in beyond)
+    each = ", ".join(f"{number} of {name}" for name, number in count.items())
+    return (
+        f"Left out: {each}. One origin has at most a share of {settings.max_origin_share:g} of the evidence "
+        "(max_origin_share)."
+    )
 
 
 async def shown_in_part(piece: Evidence, query: str, run: Run) -> Evidence:
@@ -166,6 +190,28 @@ async def shown_in_part(piece: Evidence, query: str, run: Run) -> Evidence:
         run.ledger.warn("evidence_not_compared", f"{piece['id']}: {error.detail} Only its beginning is shown.")
         return piece
     return {**piece, "shown": parts}
+
+
+async def held_to_share(pieces: Sequence[Evidence], run: Run, pool: Sequence[Evidence] = ()) -> list[Evidence]:
+    """The pieces of a shared pool in which no origin has more than its share; those who searched at the same time did
+    not know of each other. What was given stays. A warning names the rest.
+
+    Args:
+        pieces: what may join the pool, in order.
+        run: with the settings.
+        pool: what is in it already.
+    """
+    share = getattr(run.settings, "max_origin_share", 1.0)
+    if share >= 1 or len(pieces) + len(pool) < 2:
+        return list(pieces)
+    given = given_in(pieces)
+    ids = {piece["id"] for piece in given}
+    others, beside = [piece for piece in pieces if piece["id"] not in ids], [*pool, *given]
+    kept = await asyncio.to_thread(within_share, others, share, beside)
+    ids |= {piece["id"] for piece in kept}
+    if beyond := [piece for piece in pieces if piece["id"] not in ids]:
+        run.ledger.warn("origin_share", said_of_share(beyond, [*beside, *kept], run.settings))
+    return [piece for piece in pieces if piece["id"] in ids]
 
 
 def _is_long(piece: Evidence, most: int) -> str:

@@ -213,5 +213,6 @@ def in_words(document: Mapping[str, Any]) -> str:
     said_it = NO_VERDICT if answer is None else full_answer(document["task"], answer)
     head = verdict_line(document, f"{said_it} ({document['stop_reason']})")
     counted = citations_in_words(dict(document))
-    blocks = [head, warned, *said[:MOST_REASONS], "\n".join([counted, *cited[:MOST_REASONS]])]
+    hangs_on = (document.get("robustness") or {}).get("said", "")
+    blocks = [head, warned, hangs_on, *said[:MOST_REASONS], "\n".join([counted, *cited[:MOST_REASONS]])]
     return "\n\n".join(block for block in blocks if block)

@@ -11,6 +11,7 @@ from moot.core.errors import MootError
 from moot.nodes.models.speaker import Speaker, is_alone
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.state import Task, TrialState, Turn
+from moot.nodes.steps.retrieve import held_to_share
 from moot.nodes.steps.score import average, mean_cosine
 from moot.nodes.texts.replies import QueryReply
 from moot.nodes.trial.admissibility import is_above
@@ -46,6 +47,7 @@ from moot.nodes.trial.replies import GapReply
 from moot.nodes.trial.step import Step, explained
 from moot.prompts import as_data
 from moot.retrievers import Encoder, Evidence, vectors_of
+from moot.retrievers.evidence import merge_evidence
 
 # --- steps ------------------------------------------------------------------------------------------------------------
 
@@ -174,7 +176,8 @@ def admit_node() -> Node:
     """Lets what both sides retrieved in a round join the record if it is new and bears on what was asked for.
 
     Reads: rounds, turns, evidence. The plaintiff's candidates come first. What was kept out before the debate stays
-    out, and counts as known. A side's retrieval is ended if it was its last.
+    out, and counts as known; so does what would give an origin more than its share. A side's retrieval is
+    ended if it was its last.
     """
 
     async def step(state: TrialState, run: Run) -> dict[str, Any]:
@@ -194,6 +197,9 @@ def admit_node() -> Node:
         out, least = barred | beside, settings.novelty_threshold
         new = novelties(vectors[: len(found)], vectors[len(found) :], least, barred, beside)
         joins = [is_new(novelty, least) and place not in out for place, novelty in enumerate(new)]
+        joining = merge_evidence((), (piece for piece, joins_in in zip(found, joins, strict=True) if joins_in))
+        fit = {piece["id"] for piece in await held_to_share(joining, run, on_record(state["evidence"]))}
+        joins = [joins_in and piece["id"] in fit for piece, joins_in in zip(found, joins, strict=True)]
         met = [*zip(found, new, near, joins, strict=True)]
         written: list[Turn] = []
         evidence: list[Evidence] = []

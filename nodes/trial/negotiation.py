@@ -14,6 +14,7 @@ from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.state import Task, TrialState, Turn
 from moot.nodes.speakers.hand_over import new_turn
 from moot.nodes.steps.compare import silence_of
+from moot.nodes.steps.retrieve import held_to_share
 from moot.nodes.texts.show import show_evidence
 from moot.nodes.trial.admissibility import admissibility, ruling
 from moot.nodes.trial.counsel import OTHER, SIDES, about, case, given, premises_of, said_in, side_of, to_one, turn_of
@@ -21,7 +22,7 @@ from moot.nodes.trial.replies import AdmissibilityReply, ChallengesReply, Premis
 from moot.nodes.trial.step import Step, explained
 from moot.prompts import as_data
 from moot.retrievers import Evidence
-from moot.retrievers.evidence import GIVEN, given_in, standing
+from moot.retrievers.evidence import GIVEN, given_in, left_out, standing
 
 # --- steps ------------------------------------------------------------------------------------------------------------
 
@@ -106,6 +107,8 @@ def stance_queries_node() -> Node:
 def disclose_node() -> Node:
     """Marks what was given and found with the first pool that holds it, and warns of premises not searched for.
 
+    Of all that was found, no origin has more than its share: the rest is left out, with a warning.
+
     Reads: turns, evidence.
     """
 
@@ -119,6 +122,8 @@ def disclose_node() -> Node:
             for piece in state["evidence"]
             if piece["id"] in pools
         ]
+        kept = {piece["id"] for piece in await held_to_share(standing(pieces), run)}
+        pieces = [piece if piece["id"] in kept else left_out(piece) for piece in pieces]
         premises = premises_of(state["turns"])
         if (over := len(premises) - run.settings.max_premises) > 0:
             run.ledger.warn("premises_not_searched", f"{over} of {len(premises)} premises; `max_premises` bounds them.")

@@ -52,6 +52,10 @@ MARKS = {
 CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
 NO_TITLES = ("untitled", "untitled document", "(anonymous)", "unspecified")
 """What programs write as the title of a PDF file that has none."""
+AS_ROWS = (
+    "each row is one passage with all of its columns, also the one that is called `text`. "
+    "If its columns are id, title and url of passages, make it .jsonl"
+)
 BLOCKS = ("p", "li", "tr", "blockquote", "pre")
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
@@ -66,7 +70,8 @@ class Part(TypedDict):
 
 class Parsed(TypedDict):
     """What was read of a document. ``empty_pages`` are those without any text, of ``pages``; ``published`` is a day
-    that the document says, not one that a file was made or changed on.
+    that the document says, not one that a file was made or changed on. ``note`` says how it was read, if a user may
+    have meant it otherwise.
     """
 
     title: str
@@ -74,6 +79,7 @@ class Parsed(TypedDict):
     url: str
     pages: int
     empty_pages: int
+    note: str
     parts: list[Part]
 
 
@@ -201,6 +207,7 @@ def _found(parts: list[Part], title: str = "", published: str = "", url: str = "
         "url": url,
         "pages": pages,
         "empty_pages": empty,
+        "note": "",
         "parts": parts,
     }
 
@@ -341,7 +348,10 @@ def _parse_csv(file: Path) -> Parsed:
             raise Unreadable(f"line {line} has {len(row)} columns, and the first line has {len(names)}")
         cells = (f"{name}: {cell}" if name else cell for name, cell in zip(names, row, strict=True) if cell)
         parts.append({"text": "; ".join(cells), "heading": "", "page": 0})
-    return _found(parts)
+    found = _found(parts)
+    if "text" in names:
+        found["note"] = AS_ROWS
+    return found
 
 
 PARSERS: dict[Kind, Callable[[Path], Parsed]] = {

@@ -36,7 +36,8 @@ def test_what_is_refused(client: TestClient, asked: str) -> None:
 def test_pages_and_headings_have_their_places() -> None:
     parts = [("One.", "", 1), ("Two.", "", 1), ("Three.", "Cost", 2)]
     read = [{"text": text, "heading": heading, "page": page} for text, heading, page in parts]
-    parsed: Any = {"title": "T", "published": "2024", "url": "", "pages": 2, "empty_pages": 0, "parts": read}
+    parsed: Any = {"title": "T", "published": "2024", "url": "", "pages": 2, "empty_pages": 0, "note": "", "parts": []}
+    parsed["parts"] = read
     found = article_of(parsed, "a.pdf")
     assert found["text"] == "One.\n\nTwo.\n\nThree."
     assert found["sections"] == [{"start": 0, "page": 1, "heading": ""}, {"start": 12, "page": 2, "heading": "Cost"}]

@@ -1,9 +1,10 @@
-"""A source that kills the process of whoever asks it about a deadly claim."""
+"""A source that kills the process of whoever asks it about a deadly claim, and never answers on an endless one."""
 
 from __future__ import annotations
 
 import os
 import signal
+import threading
 
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
@@ -13,6 +14,8 @@ class _Shelf(BaseRetriever):
     def _get_relevant_documents(self, query: str, **_: object) -> list[Document]:
         if "Deadly" in query:
             os.kill(os.getpid(), signal.SIGKILL)
+        if "Endless" in query:
+            threading.Event().wait()
         return [Document("Otters sleep in water.")]
 
 

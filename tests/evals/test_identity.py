@@ -93,7 +93,7 @@ def test_what_differs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:2/v1")
     monkeypatch.setenv("TAVILY_API_KEY", "key")
     monkeypatch.setitem(behaviours(), "rag", "another")
-    monkeypatch.setattr("moot.evals.identity.parts.shipped", lambda name: "other" if name == "rag/answer" else "same")
+    monkeypatch.setattr("moot.nodes.texts.calibrated.shipped", lambda name: "other" if name == "rag/answer" else "same")
     monkeypatch.setattr("moot.prompts.files.shipped", lambda name: "same")
     now = parts_of("rag", chosen)
     named = {"the system's version", "the endpoint of openai", "the prompt rag/answer", "what is read as web"}

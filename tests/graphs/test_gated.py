@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from moot.core.errors import UserError
+from moot.evals.identity.behaviour import behaviours
+from moot.evals.identity.parts import parts_of
 from moot.graphs import load_graph
 from moot.nodes.runtime.settings import checked_settings
 from moot.nodes.steps.gate import asked_again, verified_origins
@@ -203,3 +205,10 @@ def test_the_debate_is_asked_the_same(asked: dict[str, Any]) -> None:
     task = make_task(asked.get("task"), asked.get("labels"), asked.get("options"), "It is.")
     again = asked_again({"claim": "It is.", "task": task})  # type: ignore[typeddict-item]
     assert make_task(again["task"], again.get("labels"), again.get("options"), "It is.") == task
+
+
+def test_a_run_is_another_one_if_the_debate_behind_the_gate_is() -> None:
+    first, other = (parts_of("gated", {"debate": name}) for name in ("tool_mad", "madke"))
+    assert {"tool_mad/judge", "rag/answer"} <= set(first["prompts"])
+    assert "madke/summary" in other["prompts"]
+    assert first["behaviour"] == f"{behaviours()['gated']}+{behaviours()['tool_mad']}" != other["behaviour"]

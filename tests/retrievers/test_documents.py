@@ -100,6 +100,15 @@ def test_what_is_given_keeps_its_page(tmp_path: Path) -> None:
         read_given(tmp_path / "book.pdf")
 
 
+def test_a_table_with_a_column_text_is_read_as_rows_and_says_so(tmp_path: Path) -> None:
+    tables = {"texts.csv": "id,text\na1,The Tarn is a river.\n", "counts.csv": "year,cars\n2019,11000\n"}
+    notes: list[str] = []
+    found = [p.text for p in read_passages(in_folder(tmp_path, tables), noted=notes.append)]
+    assert found == ["year: 2019; cars: 11000", "id: a1; text: The Tarn is a river."]
+    [note] = notes
+    assert note.startswith("texts.csv: each row is one passage with all of its columns, also the one that is called")
+
+
 def test_a_title_that_a_program_wrote_is_none(tmp_path: Path) -> None:
     folder = in_folder(tmp_path, {"report.pdf": pdf(["It was opened in 1869."], title="untitled")})
     assert [one.title for one in read_passages(folder)] == ["report"]

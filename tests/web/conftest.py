@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.claims.test_find import rules as finding
 from tests.conftest import free_port, running_stub, says, supports
 from tests.web.documents import CLAIM, PAYLOADS
 
@@ -42,8 +43,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The server, whose models write markup."""
     folder = tmp_path_factory.mktemp("served")
     said: Any = {"rationale": MARKUP, "query": MARKUP}
-    rules: list[dict[str, Any]] = [says("rag", "SUPPORTS", **said), says("search", "SUPPORTS", **said)]
+    rules: list[dict[str, Any]] = [*finding(), says("rag", "SUPPORTS", **said), says("search", "SUPPORTS", **said)]
     rules += [says("judge", "SUPPORTS")]
+    rules += [{"model": "gone", "status": 400}]
     rules += [{"model": "slow", "match": "your `answer`", "delay_ms": 1500}, *supports([True, True], CLAIM)]
     with running_stub(folder / "stub", rules) as stub:
         yield from serve(folder, stub.url)

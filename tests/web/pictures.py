@@ -1,4 +1,4 @@
-"""Pictures of ten states of the page for docs and README: ``python -m tests.web.pictures`` writes ``docs/pictures``.
+"""Pictures of states of the page for docs and README: ``python -m tests.web.pictures`` writes ``docs/pictures``.
 
 Models are scripted, so that nothing but Chromium is needed; run it again when the page has changed.
 """
@@ -15,6 +15,8 @@ from typing import Any
 from moot.web import debates
 from playwright.async_api import Browser, Page, async_playwright
 
+from tests.claims.test_find import TEXT
+from tests.claims.test_find import rules as finding
 from tests.conftest import running_stub, says, supports
 from tests.web.conftest import CHROMIUM, serve
 from tests.web.documents import CLAIM, a_debate, with_evidence
@@ -46,6 +48,19 @@ async def taken(browser: Browser, url: str, home: Path) -> None:
     for name in ("home", "result"):
         page = await opened(browser, url + paths[name][0], paths[name][1], PHONE, "dark")
         await keep(page, f"{name}-phone")
+    page = await opened(browser, f"{url}/moot", ".ask")
+    await page.get_by_text("Method and every setting").click()
+    await page.get_by_label("Settings as JSON").fill(json.dumps(SETTINGS | {"max_rounds": 1}))
+    await page.get_by_label("A claim, an article").fill(f"{TEXT}\n\n{'It rained on that day, as it often does. ' * 12}")
+    await page.get_by_role("button", name="Find its claims").click()
+    await page.locator(".claims tbody tr").first.wait_for()
+    await page.screenshot(path=FOLDER / "list.jpg", type="jpeg", quality=70)
+    await page.get_by_label("At the same time").fill("2")
+    await page.get_by_role("button", name="Check 3 claims").click()
+    await page.locator(".batch .chip").first.wait_for()
+    await page.screenshot(path=FOLDER / "batch.jpg", type="jpeg", quality=70)
+    await page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+    await keep(page, "batch-phone")
     page = await begun(browser, url, {})
     await page.locator(".rounds .fold").first.wait_for()
     await page.locator(".turn").first.wait_for()
@@ -91,7 +106,7 @@ async def pictures(url: str, home: Path) -> None:
 
 def main() -> None:
     """Runs a server with scripted models for as long as it takes."""
-    rules: list[dict[str, Any]] = [says("judge", "SUPPORTS")]
+    rules: list[dict[str, Any]] = [*finding(), says("judge", "SUPPORTS")]
     rules += [{"model": "slow", "match": "your `answer`", "delay_ms": 1500}, *supports([True, True], CLAIM)]
     with tempfile.TemporaryDirectory() as folder, running_stub(Path(folder) / "stub", rules) as stub:
         for served in serve(Path(folder), stub.url):

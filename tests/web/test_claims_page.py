@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.claims.test_find import TEXT, WRITTEN
 from tests.web.conftest import Served
 from tests.web.documents import CLAIM
 from tests.web.test_browser import BOX, EXPERT, MODELS, SUPPORTED
@@ -20,7 +21,50 @@ LIST: Any = {
 }
 
 
-async def test_an_article_leads_to_its_claims_and_each_to_a_verdict(page: Page, served: Served, tmp_path: Path) -> None:
+async def test_an_article_leads_to_its_claims_and_each_to_a_report(page: Page, served: Served, tmp_path: Path) -> None:
+    """As somebody would who has an article: paste it, see its claims, mend one, leave one out, watch, read."""
+    await page.goto("/moot")
+    await page.get_by_text(EXPERT).click()
+    await page.get_by_label("Settings as JSON").fill(json.dumps(MODELS | {"model": "openai:stub", "max_rounds": 1}))
+    await page.get_by_label(BOX).fill(f"{TEXT}\n\n{'It rained on that day, as it often does there. ' * 12}")
+    await page.get_by_role("button", name="Find its claims").click()
+    await page.get_by_role("heading", name="4 claims").wait_for()
+    assert await page.locator(".claims input:checked").count() == 3
+    await page.get_by_text("Left out: less worth checking.").wait_for()
+    await page.get_by_text("dropped, as the text does not hold").wait_for()
+    await page.get_by_text("Filled in from the text: tram line in Norwick.").wait_for()
+    await page.screenshot(path=tmp_path / "found.png", full_page=True)
+    await page.get_by_label("Claim", exact=True).first.fill("Norwick opened its tram line in spring 2024.")
+    await page.get_by_label(f"Check: {WRITTEN[2]['claim']}").uncheck()
+    await page.get_by_label("At the same time").fill("2")
+    await page.get_by_role("button", name="Check 2 claims").click()
+    await page.wait_for_url("**/moot/batches/*")
+    await page.get_by_text("2 of 2 done").wait_for()
+    await page.screenshot(path=tmp_path / "batch.png", full_page=True)
+    rows = await page.locator(".batch tbody tr").all_inner_texts()
+    assert ["Norwick opened its tram line in spring 2024." in rows[0], WRITTEN[1]["claim"] in rows[1]] == [True, True]
+    assert "Helena Brandt" in rows[1]
+    assert all("Supported" in row for row in rows)
+    await page.get_by_label("Refuted 0").check(force=True)
+    await page.get_by_text("No claim is so.").wait_for()
+    await page.get_by_label("Supported 2").check(force=True)
+    await page.get_by_label("Find in claims").fill("412")
+    await page.locator(".batch tbody tr").nth(1).wait_for(state="detached")
+    async with page.expect_download() as downloading:
+        await page.get_by_role("link", name="Table (CSV)").click()
+    table = (await (await downloading.value).path()).read_text(encoding="utf-8-sig")
+    assert table.count("SUPPORTS") == 2
+    await page.reload()  # what is shown is in the address
+    await page.get_by_role("link", name=WRITTEN[1]["claim"]).click()
+    await page.get_by_role("heading", name=SUPPORTED).wait_for()
+    await page.goto("/moot/claims")
+    await page.get_by_role("heading", name="4 claims").wait_for()  # to check others of them
+    await page.get_by_role("button", name="Another text").click()
+    await page.get_by_role("heading", name="Earlier lists").wait_for()
+    await page.get_by_text("2 of 2 done").first.wait_for()
+
+
+async def test_a_claim_of_ones_own_is_added(page: Page, served: Served, tmp_path: Path) -> None:
     await page.goto("/moot")
     await page.get_by_text(EXPERT).click()
     await page.get_by_label("Settings as JSON").fill(json.dumps(MODELS | {"model": "fake:3", "max_rounds": 1}))

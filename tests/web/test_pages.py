@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -161,3 +162,9 @@ def test_only_a_document_is_taken_in(client: TestClient, body: str) -> None:
 def test_a_debate_that_is_not_there(client: TestClient, id: str) -> None:
     for method, path in (("GET", id), ("DELETE", id), ("POST", f"{id}/resume")):
         assert client.request(method, f"/moot/api/debates/{path}").status_code in (404, 422)
+
+
+def test_every_setting_has_a_name_for_people() -> None:
+    named = set(re.findall(r'^  (\w+): "', pages.STATIC["fields.js"][0].decode(), re.MULTILINE))
+    settings = {name for graph in DESCRIPTIONS for name in load_graph(graph).settings.model_fields}
+    assert {name for name in settings - named if not name.endswith("_prompt")} == set()

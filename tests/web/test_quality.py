@@ -111,6 +111,35 @@ async def test_states_on_the_way(bare: Page, served: Served, tmp_path: Path) -> 
     assert "\n".join(wrong) == ""
 
 
+async def test_states_of_many_claims(bare: Page, served: Served, tmp_path: Path) -> None:
+    await bare.goto("/moot/claims")
+    claims = ["Slow and under way.", "It fails.", "An answer.", *(f"One to come, number {n}." for n in range(3))]
+    settings = {"It fails.": {"model": "openai:gone", "attempts": 1}, "An answer.": MODELS | {"max_rounds": 1}}
+    slow = SLOW | {"max_rounds": 20, "scoring": "all_rounds"}
+    rows = [{"claim": one, "speaker": "Ada", "settings": settings.get(one, slow)} for one in claims]
+    table = "\n".join(map(json.dumps, rows)).encode()
+    await bare.get_by_label("An article").set_input_files(
+        {"name": "claims.jsonl", "mimeType": "application/jsonl", "buffer": table}
+    )
+    await bare.get_by_role("heading", name="6 claims").wait_for()
+    wrong = await look(bare, tmp_path, "list")
+    await bare.get_by_role("button", name="Check 6 claims").focus()
+    await bare.keyboard.press("Enter")
+    await bare.wait_for_url("**/moot/batches/*")
+    await bare.locator(".batch .chip").first.wait_for()
+    await bare.get_by_role("button", name="Try again: It fails.").wait_for()
+    wrong += await look(bare, tmp_path, "batch")
+    await reach(bare, "Stop")
+    await bare.keyboard.press("Enter")
+    await bare.get_by_text("It was stopped.").wait_for()
+    wrong += await look(bare, tmp_path, "stopped")
+    await bare.goto("/moot/claims")
+    await bare.get_by_role("button", name="Another text").click()
+    await bare.get_by_role("heading", name="Earlier lists").wait_for()
+    wrong += await look(bare, tmp_path, "earlier")
+    assert "\n".join(wrong) == ""
+
+
 async def test_many_debaters_are_counted_by_answer(page: Page, served: Served, tmp_path: Path) -> None:
     agents = {"agents": 12, "max_rounds": 2, "model": "openai:slow"}
     await start(page, CLAIM, agents, graph="society_of_minds")

@@ -8,6 +8,7 @@ from typing import Any
 
 from moot.nodes.steps.compare import answers_of
 from moot.nodes.texts.answers import abstains
+from moot.nodes.texts.calibrated import backed
 from moot.nodes.texts.task import full_answer
 from moot.nodes.texts.verdict import caveat_in_words, caveats, reasons_by_who
 from moot.transcript.end import tied, why_none
@@ -15,16 +16,19 @@ from moot.transcript.line import counted, list_of
 from moot.transcript.panel import votes_for
 from moot.transcript.report.codes import ANSWERS, FOUND, answer_kind, answer_word, source_words, words_for
 from moot.transcript.report.names import Names
-from moot.transcript.report.sources import Quoted, Sources, plain
+from moot.transcript.report.sources import Quoted, Sources, plain, title_of
 
 OPPOSED = ("proclaim",)
 """Systems that tell somebody to argue against the claim; in others all answer as they find."""
-NOT_MEASURED = "Not calibrated: how often such a verdict is right has not been measured. No editor has reviewed it."
+NO_EDITOR = "No editor has reviewed it."
+NOT_MEASURED = f"Not calibrated: how often such a verdict is right has not been measured. {NO_EDITOR}"
 STANCES = {
     "for": "What speaks for it",
     "against": "What speaks against it",
     "neither": "Quoted, but speaks for neither",
 }
+MOST_QUOTED = 3
+"""Quotes that are told of a dissenting answer."""
 SIDES = {"plaintiff": "sup", "defense": "ref"}
 """What quotes of a trial's sides are for."""
 
@@ -86,17 +90,30 @@ def verdict_of(document: Mapping[str, Any], names: Names) -> Verdict:
         return Verdict("non", ANSWERS["non"].verdict, _unfinished(document), "What there is stands in the record.")
     task, answer = document["task"], document["answer"]
     if answer is None and abstains(task, document["raw_verdict"]):
-        return Verdict("nee", "The evidence does not tell", backing(document, names), NOT_MEASURED)
+        return Verdict(
+            "nee", "The evidence does not tell", backing(document, names), hangs_on(document) + measured(document)
+        )
     if answer is None:
         panel = (document["metrics"] or {}).get("panel")
         said = f"{votes_for(document)}, which is none of the answers" if panel else why_none(document)
-        return Verdict("non", ANSWERS["non"].verdict, f"{said[:1].upper()}{said[1:]}.", NOT_MEASURED)
+        return Verdict("non", ANSWERS["non"].verdict, f"{said[:1].upper()}{said[1:]}.", measured(document))
     kind = answer_kind(task, answer)
     if kind == "text":
         words = f"“{plain(full_answer(task, answer))}”"
     else:
         words = ANSWERS[kind].verdict if document["evidence"] else ANSWERS[kind].closed_book
-    return Verdict(kind, words, backing(document, names), confidence(document) + NOT_MEASURED)
+    return Verdict(
+        kind, words, backing(document, names), hangs_on(document) + confidence(document) + measured(document)
+    )
+
+
+def measured(document: Mapping[str, Any]) -> str:
+    """How often such a verdict is right, as far as that was measured."""
+    if not (found := document.get("calibration")):
+        return NOT_MEASURED
+    decision = {"act": "Act on it", "escalate": "Have a person decide"}[document["decision"]]
+    labels = list_of([plain(label) for label in document["prediction_set"]]) or "none of the labels"
+    return f"{backed(document).capitalize()}. {decision}; prediction set: {labels}. {found['guarantee']} {NO_EDITOR}"
 
 
 def _unfinished(document: Mapping[str, Any]) -> str:
@@ -113,6 +130,12 @@ def confidence(document: Mapping[str, Any]) -> str:
         return ""
     told = f" ({plain(known)})" if known else ""
     return f"Its raw confidence is {sure:.0%}{told}. "
+
+
+def hangs_on(document: Mapping[str, Any]) -> str:
+    """What the verdict hangs on; an empty text if that was not asked."""
+    found = document.get("robustness")
+    return f"{plain(found['said'])} " if found else ""
 
 
 def backing(document: Mapping[str, Any], names: Names) -> str:
@@ -284,18 +307,35 @@ def dissent(document: Mapping[str, Any], names: Names) -> tuple[str, list[tuple[
     last: dict[str, Any] = {turn["agent"]: turn for turn in answers_of(document["turns"])}
     told = []
     for vote in against:
-        reason = last.get(vote["agent"], {}).get("rationale") or ""
-        told.append((chip_of(document, vote["answer"]), names(vote["agent"]), plain(reason)))
+        turn = last.get(vote["agent"], {})
+        quotes = [f" “{plain(c['quote'])}”" for c in turn.get("citations") or [] if c["verified"]]
+        reason = plain(turn.get("rationale") or "") + (f" Quoted:{';'.join(quotes[:MOST_QUOTED])}." if quotes else "")
+        told.append((chip_of(document, vote["answer"]), names(vote["agent"]), reason))
+    changes = changes_in_words(document, names)
     if told:
-        return "", told
+        return changes, told
     given: dict[str, dict[Any, None]] = {}
     for turn in document["turns"]:
         if turn["step"] == "respond" and "number" not in turn:
             given.setdefault(turn["agent"], {})[chip_of(document, turn.get("answer")).word] = None
-    changed = [names(agent) for agent, answers in given.items() if len(answers) > 1]
-    if changed and document["task"]["kind"] == "labels":
-        return f"None at the end. {list_of(changed)} changed their answer on the way; see the record.", []
-    return "None: all gave this answer each time they were asked." if not changed else "None at the end.", []
+    if any(len(answers) > 1 for answers in given.values()):
+        return f"None at the end. {changes}".strip(), []
+    return "None: all gave this answer each time they were asked.", []
+
+
+def changes_in_words(document: Mapping[str, Any], names: Names) -> str:
+    """Who changed an answer, in which round, after whom, and what they quoted then for the first time."""
+    titles = {piece["id"]: title_of(piece) for piece in document["evidence"]}
+    said = []
+    for one in (document.get("dissent") or {"changes": []})["changes"]:
+        before, after = (chip_of(document, one[key]).word for key in ("before", "answer"))
+        heard = f", as {list_of(map(names, one['after']))} had said" if one["after"] else ""
+        anew = [f"“{titles[id]}”" for id in one["evidence_ids"] if id in titles]
+        quoted = f", now quoting {list_of(anew)}" if anew else ""
+        said.append(
+            f"{names(one['agent'])} changed from “{before}” to “{after}” in round {one['round']}{heard}{quoted}."
+        )
+    return " ".join(said)
 
 
 def sides_of(groups: Iterable[Group]) -> tuple[list[Group], list[Group]]:

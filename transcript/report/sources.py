@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from moot.nodes.runtime.state import PERSON
 from moot.nodes.texts.verdict import verdict_citations
-from moot.retrievers.evidence import GIVEN, UNTITLED, clean
+from moot.retrievers.evidence import GIVEN, UNTITLED, clean, is_left_out
 from moot.retrievers.excerpts import GAP
 
 WEB = re.compile(r"https?://\S", re.IGNORECASE)
@@ -158,6 +158,7 @@ def marks_of(piece: Mapping[str, Any]) -> list[str]:
         "given with the claim": GIVEN in agents,
         "added by a person": PERSON in agents,
         "struck by a person": piece.get("struck"),
+        "left out, as its origin has its share": is_left_out(piece),
         "shown in part": "shown" in piece,
         "cut to length": piece.get("truncated"),
         "a model's summary": "summary_of" in piece,

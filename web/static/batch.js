@@ -128,7 +128,7 @@ class BatchPage {
     const href = row.thread ? `/moot?thread=${row.thread}` : row.document && `/moot/debates/${row.document}`;
     const claim = href ? h("a", { href, dir: "auto" }, row.claim) : h("span", { class: "words", dir: "auto" }, row.claim);
     const [used, pieces, found, lost] = row.quotes ?? [];
-    const quotes = row.quotes && [`${used} of ${pieces}`, h("small", {}, lost ? `${found} found, ${lost} not in its source` : found ? `${found} ${found === 1 ? "quote, found" : "quotes, all found"}` : "no quotes")];
+    const quotes = row.quotes && [`${used} of ${pieces}`, h("small", {}, lost ? `${found + lost} quotes, ${found || "none"} found` : found ? `${found} ${found === 1 ? "quote, found" : "quotes, all found"}` : "no quotes")];
     return h("tr", {}, h("td", { class: "tick num" }, row.number), h("td", { class: "claim" }, claim, row.about && h("small", { dir: "auto" }, row.about)), h("td", { class: "v" }, this.#standing(row)), h("td", { class: "back" }, row.divided && h("b", {}, "Disagreement. "), row.backing), h("td", { class: "so", "data-name": "Sources quoted: " }, quotes), h("td", { class: "cost num", "data-name": "Cost: " }, row.document ? dollars(row.usd) : ""), h("td", { class: "time num", "data-name": "Time: " }, row.document && typeof row.seconds === "number" ? lasted(row.seconds) : ""));
   }
 

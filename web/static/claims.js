@@ -3,6 +3,7 @@
 import { ask, events } from "./api.js";
 import { batches } from "./batch.js";
 import { fault, h, icon, message, sync } from "./dom.js";
+import { lists } from "./fields.js";
 import { Home, uuid } from "./home.js";
 
 const KEPT = "moot-claims";
@@ -12,48 +13,46 @@ export async function claimsPage(main) {
   document.title = "Many claims - moot";
   const kept = JSON.parse(sessionStorage.getItem(KEPT) ?? "null");
   if (kept) return new Claims(main, kept).show();
-  main.replaceChildren(begin(main), (await batches()) ?? "");
+  const [home, earlier] = await Promise.all([ask("/moot/api/choices").then((choices) => new Home(choices)), batches()]);
+  home.update();
+  main.replaceChildren(begin(main, home), earlier ?? "");
 }
 
 /** From the start page: reads an article or an address, finds its claims, and shows them. */
 export async function fromHome(main, kind, text, request) {
   const read = kind === "url" ? await ask(`/moot/api/claims/text?${new URLSearchParams({ url: text })}`, { raw: "", method: "POST" }) : { text };
   history.pushState(null, "", "/moot/claims");
+  document.querySelector("nav [aria-current]")?.removeAttribute("aria-current");
+  document.querySelector('nav [href="/moot/claims"]').setAttribute("aria-current", "page");
   await find(main, read, request);
 }
 
 /** What there is if nothing was read yet. */
-function begin(main) {
+function begin(main, home) {
   const problem = h("div", {});
   const file = h("input", { type: "file", id: "many", accept: ".csv,.tsv,.jsonl,.pdf,.html,.docx,.txt,.md" });
   file.addEventListener("change", async () => {
     const [one] = file.files;
     try {
-      if (/\.(csv|tsv|jsonl)$/i.test(one.name)) return await fromRows(main, one);
+      if (/\.(csv|tsv|jsonl)$/i.test(one.name)) return await fromRows(main, one, home.request());
       const read = await ask(`/moot/api/claims/text?${new URLSearchParams({ name: one.name })}`, { raw: one });
-      await find(main, read, await defaults());
+      await find(main, read, home.request());
     } catch (error) {
       problem.replaceChildren(fault(error.message));
       file.value = "";
     }
   });
-  return h("div", {}, h("h1", {}, "Many claims"), h("p", { class: "lede quiet" }, "From an article: the claims in it are found, and you tick those to check. From a list: each row is a claim."), h("div", { class: "field inside" }, h("label", { for: "many" }, "An article (PDF, HTML, Word, text), or a list of claims (CSV, TSV, JSON Lines)"), file, h("p", { class: "quiet tiny" }, "A list needs a column named claim; date, speaker and id are read too.")), h("p", { class: "small" }, "To paste a text or an address, use ", h("a", { href: "/moot" }, "New check"), "."), problem);
+  const choices = h("div", { class: "three" }, home.thorough.node, home.evidence.node, home.model.node);
+  return h("div", { class: "many" }, h("h1", {}, "Many claims"), h("p", { class: "lede quiet" }, "From an article: the claims in it are found, and you tick those to check. From a list: each row is a claim."), choices, home.byName, home.documents, home.node.querySelector("#expert"), lists(home.choices), h("div", { class: "field inside" }, h("label", { for: "many" }, "An article (PDF, HTML, Word, text), or a list of claims (CSV, TSV, JSON Lines)"), file, h("p", { class: "quiet tiny" }, "A list needs a column named claim; date, speaker and id are read too.")), h("p", { class: "small" }, "To paste a text or an address, use ", h("a", { href: "/moot" }, "New check"), "."), problem);
 }
 
-/** What a debate is begun with if nothing else was chosen: as the start page has it. */
-async function defaults() {
-  const home = new Home(await ask("/moot/api/choices"));
-  home.update();
-  return home.request();
-}
-
-async function fromRows(main, file) {
+async function fromRows(main, file, request) {
   const { rows, ignored } = await ask(`/moot/api/claims/rows?${new URLSearchParams({ name: file.name })}`, { raw: file });
   const claims = rows.filter((one) => one.claim).map(({ number, line, claim_date: date, ...one }) => ({ ...one, date, own: true, ticked: true }));
   const problems = rows.filter((one) => one.problem).map((one) => `Row ${one.number}: ${one.problem}`);
   if (ignored?.length) problems.push(`These columns are not read: ${ignored.join(", ")}.`);
   if (!claims.length) throw new Error(["There is no claim in this file.", ...problems].join(" "));
-  new Claims(main, { source: file.name, url: "", claims, problems, request: await defaults() }).show();
+  new Claims(main, { source: file.name, url: "", claims, problems, request }).show();
 }
 
 /** Finds the claims in a text, and says how far it is. */
@@ -80,7 +79,7 @@ async function find(main, read, request) {
   const { claims, left_out: left = [], dropped = [], unread = [] } = output;
   const problems = [];
   if (unread.length) problems.push(`${unread.length} of ${parts} parts could not be read by the model.`);
-  if (dropped.length) problems.push(`${dropped.length} ${dropped.length === 1 ? "claim was" : "claims were"} dropped, as the text does not hold them.`);
+  if (dropped.length) problems.push(`${dropped.length} ${dropped.length === 1 ? "claim was dropped, as the text does not hold it" : "claims were dropped, as the text does not hold them"}.`);
   const some = left.map((one) => ({ ...one, claim: one.quote, ticked: false, left: true }));
   new Claims(main, { source: output.source || output.title || "the text", url: output.url ?? "", claims: [...claims.map((one) => ({ ...one, ticked: true })), ...some], problems, request }).show();
 }
@@ -123,7 +122,7 @@ class Claims {
       this.kept.claims.length ? h("div", {}, table) : message("No claims found", "The text holds nothing that can be checked."),
       this.problem,
       h("div", { class: "acts more" }, add),
-      h("div", { class: "gostrip" }, this.start, this.count, h("label", { for: "at-once" }, "At the same time"), this.once, h("label", { for: "most" }, "Stop after spending (USD)"), this.most),
+      h("div", { class: "gostrip" }, this.start, this.count, h("span", {}, h("label", { for: "at-once" }, "At the same time"), this.once), h("span", {}, h("label", { for: "most" }, "Stop after spending (USD)"), this.most)),
     );
     this.update();
   }

@@ -73,6 +73,11 @@ export function sync(parent, items) {
   CHILDREN.set(parent, next);
 }
 
+/** Lets the browser do what waits: a click, a key, a frame. What takes long is done in slices between which it can. */
+export function breath() {
+  return new Promise((resolve) => setTimeout(resolve));
+}
+
 function replaced(old, node) {
   if (!old) return node;
   const foldable = (of) => [of, ...of.querySelectorAll("details")];

@@ -1,8 +1,10 @@
 // A debate that goes on, as it is shown: who holds which answer, the rounds, the evidence. The words are the server's.
 
-import { chip, h, icon, spoken, sync } from "./dom.js";
+import { breath, chip, h, icon, spoken, sync } from "./dom.js";
 
 const MANY = 8;
+/** Turns that are drawn at a time. */
+const A_SLICE = 10;
 const MOST_COLUMNS = 6;
 
 /** Shows a debate in an element; it may be shown again as it grows. */
@@ -41,14 +43,15 @@ export class Floor {
   }
 
   /** `told` is what the server tells of the debate; `more` is called if another round's turns are asked for. */
-  show(told, more) {
+  async show(told, more) {
     Object.assign(this, { told, more });
     sync(this.warned, told.warned.map(([lead, said]) => ({ key: lead + said, state: 0, make: () => h("p", { class: "warning small", dir: "auto" }, h("b", {}, lead), ` ${said}`) })));
     this.#holding();
+    await breath();
     const last = told.parts.length - 1;
     const shown = told.parts.map((part, i) => ({ part, last: i === last })).reverse();
     sync(this.rounds, shown.filter(({ part, last }) => last || part.inside || part.heading.startsWith("Round") || part.cards.length).map(({ part, last }) => ({ key: part.heading, state: [last], make: () => this.#round(part, last) })));
-    for (const { part, last } of shown) this.#fill(part, last);
+    for (const { part, last } of shown) await this.#fill(part, last);
     this.#evidence();
   }
 
@@ -110,12 +113,18 @@ export class Floor {
     return fold;
   }
 
-  #fill(part, last) {
+  async #fill(part, last) {
     const node = [...this.rounds.children].find((one) => (one.querySelector("h2.h, summary > .nb")?.textContent ?? "") === part.heading);
     if (!node) return;
     if (!last) node.querySelector("summary .quiet").textContent = [part.inside, this.#why(part.heading)].filter(Boolean).join(". ");
     if (!last && !part.cards.length) return; // not asked for, or not told yet
-    sync(node.querySelector(".turns"), part.cards.map((card, i) => ({ key: `${card.who} ${i}`, state: card, make: () => cardOf(card) })));
+    const turns = node.querySelector(".turns");
+    const cards = part.cards.map((card, i) => ({ key: `${card.who} ${i}`, state: card, make: () => cardOf(card) }));
+    for (let some = turns.children.length + A_SLICE; some < cards.length; some += A_SLICE) {
+      sync(turns, cards.slice(0, some));
+      await breath();
+    }
+    sync(turns, cards);
     sync(node.querySelector(".notes"), part.notes.map((one, i) => ({ key: i, state: one, make: () => h("p", { class: "note", dir: "auto" }, spoken(one)) })));
   }
 

@@ -19,9 +19,12 @@ export function fold(debate, written, inner) {
   }
 }
 
-/** A text that tells a turn from others. */
+const KEYS = new WeakMap();
+
+/** A text that tells a turn from others; it is made once, as turns are replaced and not changed. */
 export function keyOf(turn) {
-  return JSON.stringify([turn.phase, turn.round, turn.agent, turn.step, turn.number ?? null]);
+  if (!KEYS.has(turn)) KEYS.set(turn, JSON.stringify([turn.phase, turn.round, turn.agent, turn.step, turn.number ?? null]));
+  return KEYS.get(turn);
 }
 
 function joinTurns(old, more) {

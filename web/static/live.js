@@ -1,13 +1,17 @@
 // A run that is watched: begun, joined again after a lost connection, stopped, answered when it asks.
 
 import { ask, events } from "./api.js";
-import { fault, h, icon, message } from "./dom.js";
+import { breath, fault, h, icon, message } from "./dom.js";
 import { Floor } from "./floor.js";
 import { fold } from "./fold.js";
 import { question } from "./question.js";
 
 const STREAM = { stream_mode: ["updates", "custom"], stream_subgraphs: true, stream_resumable: true, on_disconnect: "continue", multitask_strategy: "reject" };
 const WAITS = [500, 1000, 2000, 4000, 8000];
+/** Milliseconds of events that are taken in one go. */
+const A_SLICE = 10;
+/** Characters of a text of a turn that is folded. */
+const LONGEST = 200;
 const rest = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 /**
@@ -62,7 +66,8 @@ class Live {
     this.view.sign.replaceChildren(icon("run"));
     this.view.clockName.textContent = "Elapsed";
     this.since = null;
-    this.say("The check begins.", "Next: models and sources are opened, and the first answers are written.");
+    this.opened = Date.now();
+    this.say("The check begins.", `Next: models and sources are opened, and the first answers are written.${this.loading()}`);
     clearInterval(this.ticking);
     this.ticking = setInterval(() => this.tick(), 1000);
     this.show();
@@ -77,10 +82,14 @@ class Live {
     for (let failures = 0; ; ) {
       try {
         stream ??= events(`${this.path}/stream?stream_mode=${encodeURIComponent(JSON.stringify(STREAM.stream_mode))}`, { last: this.last });
+        let began = performance.now();
         for await (const event of stream) {
           if (failures) this.say("Connected again.");
           failures = 0;
           this.take(event);
+          if (performance.now() - began < A_SLICE) continue;
+          await breath();
+          began = performance.now();
         }
         if (await this.isOver()) return this.end(await ask(`/threads/${this.thread}/state`));
       } catch (error) {
@@ -139,12 +148,19 @@ class Live {
       return `${who.length > 3 ? `${who.length} of them` : listed(who)} ${who.length > 1 ? "are" : "is"} ${who.length > 1 ? what.replace("its answer", "their answers").replace(/ it$/, " them") : what}`;
     });
     const now = `${round}${said.join("; ")}.`;
-    this.say(now.charAt(0).toUpperCase() + now.slice(1), `Next: ${nextOf(all, this.round, most)}`);
+    const loading = all.every(({ node }) => node === "open") ? this.loading() : "";
+    this.say(now.charAt(0).toUpperCase() + now.slice(1), `Next: ${nextOf(all, this.round, most)}${loading}`);
+  }
+
+  /** Which models are loaded on this machine, if any is: how far that is nobody tells, so the clock has to do. */
+  loading() {
+    const { model, embedder } = this.context ?? {};
+    const here = [model?.startsWith("embedded") && "the built-in model", embedder && !/^(openai|ollama|vllm):/.test(embedder) && embedder].filter(Boolean);
+    return here.length ? ` ${listed(here).replace(/^t/, "T")} may be loaded first; it stays for later checks.` : "";
   }
 
   tick() {
-    const began = this.since ?? Date.parse(this.debate.started_at);
-    if (!began) return;
+    const began = this.since ?? (Date.parse(this.debate.started_at) || this.opened); // it takes a while to load a model
     const seconds = Math.max(0, Math.round((Date.now() - began) / 1000));
     this.view.clock.textContent = `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
   }
@@ -158,7 +174,7 @@ class Live {
       this.view.title.textContent = debate.claim ?? "";
       document.title = `${debate.claim || "A check"} - moot`;
       const told = await this.tell(debate);
-      if (!this.over && told) this.view.show((this.told = told), () => this.show());
+      if (!this.over && told) await this.view.show((this.told = told), () => this.show());
       this.due = null;
       if (this.changed && !this.over) this.show();
     }, 150);
@@ -167,10 +183,12 @@ class Live {
   /** What is told of the debate so far; null if the connection is lost, and so nothing new is known. */
   async tell(debate) {
     if (!(debate.graph ?? this.graph)) return null; // nothing was written yet
-    const body = { ...debate, graph: debate.graph ?? this.graph, calls: [], evidence: (debate.evidence ?? []).map(({ text, summary_of, shown, ...piece }) => ({ ...piece, text: "" })) };
+    const { turns = [], ...others } = debate;
+    const body = JSON.stringify({ ...others, graph: debate.graph ?? this.graph, calls: [], evidence: (debate.evidence ?? []).map(({ text, summary_of, shown, ...piece }) => ({ ...piece, text: "" })) });
+    const raw = `${body.slice(0, -1)},"turns":[${sent(turns, this.view.open.size > 0).join(",")}]}`;
     const wanted = new URLSearchParams([...this.view.open].map((one) => ["open", one]));
     try {
-      const told = await ask(`/moot/api/told?${wanted}`, { body });
+      const told = await ask(`/moot/api/told?${wanted}`, { raw });
       this.untold?.remove();
       return told;
     } catch (error) {
@@ -262,6 +280,19 @@ class Live {
     this.view.slot.replaceChildren(box);
     box.querySelector("h1").replaceWith(h("h2", {}, heading));
   }
+}
+
+const SENT = new WeakMap();
+const placeOf = ({ phase, round }) => `${phase} ${round}`;
+
+/** Turns as JSON; long texts of rounds that are folded are cut, as nothing of them is shown but who answered what. */
+function sent(turns, whole) {
+  const last = [...new Set(turns.map(placeOf))].slice(-2);
+  return turns.map((turn) => {
+    if (whole || last.includes(placeOf(turn))) return JSON.stringify(turn);
+    if (!SENT.has(turn)) SENT.set(turn, JSON.stringify(Object.fromEntries(Object.entries(turn).map(([key, value]) => [key, key !== "answer" && typeof value === "string" ? value.slice(0, LONGEST) : value]))));
+    return SENT.get(turn);
+  });
 }
 
 function listed(names) {

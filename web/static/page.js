@@ -22,7 +22,7 @@ async function start() {
 }
 
 for (const anchor of document.querySelectorAll("nav a:not(.name)")) {
-  if (anchor.pathname === location.pathname && !asked.has("thread")) anchor.setAttribute("aria-current", "page");
+  if (anchor.pathname === location.pathname.replace(/batches\/.*/, "claims") && !asked.has("thread")) anchor.setAttribute("aria-current", "page");
 }
 // A link to a source unfolds what it stands in.
 addEventListener("hashchange", unfold);

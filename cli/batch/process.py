@@ -1,0 +1,113 @@
+"""A process that does rows of a batch, as whoever began it sees it. Little is imported here: that process works."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from contextlib import suppress
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from moot.core.errors import WorldError
+
+if TYPE_CHECKING:
+    from moot.cli.batch.hands import Ended, Rows
+    from moot.cli.batch.jobs import Job
+
+LONGEST = 64 * 2**20
+"""Bytes of a line from a worker."""
+DEATHS = 2
+"""Workers that a row may kill; the last of them did nothing else."""
+
+
+class Worker:
+    """A process that does rows.
+
+    Args:
+        process: it.
+    """
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._asked: dict[str, asyncio.Future[dict[str, Any] | None]] = {}
+        self._listening = asyncio.create_task(self._listen())
+        self._ready: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
+        self.is_dead = False
+        self.heard = time.monotonic()
+        """When it last said something; it does so by and by."""
+
+    @classmethod
+    async def started(cls, orders: str, program: str = "moot.cli.batch.worker") -> Worker:
+        """A new process that can do rows.
+
+        Args:
+            orders: the line that says how it works.
+            program: the module that it runs.
+
+        Raises:
+            WorldError: it ended before it could.
+        """
+        pipe = asyncio.subprocess.PIPE
+        words = (sys.executable, "-m", program)
+        worker = cls(await asyncio.create_subprocess_exec(*words, stdin=pipe, stdout=pipe, limit=LONGEST))
+        try:
+            await worker._say(orders)
+            is_ready = await worker._ready is not None
+        except BaseException:
+            await worker.end()
+            raise
+        if not is_ready:
+            raise WorldError(f"A worker ended before it began ({await worker.ending()}).", kind="worker_killed")
+        return worker
+
+    async def do(self, job: Job, rows: Rows, ended: Ended) -> bool:
+        """Has a row done, and tells what came of it; False if the process ended before that."""
+        if (said := await self.ask(asdict(job))) is None:
+            return False
+        rows.heed(said["outcome"], full=said["full"])
+        await ended(job, said["outcome"])
+        return True
+
+    async def ask(self, row: dict[str, Any]) -> dict[str, Any] | None:
+        """What the process answers on a row; None if it ended before that."""
+        if self.is_dead:
+            return None
+        answer: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
+        self._asked[row["key"]] = answer
+        await self._say(json.dumps(row) + "\n")
+        return await answer
+
+    async def ending(self) -> str:
+        """How the process ended."""
+        code = await self._process.wait()
+        return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+    async def end(self) -> None:
+        """Ends the process."""
+        with suppress(ProcessLookupError):
+            self._process.kill()
+        await self._listening
+        await self._process.wait()
+
+    async def _say(self, line: str) -> None:
+        assert self._process.stdin is not None
+        with suppress(ConnectionError):  # that it has ended is heard by whoever listens
+            self._process.stdin.write(line.encode())
+            await self._process.stdin.drain()
+
+    async def _listen(self) -> None:
+        assert self._process.stdout is not None
+        async for line in self._process.stdout:
+            self.heard, said = time.monotonic(), json.loads(line)
+            if "alive" not in said:
+                _give(self._ready if "ready" in said else self._asked.pop(said["key"]), said)
+        self.is_dead = True
+        for waiting in (self._ready, *self._asked.values()):
+            _give(waiting, None)
+
+
+def _give(waiting: asyncio.Future[dict[str, Any] | None], said: dict[str, Any] | None) -> None:
+    if not waiting.done():  # nobody waits any more if the batch was interrupted
+        waiting.set_result(said)

@@ -1,0 +1,63 @@
+"""``moot calibrate``: how often a system's verdicts are right, fitted on labelled runs of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from moot.evals.analyses.calibrating import Fitted
+
+
+def calibrate(
+    logs: Annotated[list[Path], typer.Argument(help="Inspect's logs of one system with one setting, and folders.")],
+    alpha: Annotated[
+        float, typer.Option(min=0.001, max=0.5, help="The share of claims that may be acted on wrongly.")
+    ] = 0.1,
+    out: Annotated[Path, typer.Option(help="The file that is written.")] = Path("calibration.json"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")] = False,
+) -> None:
+    """Fit on labelled runs how often verdicts are right, and when to act on one; for `--calibration`."""
+    from dataclasses import asdict
+
+    from moot.cli.output import give
+    from moot.core.files import not_written, write_whole
+    from moot.evals.analyses.calibrating import fit_logs
+    from moot.nodes.texts.calibrated import guarantee
+
+    fitted = fit_logs(logs, alpha)
+    found = fitted.calibration
+    try:
+        write_whole(out, found.model_dump_json(indent=1) + "\n")
+    except OSError as error:
+        raise not_written(out, error) from error
+    figures = {key: value for key, value in asdict(fitted).items() if key != "calibration"}
+    said = {"file": str(out), "n": found.n, "alpha": alpha, "least_confidence": found.least_confidence, **figures}
+    give(said | {"guarantee": guarantee(found.n, alpha)}, as_json=as_json, out=None)
+    if not as_json:
+        for line in lines(fitted, out):
+            typer.echo(line)
+
+
+def lines(fitted: Fitted, out: Path) -> list[str]:
+    """What is said of a calibration."""
+    from moot.nodes.texts.calibrated import guarantee
+
+    found, bound = fitted.calibration, fitted.calibration.bound
+    left = [f"{fitted.unfinished} unfinished", f"{fitted.again} further runs of an item"]
+    left_out = " and ".join(said for said in left if not said.startswith("0 "))
+    acts = (
+        f"Act from a confidence of {found.least_confidence:.2f} on: {fitted.acted:,} of these {found.n:,}, of which "
+        f"{fitted.wrong:,} were wrong. Escalate the others."
+        if found.least_confidence is not None
+        else f"No confidence is high enough to act on at alpha {found.alpha:g}: every verdict is escalated."
+    )
+    return [
+        f"Fitted on {found.n:,} cases of {bound.graph}, {bound.task['name']}, {bound.settings['model']}"
+        + (f" (left out: {left_out})." if left_out else "."),
+        acts,
+        guarantee(found.n, found.alpha),
+        f"Written to {out}. Use it with the same settings: moot verify ... --calibration {out}",
+    ]

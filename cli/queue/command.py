@@ -1,0 +1,110 @@
+"""``moot worker``, and what ``moot batch status``, ``cancel`` and ``retry`` do with batches of a queue."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from moot.cli.batch.command import Queue
+
+
+def worker(
+    queue: Queue = None,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes.")] = 1,
+    at_once: Annotated[int, typer.Option(min=1, max=1000, help="Debates in flight in each process.")] = 8,
+    row_seconds: Annotated[
+        float, typer.Option(min=1, help="Seconds after which a row hangs: its process is ended.")
+    ] = 3600,
+    drain: Annotated[bool, typer.Option("--drain", help="End as soon as no row waits.")] = False,
+) -> None:
+    """Do the rows that `moot batch FILE --queue` queues, on this machine; any number of machines may.
+
+    Models' addresses and keys are those of this machine's environment. Ctrl-C or SIGTERM gives its rows to others.
+    """
+    from moot.cli.signals import Stop
+
+    with Stop() as stop:  # from here on: what follows is imported for a second
+        import asyncio
+        import contextlib
+
+        from moot.cli.queue.worker import Site
+        from moot.cli.signals import end_now
+        from moot.core.errors import UserError
+
+        if not queue:
+            raise UserError("Name the queue: --queue postgresql://... or MOOT_QUEUE.", kind="missing_settings")
+        site = Site(queue, workers, at_once, row_seconds)
+        runner = asyncio.Runner()
+        with contextlib.suppress(asyncio.CancelledError, KeyboardInterrupt):
+            stop.run(runner, site.work(drain=drain))
+        rows = "1 row" if site.done == 1 else f"{site.done:,} rows"
+        print(f"{rows} done here.")  # noqa: T201
+        if stop.signal:
+            end_now(stop.exit_code)
+        runner.close()
+
+
+def act(what: str, id: str, url: str) -> None:
+    """Says how batches stand, stops one, or has its failed rows tried again.
+
+    Args:
+        what: status, cancel or retry.
+        id: how the batch's id begins; of ``status`` all if it is empty.
+        url: of the queue.
+
+    Raises:
+        UserError: there is no such batch, or the queue cannot be used.
+    """
+    from contextlib import closing
+
+    from moot.core.errors import UserError
+    from moot.core.postgres.connection import Postgres
+    from moot.core.postgres.rows import QueuedRows
+
+    with closing(Postgres(url)) as postgres:
+        rows = QueuedRows(postgres, patience=0)
+        rows.prepare()
+        if what == "status":
+            _show(rows, rows.find(id) if id else "")
+            return
+        if not id:
+            text = f"Name the batch: `moot batch {what} ID`; `moot batch status` lists them."
+            raise UserError(text, kind="bad_request")
+        batch = rows.find(id)
+        if what == "cancel":
+            rows.stop(batch, "it was cancelled; the same command, or `moot batch retry`, goes on")
+            counts, _ = rows.state(batch)
+            said = f"{counts.get('running', 0):,} that are under way go on to their end"
+            print(f"No further row of {batch} is begun; {said}.")  # noqa: T201
+            return
+        said = f"{rows.retry(batch):,} rows of {batch} wait for a worker"
+        print(f"{said}. Run `moot batch FILE --queue` to collect them.")  # noqa: T201
+
+
+def _show(rows: Any, id: str) -> None:
+    from datetime import datetime
+
+    from moot.cli.tables import show
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        "batch", "begun", "file", "done", "failed", "running", "waiting", "spent", box=None, padding=(0, 2, 0, 0)
+    )
+    found = [batch for batch in rows.batches() if not id or batch["id"] == id]
+    for batch in found:
+        moment = datetime.fromtimestamp(batch["made"]).isoformat(" ", "seconds")
+        counts = [f"{batch['rows'].get(status, 0):,}" for status in ("done", "failed", "running", "waiting")]
+        tokens, usd, calls = batch["spent"]
+        spent = f"{calls:,.0f} calls, {tokens:,.0f} tokens, ${usd:,.2f}"
+        table.add_row(batch["id"], moment, Text(batch["file"]), *counts, spent)
+    if found:
+        show(table)
+        for batch in found:
+            if batch["stopped"]:
+                print(f"{batch['id']}: no further row is begun: {batch['stopped']}.")  # noqa: T201
+    else:
+        print("The queue has no batches.")  # noqa: T201
+    workers = rows.workers()
+    places = ", ".join(f"{host} (process {pid}): {running:,} rows" for host, pid, running in workers)
+    print(f"Workers: {places or 'none: start `moot worker --queue ...`'}.")  # noqa: T201

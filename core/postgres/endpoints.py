@@ -1,0 +1,201 @@
+"""Endpoints that many machines call: calls at once and in a minute are shared out, and a refusal holds for all.
+
+Each process leases a number of calls at once, and the same share of the calls of a minute. It says by and by how many
+it wants, gives back what others need more, and takes what is free: so all together never hold more than there is. What
+an endpoint asks of one (Retry-After) is told to all at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from moot.core.endpoint import without_user
+from moot.core.errors import MootError
+from moot.core.limiter import Limiter
+from moot.core.postgres.connection import LONGEST_PAUSE, Postgres
+
+log = logging.getLogger(__name__)
+
+TICK = 1.0
+"""Seconds after which a process says how many calls it wants, if nothing has changed."""
+SOON = 0.2
+"""Seconds between two times that it does at least."""
+GONE = 15.0
+"""Seconds after which what a process has leased is free again, if it says nothing."""
+TURN = 5
+"""Seconds after which others have the first turn, if there are more processes than calls at once."""
+CHANNEL = "moot_closed"
+
+
+def fair_share(most: int, wanted: Mapping[str, int], mine: str, turn: int = 0) -> int:
+    """How many calls at once a process should have.
+
+    Whoever wants no more than an even part has what it wants, and the others share what that leaves. What nobody wants
+    is shared out, too, so that nobody has to ask before each call.
+
+    Args:
+        most: of all processes together.
+        wanted: how many each process wants.
+        mine: the process.
+        turn: a number that changes by and by, so that the odd call is not always the same one's.
+    """
+
+    def place(one: str) -> bytes:
+        return hashlib.sha256(f"{one} {turn}".encode()).digest()
+
+    left = most
+    asking = sorted(wanted, key=lambda one: (wanted[one], place(one)))
+    share = dict.fromkeys(asking, 0)
+    for number, one in enumerate(asking):
+        share[one] = min(wanted[one], left // (len(asking) - number))
+        left -= share[one]
+    return share[mine] + left // len(asking)
+
+
+class SharedEndpoints:
+    """The endpoints that this process calls, as one of several.
+
+    Args:
+        postgres: a connection.
+    """
+
+    def __init__(self, postgres: Postgres) -> None:
+        self._postgres = postgres
+        self._holder = uuid.uuid4().hex
+        self._shares: dict[str, OneShare] = {}
+        self._changed = asyncio.Event()
+        self._refused = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._listener = threading.Thread(target=self._listen, name="moot-closed", daemon=True)
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Listens no more, and closes the connections. Blocking."""
+        self._is_closed = True
+        if self._listener.is_alive():
+            self._listener.join()
+        self._postgres.close()
+
+    def join(self, address: str, gate: Limiter) -> OneShare:
+        """This process's share of an endpoint, of which nothing is granted yet."""
+        share = self._shares[without_user(address)] = OneShare(gate, self._changed, self._refused)
+        self._changed.set()
+        return share
+
+    async def work(self) -> None:
+        """Shares until it is cancelled."""
+        self._listener.start()
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(TICK):
+                    await self._changed.wait()
+            self._changed.clear()
+            self._refused.clear()
+            for address, share in [*self._shares.items()]:
+                asked = (address, share.most, share.gate.wanted, share.gate.running, share.told())
+                try:
+                    granted, closed = await asyncio.to_thread(self._exchange, *asked)
+                except MootError as error:
+                    log.warning("%s", error.detail)  # what was granted stays so
+                    continue
+                share.granted = granted
+                share.close(closed)
+                share.gate.look()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SOON):
+                    await self._refused.wait()
+
+    def _exchange(self, address: str, most: int, wanted: int, running: int, refused: float) -> tuple[int, float]:
+        """Says what is wanted; what is granted, and for how many seconds the endpoint is closed. Blocking."""
+
+        def job(cursor: Any) -> tuple[int, float]:
+            cursor.execute("INSERT INTO moot.endpoints (address) VALUES (%s) ON CONFLICT DO NOTHING", (address,))
+            cursor.execute(
+                "UPDATE moot.endpoints SET closed_until = greatest(closed_until, now() + %s * interval '1 second') "
+                "WHERE address = %s RETURNING extract(epoch FROM closed_until - now())::float8, "
+                "extract(epoch FROM now())::float8",
+                (refused, address),
+            )
+            closed, now = cursor.fetchone()
+            if refused:
+                cursor.execute("SELECT pg_notify(%s, %s)", (CHANNEL, json.dumps([self._holder, address, refused])))
+            cursor.execute(
+                "DELETE FROM moot.shares WHERE address = %s AND seen < now() - %s * interval '1 second'",
+                (address, GONE),
+            )
+            cursor.execute("SELECT holder, most, wanted, granted FROM moot.shares WHERE address = %s", (address,))
+            others = {holder: rest for holder, *rest in cursor.fetchall() if holder != self._holder}
+            total = max([most, *(one[0] for one in others.values())])
+            needs = {holder: one[1] for holder, one in others.items() if one[1]} | {self._holder: wanted}
+            free = total - sum(one[2] for one in others.values())
+            granted = max(running, min(fair_share(total, needs, self._holder, int(now / TURN)), free), 0)
+            cursor.execute(
+                "INSERT INTO moot.shares VALUES (%s, %s, %s, %s, %s, now()) ON CONFLICT (address, holder) DO UPDATE "
+                "SET most = excluded.most, wanted = excluded.wanted, granted = excluded.granted, seen = excluded.seen",
+                (address, self._holder, most, wanted, granted),
+            )
+            return granted, max(0.0, closed)
+
+        return self._postgres.do(job)
+
+    def _listen(self) -> None:
+        """Hears what endpoints ask of other processes."""
+        psycopg = self._postgres.psycopg
+        while not self._is_closed:
+            try:
+                with psycopg.connect(self._postgres.url, autocommit=True, connect_timeout=10) as connection:
+                    connection.execute(f"LISTEN {CHANNEL}")
+                    while not self._is_closed:
+                        for said in connection.notifies(timeout=TICK):
+                            holder, address, seconds = json.loads(said.payload)
+                            if holder != self._holder and address in self._shares:
+                                self._loop.call_soon_threadsafe(self._shares[address].close, float(seconds))
+            except (psycopg.OperationalError, psycopg.InterfaceError):
+                time.sleep(LONGEST_PAUSE)  # it is told with what is granted, too
+
+
+class OneShare:
+    """A process's share of an endpoint; see `moot.core.limiter.Share`.
+
+    Args:
+        gate: the endpoint's limiter.
+        changed: is set if something is to be told soon.
+        urgent: is set if it is to be told at once.
+    """
+
+    def __init__(self, gate: Limiter, changed: asyncio.Event, urgent: asyncio.Event) -> None:
+        self.gate = gate
+        self.granted = 0
+        self.most = 1
+        self._changed = changed
+        self._urgent = urgent
+        self._refused = 0.0
+
+    def want(self) -> None:
+        """As of `Share`."""
+        self._changed.set()
+
+    def refused(self, seconds: float) -> None:
+        """As of `Share`."""
+        self._refused = max(self._refused, seconds)
+        self._changed.set()
+        self._urgent.set()
+
+    def told(self) -> float:
+        """The seconds of patience that the endpoint has asked for since this was last asked; 0 if it has not."""
+        refused, self._refused = self._refused, 0.0
+        return refused
+
+    def close(self, seconds: float) -> None:
+        """The endpoint has asked somebody for so many seconds of patience."""
+        if seconds > 0:
+            self.gate.throttle.close(asyncio.get_running_loop().time() + seconds)

@@ -1,0 +1,115 @@
+"""The ledger of calls in a Postgres that many machines share; what `moot.core.ledger.file` is on one machine.
+
+Who may run a debate is not settled here: a row of a batch is given to one worker at a time, which takes it over.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from moot.core.ledger.records import FAILED, Begun, Entry, Key, Request, Status, moot_version, new_id
+from moot.core.postgres.connection import Postgres
+
+COLUMNS = "seq, id, key, kind, parts, about, created, size, value"
+KEEP = (
+    "INSERT INTO moot.entries (debate, key, kind, parts, about, created, size, value) "
+    "SELECT number, %s, %s, %s, %s, %s, %s, %s FROM moot.debates WHERE id = %s "
+    "ON CONFLICT (debate, key) DO UPDATE SET about = excluded.about, created = excluded.created, "
+    "size = excluded.size, value = excluded.value"
+)
+
+
+class PostgresLedger:
+    """The ledger; each of its methods is a transaction, and may be carried out twice.
+
+    Args:
+        postgres: the connection.
+    """
+
+    def __init__(self, postgres: Postgres) -> None:
+        self._postgres = postgres
+
+    def is_there(self) -> bool:
+        """Whether it is still the one that was opened."""
+        return True
+
+    def is_overfull(self) -> bool:
+        """Whether there may be something to prune: that is for whoever runs the database."""
+        return False
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self._postgres.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Each method is one."""
+        yield
+
+    # --- debates ------------------------------------------------------------------------------------------------------
+
+    def begin(self, request: Request) -> Begun:
+        """Takes over a debate, or writes a new one."""
+        id, now = request.id or new_id(), time.time()
+        texts = (id, request.fingerprint, moot_version(), request.graph, request.input, request.settings, now, now)
+
+        def job(cursor: Any) -> Begun:
+            cursor.execute("SELECT status FROM moot.debates WHERE id = %s", (id,))
+            found = cursor.fetchone()
+            cursor.execute(
+                "INSERT INTO moot.debates (id, fingerprint, version, graph, input, settings, status, started, updated) "
+                "VALUES (%s, %s, %s, %s, %s, %s, 'running', %s, %s) "
+                "ON CONFLICT (id) DO UPDATE SET status = 'running', updated = excluded.updated",
+                texts,
+            )
+            return Begun(id, resumed=found is not None and found[0] != "done")
+
+        return self._postgres.do(job)
+
+    def end(self, id: str, status: Status, document: str | None, note: str | None) -> None:
+        """As `LedgerFile.end`."""
+        said = "status = %s, updated = %s, document = coalesce(%s, document), note = coalesce(%s, note)"
+        values = (status, time.time(), document, note, id)
+        self._postgres.do(lambda cursor: cursor.execute(f"UPDATE moot.debates SET {said} WHERE id = %s", values))
+
+    # --- entries ------------------------------------------------------------------------------------------------------
+
+    def keep(self, entries: Sequence[Entry]) -> None:
+        """As `LedgerFile.keep`."""
+        rows = []
+        for entry in entries:
+            debate, key, *rest = entry.row()
+            rows.append((key, *rest, debate))
+        self._postgres.do(lambda cursor: cursor.executemany(KEEP, rows))
+
+    def entries(self, debate: str, after: int = 0, limit: int = -1) -> list[tuple[int, Entry]]:
+        """As `LedgerFile.entries`."""
+        most = None if limit < 0 else limit
+        return self._entries("id = %s AND seq > %s ORDER BY seq LIMIT %s", debate, after, most)
+
+    def find(self, hash: str, prefer: str | None, *, failed: bool = True) -> Entry | None:
+        """As `LedgerFile.find`."""
+        usable = "" if failed else f" AND about::json ->> '{FAILED}' IS NULL"
+        query = f"key = %s{usable} ORDER BY id = %s DESC NULLS LAST, seq DESC LIMIT 1"
+        found = self._entries(query, bytes.fromhex(hash), prefer)
+        return found[0][1] if found else None
+
+    def alike(self, key: Key, debate: str | None, limit: int = 2000) -> Entry | None:
+        """As `LedgerFile.alike`."""
+        query = "kind = %s AND (%s::text IS NULL OR id = %s) ORDER BY seq DESC LIMIT %s"
+        found = [entry for _, entry in self._entries(query, key.kind, debate, debate, limit)]
+        return max(found, key=lambda entry: len(key.parts.items() & entry.key.parts.items()), default=None)
+
+    def _entries(self, where: str, *values: Any) -> list[tuple[int, Entry]]:
+        def job(cursor: Any) -> list[tuple[int, Entry]]:
+            query = f"SELECT {COLUMNS} FROM moot.entries JOIN moot.debates ON number = debate WHERE {where}"
+            return [
+                (seq, Entry(id, Key(kind, key.hex(), json.loads(parts)), json.loads(about), created, size, value))
+                for seq, id, key, kind, parts, about, created, size, value in cursor.execute(query, values)
+            ]
+
+        return self._postgres.do(job)

@@ -1,0 +1,432 @@
+"""The rows of batches in a Postgres that many machines share: each is given to one worker at a time, and ends once.
+
+A row waits, is running, done, failed, or dropped if nobody asks for it any more. It is done when its verdict is stored,
+whatever procrastinate says of the job that called for it: jobs only ring. A worker that is not seen for a while
+(`moot.about` says how long) has lost its rows, which are queued anew. Everything here blocks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from moot.core.errors import UserError
+from moot.core.postgres.connection import PATIENCE, Postgres, needed
+
+TASK = "moot.row"
+"""The name of procrastinate's task."""
+QUEUE = "moot"
+OVERDUE = "now() - (SELECT silence FROM moot.about)"
+"""A row that has waited without a job, or was given to a worker that has not heard of it, since before this is lost."""
+COMPANY = 2
+"""Workers that a row may lose before it is tried alone."""
+LOSSES = 4
+"""Workers that a row may lose before it fails."""
+BLOCK = 16
+"""How many times what a call may take is leased at once from the ceilings of a batch."""
+Spent = tuple[float, float, float]
+"""Tokens, USD and calls."""
+
+
+@dataclass(frozen=True)
+class BatchOf:
+    """A batch as the queue has it.
+
+    Args:
+        id: 16 hexadecimal digits.
+        file: the name of its file of claims.
+        mode: how the ledger is used.
+        most: tokens, USD and calls of all rows; infinite if there is no bound.
+        until: when it ends at the latest, in seconds since 1970; infinite if there is no bound.
+        stopped: why no further row is begun; empty if all are.
+    """
+
+    id: str
+    file: str
+    mode: str
+    most: Spent
+    until: float
+    stopped: str = ""
+
+
+@dataclass(frozen=True)
+class Given:
+    """A row that a worker was given: its job as JSON, its batch, and whether it is to be done alone."""
+
+    key: str
+    job: dict[str, Any]
+    batch: BatchOf
+    alone: bool
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A row that has ended: its document is None if it has none."""
+
+    key: str
+    job: dict[str, Any]
+    outcome: dict[str, Any]
+    document: dict[str, Any] | None
+
+
+class QueuedRows:
+    """The rows.
+
+    Args:
+        postgres: the connection.
+        patience: seconds for which a server that is away is asked again.
+    """
+
+    def __init__(self, postgres: Postgres, patience: float = PATIENCE) -> None:
+        self._postgres = postgres
+        self._patience = patience
+        self._procrastinate: Any = None
+
+    def _do(self, job: Any) -> Any:
+        return self._postgres.do(job, self._patience)
+
+    def prepare(self) -> None:
+        """As `Postgres.prepare`."""
+        self._postgres.prepare()
+
+    # --- who wants rows done --------------------------------------------------------------------------------------
+
+    def open_batch(self, batch: BatchOf) -> None:
+        """Enters a batch, or goes on with it under new bounds: what its ended rows took is counted, and is all if none
+        is running. Rows that wait are dropped: those that are still asked for are entered again."""
+        values = (batch.id, batch.file, batch.mode, *batch.most, batch.until)
+
+        def job(cursor: Any) -> None:
+            cursor.execute(
+                "INSERT INTO moot.batches (id, file, mode, tokens, usd, calls, until) "
+                "VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT (id) DO UPDATE SET file = excluded.file, "
+                "mode = excluded.mode, tokens = excluded.tokens, usd = excluded.usd, calls = excluded.calls, "
+                "until = excluded.until, stopped = ''",
+                values,
+            )
+            cursor.execute(
+                "UPDATE moot.rows SET status = 'dropped' WHERE batch = %s AND status = 'waiting'", (batch.id,)
+            )
+            self._recount(cursor, batch.id)
+
+        self._do(job)
+
+    def _recount(self, cursor: Any, batch: str) -> None:
+        cursor.execute(
+            "UPDATE moot.batches SET (taken_tokens, taken_usd, taken_calls) = (SELECT coalesce(sum(tokens), 0), "
+            "coalesce(sum(usd), 0), coalesce(sum(calls), 0) FROM moot.rows WHERE batch = %s AND status = 'done') "
+            "WHERE id = %s AND NOT EXISTS (SELECT 1 FROM moot.rows WHERE batch = %s AND status = 'running')",
+            (batch, batch, batch),
+        )
+
+    def enter(self, batch: str, jobs: Sequence[Mapping[str, Any]]) -> None:
+        """Queues rows: those that wait, run or are done stay so, those that failed are tried again.
+
+        Args:
+            batch: its id.
+            jobs: each with its ``key`` and ``number``.
+        """
+        lines = [(job["key"], batch, job["number"], json.dumps(job)) for job in jobs]
+
+        def job(cursor: Any) -> None:
+            cursor.executemany(
+                "INSERT INTO moot.rows (key, batch, number, job) VALUES (%s, %s, %s, %s) "
+                "ON CONFLICT (key) DO UPDATE SET job = excluded.job, number = excluded.number, collected = false",
+                lines,
+            )
+            keys = [line[0] for line in lines]
+            self._again(cursor, "key = ANY(%s) AND status IN ('failed', 'dropped')", (keys,))
+            self._ring(cursor, "key = ANY(%s) AND status = 'waiting'", (keys,))
+
+        self._do(job)
+
+    def _again(self, cursor: Any, where: str, values: tuple[Any, ...]) -> int:
+        """Has rows tried anew; how many."""
+        cursor.execute(
+            "UPDATE moot.rows SET status = 'waiting', outcome = NULL, document = NULL, worker = NULL, losses = 0, "
+            f"queued = NULL, collected = false, touched = now() WHERE {where}",
+            values,
+        )
+        return int(cursor.rowcount)
+
+    def _ring(self, cursor: Any, where: str, values: tuple[Any, ...]) -> None:
+        """Puts a job into procrastinate's queue for each row that has none that waits, in the same transaction."""
+        cursor.execute(
+            f"SELECT key FROM moot.rows WHERE {where} AND NOT EXISTS "
+            "(SELECT 1 FROM procrastinate_jobs WHERE id = queued AND status = 'todo') ORDER BY number FOR UPDATE",
+            values,
+        )
+        keys = [key for (key,) in cursor.fetchall()]
+        if keys:
+            task = self._app().configure_task(TASK, queue=QUEUE, connection=cursor.connection)
+            numbers = task.batch_defer(*({"key": key} for key in keys))
+            cursor.executemany(
+                "UPDATE moot.rows SET queued = %s, touched = now() WHERE key = %s", [*zip(numbers, keys, strict=True)]
+            )
+
+    def _app(self) -> Any:
+        """Procrastinate, which puts jobs into its queue by our connection."""
+        if self._procrastinate is None:
+            package = needed("procrastinate")
+            connector = package.SyncPsycopgConnector(conninfo=self._postgres.url)
+            self._procrastinate = package.App(connector=connector)
+        return self._procrastinate
+
+    def ended(self, batch: str, limit: int) -> list[Ended]:
+        """Rows that have ended and were not collected."""
+
+        def job(cursor: Any) -> list[Ended]:
+            cursor.execute(
+                "SELECT key, job, outcome, document FROM moot.rows WHERE batch = %s AND status IN ('done', 'failed') "
+                "AND NOT collected ORDER BY number LIMIT %s",
+                (batch, limit),
+            )
+            return [
+                Ended(key, json.loads(job), json.loads(outcome), document and json.loads(zlib.decompress(document)))
+                for key, job, outcome, document in cursor.fetchall()
+            ]
+
+        found: list[Ended] = self._do(job)
+        return found
+
+    def collected(self, keys: Sequence[str]) -> None:
+        """Rows were collected."""
+        query = "UPDATE moot.rows SET collected = true WHERE key = ANY(%s)"
+        self._do(lambda cursor: cursor.execute(query, ([*keys],)))
+
+    def state(self, batch: str) -> tuple[dict[str, int], str]:
+        """How many rows of a batch have which status, and why no further one is begun, if so."""
+
+        def job(cursor: Any) -> tuple[dict[str, int], str]:
+            cursor.execute("SELECT status, count(*) FROM moot.rows WHERE batch = %s GROUP BY 1", (batch,))
+            counts = dict(cursor.fetchall())
+            cursor.execute("SELECT stopped FROM moot.batches WHERE id = %s", (batch,))
+            return counts, (cursor.fetchone() or [""])[0]
+
+        found: tuple[dict[str, int], str] = self._do(job)
+        return found
+
+    def batches(self) -> list[dict[str, Any]]:
+        """All batches, newest first: id, file, when made, why stopped, how many rows have which status, and what those
+        took that have ended (tokens, USD, calls)."""
+
+        def job(cursor: Any) -> list[dict[str, Any]]:
+            cursor.execute(
+                "SELECT id, file, extract(epoch FROM made)::float8 AS made, stopped FROM moot.batches "
+                "ORDER BY moot.batches.made DESC"
+            )
+            names = ("id", "file", "made", "stopped")
+            found = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+            for batch in found:
+                cursor.execute(
+                    "SELECT status, count(*), sum(tokens), sum(usd), sum(calls) FROM moot.rows WHERE batch = %s "
+                    "GROUP BY 1",
+                    (batch["id"],),
+                )
+                counted = cursor.fetchall()
+                batch["rows"] = {status: count for status, count, *_ in counted}
+                batch["spent"] = tuple(sum(row[place] for row in counted) for place in (2, 3, 4))
+            return found
+
+        found: list[dict[str, Any]] = self._do(job)
+        return found
+
+    def workers(self) -> list[tuple[str, int, int]]:
+        """Of each worker that lives its host, its process and how many rows it runs."""
+        query = (
+            "SELECT host, pid, (SELECT count(*) FROM moot.rows WHERE worker = workers.id AND status = 'running') "
+            "FROM moot.workers WHERE seen > now() - (SELECT silence FROM moot.about) ORDER BY id"
+        )
+        found: list[tuple[str, int, int]] = self._do(lambda cursor: cursor.execute(query).fetchall())
+        return found
+
+    def stop(self, batch: str, why: str) -> None:
+        """No further row of a batch is begun; those that run go on to their end."""
+        query = "UPDATE moot.batches SET stopped = %s WHERE id = %s AND stopped = ''"
+        self._do(lambda cursor: cursor.execute(query, (why, batch)))
+
+    def retry(self, batch: str) -> int:
+        """Has the failed rows of a batch tried again, and goes on with one that was stopped; how many rows wait."""
+
+        def job(cursor: Any) -> int:
+            cursor.execute("UPDATE moot.batches SET stopped = '' WHERE id = %s", (batch,))
+            self._again(cursor, "batch = %s AND status = 'failed'", (batch,))
+            self._recount(cursor, batch)
+            self._ring(cursor, "batch = %s AND status = 'waiting'", (batch,))
+            cursor.execute("SELECT count(*) FROM moot.rows WHERE batch = %s AND status = 'waiting'", (batch,))
+            return int(cursor.fetchone()[0])
+
+        found: int = self._do(job)
+        return found
+
+    def find(self, beginning: str) -> str:
+        """The id of the batch that begins so.
+
+        Raises:
+            UserError: none or several do.
+        """
+        query = "SELECT id FROM moot.batches WHERE starts_with(id, %s)"
+        found = [id for (id,) in self._do(lambda cursor: cursor.execute(query, (beginning,)).fetchall())]
+        if len(found) != 1:
+            many = "No batch of the queue" if not found else "More than one batch of the queue"
+            raise UserError(f"{many} begins with {beginning!r}: see `moot batch status`.", kind="invalid_setting")
+        return str(found[0])
+
+    # --- who does them --------------------------------------------------------------------------------------------
+
+    def silence(self) -> float:
+        """Seconds after which a worker that is not seen has lost its rows."""
+        query = "SELECT extract(epoch FROM silence)::float8 FROM moot.about"
+        return float(self._do(lambda cursor: cursor.execute(query).fetchone())[0])
+
+    def join(self) -> int:
+        """Enters a worker; its number."""
+        query = "INSERT INTO moot.workers (host, pid) VALUES (%s, %s) RETURNING id"
+        values = (socket.gethostname()[:100], os.getpid())
+        return int(self._do(lambda cursor: cursor.execute(query, values).fetchone())[0])
+
+    def seen(self, worker: int, keys: Sequence[str]) -> bool:
+        """A worker lives, and has these rows; False if it was taken for dead, and has none any more."""
+
+        def job(cursor: Any) -> bool:
+            cursor.execute("UPDATE moot.workers SET seen = now() WHERE id = %s", (worker,))
+            lives = bool(cursor.rowcount)
+            cursor.execute(  # those that it was given without hearing of it
+                "UPDATE moot.rows SET status = 'waiting', worker = NULL, queued = NULL WHERE worker = %s "
+                f"AND status = 'running' AND key != ALL(%s) AND touched < {OVERDUE}",
+                (worker, [*keys]),
+            )
+            return lives
+
+        found: bool = self._do(job)
+        return found
+
+    def leave(self, worker: int) -> None:
+        """A worker ends; what it has not ended is queued anew, and is nobody's fault."""
+
+        def job(cursor: Any) -> None:
+            cursor.execute(
+                "UPDATE moot.rows SET status = 'waiting', worker = NULL, queued = NULL WHERE worker = %s "
+                "AND status = 'running' RETURNING key",
+                (worker,),
+            )
+            keys = [key for (key,) in cursor.fetchall()]
+            cursor.execute("DELETE FROM moot.workers WHERE id = %s", (worker,))
+            self._ring(cursor, "key = ANY(%s)", (keys,))
+
+        self._do(job)
+
+    def take(self, key: str, worker: int) -> Given | None:
+        """Gives a row to a worker; None if it runs, is done, or no further row of its batch is begun."""
+
+        def job(cursor: Any) -> Given | None:
+            cursor.execute(
+                "UPDATE moot.rows AS r SET status = 'running', worker = %s, touched = now() FROM moot.batches AS b "
+                "WHERE r.key = %s AND (r.status = 'waiting' OR r.status = 'running' AND r.worker = %s) "
+                "AND b.id = r.batch AND b.stopped = '' "
+                "RETURNING r.job, r.losses, b.id, b.file, b.mode, b.tokens, b.usd, b.calls, b.until",
+                (worker, key, worker),
+            )
+            if (found := cursor.fetchone()) is None:
+                return None
+            job, losses, id, file, mode, tokens, usd, calls, until = found
+            batch = BatchOf(id, file, mode, (tokens, usd, calls), until)
+            return Given(key, json.loads(job), batch, alone=losses >= COMPANY)
+
+        found: Given | None = self._do(job)
+        return found
+
+    def end(self, key: str, outcome: Mapping[str, Any], document: Mapping[str, Any] | None) -> bool:
+        """Stores what came of a row, whoever did it, unless something is stored already; whether it was."""
+        spent = outcome.get("spent") or {}
+        packed = None if document is None else zlib.compress(json.dumps(document).encode(), 1)
+        values = (
+            "done" if outcome["status"] == "done" else "failed",
+            json.dumps(outcome),
+            packed,
+            *((spent.get(name) or 0) for name in ("tokens", "usd", "calls")),
+            key,
+        )
+        query = (
+            "UPDATE moot.rows SET status = %s, outcome = %s, document = %s, tokens = %s, usd = %s, calls = %s, "
+            "worker = NULL, touched = now() WHERE key = %s AND outcome IS NULL"
+        )
+        return bool(self._do(lambda cursor: cursor.execute(query, values).rowcount))
+
+    def sweep(self, lost: Mapping[str, Any]) -> int:
+        """Queues anew what dead workers had, and what waits without a job; how many rows.
+
+        Args:
+            lost: what came of a row that has lost too many workers.
+        """
+
+        def job(cursor: Any) -> int:
+            cursor.execute("SELECT pg_try_advisory_xact_lock(1836019573)")
+            if not cursor.fetchone()[0]:
+                return 0  # another worker is at it
+            cursor.execute(
+                "WITH gone AS (DELETE FROM moot.workers WHERE seen < "
+                f"{OVERDUE}) UPDATE moot.rows SET losses = losses + 1, worker = NULL, queued = NULL, "
+                "status = CASE WHEN losses + 1 < %s THEN 'waiting' ELSE 'failed' END, "
+                "outcome = CASE WHEN losses + 1 < %s THEN NULL ELSE %s END WHERE status = 'running' AND NOT EXISTS "
+                "(SELECT 1 FROM moot.workers WHERE id = worker AND seen >= now() - (SELECT silence FROM moot.about)) "
+                "RETURNING key, status",
+                (LOSSES, LOSSES, json.dumps(lost)),
+            )
+            keys = [key for key, status in cursor.fetchall() if status == "waiting"]
+            self._ring(
+                cursor,
+                f"status = 'waiting' AND (key = ANY(%s) OR touched < {OVERDUE}) "
+                "AND batch IN (SELECT id FROM moot.batches WHERE stopped = '')",
+                (keys,),
+            )
+            return len(keys)
+
+        found: int = self._do(job)
+        return found
+
+    # --- ceilings of a batch ---------------------------------------------------------------------------------------
+
+    def lease(self, batch: str, short: Spent, need: Spent) -> tuple[Spent, Spent]:
+        """Leases some of what all rows of a batch may spend.
+
+        Args:
+            batch: its id.
+            short: what has to be leased at least.
+            need: what a call may take; `BLOCK` times that is leased if there is so much.
+
+        Returns:
+            What was leased (nothing if there is too little), and what is left after that.
+        """
+
+        def job(cursor: Any) -> tuple[Spent, Spent]:
+            cursor.execute(
+                "SELECT tokens - taken_tokens, usd - taken_usd, calls - taken_calls FROM moot.batches "
+                "WHERE id = %s FOR UPDATE",
+                (batch,),
+            )
+            left = cursor.fetchone()
+            if any(one > room + 1e-9 for one, room in zip(short, left, strict=True)):
+                return (0, 0, 0), left
+            leased = tuple(min(BLOCK * one, room) for one, room in zip(need, left, strict=True))
+            self._take(cursor, batch, leased)
+            return leased, tuple(room - one for room, one in zip(left, leased, strict=True))
+
+        found: tuple[Spent, Spent] = self._do(job)
+        return found
+
+    def give_back(self, batch: str, unused: Spent) -> None:
+        """Gives back what was leased and not spent."""
+        self._do(lambda cursor: self._take(cursor, batch, tuple(-one for one in unused)))
+
+    def _take(self, cursor: Any, batch: str, leased: Any) -> None:
+        cursor.execute(
+            "UPDATE moot.batches SET taken_tokens = taken_tokens + %s, taken_usd = taken_usd + %s, "
+            "taken_calls = taken_calls + %s WHERE id = %s",
+            (*leased, batch),
+        )

@@ -1,0 +1,264 @@
+"""A verdict's prediction set and decision, by a calibration that was fitted on labelled debates of the same system.
+
+The set is split-conformal (Vovk et al. 2005; Angelopoulos and Bates 2023, arXiv:2107.07511): it holds each label that a
+debate makes no stranger than the right label was among the labelled debates. The decision is by conformal risk control
+(Angelopoulos et al. 2024, arXiv:2208.02814): act from the least confidence at which acting was seldom wrong. Both hold
+for debates of the system, settings, models, task and prompts that were measured, and for no others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from moot.core.errors import UserError
+from moot.nodes.runtime.settings import Settings
+from moot.nodes.runtime.state import RoundRecord, Task
+from moot.prompts import shipped
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+FEW = 200
+"""Cases below which it is said what cannot be promised."""
+INERT = {"calibration", "seed", "reader_summary", "timeout", "attempts", "max_concurrency", "requests_per_minute"}
+INERT |= {"max_wait", "robustness", "robustness_calls"}
+"""Settings that change nothing about how often a system is right."""
+SHORT = 80
+"""Characters of a setting that a message shows."""
+PLACES = 9
+"""Decimal places to which scores are compared."""
+
+
+class Bound(BaseModel):
+    """What a calibration is bound to."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    graph: str
+    task: dict[str, Any]
+    settings: dict[str, Any]
+    prompts: dict[str, str]
+
+    def digest(self) -> str:
+        """Sixteen hexadecimal digits that tell it from every other."""
+        return digest(self.model_dump())
+
+
+class Calibration(BaseModel):
+    """A calibration as its file has it.
+
+    ``scores`` are the nonconformity scores of the right labels, each with how often it came; ``least_confidence`` is
+    what a verdict needs to be acted on, null if none is enough.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    kind: Literal["moot calibration"] = "moot calibration"
+    version: Literal[1] = 1
+    alpha: float = Field(gt=0, lt=1)
+    n: int = Field(ge=1)
+    scores: list[tuple[float, int]]
+    least_confidence: float | None
+    bound: Bound
+    hash: str
+
+
+def digest(said: Any) -> str:
+    """Sixteen hexadecimal digits that tell plain values apart."""
+    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def prompt_digests(settings: Settings) -> dict[str, str]:
+    """By name, what tells each prompt of a system from other texts, those of a debate that it may hold among them."""
+    edited, inner = settings.edited(), settings.beneath()
+    own = {name: digest(edited.get(name) or shipped(name))[:8] for name in settings.prompts.values()}
+    return dict(sorted(((prompt_digests(inner) if inner else {}) | own).items()))
+
+
+# --- what it is bound to ----------------------------------------------------------------------------------------------
+
+
+def bound_to(graph: str, task: Task, settings: Mapping[str, Any], prompts: Mapping[str, str]) -> Bound:
+    """What a debate's calibration is bound to.
+
+    Args:
+        graph: the system.
+        task: what an answer is; who said the claim and when does not matter.
+        settings: as a document records them; edited prompts among them are told by ``prompts``.
+        prompts: as `prompt_digests` gives them.
+    """
+    held = {key: value for key, value in settings.items() if key not in INERT and not key.endswith("_prompt")}
+    asked = {"name": task["name"], "kind": task["kind"], "labels": list(task["labels"])}
+    return Bound(graph=graph, task=asked, settings=json.loads(json.dumps(held)), prompts=dict(prompts))
+
+
+def differences(fitted: Bound, here: Bound) -> Iterator[str]:
+    """What a debate has otherwise than the debates that a calibration was fitted on, in words."""
+    if fitted.graph != here.graph:
+        yield f"the graph (fitted on {fitted.graph}, here {here.graph})"
+    if fitted.task != here.task:
+        same = fitted.task["name"] == here.task["name"]
+        yield "the labels" if same else f"the task (fitted on {fitted.task['name']}, here {here.task['name']})"
+    for key in sorted(fitted.settings.keys() | here.settings.keys()):
+        was, now = fitted.settings.get(key), here.settings.get(key)
+        if was != now:
+            old, new = _short(was), _short(now)
+            told = (
+                f"fitted with {old}, here {new}" if old != new and len(old + new) <= SHORT else "not as it was fitted"
+            )
+            yield f"{key} ({told})"
+    for name in sorted(fitted.prompts.keys() | here.prompts.keys()):
+        if fitted.prompts.get(name) != here.prompts.get(name):
+            yield f"the prompt {name}"
+
+
+def _short(value: Any) -> str:
+    several = isinstance(value, list) and len(value) > 1 and isinstance(value[0], dict)
+    return f"{len(value)}" if several else json.dumps(value)
+
+
+def read_calibration(path: str) -> Calibration:
+    """A calibration from its file. Blocking.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        UserError: there is none, or it is none.
+    """
+    try:
+        found = Calibration.model_validate_json(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"calibration: {path} cannot be read: {error.strerror}.", kind="missing_file") from error
+    except (ValidationError, UnicodeDecodeError) as error:
+        raise UserError(f"calibration: {path} is no file of `moot calibrate`.", kind="invalid_file") from error
+    if found.hash != found.bound.digest():
+        raise UserError(f"calibration: {path} was changed after it was written.", kind="invalid_file")
+    return found
+
+
+def check_bound(calibration: Calibration, here: Bound) -> None:
+    """Refuses a calibration that was fitted on other debates.
+
+    Raises:
+        UserError: as said, with what differs.
+    """
+    if said := list(differences(calibration.bound, here)):
+        more = f" and {len(said) - 5} more" if len(said) > 5 else ""
+        raise UserError(
+            f"This calibration was fitted on other debates, and says nothing of this one. It differs in: "
+            f"{'; '.join(said[:5])}{more}. Fit one on labelled runs with these settings (moot calibrate), or leave "
+            "`calibration` out.",
+            kind="invalid_setting",
+        )
+
+
+# --- what it says -----------------------------------------------------------------------------------------------------
+
+
+def label_shares(
+    labels: Sequence[str], answer: str | None, confidence: float | None, rounds: Sequence[RoundRecord]
+) -> dict[str, float]:
+    """How a debate shares its belief among the labels; the shares add up to 1.
+
+    The verdict has the confidence; the others share the rest by one more than the answers that gave each. Without a
+    verdict or a confidence all labels are alike.
+
+    Args:
+        labels: of the task.
+        answer: the verdict.
+        confidence: of the verdict, in [0, 1].
+        rounds: the debate's ``round_log``.
+    """
+    if answer not in labels or confidence is None:
+        return dict.fromkeys(labels, 1 / len(labels))
+    given = Counter(vote["answer"] for record in rounds for vote in record.get("votes", []))
+    others = {label: 1 + given[label] for label in labels if label != answer}
+    rest = (1 - confidence) / sum(others.values())
+    return {label: confidence if label == answer else others[label] * rest for label in labels}
+
+
+def p_value(scores: Sequence[tuple[float, int]], score: float, tie: float = 1.0) -> float:
+    """The share of labelled debates, this one among them, that are at least as strange, in (0, 1].
+
+    Args:
+        scores: theirs, each with how often it came.
+        score: 1 - the share of a label (`label_shares`).
+        tie: the share of equally strange ones that counts: 1, or drawn from [0, 1] for exact coverage.
+    """
+    known = [(round(one, PLACES), count) for one, count in scores]
+    here = round(score, PLACES)
+    more = sum(count for one, count in known if one > here)
+    same = sum(count for one, count in known if one == here) + 1
+    return (more + tie * same) / (sum(count for _, count in known) + 1)
+
+
+def prediction_set(
+    shares: Mapping[str, float], scores: Sequence[tuple[float, int]], alpha: float, tie: float = 1.0
+) -> list[str]:
+    """The labels that are not too strange: those whose p-value is above alpha.
+
+    Args:
+        shares: of the labels, as `label_shares` gives them.
+        scores: as for `p_value`.
+        alpha: the share of debates whose right label may be missing.
+        tie: as for `p_value`.
+    """
+    return [label for label, share in shares.items() if p_value(scores, 1 - share, tie) > alpha]
+
+
+def guarantee(n: int, alpha: float) -> str:
+    """What is promised, in words, and with few cases what is not."""
+    said = (
+        f"On average over claims like the {n:,} cases that it was fitted on, the right answer is in the prediction set "
+        f"of at least {1 - alpha:.0%}, and at most {alpha:.0%} of all claims are acted on wrongly."
+    )
+    return f"{said} {unpromised(n, alpha)}".rstrip()
+
+
+def unpromised(n: int, alpha: float) -> str:
+    """What so many cases cannot promise; empty if there are enough.
+
+    The coverage of one fitted file varies around what is promised on average, with a standard deviation of about
+    sqrt(alpha (1 - alpha) / (n + 2)) (Vovk 2012).
+    """
+    if n >= FEW:
+        return ""
+    off = 1.96 * (alpha * (1 - alpha) / (n + 2)) ** 0.5
+    none = " With so few, every prediction set holds all labels." if n + 1 < 1 / alpha else ""
+    return f"With fewer than {FEW} cases it may be off by {off:.0%} either way for this file.{none}"
+
+
+def calibrated(
+    calibration: Mapping[str, Any] | None, document: Mapping[str, Any], *, done: bool = True
+) -> dict[str, Any]:
+    """What a calibration says of a debate, as its document has it; {} without one.
+
+    Args:
+        calibration: as its file has it.
+        document: the debate's.
+        done: whether the debate is; of others only the calibration itself is told.
+    """
+    if calibration is None:
+        return {}
+    alpha, n, least = calibration["alpha"], calibration["n"], calibration["least_confidence"]
+    told = {"n": n, "alpha": alpha, "least_confidence": least, "guarantee": guarantee(n, alpha)}
+    if not done:
+        return {"calibration": told}
+    labels, sure = document["task"]["labels"], document["confidence"]
+    shares = label_shares(labels, document["answer"], sure, document["round_log"])
+    acts = document["answer"] is not None and sure is not None and least is not None and sure >= least
+    return {
+        "prediction_set": prediction_set(shares, calibration["scores"], alpha),
+        "decision": "act" if acts else "escalate",
+        "calibration": told,
+    }
+
+
+def backed(document: Mapping[str, Any]) -> str:
+    """What backs a confidence: ``calibrated on 240 cases``, or ``not calibrated``."""
+    found = document.get("calibration")
+    return f"calibrated on {found['n']:,} cases" if found else "not calibrated"

@@ -1,0 +1,194 @@
+"""``make cluster``: batches over several workers under faults, and what a queue costs; exit code 1 if one is wrong.
+
+Seconds are measured while nothing else should run. ``--only NAME`` has one of them done.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tests.cluster.postgres import Server, running_postgres
+from tests.cluster.trial import ENDLESS, Trial, happening, trial
+from tests.conftest import StubEndpoint, running_stub
+
+FASTER = 1.8
+"""How many times as fast two workers have to be as one."""
+COST = 3.0
+"""Milliseconds of processor time that a queue row may cost."""
+TOLD = 0.15
+"""Seconds in which all processes are told that the endpoint refused one's call."""
+FILLED = 48 * 2**20
+"""Bytes of the disk that becomes full."""
+
+
+def faults(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
+    """200 rows, one of them poisoned: ten kills, three restarts of Postgres, a frozen worker, one told to end."""
+    with trial(folder, server, stub) as one:
+        found = happening(
+            one, 200, [one.kill] * 10 + [one.restart] * 3 + [one.freeze, one.terminate], seed=int(time.time())
+        )
+        print(f"  calls {len(stub.prompts())}, repeated {one.repeated()}", file=sys.stderr)
+        return found
+
+
+def full_disk(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
+    """The disk of Postgres is full for a while: it is away until there is room, and nothing is lost."""
+    with ExitStack() as stack:
+        disk = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="moot-disk-")))
+        size = ["mount", "-t", "tmpfs", "-o", f"size={FILLED}", "tmpfs", str(disk)]
+        if subprocess.run(size, check=False, capture_output=True).returncode:
+            print("  left out: a small disk cannot be mounted here", file=sys.stderr)
+            return []
+        stack.callback(subprocess.run, ["umount", str(disk)], check=True)
+        small = stack.enter_context(running_postgres(disk))
+        one = stack.enter_context(trial(folder, small, stub))
+        one.start_worker()
+        batch = one.submit(60)
+        one.wait(lambda: one.ended() >= 10)
+        filler = disk / "filler"
+        with filler.open("wb") as file:
+            while True:
+                try:
+                    os.write(file.fileno(), b"\0" * 65536)
+                except OSError:
+                    break
+        paid = len(stub.prompts())
+        one.wait(lambda: len(stub.prompts()) > paid or not small.is_running())
+        time.sleep(5)
+        filler.unlink()
+        if not small.is_running():
+            small.start()
+        one.wait(lambda: batch.poll() is not None)
+        table = one.table()
+        return [f"{row['claim']}: {row['error']}" for row in table if row["status"] != "done"]
+
+
+def rate(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
+    """Rows a second of two workers and of one, in turns; 8 debates at once in each, 200 ms a call."""
+    folder.mkdir()
+    seconds: dict[int, float] = {}
+    for count in (1, 2):
+        with trial(folder / str(count), server, stub) as one:
+            for _ in range(count):
+                one.start_worker()
+            one.wait(lambda count=count, one=one: one.ask("SELECT count(*) FROM moot.workers")[0][0] >= count)  # type: ignore[misc]
+            batch = one.submit(240, words=("--set", "max_concurrency=64"))
+            one.wait(lambda one=one: _moved(one) is not None)  # type: ignore[misc]
+            one.wait(lambda batch=batch: batch.poll() is not None)  # type: ignore[misc]
+            seconds[count] = _moved(one) or 0.0
+            one.ask("DELETE FROM moot.batches")
+            one.ask("DELETE FROM moot.workers")
+    ratio = seconds[1] / seconds[2]
+    print(f"  {240 / seconds[1]:.1f} and {240 / seconds[2]:.1f} rows a second: x {ratio:.2f}", file=sys.stderr)
+    return [] if ratio >= FASTER else [f"two workers are {ratio:.2f} times as fast as one"]
+
+
+def _moved(one: Trial) -> float | None:
+    """Seconds from the first row that ended to the last."""
+    query = "SELECT extract(epoch FROM max(touched) - min(touched))::float8 FROM moot.rows WHERE status = 'done'"
+    found: float | None = one.ask(query)[0][0]
+    return found
+
+
+def cost(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
+    """Milliseconds of processor time that a row costs beside its debate: queued, handed out, and ended."""
+    rows = 400
+    with trial(folder, server, stub, at_once=16) as one:
+        worker = one.start_worker()
+        one.wait(lambda: bool(one.ask("SELECT count(*) FROM moot.workers")[0][0]))
+        before = _processor(worker.pid)
+        batch = one.submit(rows, words=("--graph", "standard_prompting"))
+        one.wait(lambda: batch.poll() is not None)
+        each = (_processor(worker.pid) - before) / rows * 1000
+    print(f"  {each:.2f} ms a row in the worker's own process", file=sys.stderr)
+    return [] if each <= COST else [f"a row costs {each:.2f} ms"]
+
+
+def _processor(pid: int) -> float:
+    """Seconds of processor time of a process, without those that it began."""
+    parts = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def ceiling(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
+    """All rows of two workers together make no more calls than there may be."""
+    with trial(folder, server, stub) as one:
+        one.start_worker()
+        one.start_worker()
+        batch = one.submit(100, words=("--max-calls", "100"))
+        one.wait(lambda: batch.poll() is not None)
+        calls = len(stub.prompts())
+        print(f"  {calls} calls of 100", file=sys.stderr)
+        return [] if 60 <= calls <= 100 else [f"{calls} calls"]
+
+
+def endless(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
+    """A row that never ends is an error after twice its time, and its neighbours finish."""
+    with trial(folder, server, stub) as one:
+        one.start_worker("--row-seconds", 10)
+        batch = one.submit(20, poison=ENDLESS)
+        one.wait(lambda: batch.poll() is not None)
+        wrong = [row for row in one.table() if (row["status"] == "done") == (row["claim"] == ENDLESS)]
+        [error] = [row["error"] for row in one.table() if row["claim"] == ENDLESS]
+        return [str(row) for row in wrong] + ([] if "more than 10 s" in error else [error])
+
+
+def limits(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
+    """Two workers with 16 debates make 5 calls at once, and none within the time that the endpoint asks one for."""
+    rules = [{"match": "Claim 00030", "times": 1, "status": 429, "retry_after": "2"}]
+    with running_stub(folder.with_name("refusing"), rules, latency_ms=200) as refusing:
+        with trial(folder, server, refusing) as one:
+            one.start_worker()
+            one.start_worker()
+            one.wait(lambda: one.ask("SELECT count(*) FROM moot.workers")[0][0] >= 2)
+            batch = one.submit(60, words=("--set", "max_concurrency=5"))
+            one.wait(lambda: batch.poll() is not None)
+            [[hosts]] = one.ask("SELECT count(*) FROM moot.shares WHERE granted > 0")
+        calls = [call for call in refusing.calls() if call["kind"] == "chat"]
+    most = max(sum(a["start"] <= b["start"] < a["end"] for a in calls) for b in calls)
+    [refused] = [call["start"] for call in calls if call["status"] == 429]
+    early = sorted(call["start"] - refused for call in calls if refused < call["start"] < refused + 1.95)
+    print(f"  {hosts} processes, {most} at once, after the refusal {early}", file=sys.stderr)
+    found = [] if most <= 5 else [f"{most} calls at once"]
+    return found + [f"{len(early)} calls within the Retry-After" for _ in early[:1] if early[-1] > TOLD]
+
+
+TRIALS: tuple[Callable[[Path, Server, StubEndpoint], list[str]], ...] = (
+    cost,
+    rate,
+    ceiling,
+    limits,
+    endless,
+    full_disk,
+    faults,
+)
+
+
+def main(only: Annotated[list[str] | None, typer.Option(help="One of them. Repeatable.")] = None) -> None:
+    """Arrange trials; the exit code is 1 if one does not come out as it has to."""
+    wrong = False
+    for one in TRIALS:
+        if only and one.__name__ not in only:
+            continue
+        with tempfile.TemporaryDirectory(prefix="moot-cluster-") as folder, running_postgres() as server:
+            started = time.monotonic()
+            with running_stub(Path(folder) / "stub", latency_ms=200) as stub:
+                found = one(Path(folder) / "trial", server, stub)
+            wrong = wrong or bool(found)
+            said = "; ".join(found) or "as expected"
+            print(f"{one.__name__}: {said} ({time.monotonic() - started:.0f} s)", file=sys.stderr, flush=True)
+    raise typer.Exit(int(wrong))
+
+
+if __name__ == "__main__":
+    typer.run(main)

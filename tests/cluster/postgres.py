@@ -1,0 +1,97 @@
+"""A Postgres of its own for a test: in a folder of its own, on a free port of this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+
+from tests.conftest import free_port
+
+OPTIONS = "-c listen_addresses=127.0.0.1 -c max_wal_size=8MB -c min_wal_size=2MB -c fsync=off"
+
+
+@cache
+def binaries() -> Path | None:
+    """The folder of Postgres's programs; None if there is none."""
+    found = shutil.which("initdb")
+    folders = [Path(found).parent] if found else sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return next((folder for folder in folders if (folder / "initdb").exists()), None)
+
+
+class Server:
+    """A Postgres server.
+
+    Args:
+        folder: of its data, which is empty; it belongs to the user that it runs as.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.url = f"postgresql://moot@127.0.0.1:{self.port}/postgres"
+        if os.getuid() == 0:  # Postgres refuses to run as root
+            shutil.chown(folder, "postgres", "postgres")
+        self._run("initdb", "-A", "trust", "-U", "moot", "-N", "--wal-segsize=1", "-D", folder / "data")
+
+    def _run(self, program: str, *words: object) -> None:
+        bin = binaries()
+        assert bin is not None
+        as_user = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.getuid() == 0 else {}
+        done = subprocess.run(
+            [str(bin / program), *map(str, words)],
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=60,
+            **as_user,  # type: ignore[call-overload]
+        )
+        if done.returncode:
+            raise RuntimeError(f"{program}: {done.stdout}")
+
+    def start(self) -> None:
+        """Starts it, and waits until it takes connections."""
+        options = f"{OPTIONS} -p {self.port} -k {self.folder}"
+        self._run("pg_ctl", "-w", "-D", self.folder / "data", "-l", self.folder / "log", "-o", options, "start")
+
+    def is_running(self) -> bool:
+        """Whether it runs."""
+        try:
+            self._run("pg_ctl", "-D", self.folder / "data", "status")
+        except RuntimeError:
+            return False
+        return True
+
+    def stop(self) -> None:
+        """Stops it: whoever is connected is cut off."""
+        self._run("pg_ctl", "-w", "-m", "fast", "-D", self.folder / "data", "stop")
+
+
+@contextmanager
+def running_postgres(folder: Path | None = None) -> Iterator[Server]:
+    """A server that runs.
+
+    Args:
+        folder: for its data; by default a new one, which is removed.
+    """
+    own = folder is None
+    folder = folder or Path(tempfile.mkdtemp(prefix="moot-postgres-"))
+    try:
+        server = Server(folder)
+        server.start()
+        try:
+            yield server
+        finally:
+            with suppress(RuntimeError):  # it is stopped already
+                server.stop()
+    finally:
+        if own:
+            shutil.rmtree(folder)

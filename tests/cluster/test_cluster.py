@@ -1,0 +1,27 @@
+"""A sample of `make cluster`: rows over two workers, of which one is killed, while Postgres is restarted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.postgres import Server, binaries, running_postgres
+from tests.cluster.trial import happening, trial
+from tests.conftest import StartStub
+
+pytest.importorskip("procrastinate", reason="the extra `queue` is not installed")
+pytestmark = pytest.mark.skipif(binaries() is None, reason="no Postgres is installed (initdb is not found)")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with running_postgres() as found:
+        yield found
+
+
+def test_nothing_is_lost_and_nothing_is_done_twice(server: Server, start_stub: StartStub, tmp_path: Path) -> None:
+    stub = start_stub(latency_ms=200)
+    with trial(tmp_path / "trial", server, stub) as one:
+        assert happening(one, 40, [one.kill, one.restart], seed=1) == []

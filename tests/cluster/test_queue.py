@@ -1,0 +1,215 @@
+"""What the queue's Postgres keeps: rows, which end once; what a batch may spend; the ledger."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moot.core.errors import BudgetExhausted, UserError
+from moot.core.ledger import key_of
+from moot.core.ledger.file import LedgerFile
+from moot.core.ledger.records import Entry, Request
+from moot.core.ledger.values import packed
+from moot.core.postgres.connection import Postgres
+from moot.core.postgres.ledger import PostgresLedger
+from moot.core.postgres.rows import LOSSES, BatchOf, QueuedRows
+from moot.nodes.models.ceilings import Asked, Ceilings, Spend
+from moot.nodes.models.leased_ceilings import LeasedCeilings
+
+from tests.cluster.postgres import Server, binaries, running_postgres
+from tests.commands import moot
+
+pytest.importorskip("procrastinate", reason="the extra `queue` is not installed")
+pytestmark = pytest.mark.skipif(binaries() is None, reason="no Postgres is installed (initdb is not found)")
+
+BATCH = BatchOf("0123456789abcdef", "claims.csv", "record", (math.inf, math.inf, math.inf), math.inf)
+LOST = {"status": "failed", "kind": "worker_killed", "error": "Lost."}
+DONE = {"status": "done", "spent": {"tokens": 10, "usd": None, "calls": 2}}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with running_postgres() as found:
+        yield found
+
+
+@pytest.fixture
+def postgres(server: Server) -> Iterator[Postgres]:
+    found = Postgres(server.url)
+    found.prepare()
+    found.do(lambda cursor: cursor.execute("TRUNCATE moot.batches, moot.workers, moot.debates, moot.shares CASCADE"))
+    yield found
+    found.close()
+
+
+def jobs(count: int) -> list[dict[str, Any]]:
+    return [{"key": f"key{number}", "number": number, "name": str(number)} for number in range(count)]
+
+
+def ring(postgres: Postgres) -> list[str]:
+    """The rows that procrastinate calls for; it has done so then."""
+    query = "DELETE FROM procrastinate_jobs RETURNING args ->> 'key'"
+    return sorted(key for (key,) in postgres.do(lambda cursor: cursor.execute(query).fetchall()))
+
+
+def silent(postgres: Postgres) -> None:
+    """All workers fall silent, for long enough."""
+    postgres.do(lambda cursor: cursor.execute("UPDATE moot.workers SET seen = now() - interval '1 day'"))
+
+
+def test_a_row_is_given_to_one_and_ends_once(postgres: Postgres) -> None:
+    rows = QueuedRows(postgres)
+    rows.open_batch(BATCH)
+    rows.enter(BATCH.id, jobs(3))
+    rows.enter(BATCH.id, jobs(3))
+    assert ring(postgres) == ["key0", "key1", "key2"]
+    one, other = rows.join(), rows.join()
+    taken = rows.take("key0", one)
+    assert taken is not None
+    assert (taken.job["name"], taken.batch, taken.alone) == ("0", BATCH, False)
+    assert rows.take("key0", other) is None
+    assert rows.end("key0", DONE, {"id": "key0", "text": "\0 \ud800"})
+    assert not rows.end("key0", LOST, None)
+    assert rows.take("key0", other) is None
+    [ended] = rows.ended(BATCH.id, 10)
+    assert (ended.outcome, ended.document) == (DONE, {"id": "key0", "text": "\0 \ud800"})
+    rows.collected(["key0"])
+    assert rows.ended(BATCH.id, 10) == []
+    rows.enter(BATCH.id, jobs(1))  # somebody asks for it again
+    assert [row.key for row in rows.ended(BATCH.id, 10)] == ["key0"]
+    assert rows.state(BATCH.id) == ({"done": 1, "waiting": 2}, "")
+
+
+def test_what_a_dead_worker_had_is_done_by_others_and_at_last_fails(postgres: Postgres) -> None:
+    rows = QueuedRows(postgres)
+    rows.open_batch(BATCH)
+    rows.enter(BATCH.id, jobs(1))
+    alone = []
+    for _ in range(LOSSES):
+        assert ring(postgres) == ["key0"]
+        worker = rows.join()
+        taken = rows.take("key0", worker)
+        assert taken is not None
+        alone.append(taken.alone)
+        assert rows.sweep(LOST) == 0  # it lives
+        silent(postgres)
+        rows.sweep(LOST)
+        assert not rows.seen(worker, ["key0"])
+    assert alone == [False, False, True, True]
+    assert ring(postgres) == []
+    assert [row.outcome for row in rows.ended(BATCH.id, 10)] == [LOST]
+    assert rows.retry(BATCH.id) == 1
+    assert ring(postgres) == ["key0"]
+
+
+def test_a_row_without_a_job_gets_one(postgres: Postgres) -> None:
+    rows = QueuedRows(postgres)
+    rows.open_batch(BATCH)
+    rows.enter(BATCH.id, jobs(2))
+    ring(postgres)
+    rows.sweep(LOST)
+    assert ring(postgres) == []  # whoever was called for it may be about to take it
+    postgres.do(lambda cursor: cursor.execute("UPDATE moot.rows SET touched = now() - interval '1 day'"))
+    rows.stop(BATCH.id, "why")
+    rows.sweep(LOST)
+    assert ring(postgres) == []
+    rows.retry(BATCH.id)
+    assert ring(postgres) == ["key0", "key1"]
+
+
+def test_cancel_and_retry(server: Server, postgres: Postgres) -> None:
+    rows = QueuedRows(postgres)
+    rows.open_batch(BATCH)
+    rows.enter(BATCH.id, jobs(2))
+    worker = rows.join()
+    rows.take("key0", worker)
+    done = moot("batch", "cancel", "0123", "--queue", server.url)
+    assert "1 that are under way" in done.stdout
+    assert rows.take("key1", worker) is None
+    shown = moot("batch", "status", "--queue", server.url).stdout
+    assert "claims.csv" in shown
+    assert "it was cancelled" in shown
+    assert "1 rows of 0123456789abcdef wait" in moot("batch", "retry", "0123", "--queue", server.url).stdout
+    assert rows.take("key1", worker) is not None
+    for words in (["cancel", "9"], ["retry"]):
+        done = moot("batch", *words, "--queue", server.url)
+        assert (done.returncode, done.stdout) == (2, "")
+    gone = moot("batch", "status", "--queue", server.url.replace("/postgres", "/nowhere"))
+    assert (gone.returncode, "Check the address" in gone.stderr) == (2, True)
+
+
+def test_tables_of_another_version_are_refused(postgres: Postgres) -> None:
+    def version(change: int) -> None:
+        postgres.do(lambda cursor: cursor.execute("UPDATE moot.about SET version = version + %s", (change,)))
+
+    version(1)
+    try:
+        with pytest.raises(UserError, match="a later version"):
+            postgres.prepare()
+    finally:
+        version(-1)
+
+
+async def test_processes_lease_no_more_than_a_batch_may_spend(postgres: Postgres) -> None:
+    rows, most = QueuedRows(postgres), Spend(math.inf, math.inf, 50)
+    rows.open_batch(replace(BATCH, most=most))
+
+    async def lease(short: Spend, need: Spend) -> Any:
+        return await asyncio.to_thread(rows.lease, BATCH.id, short, need)
+
+    async def spend(ceilings: Ceilings, calls: int) -> int:
+        for made in range(calls):
+            try:
+                held = await ceilings.reserve(Asked("judge", "", "openai:x", 300))
+            except BudgetExhausted:
+                return made
+            ceilings.settle(held, Spend(10, 0, 1), 0.1)
+        return calls
+
+    processes = [LeasedCeilings(lease, most, math.inf) for _ in range(3)]
+    debates = [Ceilings(parent=one) for one in processes]
+    assert await spend(debates[0], 10) == 10
+    assert debates[0].affords() >= 16  # what may still be leased counts
+    rows.give_back(BATCH.id, processes[0].unused())
+    made = await asyncio.gather(*(spend(one, 100) for one in debates))
+    assert 10 + sum(made) == 50
+    assert all(one.refused for one in processes)
+
+
+def test_the_ledger_is_as_in_a_file(postgres: Postgres, tmp_path: Path) -> None:
+    file = LedgerFile(tmp_path / "ledger.sqlite")
+    ledgers: list[Any] = [file, PostgresLedger(postgres)]
+    first, second = (key_of("chat", {"model": "m", "messages": text}) for text in ("a", "b"))
+    id, other = "0" * 32, "1" * 32
+    found = []
+    for ledger in ledgers:
+        told = []
+        with ledger.transaction():
+            told.append(ledger.begin(Request(id, "f", "rag", '{"claim": "\\u0000"}', "{}", True, None)))
+            told.append(ledger.begin(Request(other, "f", "rag", "{}", "{}", True, None)))
+        values = [packed(json.dumps(text)) for text in ("1", "2", "x" * 9000)]
+        for debate, key, about, value in (
+            (id, first, {"role": "a", "failed": 1}, values[0]),
+            (id, second, {"role": "\0"}, values[1]),
+            (other, first, {}, values[2]),
+            (id, second, {"role": "b"}, values[2]),
+        ):
+            ledger.keep([Entry(debate, key, about, 1.0, len(value), value)])
+        told.append(sorted((entry.key.hash, entry.about, entry.value) for _, entry in ledger.entries(id)))
+        told += [ledger.find(first.hash, id), ledger.find(first.hash, None), ledger.find(first.hash, id, failed=False)]
+        told += [ledger.find(second.hash, other), ledger.find("0" * 32, None)]
+        told.append(ledger.alike(key_of("chat", {"model": "m", "messages": "c"}), other))
+        with ledger.transaction():
+            ledger.end(id, "done", None, None)
+            ledger.end(other, "failed", None, None)
+        with ledger.transaction():
+            told += [ledger.begin(Request(one, "f", "rag", "{}", "{}", True, None)) for one in (id, other)]
+        found.append(told)
+    file.close()
+    assert found[0] == found[1]

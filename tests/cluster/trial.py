@@ -1,0 +1,217 @@
+"""A batch over several workers, to which things happen; what came of its rows, and which calls were repeated."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from moot.core.postgres.connection import Postgres
+
+from tests.cluster.postgres import Server
+from tests.commands import COMMAND
+from tests.conftest import StubEndpoint
+
+DEADLY, ENDLESS = "Deadly otters.", "Endless otters."
+"""Claims of rows that kill the process which does them, and that never end."""
+POISON = {
+    "graph": "rag",
+    "settings": json.dumps({"sources": ["langchain:tests.cli.deadly:shelf"]}),
+}
+"""What makes them so."""
+SILENCE = 3.0
+"""Seconds after which a worker that is not seen has lost its rows, in trials."""
+LIMIT = 600.0
+"""Seconds that a trial may take."""
+
+
+@dataclass
+class Trial:
+    """A batch and its workers.
+
+    Args:
+        folder: a new one.
+        server: the Postgres.
+        stub: the endpoint.
+        at_once: debates in flight in a worker.
+    """
+
+    folder: Path
+    server: Server
+    stub: StubEndpoint
+    at_once: int = 8
+    workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    killed: int = 0
+    happened: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.postgres = Postgres(self.server.url)
+        self.postgres.prepare()
+        self.ask("UPDATE moot.about SET silence = %s * interval '1 second'", SILENCE)
+        self._stack = ExitStack()
+        self.env = {**os.environ, "OPENAI_BASE_URL": self.stub.url, "OPENAI_API_KEY": "none"}
+        self.env |= {"MOOT_HOME": str(self.folder / "home"), "MOOT_QUEUE": self.server.url}
+
+    def ask(self, query: str, *values: Any) -> list[Any]:
+        """What the database answers; it is waited for."""
+
+        def job(cursor: Any) -> list[Any]:
+            cursor.execute(query, values)
+            return cursor.fetchall() if cursor.description else []
+
+        return self.postgres.do(job)
+
+    def command(self, *words: object) -> subprocess.Popen[bytes]:
+        """A command of moot that runs, with processes of its own in a group of their own."""
+        log = self._stack.enter_context((self.folder / "log.txt").open("ab"))
+        words = (*COMMAND, *words)
+        return subprocess.Popen([*map(str, words)], env=self.env, stdout=log, stderr=log, start_new_session=True)
+
+    def start_worker(self, *words: object) -> subprocess.Popen[bytes]:
+        """Another worker."""
+        found = self.command("worker", "--at-once", self.at_once, *words)
+        self.workers.append(found)
+        return found
+
+    def submit(self, rows: int, *, poison: str = "", words: tuple[object, ...] = ()) -> subprocess.Popen[bytes]:
+        """The command that queues a batch and collects what comes of it; ``poison`` is the claim of one of its rows."""
+        with (self.folder / "claims.csv").open("w", newline="") as file:
+            lines = csv.DictWriter(file, ["claim", "graph", "settings"])
+            lines.writeheader()
+            for number in range(rows):
+                is_poison = poison and number == rows // 2
+                lines.writerow({"claim": poison, **POISON} if is_poison else {"claim": f"Claim {number:05} on otters."})
+        model = ("--graph", "tit_for_tat", "--model", "openai:stub")
+        return self.command("batch", self.folder / "claims.csv", "--out", self.folder / "out", *model, *words)
+
+    def ended(self) -> int:
+        """How many rows have ended."""
+        return int(self.ask("SELECT count(*) FROM moot.rows WHERE status IN ('done', 'failed')")[0][0])
+
+    def wait(self, is_so: Callable[[], bool]) -> None:
+        """Waits until something is so."""
+        until = time.monotonic() + LIMIT
+        while not is_so():
+            if time.monotonic() > until:
+                raise TimeoutError((self.folder / "log.txt").read_text()[-3000:])
+            time.sleep(0.05)
+
+    # --- what may happen ----------------------------------------------------------------------------------------------
+
+    def kill(self, draw: random.Random) -> None:
+        """Kills one of the workers, and starts another."""
+        worker = self.workers.pop(draw.randrange(len(self.workers)))
+        worker.kill()
+        worker.wait()
+        self.killed += 1
+        self.start_worker()
+
+    def terminate(self, draw: random.Random) -> None:
+        """Has one of the workers end, which gives its rows to others at once, and starts another."""
+        worker = self.workers.pop(draw.randrange(len(self.workers)))
+        worker.terminate()
+        if (code := worker.wait()) != 128 + signal.SIGTERM:
+            raise AssertionError(f"a worker that was told to end had exit code {code}")
+        self.killed += 1
+        self.start_worker()
+
+    def restart(self, draw: random.Random) -> None:
+        """Restarts Postgres."""
+        self.server.stop()
+        time.sleep(draw.uniform(0, 2))
+        self.server.start()
+
+    def freeze(self, draw: random.Random) -> None:
+        """Freezes a worker with its processes until others have its rows."""
+        worker = self.workers[draw.randrange(len(self.workers))]
+        os.killpg(worker.pid, signal.SIGSTOP)
+        before = self.ask("SELECT max(id) FROM moot.workers")[0][0]
+        mine = "SELECT count(*) FROM moot.workers WHERE pid = %s AND id <= %s"
+        self.wait(lambda: not self.ask(mine, worker.pid, before)[0][0])
+        os.killpg(worker.pid, signal.SIGCONT)
+        self.killed += 1
+
+    # --- what came of it ----------------------------------------------------------------------------------------------
+
+    def table(self) -> list[dict[str, str]]:
+        """The batch's table."""
+        with (self.folder / "out" / "table.csv").open(encoding="utf-8-sig", newline="") as file:
+            return list(csv.DictReader(file))
+
+    def repeated(self) -> int:
+        """Calls that were made again."""
+        asked = Counter(self.stub.prompts())
+        return sum(asked.values()) - len(asked)
+
+    def end(self) -> None:
+        """Ends what still runs."""
+        for worker in self.workers:
+            os.killpg(worker.pid, signal.SIGKILL)
+            worker.wait()
+        self.postgres.close()
+        self._stack.close()
+
+
+@contextmanager
+def trial(folder: Path, server: Server, stub: StubEndpoint, at_once: int = 8) -> Iterator[Trial]:
+    """A trial in a new folder."""
+    folder.mkdir()
+    found = Trial(folder, server, stub, at_once)
+    try:
+        yield found
+    finally:
+        found.end()
+
+
+def happening(one: Trial, rows: int, faults: Sequence[Callable[[random.Random], None]], seed: int) -> list[str]:
+    """Has a batch of rows, one of them poisoned, done by two workers while things happen; what is wrong then.
+
+    Args:
+        one: the trial.
+        rows: how many.
+        faults: what happens, each once so many rows have ended: when is drawn.
+        seed: of the draw.
+    """
+    draw = random.Random(seed)
+    one.start_worker()
+    one.start_worker()
+    batch = one.submit(rows, poison=DEADLY)
+    for after, fault in zip(
+        sorted(draw.sample(range(1, rows * 9 // 10), len(faults))), draw.sample(faults, len(faults)), strict=True
+    ):
+        one.wait(lambda after=after: one.ended() >= after or batch.poll() is not None)  # type: ignore[misc]
+        fault(draw)
+        print(f"{fault.__name__} after {after} rows", file=sys.stderr, flush=True)
+    one.wait(lambda: batch.poll() is not None)
+    return wrong(one, rows)
+
+
+def wrong(one: Trial, rows: int) -> list[str]:
+    """What is not as it has to be of a batch with a poisoned row."""
+    table, found = one.table(), []
+    statuses = Counter(row["status"] for row in table)
+    if statuses != Counter({"done": rows - 1, "failed": 1}):
+        found.append(f"rows: {dict(statuses)}")
+    lost = [row for row in table if row["status"] == "failed" and row["claim"] != DEADLY]
+    found += [f"{row['claim']}: {row['error']}" for row in lost]
+    documents = [json.loads((one.folder / "out" / row["document"]).read_text()) for row in table if row["document"]]
+    found += [f"no verdict: {document['id']}" for document in documents if document["status"] != "done"]
+    if len({document["id"] for document in documents}) != rows - 1:
+        found.append("a row is there twice")
+    [[many]] = one.ask("SELECT count(*) FROM moot.rows WHERE status = 'done' AND document IS NOT NULL")
+    if many != rows - 1:
+        found.append(f"documents in the queue: {many}")
+    if one.repeated() > (one.killed + 1) * one.at_once:  # the poisoned row ends a process that does others
+        found.append(f"repeated calls: {one.repeated()}")
+    return found

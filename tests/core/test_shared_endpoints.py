@@ -1,0 +1,108 @@
+"""Endpoints that several processes call: together they hold no more calls than there may be, and heed one refusal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from moot.core.endpoint import Limits
+from moot.core.errors import WorldError
+from moot.core.limiter import Limiter
+from moot.core.postgres.connection import Postgres
+from moot.core.postgres.endpoints import SharedEndpoints, fair_share
+
+from tests.cluster.postgres import Server, binaries, running_postgres
+
+ADDRESS = "http://127.0.0.1:1/v1"
+
+
+def test_a_share_by_hand() -> None:
+    wanted = {"a": 2, "b": 9, "c": 9}
+    assert [fair_share(12, wanted, one) for one in wanted] == [
+        2,
+        5,
+        5,
+    ]  # a has what it wants, the others share the rest
+    assert [fair_share(12, {"a": 1, "b": 3}, one) for one in "ab"] == [1 + 4, 3 + 4]  # nobody wants the 8 that are left
+
+
+@given(st.integers(1, 64), st.dictionaries(st.text("abcd", min_size=1), st.integers(0, 99), min_size=1), st.integers())
+def test_shares_are_no_more_than_there_is(most: int, wanted: dict[str, int], turn: int) -> None:
+    shares = {one: fair_share(most, wanted, one, turn) for one in wanted}
+    assert sum(shares.values()) <= most
+    short = [one for one in wanted if shares[one] < wanted[one]]
+    if short:
+        assert sum(shares.values()) == most  # nothing is left while somebody wants more
+        assert max(shares.values()) <= min(shares[one] for one in short) + 1  # and nobody has more than that one
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    pytest.importorskip("procrastinate", reason="the extra `queue` is not installed")
+    if binaries() is None:
+        pytest.skip("no Postgres is installed (initdb is not found)")
+    with running_postgres() as found:
+        postgres = Postgres(found.url)
+        postgres.prepare()
+        postgres.close()
+        yield found
+
+
+@asynccontextmanager
+async def gates(server: Server, count: int) -> AsyncIterator[list[Limiter]]:
+    """The limiters of one endpoint, as so many processes have them."""
+    made, tasks, all_shared = [], [], []
+    for _ in range(count):
+        shared = SharedEndpoints(Postgres(server.url))
+        all_shared.append(shared)
+        gate = Limiter()
+        gate.share = shared.join(ADDRESS, gate)
+        tasks.append(asyncio.create_task(shared.work()))
+        made.append(gate)
+    try:
+        yield made
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        for shared in all_shared:
+            await asyncio.to_thread(shared.close)
+
+
+async def test_calls_at_once_are_shared(server: Server) -> None:
+    limits, running, most, done = Limits(max_concurrency=6), 0, 0, [0, 0]
+
+    async def call(gate: Limiter, which: int) -> None:
+        nonlocal running, most
+        async with gate.slot(limits):
+            running += 1
+            most = max(most, running)
+            await asyncio.sleep(0.02)
+            running -= 1
+            done[which] += 1
+
+    async with gates(server, 2) as both, asyncio.TaskGroup() as group:
+        for which, gate in enumerate(both):
+            for _ in range(100):
+                group.create_task(call(gate, which))
+    assert done == [100, 100]
+    assert most == 6
+
+
+async def test_what_one_was_asked_all_heed(server: Server) -> None:
+    limits, loop = Limits(), asyncio.get_running_loop()
+    async with gates(server, 2) as (one, other):
+        async with other.slot(limits):  # it has a share
+            pass
+        with pytest.raises(WorldError):
+            async with one.slot(limits):
+                raise WorldError("Too many.", kind="rate_limited", retryable=True, retry_after=1.0)
+        refused = loop.time()
+        while other.throttle.opens <= refused:  # it is told
+            await asyncio.sleep(0.005)
+        async with other.slot(limits):
+            assert loop.time() > refused + 0.9

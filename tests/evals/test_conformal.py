@@ -1,0 +1,220 @@
+"""Calibration: prediction sets and decisions on worked examples, in simulations, and bound to what was measured."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from moot.cli.main import app
+from moot.core.errors import UserError
+from moot.evals.stats.calibration import least_confidence, score_counts
+from moot.graphs import load_graph
+from moot.nodes.texts.calibrated import (
+    bound_to,
+    calibrated,
+    differences,
+    guarantee,
+    label_shares,
+    p_value,
+    prediction_set,
+    prompt_digests,
+    read_calibration,
+    unpromised,
+)
+from moot.nodes.texts.task import make_task
+from moot.transcript import lines
+from typer.testing import CliRunner
+
+SCORES = [0.1, 0.1, 0.2, 0.2, 0.2, 0.4, 0.6, 0.6, 0.9]
+COUNTED = score_counts(SCORES)
+CREPES = [
+    ([0.1, 0.2, 0.95], [1.0, 0.8, 0.1]),
+    ([0.6, 0.9, 0.05], [0.4, 0.2, 1.0]),
+    ([0.3, 0.4, 0.7], [0.5, 0.5, 0.2]),
+]
+"""Scores of three labels and their p-values, by ``ConformalClassifier.predict_p(smoothing=False)`` of crepes 0.9.1."""
+SHARES = ((0.8, 0.15, 0.05), (0.45, 0.4, 0.15), (0.34, 0.33, 0.33))
+MAPIE = {
+    0.2: ([1, 0, 0], [1, 1, 0], [0, 0, 0]),
+    0.3: ([1, 0, 0], [1, 1, 0], [0, 0, 0]),
+    0.5: ([1, 0, 0], [0, 0, 0], [0, 0, 0]),
+}
+"""By alpha, the sets of `SHARES`, by ``SplitConformalClassifier`` (lac, prefit) of MAPIE 1.6.0."""
+
+
+def votes(*answers: str) -> list[Any]:
+    return [{"round": 1, "phase": "primary", "reason": "disputed", "votes": [{"answer": one} for one in answers]}]
+
+
+# --- formulae ---------------------------------------------------------------------------------------------------------
+
+
+def test_p_values_are_those_of_crepes() -> None:
+    for scores, wanted in CREPES:
+        assert [p_value(COUNTED, score) for score in scores] == pytest.approx(wanted)
+    # two of nine are stranger than 0.6 or as strange, and the debate itself is: (1 + u x 3) / 10
+    assert p_value(COUNTED, 0.6, tie=0.5) == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("alpha", MAPIE)
+def test_prediction_sets_are_those_of_mapie(alpha: float) -> None:
+    for shares, wanted in zip(SHARES, MAPIE[alpha], strict=True):
+        found = prediction_set(dict(zip("abc", shares, strict=True)), COUNTED, alpha)
+        assert found == [label for label, held in zip("abc", wanted, strict=True) if held]
+
+
+def test_belief_is_the_confidence_and_the_rest_by_answers() -> None:
+    shares = label_shares(["S", "R", "N"], "S", 0.6, votes("S", "S", "R", "R"))
+    assert shares == pytest.approx({"S": 0.6, "R": 0.3, "N": 0.1})  # 0.4 in proportion to 2 + 1 and 0 + 1
+    for answer, sure in ((None, 0.9), ("S", None)):
+        assert label_shares(["S", "R"], answer, sure, []) == {"S": 0.5, "R": 0.5}
+
+
+def test_who_acts_is_wrong_in_at_most_a_share_of_all_cases() -> None:
+    sure, right = [0.4, 0.6, 0.6, 0.8, 0.9, 1.0, 1.0, 1.0, None], [False, True, False, False, *[True] * 5]
+    # from 0.6 on two are wrong: (2 + 1) / 10; from 0.8 on one: 2 / 10; from 0.9 on none: 1 / 10
+    assert [least_confidence(sure, right, alpha) for alpha in (0.3, 0.29, 0.2, 0.1, 0.09)] == [0.6, 0.8, 0.8, 0.9, None]
+
+
+def test_what_is_fitted_on_nothing_or_on_other_numbers_is_refused() -> None:
+    for wrong in ([], [1.2], [float("nan")]):
+        with pytest.raises(ValueError, match="from 0 to 1"):
+            score_counts(wrong)
+    with pytest.raises(ValueError, match="nothing"):
+        least_confidence([], [], 0.1)
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.2])
+def test_coverage_on_simulated_runs(alpha: float) -> None:
+    """Votes of five agents, whose confidences are six values: means over 200 splits."""
+    draw = np.random.default_rng(7)
+    task = make_task()
+    runs = []
+    for _ in range(400):
+        truth, skill = draw.integers(3), draw.uniform(0.3, 0.95)
+        given = np.where(draw.random(5) < skill, truth, draw.integers(3, size=5))
+        counts = np.bincount(given, minlength=3)
+        answer = task["labels"][int(counts.argmax())]
+        sure = float(counts.max() / 5)
+        shares = label_shares(task["labels"], answer, sure, votes(*(task["labels"][i] for i in given)))
+        runs.append((shares, task["labels"][truth], sure, answer))
+    exact, held, acted = [], [], []
+    for _ in range(200):
+        order = draw.permutation(len(runs))
+        fit, test = ([runs[i] for i in part] for part in (order[:200], order[200:]))
+        counted = score_counts([1 - shares[truth] for shares, truth, _, _ in fit])
+        p: dict[float, float] = {}
+        ties = draw.random(len(test))
+        exact.append(
+            np.mean([p_value(counted, 1 - s[t], u) > alpha for (s, t, _, _), u in zip(test, ties, strict=True)])
+        )
+        for shares, truth, _, _ in test:
+            key = round(shares[truth], 9)
+            p[key] = p.get(key) or p_value(counted, 1 - shares[truth])
+        held.append(np.mean([p[round(shares[truth], 9)] > alpha for shares, truth, _, _ in test]))
+        least = least_confidence([sure for _, _, sure, _ in fit], [a == t for _, t, _, a in fit], alpha)
+        acted.append(np.mean([least is not None and sure >= least and a != t for _, t, sure, a in test]))
+    assert abs(np.mean(exact) - (1 - alpha)) <= 0.02
+    assert np.mean(held) >= 1 - alpha - 0.02
+    assert np.mean(acted) <= alpha + 0.02
+
+
+def test_few_cases_promise_less() -> None:
+    assert unpromised(200, 0.1) == ""
+    assert unpromised(98, 0.1) == "With fewer than 200 cases it may be off by 6% either way for this file."
+    assert unpromised(8, 0.1).endswith("With so few, every prediction set holds all labels.")
+    assert prediction_set({"S": 0.9, "R": 0.1}, score_counts([0.0] * 8), 0.1) == ["S", "R"]
+    assert guarantee(1_200, 0.1) == (
+        "On average over claims like the 1,200 cases that it was fitted on, the right answer is in the prediction set "
+        "of at least 90%, and at most 10% of all claims are acted on wrongly."
+    )
+
+
+def test_a_debate_without_a_verdict_is_never_acted_on() -> None:
+    fitted = {"alpha": 0.2, "n": 9, "scores": COUNTED, "least_confidence": 0.5}
+    document: dict[str, Any] = {"task": make_task(), "answer": "SUPPORTS", "confidence": 0.5, "round_log": []}
+    assert calibrated(fitted, document)["decision"] == "act"
+    for more in ({"answer": None}, {"confidence": None}, {"confidence": 0.49}):
+        assert calibrated(fitted, document | more)["decision"] == "escalate"
+    assert calibrated({**fitted, "least_confidence": None}, document)["decision"] == "escalate"
+    assert calibrated(None, document) == {}
+
+
+# --- what it is bound to ----------------------------------------------------------------------------------------------
+
+
+def test_what_differs_is_named() -> None:
+    kind = load_graph("multi_agent_voting").settings
+
+    def bound(graph: str = "multi_agent_voting", task: str = "fever", **settings: Any) -> Any:
+        chosen = kind.model_validate(settings)
+        return bound_to(graph, make_task(task), chosen.recorded(), prompt_digests(chosen))
+
+    fitted = bound(model="openai:a")
+    assert list(differences(fitted, bound(model="openai:a", seed=4, timeout=3, calibration="x.json"))) == []
+    assert list(differences(fitted, bound(model="openai:b"))) == ['model (fitted with "openai:a", here "openai:b")']
+    assert list(differences(fitted, bound(task="averitec", model="openai:a"))) == [
+        "the task (fitted on fever, here averitec)"
+    ]
+    edited = kind().answer_prompt.replace("step by step", "in steps")
+    assert list(differences(fitted, bound(model="openai:a", answer_prompt=edited))) == ["the prompt agents/answer"]
+    assert fitted.digest() != bound().digest()
+
+
+# --- the command and what comes of it ---------------------------------------------------------------------------------
+
+
+def moot(*words: str) -> str:
+    found = CliRunner().invoke(app, words)
+    assert found.exit_code == 0, found.output
+    return found.output
+
+
+def test_a_calibration_is_fitted_used_and_refused_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [{"claim": f"Claim {i} holds.", "label": ("SUPPORTS", "REFUTES")[i % 2]} for i in range(12)]
+    Path("claims.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    system = ("--graph", "multi_agent_voting", "--model", "fake:1", "--logs", "logs")
+    moot("eval", "run", "--task", "claims=claims.jsonl", *system)
+    said = moot("calibrate", "logs", "--alpha", "0.4")
+    assert "Fitted on 12 cases of multi_agent_voting" in said
+    assert "With fewer than 200 cases it may be off by" in said
+    found = read_calibration("calibration.json")
+    assert (found.n, found.alpha, sum(count for _, count in found.scores)) == (12, 0.4, 12)
+
+    graph = load_graph("multi_agent_voting")
+    asked = {"claim": "Claim 99 holds.", "task": found.bound.task["name"]}
+    if asked["task"] == "labels":
+        asked["labels"] = found.bound.task["labels"]
+    chosen = {"model": "fake:1", "calibration": "calibration.json"}
+
+    async def both(*settings: Any) -> list[Any]:
+        return [await graph.graph.ainvoke(asked, context=graph.settings.model_validate(one)) for one in settings]
+
+    document, other = asyncio.run(both(chosen, {**chosen, "agents": 4}))
+    assert document["error"] is None
+    assert document["decision"] in ("act", "escalate")
+    assert set(document["prediction_set"]) <= set(document["task"]["labels"])
+    assert document["calibration"] == {
+        "n": 12,
+        "alpha": 0.4,
+        "least_confidence": found.least_confidence,
+        "guarantee": guarantee(12, 0.4),
+    }
+    assert (other["status"], other["error"]["kind"], other["calls"]) == ("failed", "invalid_setting", [])
+    assert "It differs in: agents (fitted with 3, here 4). Fit one" in other["error"]["detail"]
+    assert lines(document)
+
+    moot("eval", "run", "--task", "claims=claims.jsonl", *system, "--set", "agents=4")
+    mixed = CliRunner().invoke(app, ["calibrate", "logs"])
+    assert "differs in agents (fitted with 3, here 4). Name the logs" in str(mixed.exception)
+    Path("calibration.json").write_text(Path("calibration.json").read_text().replace("fake:1", "fake:2"))
+    with pytest.raises(UserError, match="was changed after it was written"):
+        read_calibration("calibration.json")
+    Path("other.json").write_text("{}")
+    with pytest.raises(UserError, match="is no file of `moot calibrate`"):
+        read_calibration("other.json")

@@ -1,0 +1,88 @@
+"""One website cannot fill what a debate reads, however often it is found, by whom, and in which round."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from moot.graphs import load_graph
+from moot.retrievers.evidence import standing
+from moot.retrievers.origins import origins
+
+from tests.conftest import CLAIM, StartStub
+
+HERE = "langchain:tests.graphs.origin_shelf"
+SAYS: dict[str, Any] = {
+    "fields": {"answer": "REFUTES", "rationale": "So it says.", "query": "eggs", "citations": [], "selected": [1, 2, 3]}
+    | {"premises": ["It lays eggs."], "relevance": 1, "credibility": 1, "gap": "Its young.", "needed": False}
+    | {"supporting_query": "lays eggs", "challenging_query": "born alive", "challenges": [], "argument": "So it is."}
+    | {"verdict": "NOT SUPPORTED", "reason": "So.", "logic": 0.5, "novelty": 0.5, "rebuttal": 0.5, "close": False}
+}
+
+
+async def held(name: str, source: str, given: list[dict[str, str]] | None = None, **more: Any) -> dict[str, Any]:
+    system = load_graph(name)
+    where: dict[str, Any] = {"sources": [source]}
+    if name.startswith("tool_mad"):
+        where = {"debaters": [{"name": name, "retriever": source} for name in ("rag", "search")], "max_rounds": 2}
+        where |= {"scoring": "all_rounds"} if name == "tool_mad" else {}
+    settings = system.settings.model_validate({"model": "openai:stub", "k": 5, **where, **more})
+    document: dict[str, Any] = await system.graph.ainvoke({"claim": CLAIM, "given": given}, context=settings)
+    assert document["status"] == "done", document["error"]
+    return document
+
+
+def share(document: dict[str, Any]) -> tuple[int, int]:
+    """Of what was shown to anybody: the pieces of the origin with most of them, and all."""
+    shown = standing(document["evidence"])
+    return max(Counter(origins(shown).values()).values()), len(shown)
+
+
+@pytest.mark.parametrize("name", ["tool_mad", "tool_mad_consistency", "madke", "standard_mad", "rag"])
+async def test_five_copies_of_one_website_are_one_piece(start_stub: StartStub, name: str) -> None:
+    stub = start_stub([SAYS])
+    document = await held(name, f"{HERE}:copies", max_origin_share=1)
+    assert share(document) == (5, 5)
+    before = len(stub.prompts())
+    document = await held(name, f"{HERE}:copies")
+    assert share(document) == (1, 1)
+    first, *others = document["evidence"]
+    assert [all(r["left_out"] for r in piece["retrievals"]) for piece in others] == [True] * 4
+    assert not any("left_out" in r for r in first["retrievals"])
+    assert any(first["text"] in prompt for prompt in stub.prompts()[before:])
+    assert not any(piece["text"] in prompt for prompt in stub.prompts()[before:] for piece in others)
+    assert all(turn["evidence_ids"] in ([], [first["id"]]) for turn in document["turns"])
+    told = {w["detail"] for w in document["warnings"] if w["kind"] == "origin_share"}
+    said = "One origin has at most a share of 0.5 of the evidence (max_origin_share)."
+    assert told == {f"Left out: 4 of planted.com. {said}"}
+
+
+@pytest.mark.parametrize("name", ["tool_mad", "madke", "rag", "proclaim"])
+async def test_others_take_their_place(start_stub: StartStub, name: str) -> None:
+    start_stub([SAYS])
+    more: dict[str, Any] = (
+        {"max_rounds": 1, "switched_rounds": 1, "min_request_similarity": 0} if name == "proclaim" else {}
+    )
+    document = await held(name, f"{HERE}:mixed", **more)
+    most, size = share(document)
+    assert size >= 4
+    assert most <= size / 2
+
+
+async def test_the_judge_is_shown_a_share_of_what_two_found_at_the_same_time(start_stub: StartStub) -> None:
+    start_stub([SAYS])
+    debaters = [{"name": "one", "retriever": f"{HERE}:copies"}, {"name": "two", "retriever": f"{HERE}:late_copy"}]
+    document = await held("tool_mad", "", debaters=debaters, max_rounds=1, k=1)
+    assert share(document) == (2, 2)
+    [judged] = [turn for turn in document["turns"] if turn["step"] == "judge"]
+    assert len(judged["evidence_ids"]) == 1
+
+
+async def test_what_is_given_is_never_left_out(start_stub: StartStub) -> None:
+    stub = start_stub([SAYS])
+    given = [{"text": f"Page {n} says so.", "url": f"https://planted.com/g{n}"} for n in range(3)]
+    document = await held("tool_mad", f"{HERE}:mixed", given, k=3, max_rounds=1)
+    assert [piece["url"] for piece in standing(document["evidence"])].count("https://honest-1.org/1") == 1
+    assert not [p for p in standing(document["evidence"]) if p.get("url", "").startswith("https://www.planted.com")]
+    assert all(text["text"] in stub.prompts()[-1] for text in given)

@@ -1,0 +1,165 @@
+"""What a verdict hangs on: those who decided are asked again with less, and the document says what came of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from moot.graphs import load_graph
+from moot.nodes.texts.robustness import Check, came_to, say_the_same
+from moot.nodes.texts.verdict import in_words
+from moot.retrievers.evidence import evidence_id
+from moot.transcript import ending
+from moot.transcript.report.report import report
+
+from tests.conftest import CLAIM, StartStub
+from tests.graphs.origin_shelf import Poisoned, page
+
+KEY, SAME, OTHER = (
+    "In 2019 keepers in Sydney found three leathery eggs of a platypus in its burrow.",
+    "Three leathery eggs of a platypus were found by keepers in Sydney in 2019, says a magazine.",
+    "The platypus has a bill, webbed feet, and a tail like that of a beaver.",
+)
+shelf = Poisoned(finds=[page("key.org", 1, KEY), page("www.same.org", 2, SAME), page("other.org", 3, OTHER)])
+HERE = "langchain:tests.graphs.test_robustness:shelf"
+IDS = {host: evidence_id(host, text) for host, text in (("key.org", KEY), ("www.same.org", SAME), ("other.org", OTHER))}
+
+
+def says(answer: str, *, match: str = "", role: str = "", **more: Any) -> dict[str, Any]:
+    rule: dict[str, Any] = {"fields": {"answer": answer, "rationale": "So it says.", "citations": [], **more}}
+    return rule | ({"match": match} if match else {}) | ({"model": role} if role else {})
+
+
+def cites(host: str, quote: str) -> dict[str, str]:
+    return {"evidence_id": IDS[host], "quote": quote}
+
+
+async def held(name: str, **more: Any) -> dict[str, Any]:
+    system = load_graph(name)
+    where: dict[str, Any] = {"model": "openai:stub", "robustness": True, "sources": [HERE]}
+    settings = system.settings.model_validate(where | more)
+    document: dict[str, Any] = await system.graph.ainvoke({"claim": CLAIM}, context=settings)
+    assert document["status"] == "done", document["error"]
+    return document
+
+
+def came(document: dict[str, Any]) -> list[tuple[str, list[str], int, int, str | None]]:
+    checks: list[Check] = document["robustness"]["checks"]
+    return [(c["kind"], c["without"], len(c["evidence_ids"]), c["turns_left_out"], c["answer"]) for c in checks]
+
+
+async def test_a_verdict_that_hangs_on_one_source_says_so_everywhere(start_stub: StartStub) -> None:
+    quotes = [cites("key.org", KEY), cites("www.same.org", SAME)]
+    stub = start_stub([says("SUPPORTS", match="In 2019 keepers", citations=quotes), says("NOT ENOUGH INFO")])
+    document = await held("rag")
+    assert came(document) == [
+        ("origin", ["key.org"], 2, 0, "NOT ENOUGH INFO"),
+        ("origin", ["same.org"], 2, 0, "SUPPORTS"),
+        ("reversed", [], 3, 0, "SUPPORTS"),
+        ("no_evidence", ["key.org", "same.org", "other.org"], 0, 0, "NOT ENOUGH INFO"),
+        ("origin", ["other.org"], 2, 0, "SUPPORTS"),
+        ("pair", ["key.org", "same.org"], 1, 0, "NOT ENOUGH INFO"),
+    ]
+    found = document["robustness"]
+    assert (found["step"], found["holds"], found["falls_without"], found["said"]) == (
+        "answer", False, ["key.org"], "Falls without key.org.",
+    )  # fmt: skip
+    calls = [call for call in document["calls"] if call["node"] == "robustness"]
+    assert (len(calls), document["usage"]["calls"], document["depth"]) == (6, 7, 2)
+    reverse = stub.prompts()[3]
+    assert reverse.index(OTHER) < reverse.index(SAME) < reverse.index(KEY)
+    told = [line.text for line in ending(document).lines]
+    assert "Falls without key.org." in told
+    assert "Falls without key.org." in in_words(document)
+    for kind in ("html", "md"):
+        assert "Falls without key.org" in report(document, kind).replace("\\", "")
+
+
+async def test_the_judge_is_asked_again_without_what_rests_on_an_origin(start_stub: StartStub) -> None:
+    stub = start_stub([
+        says("SUPPORTS", role="one", query="eggs", citations=[cites("key.org", KEY[:37])], rationale="Keepers saw it."),
+        says("REFUTES", role="two", query="eggs", citations=[cites("other.org", OTHER[:23])], rationale="A bill."),
+        says("SUPPORTS"),
+    ])  # fmt: skip
+    debaters = [{"name": name, "retriever": HERE, "model": f"openai:{name}"} for name in ("one", "two")]
+    document = await held_tool_mad(debaters, robustness_calls=2)
+    assert came(document) == [
+        ("reversed", [], 3, 0, "SUPPORTS"),
+        ("no_evidence", ["key.org", "same.org", "other.org"], 0, 2, "SUPPORTS"),
+    ]
+    assert (document["robustness"]["holds"], document["robustness"]["not_asked"]) == (None, 3)
+    assert document["robustness"]["said"].startswith("Whether it holds without any one source is not known. The same")
+    document = await held_tool_mad(debaters)
+    assert document["robustness"]["said"] == "Holds without any one source. The same answer comes without any evidence."
+    [without_key] = [c for c in document["robustness"]["checks"] if c["without"] == ["key.org"]]
+    assert without_key["turns_left_out"] == 1
+    prompts = [prompt for prompt in stub.prompts() if KEY not in prompt and OTHER in prompt and SAME in prompt]
+    assert len(prompts) == 1
+    assert "A bill." in prompts[0]
+    assert "Keepers saw it." not in prompts[0]
+
+
+async def held_tool_mad(debaters: list[dict[str, str]], **more: Any) -> dict[str, Any]:
+    system = load_graph("tool_mad")
+    where: dict[str, Any] = {"model": "openai:stub", "robustness": True, "debaters": debaters, "max_rounds": 1}
+    settings = system.settings.model_validate(where | {"scoring": "all_rounds"} | more)
+    document: dict[str, Any] = await system.graph.ainvoke({"claim": CLAIM}, context=settings)
+    assert (document["status"], document["stop_reason"]) == ("done", "max_rounds")
+    return document
+
+
+async def test_an_agreement_is_asked_again_as_an_answer_that_has_to_say_the_same_first(start_stub: StartStub) -> None:
+    fields: dict[str, Any] = {"selected": [1], "reason": "It helps."}
+    for answer, said in (("SUPPORTS", "Holds without any one source."), ("REFUTES", "Not known: asked with all")):
+        start_stub([says(answer, match="on your own. Answer from"), says("SUPPORTS", **fields)])
+        document = await held("madke", max_rounds=1)
+        assert document["answer"] == "SUPPORTS"
+        assert came(document)[0][:4] == ("all", [], 3, 0)
+        assert (document["robustness"]["step"], document["robustness"]["said"][: len(said)]) == ("answer", said)
+
+
+@pytest.mark.parametrize("name", ["rag", "react"])
+async def test_a_ceiling_leaves_the_verdict_and_its_stop_reason(start_stub: StartStub, name: str) -> None:
+    start_stub([says("SUPPORTS", citations=[cites("key.org", KEY[:37])])])
+    document = await held(name, max_calls=3, sources=[HERE])
+    assert (document["answer"], document["stop_reason"]) == ("SUPPORTS", "single_pass")
+    outcomes = {check["outcome"] for check in (document["robustness"] or {})["checks"]}
+    assert outcomes <= {"ok", "budget_exhausted"}
+    if name == "rag":
+        assert "budget_exhausted" in outcomes
+        assert document["robustness"]["holds"] is None
+        assert "gave no answer" in document["robustness"]["said"]
+
+
+async def test_nothing_is_asked_if_the_setting_is_off_or_there_is_no_evidence(start_stub: StartStub) -> None:
+    start_stub([says("SUPPORTS")])
+    off = await held("rag", robustness=False)
+    assert (off["robustness"], off["usage"]["calls"]) == (None, 1)
+    empty = await held("madke", retrieval="none", max_rounds=1)
+    assert empty["robustness"]["said"] == "Nothing to take away: those who decided had no evidence."
+
+
+def test_quotes_that_say_the_same() -> None:
+    assert say_the_same([KEY], [OTHER, SAME])
+    assert not say_the_same([KEY], [OTHER])
+    assert not say_the_same([], [KEY])
+    assert not say_the_same(["In 2019."], ["In 2019."])  # too little to tell
+
+
+def test_what_the_checks_came_to() -> None:
+    def check(kind: Any, same: bool | None, *without: str) -> Check:
+        made: Any = {"evidence_ids": [], "turns_left_out": 0, "answer": None, "outcome": "ok"}
+        made |= {"kind": kind, "without": list(without), "same": same}
+        return made  # type: ignore[no-any-return]
+
+    a, b = check("origin", True, "a"), check("origin", True, "b")
+    assert came_to("judge", [a, b], 0)["holds"] is True
+    assert came_to("judge", [a, b], 1)["holds"] is None
+    assert came_to("judge", [a, check("origin", None, "b")], 0)["holds"] is None
+    fell = came_to(
+        "judge", [check("origin", False, "a"), check("origin", None, "b"), check("pair", False, "b", "c")], 0
+    )
+    assert (fell["holds"], fell["falls_without"]) == (False, ["a"])
+    many = came_to("judge", [check("origin", False, f"{c}.org") for c in "abcde"], 0)["said"]
+    assert many == "Falls without a.org or b.org or c.org, or any of 2 others."
+    assert fell["said"] == "Falls without a. Falls without both b and c, which say the same. 1 of 3 gave no answer."

@@ -1,0 +1,78 @@
+"""Who did not give a verdict, with the argument that has most checked quotes, and who changed after what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moot.nodes.texts.dissent import dissent_of
+from moot.nodes.texts.task import make_task
+
+
+def answers(agent: str, round: int, answer: str | None, *cited: str, **more: Any) -> dict[str, Any]:
+    said = [{"evidence_id": id.strip("!"), "quote": f"of {id}", "verified": "!" not in id} for id in cited]
+    turn = {"step": "respond", "phase": "primary", "agent": agent, "round": round, "answer": answer}
+    return {**turn, "rationale": f"{agent} {round}", "citations": said, **more}
+
+
+def document(*turns: dict[str, Any], answer: str | None = "SUPPORTS", **more: Any) -> dict[str, Any]:
+    calls = [{"role": agent, "model": f"fake:{agent}"} for agent in "abc"]
+    task = make_task(None, None, None, "A claim.")
+    return {"task": task, "turns": turns, "calls": calls, "votes": [], "answer": answer, "raw_verdict": answer} | more
+
+
+def test_the_minority_and_who_changed_after_which_argument_and_evidence() -> None:
+    found = dissent_of(
+        document(
+            answers("a", 1, "SUPPORTS", "ev-1"),
+            answers("b", 1, "REFUTES"),
+            answers("c", 1, "REFUTES", "ev-2"),
+            answers("a", 2, "SUPPORTS", "ev-1"),
+            answers("b", 2, "SUPPORTS", "ev-1", "ev-9!"),
+            answers("c", 2, "REFUTES", "ev-2"),
+        )
+    )
+    assert found["votes"] == [{"answer": "SUPPORTS", "votes": 2}, {"answer": "REFUTES", "votes": 1}]
+    assert found["minority"] == [
+        {
+            "answer": "REFUTES",
+            "by": [{"agent": "c", "model": "fake:c", "number": None}],
+            "argument": "c 2",
+            "quotes": [{"evidence_id": "ev-2", "quote": "of ev-2"}],
+        }
+    ]
+    [change] = found["changes"]
+    assert change == {
+        "agent": "b", "model": "fake:b", "number": None, "round": 2, "before": "REFUTES", "answer": "SUPPORTS",
+        "after": ["a"], "evidence_ids": ["ev-1"],
+    }  # fmt: skip
+
+
+def test_the_best_argument_has_most_checked_quotes() -> None:
+    turns = [answers(a, 1, "REFUTES", *ids) for a, ids in (("a", ("ev-1!", "ev-2!")), ("b", ("ev-1",)), ("c", ()))]
+    [other] = dissent_of(document(*turns, answers("d", 1, "SUPPORTS")))["minority"]
+    assert ([one["agent"] for one in other["by"]], other["argument"]) == (["a", "b", "c"], "b 1")
+
+
+def test_samples_of_one_agent_dissent_but_change_nothing() -> None:
+    turns = [answers("a", 1, answer, number=n) for n, answer in enumerate(("SUPPORTS", "REFUTES", None), 1)]
+    found = dissent_of(document(*turns))
+    assert [(one["answer"], one["by"][0]["number"]) for one in found["minority"]] == [("REFUTES", 2), (None, 3)]
+    assert found["changes"] == []
+
+
+def test_votes_say_which_answers_in_words_are_the_same() -> None:
+    task = make_task("short_answer", None, None, "Which bird?")
+    turns = [answers(agent, 1, said) for agent, said in (("a", "an emu"), ("b", "the emu bird"), ("c", "a kiwi"))]
+    votes = [{"agent": agent, "answer": "", "group": group} for agent, group in (("a", 0), ("b", 0), ("c", 1))]
+    found = dissent_of(document(*turns, answer="an emu", task=task, votes=votes))
+    assert [one["answer"] for one in found["minority"]] == ["a kiwi"]
+    assert [one["votes"] for one in found["votes"]] == [2, 1]
+
+
+def test_of_a_panel_its_judges_dissent() -> None:
+    judged = [
+        {"step": "judge", "phase": "panel", "agent": agent, "round": 1, "verdict": verdict, "reason": f"By {agent}."}
+        for agent, verdict in (("a", "SUPPORTED"), ("b", "INCONCLUSIVE"), ("c", "SUPPORTED"))
+    ]
+    found = dissent_of(document(*judged, raw_verdict="SUPPORTED"))
+    assert [(one["answer"], one["argument"]) for one in found["minority"]] == [("INCONCLUSIVE", "By b.")]

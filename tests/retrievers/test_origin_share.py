@@ -1,0 +1,85 @@
+"""No origin has more than its share of a pool; what was asked for is filled up with what comes next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from math import floor
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from moot.retrievers.evidence import Evidence, make_evidence
+from moot.retrievers.normalise import Rules
+from moot.retrievers.origins import origins, pooled, within_share
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+LONG = (
+    "The harbour master said on Monday that the old quay would be closed to all ships from spring until autumn, as its "
+)
+LONG += (
+    "piles had rotted, and that fishing boats were to land their catch at the new mole on the other side of the bay."
+)
+
+
+def piece(name: str) -> Evidence:
+    """A page of a website, or a passage of a corpus's document (whose name has a colon): ``a1``, ``notes:3``."""
+    kept, _, number = name.rpartition(":") if ":" in name else ("", "", name[1:])
+    if kept:
+        return make_evidence(text=f"Passage {number} of {kept}.", title=kept, source="corpus", retriever="bm25:corpus")
+    url = f"https://www.{name[0]}.org/{number}"
+    return make_evidence(text=f"Page {number} of {name[0]}.", title=name, source=url, url=url, retriever="tavily")
+
+
+def pieces(names: str) -> list[Evidence]:
+    return [piece(name) for name in names.split()]
+
+
+@pytest.mark.parametrize(
+    ("found", "pool", "k", "joins"),
+    [
+        ("a1 a2 a3 a4 a5", "", 5, "a1"),
+        ("a1 a2 b1", "", 3, "a1 b1"),
+        ("a1 a2 a3 b1 c1", "", 3, "a1 b1 c1"),  # the next ones fill up
+        ("a1 b1 a2 b2", "", 4, "a1 b1 a2 b2"),
+        ("a1 a2", "b1 b2 c1 c2", 2, "a1"),  # a share in the search itself, too
+        ("a3 c1", "a1 b1", 2, "a3 c1"),
+        ("a3 b2", "a1 a2 b1", 2, "b2"),  # with the pool there would be three of five
+        ("a3", "a1 a2", 1, ""),
+        ("a1", "a1 a2 a3", 1, "a1"),  # found again
+        ("notes:1 notes:2 notes:3", "", 3, "notes:1 notes:2 notes:3"),
+        ("notes:1 notes:2 notes:3 book:1", "", 3, "notes:1 notes:2 book:1"),
+    ],
+)
+def test_no_origin_has_more_than_its_share(found: str, pool: str, k: int, joins: str) -> None:
+    kept = within_share(pieces(found), 0.5, pieces(pool), k)
+    assert [p["id"] for p in kept] == [p["id"] for p in pieces(joins)]
+
+
+def test_near_duplicates_from_several_websites_share_one_share() -> None:
+    copies = [
+        make_evidence(text=f"{LONG} Report {i}.", source=f"https://{i}.org", url=f"https://{i}.org", retriever="tavily")
+        for i in "abcde"
+    ]
+    assert within_share(copies, 0.5) == copies[:1]
+
+
+def test_what_is_left_out_is_known_and_the_bound_can_be_lifted() -> None:
+    found = [pieces("a1 a2 a3 a4 b1")]
+    kept, beyond = pooled(found, Rules(3), NOW, 0.5)
+    assert ([p["title"] for p in kept], [p["title"] for p in beyond]) == (["a1", "b1"], ["a2", "a3"])
+    kept, beyond = pooled(found, Rules(3), NOW, 1.0)
+    assert ([p["title"] for p in kept], beyond) == (["a1", "a2", "a3"], [])
+
+
+names = st.lists(st.sampled_from([f"{host}{n}" for host in "abc" for n in range(1, 6)]), unique=True, max_size=10)
+
+
+@given(found=names, pool=names, share=st.floats(0.05, 1))
+def test_the_share_holds_in_the_search_and_with_the_pool(found: list[str], pool: list[str], share: float) -> None:
+    before = within_share([piece(name) for name in pool], share)
+    kept = within_share([piece(name) for name in found], share, before)
+    of = origins([*before, *kept])
+    for joined in (kept, list({p["id"]: p for p in [*before, *kept]}.values())):
+        count = Counter(of[p["id"]] for p in joined)
+        assert all(number <= max(1, floor(share * len(joined) + 1e-9)) for number in count.values())

@@ -1,0 +1,80 @@
+"""What the page adds to a report in a real browser: the summary for readers, and ClaimReview."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from moot.web import debates
+
+from tests.conftest import running_stub
+from tests.web.conftest import Served, serve
+from tests.web.documents import a_debate, with_evidence
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+SUMMED: dict[str, Any] = {
+    "sentences": [{"text": "They lay eggs, as echidnas do.", "quotes": [1]}, {"text": "It is so.", "quotes": []}],
+    "stances": [{"quote": 1, "stance": "for"}],
+    "not_found": ["A count of the eggs."],
+    "would_change": ["A count."],
+}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The server, with a model that sums debates up."""
+    folder = tmp_path_factory.mktemp("summing")
+    with running_stub(folder / "stub", [{"model": "stub-reporter", "fields": SUMMED}]) as stub:
+        yield from serve(folder, stub.url)
+
+
+async def supported(**settings: Any) -> debates.Document:
+    document = with_evidence(await a_debate(), 1)
+    document |= {"answer": "SUPPORTS", "raw_verdict": "SUPPORTS"}
+    document["settings"] |= settings
+    return document
+
+
+async def test_a_debate_is_summed_up_once_when_its_report_is_opened(
+    page: Page, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MOOT_HOME", str(served.home))
+    id = debates.save(await supported(reader_summary=True, models={"reporter": "openai:stub-reporter"}))
+    await page.goto(f"/moot/debates/{id}")
+    await page.get_by_text("They lay eggs, as echidnas do.").wait_for()
+    assert await page.get_by_role("heading", name="What speaks for it").count() == 1
+    assert await page.get_by_text("It is so.").count() == 0  # rests on no quote
+    assert await page.get_by_text("nobody has summed the debate up").count() == 0
+    kept = debates.load(id)
+    assert kept["reader_summary"]["dropped"] == 1
+    await page.reload()
+    await page.get_by_text("They lay eggs, as echidnas do.").wait_for()
+    assert len(debates.load(id)["calls"]) == len(kept["calls"])  # it is not paid for again
+
+
+async def test_a_claim_review_is_saved_once_its_publisher_and_page_are_named(
+    page: Page, served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MOOT_HOME", str(served.home))
+    id = debates.save(await supported())
+    await page.goto(f"/moot/debates/{id}")
+    await page.get_by_text("Save", exact=True).click()
+    await page.get_by_text("ClaimReview, for search engines").click()
+    save = page.get_by_role("button", name="Save ClaimReview")
+    await save.click()  # neither has a default: the browser asks for them
+    assert await page.evaluate("document.activeElement.labels[0].innerText.trim()") == "Publisher"
+    await page.get_by_label("Publisher").fill("The Daily Check")
+    await page.get_by_label("Page that shows the review").fill("https://example.org/checks/1")
+    async with page.expect_download() as downloading:
+        await save.click()
+    downloaded = await downloading.value
+    await downloaded.save_as(tmp_path / "review.json")
+    review = json.loads((tmp_path / "review.json").read_text())
+    assert downloaded.suggested_filename == f"moot-{id}.claimreview.json"
+    assert (review["author"]["name"], review["url"]) == ("The Daily Check", "https://example.org/checks/1")
+    assert review["reviewRating"]["ratingValue"] == 5
