@@ -53,11 +53,6 @@ def check(settings: GatedSettings, task: Task) -> None:
     graph.builder.check(own, task)
 
 
-def ask(state: DebateState, settings: GatedSettings) -> Next:
-    """All answer independently."""
-    return to_readers(state, settings.agents)
-
-
 def gate(state: DebateState, settings: GatedSettings) -> Next:
     """Answers that agree and are supported end it; otherwise the debate is held, if it may be."""
     if settings.when != "always" and state["metrics"]["gate"]["passed"]:
@@ -71,7 +66,7 @@ builder.add_node("check_gate", gate_node())
 builder.add_node("agree", agree_node(lambda settings: "consensus"))
 builder.add_node("vote", vote_node(gate_alone))
 builder.add_node("debate", debate_node(inner, lambda settings: settings.when != "never"))
-builder.begin(ask, ["reader"])
+builder.begin(to_readers, ["reader"])
 builder.add_edge("reader", "check_gate")
 builder.add_conditional_edges("check_gate", gate, ["agree", "vote", "debate"])
 builder.verdict_from("agree")

@@ -73,6 +73,7 @@ STEPS: Mapping[str, tuple[str, str]] = {
     "summarise": ("check", "summing up"),
     **dict.fromkeys(("compile_record", "gather_debates"), ("decide", "putting the record together")),
     **dict.fromkeys(("judge", "decide", "vote", "conclude"), ("decide", "deciding")),
+    "robustness": ("decide", "asking what the verdict hangs on"),
     **dict.fromkeys(
         ("review_queries", "review_query", "review_premises", "review_evidence", "review_verdict", "hear_remark"),
         ("person", "giving you the floor"),

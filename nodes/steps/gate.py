@@ -13,7 +13,7 @@ from moot.nodes.runtime.budget import Decision, is_spent
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.opening import Needs
 from moot.nodes.runtime.state import GATE, Call, DebateState, RoundReason, StopReason, Task, Turn, recorded_round
-from moot.nodes.speakers.debaters import Debater
+from moot.nodes.speakers.gate import GateSettings
 from moot.nodes.speakers.hand_over import declared, hand_over, new_turn
 from moot.nodes.steps.compare import EQUIVALENCE, agreed_answer, closed_round
 from moot.nodes.texts.given import handed_on, taken_back
@@ -29,15 +29,16 @@ CONFIDENCE = ("confidence", "confidence_parts", "confidence_from")
 """What a debate hands to the one that it is held in."""
 
 
-def to_readers(state: DebateState, readers: Iterable[Debater]) -> list[Send]:
+def to_readers(state: DebateState, settings: GateSettings) -> list[Send]:
     """All answer independently, before any debate, each from its own retrieval.
 
     Args:
         state: the debate.
-        readers: who answers.
+        settings: with those who answer.
     """
     first = [
-        (declared(one) | {"place": place}, new_turn(0, one.name, phase=GATE)) for place, one in enumerate(readers, 1)
+        (declared(one) | {"place": place}, new_turn(0, one.name, phase=GATE))
+        for place, one in enumerate(settings.agents, 1)
     ]
     return [hand_over("reader", state, who, turn, previous_query=None) for who, turn in first]
 

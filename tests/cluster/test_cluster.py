@@ -24,4 +24,4 @@ def server() -> Iterator[Server]:
 def test_nothing_is_lost_and_nothing_is_done_twice(server: Server, start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub(latency_ms=200)
     with trial(tmp_path / "trial", server, stub) as one:
-        assert happening(one, 40, [one.kill, one.restart], seed=1) == []
+        assert happening(one, 20, [one.kill, one.restart], seed=1) == []

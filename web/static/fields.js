@@ -90,6 +90,11 @@ const NAMES = {
   recalibration: "Corrected confidences (JSON)",
   voting: "How votes count",
   group_size: "Agents in a group",
+  debate: "Which method debates",
+  debate_settings: "Settings of that debate (JSON)",
+  when: "When there is a debate",
+  min_verified: "Fewest origins that must be quoted",
+  max_origins: "Most origins that are read",
 };
 
 /** Folds for settings, and which stand in them; the rest stands in the last one, prompts in one of their own. */
