@@ -6,6 +6,8 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from importlib import import_module
 
 from moot.nodes.claims.state import Filled, Place, Ratings, Section, Span
 from moot.nodes.texts.quotes import UNSPACED, find_quote
@@ -28,19 +30,27 @@ them then there these they this those through to toward towards under until up u
 while who whom whose will with within without would"""
 GRAMMAR = frozenset(SMALL_WORDS.split())
 MONTH_NAMES = "january february march april may june july august september october november december"
-MONTHS = frozenset(MONTH_NAMES.split())
+MONTHS = MONTH_NAMES.split()
+LANGUAGE_CODES = "en de fr es it pt nl pl cs sv da nb fi ru uk tr el"
+LANGUAGES = LANGUAGE_CODES.split()
+"""Those whose months are known."""
+JOINTS = "and or to und oder bis et ou au y al e o a en tot och og of de di st nd rd th er"
+BETWEEN_DAYS = frozenset(JOINTS.split())
+"""What may stand between a day and its month, as in "10 and 11 May"."""
+FURTHEST = 6
+"""Words from a day to its month."""
 NEAR = 2
 """Years from the text's date in which a time is taken for one reckoned from it."""
 
 
 def score_of(ratings: Ratings) -> float:
-    """How much a claim is worth checking, from 0 to 1: 0 if no source could settle it, else the mean of the ratings,
-    in which being checkable counts twice.
+    """How much a claim is worth checking, from 0 to 1: 0 if no source could settle it or nobody else would care, else
+    the mean of the ratings, in which being checkable counts twice.
 
     Args:
         ratings: each 0, 1 or 2.
     """
-    if not ratings["checkable"]:
+    if not ratings["checkable"] or not ratings["public_interest"]:
         return 0.0
     return (2 * ratings["checkable"] + ratings["specific"] + ratings["public_interest"]) / 8
 
@@ -100,7 +110,8 @@ def filled_in(claim: str, quote: str, known: set[str], date: str | None) -> tupl
     """What a claim has that its quote does not.
 
     Figures and names have to be among the known words, but for times near the text's date; other words may be
-    inflected, and grammar is free.
+    inflected, and grammar is free. Such times count as reckoned even if the text has them elsewhere: it often has the
+    year, and a person is to look at them.
 
     Args:
         claim: the claim.
@@ -119,7 +130,7 @@ def filled_in(claim: str, quote: str, known: set[str], date: str | None) -> tupl
     follows = False
     for at, (one, word) in enumerate(zip(found, plain, strict=True)):
         is_new = word not in own and not _is_grammar(one[0], word)
-        computed = is_new and word not in known and _is_near(plain, at, date)
+        computed = is_new and _is_near(plain, at, date)
         if is_new and not computed and not _is_known(one[0], word, known, first=at == 0):
             unknown.append(one[0])
         if is_new and follows and filled[-1]["computed"] == computed:
@@ -135,7 +146,7 @@ def _plain(word: str) -> str:
 
 
 def _is_grammar(word: str, plain: str) -> bool:
-    return plain in GRAMMAR and not (word[0].isupper() and plain in MONTHS)
+    return plain in GRAMMAR and not (word[0].isupper() and plain in months())
 
 
 def _is_near(words: Sequence[str], at: int, date: str | None) -> bool:
@@ -145,8 +156,26 @@ def _is_near(words: Sequence[str], at: int, date: str | None) -> bool:
         return False
     if word.isdecimal() and len(word) == len("2000"):
         return abs(int(word) - int(date[:4])) <= NEAR
-    beside = {*words[max(0, at - 1) : at], *words[at + 1 : at + 2]}
-    return word in MONTHS or (word.isdecimal() and 0 < int(word) <= 31 and not MONTHS.isdisjoint(beside))
+    before, after = words[max(0, at - FURTHEST) : at][::-1], words[at + 1 : at + 1 + FURTHEST]
+    return word in months() or (_is_day(word) and (_leads_to_month(before) or _leads_to_month(after)))
+
+
+def _leads_to_month(words: Iterable[str]) -> bool:
+    """Whether words come to a month with nothing before it but days and what stands between them."""
+    first = next((word for word in words if not _is_day(word) and word not in BETWEEN_DAYS), "")
+    return first in months()
+
+
+def _is_day(word: str) -> bool:
+    return word.isdecimal() and len(word) <= len("31") and 0 < int(word) <= 31
+
+
+@lru_cache(maxsize=1)
+def months() -> frozenset[str]:
+    """The names of months, as they are compared, without short forms: those are words of other languages ("set")."""
+    data = (import_module(f"dateparser.data.date_translation_data.{name}").info for name in LANGUAGES)
+    names = ((month, _plain(name)) for language in data for month in MONTHS for name in language[month])
+    return frozenset(name for month, name in names if month == "may" or len(name) > SHORT)
 
 
 def _is_known(word: str, plain: str, known: set[str], *, first: bool) -> bool:
@@ -158,7 +187,15 @@ def _is_known(word: str, plain: str, known: set[str], *, first: bool) -> bool:
     if word[0].isupper() and not first:
         return any(_differ_in_ending(plain, other) for other in known)
     stem = plain[: max(STEM, len(plain) - 3)]
-    return len(plain) <= SHORT or any(other.startswith(stem) for other in known)
+    return len(plain) <= SHORT or any(other.startswith(stem) or _is_lengthened(plain, other) for other in known)
+
+
+def _is_lengthened(word: str, other: str) -> bool:
+    """Whether a word is another one with an ending, as "letting" is of "let"."""
+    if len(other) < SHORT or other in GRAMMAR or not word.startswith(other):
+        return False
+    more = len(word) - len(other)
+    return more <= STEM - 1 or (more == STEM and word[len(other)] == other[-1])
 
 
 def _differ_in_ending(one: str, other: str) -> bool:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Any, Literal, cast
 
 from langgraph.types import Send
 from moot.core.errors import MootError, ReplyError, UserError, WorldError
-from moot.nodes.claims.places import filled_in, parts_of, place_in, score_of, vocabulary
+from moot.nodes.claims.places import GRAMMAR, filled_in, months, parts_of, place_in, score_of, vocabulary
 from moot.nodes.claims.state import (
     FINDER,
     LONGEST_TEXT,
@@ -49,8 +50,9 @@ OPTIONAL = ("title", "source", "url")
 ONE_EACH = "Write one claim for each quote; a quote with several statements becomes one sentence that holds them all."
 SEVERAL = (
     "If a quote says several things that can be checked on their own, write a claim for each of them, all with the "
-    "number of that quote. Each has to be complete by itself. Do not take apart what only makes sense together, such "
-    "as a comparison, a cause or a condition. Else write one claim for the quote."
+    'number of that quote. Each has to be complete by itself. Use the words of the quote here, too: of "the 40-metre '
+    'tower, built in 1905" make "It is a 40-metre tower", not "It is 40 metres high". Do not take apart what only '
+    "makes sense together, such as a comparison, a cause or a condition. Else write one claim for the quote."
 )
 
 
@@ -239,11 +241,13 @@ async def _rewrite(state: PartState, speaker: Speaker, run: Run) -> dict[str, An
     text, part = asked["text"], state["part"]
     before = text[max(0, part["start"] - BEGINNING // 2) : part["start"]].strip()
     values = _shown(state) | {
+        "quotes": _quotes(found, speakers=True),
         "how_many": SEVERAL if split else ONE_EACH,
         "opening": as_data("opening", text[:BEGINNING]) if part["start"] else "(the part is the beginning)",
         "before": as_data("before", before) if before else "(nothing)",
     }
     reply = await speaker.ask(REWRITE, values, RewrittenReply)
+    await asyncio.to_thread(months)  # its tables are files
     known = await asyncio.to_thread(vocabulary, [text, *(str(asked.get(key) or "") for key in ("title", "source"))])
     claims: list[Claim] = []
     dropped: list[Dropped] = []
@@ -284,15 +288,27 @@ def rewrite_claims_node() -> Node:
 
 def _shown(state: PartState) -> dict[str, str]:
     asked, part = state["asked"], state["part"]
-    about = [as_data(key, value) for key in ("title", "date") if isinstance(value := asked.get(key), str) and value]
-    quotes = (
-        as_data("quote", quote["quote"], number=str(number)) for number, quote in enumerate(state.get("found") or [], 1)
-    )
+    known = {"title": asked.get("title"), "date": _with_weekday(asked.get("date") or "")}
+    about = [as_data(key, value) for key, value in known.items() if value]
     return {
         "about": enclosed("about", about) if about else "(title and date are not known)",
         "part": as_data("part", asked["text"][part["start"] : part["end"]]),
-        "quotes": listed(quotes, empty="(none)"),
+        "quotes": _quotes(state.get("found") or []),
     }
+
+
+def _quotes(found: Sequence[Mapping[str, Any]], *, speakers: bool = False) -> str:
+    shown = []
+    for number, one in enumerate(found, 1):
+        shown.append(as_data("quote", one["quote"], number=str(number)))
+        if speakers and one["speaker"]:
+            shown.append(as_data("speaker", one["speaker"], of=str(number)))
+    return listed(shown, empty="(none)")
+
+
+def _with_weekday(known: str) -> str:
+    """A day with the name of its weekday, by which a model finds what "on Monday" is; less than a day as it is."""
+    return f"{date.fromisoformat(known):%A}, {known}" if len(known) == len("2000-01-01") else known
 
 
 def _dropped(step: Step, quote: str, claim: str, why: str) -> Dropped:
@@ -341,9 +357,9 @@ def same_words(claims: Sequence[Claim]) -> list[Claim]:
 
 
 def join(claims: Sequence[Claim], groups: Sequence[Sequence[int]]) -> list[Claim]:
-    """Claims in order, of each group the first of those with the highest score; the others are its other places.
+    """Claims in order, of each group the fullest: with the most figures, then words; the others are its other places.
 
-    Claims with other figures never say the same. A claim is joined once.
+    A claim with a figure that the fullest lacks is not joined with it. A claim is joined once.
 
     Args:
         claims: in order.
@@ -352,18 +368,22 @@ def join(claims: Sequence[Claim], groups: Sequence[Sequence[int]]) -> list[Claim
     joined: dict[int, Claim] = {}
     taken: set[int] = set()
     for group in groups:
-        numbers = [n for n in dict.fromkeys(group) if 0 < n <= len(claims) and n not in taken]
-        by_figures: dict[frozenset[str], list[int]] = {}
-        for n in numbers:
-            by_figures.setdefault(frozenset(figures(claims[n - 1]["claim"])), []).append(n)
-        for same in by_figures.values():
-            first = min(same, key=lambda n: (-claims[n - 1]["score"], n))
+        rest = {n: figures(claims[n - 1]["claim"]) for n in group if 0 < n <= len(claims) and n not in taken}
+        while rest:
+            first = min(rest, key=lambda n: (-len(rest[n]), -_said(claims[n - 1]), -claims[n - 1]["score"], n))
+            same = [n for n in rest if rest[n] <= rest[first]]
+            rest = {n: found for n, found in rest.items() if n not in same}
             others = [claims[n - 1] for n in same if n != first]
             places = [{key: one[key] for key in ("quote", "start", "end", "page", "heading")} for one in others]
             also = [*claims[first - 1]["also"], *places, *(place for one in others for place in one["also"])]
             joined[first] = {**claims[first - 1], "also": cast(Any, sorted(also, key=lambda place: place["start"]))}
             taken |= set(same)
     return [joined.get(n, one) for n, one in enumerate(claims, 1) if n in joined or n not in taken]
+
+
+def _said(claim: Claim) -> int:
+    """How many words a claim has but for small ones."""
+    return len(vocabulary([claim["claim"]]) - GRAMMAR)
 
 
 def finish_node() -> Node:

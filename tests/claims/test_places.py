@@ -14,7 +14,8 @@ WORDS = st.text("ab é2.,-\n“字", min_size=1, max_size=300)
 
 
 @pytest.mark.parametrize(
-    ("ratings", "score"), [((2, 2, 2), 1), ((2, 2, 1), 0.875), ((1, 1, 1), 0.5), ((1, 0, 1), 0.375), ((0, 2, 2), 0)]
+    ("ratings", "score"),
+    [((2, 2, 2), 1), ((2, 2, 1), 0.875), ((1, 1, 1), 0.5), ((1, 0, 1), 0.375), ((0, 2, 2), 0), ((2, 2, 0), 0)],
 )
 def test_how_much_a_claim_is_worth_checking(ratings: tuple[int, int, int], score: float) -> None:
     checkable, specific, interest = ratings
@@ -55,6 +56,23 @@ def test_a_time_may_be_reckoned_from_the_texts_date() -> None:
     )
     assert filled(claim.replace("2024", "1999"), "It rejected none of the bids", "2025-05-14")[1] == ["1999"]
     assert filled("40 bids", "It rejected none of the bids", "2025-05-14")[1] == ["40"]
+
+
+@pytest.mark.parametrize(
+    ("days", "near"),
+    [("10 and 11 May 2025", True), ("vom 3. bis 4. März 2025", True), ("10 flats in May 2025", False)],
+)
+def test_days_of_a_range_are_reckoned(days: str, near: bool) -> None:
+    claim = f"It rejected none of the bids {days}."
+    unknown = filled(claim, "It rejected none of the bids vom", "2025-05-14")[1]
+    assert unknown == ([] if near else ["10"])
+
+
+def test_a_word_of_the_text_may_get_an_ending_but_a_name_may_not() -> None:
+    known = vocabulary(["She let the flat."])
+    assert filled_in("She was letting the flat.", "the flat", known, None)[1] == []
+    assert filled_in("She was Letting the flat.", "the flat", known, None)[1] == ["Letting"]
+    assert filled_in("She was lettering the flat.", "the flat", known, None)[1] == ["lettering"]
 
 
 @given(WORDS, st.integers(1, 30))
