@@ -112,8 +112,8 @@ def made(asked: Any) -> Batch:
     if not ID.fullmatch(batch.id) or not 1 <= batch.at_once <= MOST_AT_ONCE or not (batch.max_cost or 1) > 0:
         said = f"`id` is a UUID, `at_once` 1 to {MOST_AT_ONCE}, `max_cost` more than 0."
         raise UserError(f"This is no batch: {said}", kind="bad_request")
-    fresh = {"stopped": "", "ended": False, "faults": {}}
-    return replace(batch, name=" ".join(batch.name.split())[:LONGEST_NAME] or "claims", **fresh)
+    name = " ".join(batch.name.split())[:LONGEST_NAME] or "claims"
+    return replace(batch, name=name, stopped="", ended=False, faults={})
 
 
 def _shape() -> TypeAdapter[Batch]:
