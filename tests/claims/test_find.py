@@ -37,7 +37,7 @@ FOUND = [
 WORTH = {"checkable": 2, "specific": 2, "public_interest": 1, "kind": "fact", "reason": "Accounts would settle it."}
 OPINION = {"checkable": 0, "specific": 0, "public_interest": 1, "kind": "opinion", "reason": "It is taste."}
 RATED = [{"number": n, **(OPINION if n == 3 else WORTH)} for n in (1, 2, 3, 4, 5, 9)]
-WRITTEN = [
+WRITTEN: list[dict[str, Any]] = [
     {"number": 1, "claim": QUOTES[0]},
     {"number": 2, "claim": "The tram line in Norwick cost 412 million pounds."},
     {"number": 3, "claim": "In 2024 mayor Helena Brandt fired the builder of the tram line."},
