@@ -142,7 +142,8 @@ def within_share(
     def over(name: str, of: Sequence[str], size: int) -> bool:
         """Whether an origin has too much, if so many pieces join, these among them."""
         new = sum(id not in known for id in of)
-        beyond = new > 0 and before[name] + new > cap(len(known) + size)
+        again = sum(id in known for id in joining)
+        beyond = new > 0 and before[name] + new > cap(len(known) + size - again)
         return len(of) > cap(size) or beyond
 
     def of(name: str) -> list[str]:

@@ -83,3 +83,10 @@ def test_the_share_holds_in_the_search_and_with_the_pool(found: list[str], pool:
     for joined in (kept, list({p["id"]: p for p in [*before, *kept]}.values())):
         count = Counter(of[p["id"]] for p in joined)
         assert all(number <= max(1, floor(share * len(joined) + 1e-9)) for number in count.values())
+
+
+def test_what_is_found_again_makes_the_pool_no_larger() -> None:
+    kept = within_share(pieces("b1 c1 a2"), 0.5, pieces("a1 b1 c1"))
+    assert [p["title"] for p in kept] == ["b1", "c1", "a2"]
+    kept = within_share(pieces("a1 b1 b2"), 0.5, pieces("a1 b1"))
+    assert [p["title"] for p in kept] == ["a1", "b1"]
