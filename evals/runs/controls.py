@@ -83,11 +83,14 @@ def controls_of(system: type[Settings], settings: Mapping[str, Any]) -> list[Con
 
 
 def retrieval_variants(system: type[Settings], settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """These settings with other ways to retrieve, by name: none, once, every round, as far as the system has them."""
+    """These settings with other ways to retrieve, by name: none, once, every round, as far as the system has them.
+
+    That evidence is given first (``later``) is no other way to find it.
+    """
     if "retrieval" in system.model_fields:
         field: Any = system.model_fields["retrieval"]
         chosen = settings.get("retrieval", field.default)
-        modes = [mode for mode in field.annotation.__args__ if mode != chosen]
+        modes = [mode for mode in field.annotation.__args__ if mode not in (chosen, "later")]
         return {f"retrieval {mode.replace('_', ' ')}": {**settings, "retrieval": mode} for mode in modes}
     if "progressive_retrieval" in system.model_fields and settings.get("sources", True):
         once = {"retrieval once": {**settings, "progressive_retrieval": False}}

@@ -381,7 +381,7 @@ class Counted(TypedDict):
     votes: int
 
 
-class Argument(TypedDict):
+class MinorityAnswer(TypedDict):
     """An answer with the best argument for it: that with most quotes which stand in their sources, of equals the first.
 
     ``quotes`` are those. ``answer`` is null for those who gave none.
@@ -412,5 +412,5 @@ class Dissent(TypedDict):
     are those of labels and numbers: answers in words may differ and be the same."""
 
     votes: list[Counted]
-    minority: list[Argument]
+    minority: list[MinorityAnswer]
     changes: list[Change]

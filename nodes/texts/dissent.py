@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from moot.nodes.runtime.turns import Argument, Change, Dissent, QuoteOf, Speaking
+from moot.nodes.runtime.turns import Change, Dissent, MinorityAnswer, QuoteOf, Speaking
 from moot.nodes.texts.answers import same_answer
 
 Who = tuple[str, int | None]
@@ -70,7 +70,7 @@ def _quotes(turn: Mapping[str, Any]) -> list[QuoteOf]:
     return [{"evidence_id": c["evidence_id"], "quote": c["quote"]} for c in cited if c["verified"]]
 
 
-def _argument(turns: Sequence[Mapping[str, Any]], by: Any) -> Argument:
+def _argument(turns: Sequence[Mapping[str, Any]], by: Any) -> MinorityAnswer:
     best = max(turns, key=lambda turn: len(_quotes(turn)))
     reason = best.get("rationale") or best.get("reason")
     return {"answer": _answer(best), "by": [by(t) for t in turns], "argument": reason, "quotes": _quotes(best)}

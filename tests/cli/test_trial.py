@@ -140,7 +140,8 @@ def test_a_trial_from_its_premises_to_the_dissent(start_stub: StartStub, capsys:
     verdict = "Verdict: REFUTES (NOT SUPPORTED by 2 of 3 judges; critic_resolved) - a source failed"
     assert part(lines, verdict) == [
         DOWN,
-        "  Confidence 0.90 = base 0.76 (2 of 3 votes, quality 0.76) + role switch 0.10 + reflection 0.04",
+        "  Confidence 0.90, not calibrated: base 0.76 (2 of 3 votes, quality 0.76) + role switch 0.10 "
+        "+ reflection 0.04",
         "  judge-1    because    Reason 1.",
         "  judge-3    because    Reason 3.",
         '  defense    cites      [ev-none]: "made up" (fabricated: no such piece was shown)',
@@ -163,7 +164,7 @@ def test_a_panel_of_another_size_and_a_trial_without_its_parts(
         PRIMARY.format(number) for number in (1, 2, 3)
     ]
     assert part(lines, "Verdict: REFUTES (NOT SUPPORTED by 3 of 4 judges; judge-4 gave no verdict; max_rounds)")[0] == (
-        "  Confidence 0.81 = base 0.81 (3 of 4 votes, quality 0.69) + role switch 0.00 (no score) "
+        "  Confidence 0.81, not calibrated: base 0.81 (3 of 4 votes, quality 0.69) + role switch 0.00 (no score) "
         "+ reflection 0.00 (no score)"
     )
     held = "(which does not end it: without progressive retrieval all rounds are held)"

@@ -287,18 +287,18 @@ def ended(
         (
             0.902,
             (0.76, 0.1, 0.042),
-            "0.90 = base 0.76 (2 of 3 votes, quality 0.50) + role switch 0.10 + reflection 0.04",
+            "0.90: base 0.76 (2 of 3 votes, quality 0.50) + role switch 0.10 + reflection 0.04",
         ),
         # with two digits that would be 0.65 + 0.10 + 0.04 = 0.80
         (
             0.79505,
             (0.65287, 0.1, 0.04218),
-            "0.795 = base 0.653 (2 of 3 votes, quality 0.50) + role switch 0.100 + reflection 0.042",
+            "0.795: base 0.653 (2 of 3 votes, quality 0.50) + role switch 0.100 + reflection 0.042",
         ),
         (
             0.5,
             (0.6, -0.05, -0.05),
-            "0.50 = base 0.60 (2 of 3 votes, quality 0.50) - role switch 0.05 - reflection 0.05",
+            "0.50: base 0.60 (2 of 3 votes, quality 0.50) - role switch 0.05 - reflection 0.05",
         ),
         (
             1.0,
@@ -320,7 +320,8 @@ def ended(
 def test_confidence_as_a_sum(confidence: float, parts: tuple[float, float, float], words: str) -> None:
     named: dict[str, Any] = dict(zip(("base", "role_switch", "reflection"), parts, strict=True))
     lines = ended(["NOT SUPPORTED", "SUPPORTED", "NOT SUPPORTED"], confidence, **named)
-    assert lines[1] == f"  Confidence {words}"
+    shown, _, parts_shown = words.partition(":")
+    assert lines[1] == f"  Confidence {shown}, not calibrated:{parts_shown}"
 
 
 def test_parts_of_a_confidence_that_have_no_score() -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from moot.core.errors import UserError
+from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS
 from moot.web.serve import STUDIO, announcement, check_free, prepare, server_config, webhooks
 from typer.testing import CliRunner
 
@@ -69,7 +70,7 @@ def test_it_serves_from_a_folder_of_its_own(served: Server, outside: Outside) ->
     run = {"assistant_id": "rag", "input": {"claim": CLAIM}, "context": context}
     assert served.json("/runs/wait", run)["status"] == "done"
     assert "debug" not in served.log()
-    assert len(served.json("/assistants/search", {"limit": 100})) == 20
+    assert len(served.json("/assistants/search", {"limit": 100})) == len(DESCRIPTIONS | OTHER_GRAPHS)
     assert not (served.folder / "unpickled").exists()
     [own] = (served.folder / "tmp").glob("moot-*")
     assert stat.S_IMODE(own.stat().st_mode) == 0o700

@@ -17,6 +17,7 @@ const NAMES = {
   k: "Passages for each search",
   max_per_host: "Most passages from one website",
   max_origin_share: "Most of the evidence from one origin (share)",
+  calibration: "Calibration file (a path on the server)",
   robustness: "Say what the verdict hangs on",
   robustness_calls: "Most model calls for that",
   max_evidence_tokens: "Longest evidence shown to a model (tokens)",
