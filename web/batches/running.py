@@ -208,12 +208,11 @@ class Batches:
         """Goes on with the batches that a stop of the server interrupted."""
         if has_users():
             return
-        client = get_client(url=None, api_key=None)
         for id in await run_in_threadpool(kept.ids):
             try:
                 batch = await run_in_threadpool(kept.load, id)
                 if not (batch.ended or batch.stopped):
-                    await self.start(batch, client)
+                    await self.start(batch, get_client(url=None, api_key=None))
             except MootError as error:
                 log.error("The batch %s does not go on: %s", id, error.detail)
 
