@@ -1,0 +1,51 @@
+"""The page on a million claims says what its own figures and the table of prices come to."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from moot.nodes.models.prices import costs_of, price_of, read_prices
+
+PAGE = (Path(__file__).parents[1] / "docs" / "howto" / "scale.md").read_text(encoding="utf-8")
+MILLION = 1_000_000
+LONGER = 200
+"""Tokens of a reply, in the columns that count real models' as longer."""
+
+
+def numbers(row: str) -> list[float]:
+    """The numbers at the beginning of a row's cells, but for its first cell."""
+    line = re.search(rf"^\| {re.escape(row)} \|(.+)\|$", PAGE, re.M)
+    assert line, row
+    return [float(re.match(r"[\d.,]+", cell.strip())[0].rstrip(",").replace(",", "")) for cell in line[1].split("|")]  # type: ignore[index]
+
+
+CALLS, PROMPTS, REPLIES = map(numbers, ("calls to models", "tokens of prompts", "tokens of replies"))
+
+
+@pytest.mark.parametrize("model", ["openai:gpt-4.1-nano", "openai:gpt-4.1-mini", "openai:gpt-4.1"])
+def test_money_is_what_tokens_cost(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MOOT_PRICES", raising=False)
+    price = price_of(model, read_prices())
+    assert price
+    expected = [
+        round(sum(costs_of(round(prompts * MILLION), round(replies * MILLION), price)))
+        for calls, prompts, measured in zip(CALLS, PROMPTS, REPLIES, strict=True)
+        for replies in (measured, calls * LONGER)
+    ]
+    assert numbers(f"`{model}`") == expected
+
+
+def test_hours_are_what_calls_and_processor_times_come_to() -> None:
+    hours = [calls * MILLION * 2 / 200 / 3600 for calls in CALLS]
+    assert numbers("hours") == [pytest.approx(one, rel=0.03) for one in hours]
+    tokens = [sum(pair) / one / 60 for pair, one in zip(zip(PROMPTS, REPLIES, strict=True), hours, strict=True)]
+    assert numbers("tokens a minute that the endpoint must allow") == [pytest.approx(one, rel=0.03) for one in tokens]
+    for cores, time in {
+        "core-hours of workers": "processor time of the worker, without HTTP",
+        "core-hours of `moot batch`": "processor time of `moot batch`, which collects",
+        "core-hours of Postgres": "processor time of Postgres",
+    }.items():
+        expected = [ms / 1000 * MILLION / 3600 for ms in numbers(time)]
+        assert numbers(cores) == [pytest.approx(one, abs=0.05, rel=0.03) for one in expected]
