@@ -15,27 +15,13 @@ from moot.cli.batch.outcomes import Outcome
 from moot.cli.batch.store import Shown
 from moot.core.files import harmless, not_written
 from moot.retrievers.evidence import clean
+from moot.transcript.columns import OF_DEBATE, OF_ROW
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 FILE = "table.csv"
-OF_ROW = ("row", "id", "claim", "label", "group")
-OF_DEBATE = (
-    "system",
-    "status",
-    "answer",
-    "confidence",
-    "error",
-    "rounds",
-    "calls",
-    "tokens",
-    "usd",
-    "seconds",
-    "warnings",
-    "document",
-    "report",
-)
+WITH_FILES = (*OF_DEBATE, "document", "report")
 MOST_SHOWN = 50
 """Rows on the screen; of more, those that failed come first."""
 LONGEST = 60
@@ -99,7 +85,7 @@ def write_table(rows: Iterable[Shown], folder: Path, systems: Sequence[str]) -> 
     several = len(systems) > 1
     summary = Summary(systems, several)
     path, fresh = folder / FILE, folder / f".{FILE}.{secrets.token_hex(8)}.part"
-    heads = [f"{system}: {name}" for system in systems for name in OF_DEBATE[1:]] if several else OF_DEBATE
+    heads = [f"{system}: {name}" for system in systems for name in WITH_FILES[1:]] if several else WITH_FILES
     try:
         # with a mark at its beginning, without which spreadsheets take UTF-8 for something else
         with fresh.open("x", encoding="utf-8-sig", newline="") as file:
@@ -130,10 +116,10 @@ def _cells(row: Shown, systems: Sequence[str]) -> list[str]:
 
 def _debate(row: Shown, system: str, outcome: Outcome | None, suffix: str) -> list[str]:
     if outcome is None:
-        return [NOT_BEGUN, *[""] * (len(OF_DEBATE) - 2)]
+        return [NOT_BEGUN, *[""] * (len(WITH_FILES) - 2)]
     spent = outcome.get("spent") or {}
     found: dict[str, Any] = {**outcome, **spent}
-    names = OF_DEBATE[1:-2]
+    names = WITH_FILES[1:-2]
     cells = ["" if found.get(name) is None else str(found[name]) for name in names]
     files = [f"{row.name}{suffix}{end}" if spent else "" for end in (".json", ".html")]
     return cells + files

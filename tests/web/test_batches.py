@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
+from zipfile import ZipFile
 
 import pytest
 from moot.web.batches.shown import COLUMNS
@@ -74,6 +75,9 @@ def test_a_batch_from_its_start_to_its_table(tmp_path: Path, stub: StubEndpoint)
         assert [line["answer"] for line in lines[:2]] == [first["document"]["answer"], second["document"]["answer"]]
         assert (lines[0]["label"], lines[0]["disagreement"], lines[0]["status"]) == ("SUPPORTS", "yes", "done")
         assert lines[0]["report"] == f"{server.url}/moot/debates/{found['rows'][0]['document']}"
+        with ZipFile(io.BytesIO(server.send(f"{ROUTE}/{id}/zip"))) as archive:
+            assert archive.namelist() == ["table.csv", "1.html", "2.html", "3.html"]
+            assert "One." in archive.read("1.html").decode()
         [listed] = server.json(ROUTE)["batches"]
         assert (listed["id"], listed["statuses"]) == (id, {"done": 3})
         server.send(f"{ROUTE}/{id}", method="DELETE")

@@ -13,13 +13,14 @@ from moot.web.batches import kept
 from moot.web.batches.kept import Batch, Job
 from moot.web.batches.outcomes import Outcome, outcomes_of
 from moot.web.batches.running import BATCHES
-from moot.web.batches.shown import SHOWN, status_of, table, told
+from moot.web.batches.shown import SHOWN, status_of, table, told, zipped
 from moot.web.caller import body_of, caller_client, has_users, json_in
 from moot.web.checks import check
 from moot.web.table import lives
+from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 LARGEST = 32 * 2**20
 """Bytes of a batch's claims with the texts that come with them."""
@@ -164,3 +165,12 @@ async def downloaded(request: Request) -> Response:
     text = table(batch, await _rows(batch), BATCHES.of(batch.id), str(request.base_url).rstrip("/"))
     head = {"Content-Disposition": f'attachment; filename="moot-{batch.id}.csv"'}
     return Response(text, media_type="text/csv", headers=head)
+
+
+async def reports(request: Request) -> Response:
+    """A batch's table, and the report of each claim whose debate is over, as a ZIP file."""
+    batch = await _visible(request.path_params["id"], request)
+    rows, base = await _rows(batch), str(request.base_url).rstrip("/")
+    made = await run_in_threadpool(zipped, rows, table(batch, rows, BATCHES.of(batch.id), base))
+    head = {"Content-Disposition": f'attachment; filename="moot-{batch.id}.zip"'}
+    return StreamingResponse(made, media_type="application/zip", headers=head, background=BackgroundTask(made.close))

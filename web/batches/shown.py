@@ -6,10 +6,15 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from tempfile import SpooledTemporaryFile
+from typing import IO, Any
+from zipfile import ZIP_DEFLATED, ZipFile
 
 from moot.core.files import harmless
+from moot.transcript.columns import OF_DEBATE, OF_ROW
 from moot.transcript.report.codes import ANSWERS
+from moot.transcript.report.report import report
+from moot.web import debates
 from moot.web.batches.kept import Batch, Job
 from moot.web.batches.outcomes import Outcome
 from moot.web.batches.running import Running
@@ -18,28 +23,10 @@ A_PAGE = 50
 """Claims that are shown at a time."""
 SHOWN = ("all", "open", "failed", "divided", *ANSWERS, "text")
 """What can be shown: all, those that are not over, those that failed, those without agreement, and each answer."""
-COLUMNS = (
-    "row",
-    "id",
-    "claim",
-    "label",
-    "group",
-    "system",
-    "status",
-    "answer",
-    "confidence",
-    "error",
-    "rounds",
-    "calls",
-    "tokens",
-    "usd",
-    "seconds",
-    "warnings",
-    "backing",
-    "disagreement",
-    "report",
-)
+COLUMNS = (*OF_ROW, *OF_DEBATE, "backing", "disagreement", "report")
 """Those of ``moot batch``, what backs the verdict, whether somebody's last answer was another, and the report."""
+IN_MEMORY = 16 * 2**20
+"""Bytes of a ZIP file beyond which it is put on the disk."""
 MARK = "\ufeff"
 """Without it spreadsheets take UTF-8 for something else."""
 Rows = Sequence[tuple[Job, Outcome]]
@@ -160,3 +147,20 @@ def table(batch: Batch, rows: Rows, running: Running | None, server: str) -> str
         }
         lines.writerow(harmless("" if cells.get(name) is None else str(cells[name])) for name in COLUMNS)
     return MARK + written.getvalue()
+
+
+def zipped(rows: Rows, made: str) -> IO[bytes]:
+    """A ZIP file, at its beginning, with a batch's table and the reports of its rows by their numbers. Blocking.
+
+    Args:
+        rows: its debates, and how they stand; those that have no document yet are left out.
+        made: the table.
+    """
+    file = SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - whoever sends it closes it
+    with ZipFile(file, "w", ZIP_DEFLATED) as archive:
+        archive.writestr("table.csv", made)
+        for job, outcome in rows:
+            if outcome.document:
+                archive.writestr(f"{job.row.number}.html", report(debates.load(outcome.document), "html"))
+    file.seek(0)
+    return file

@@ -111,6 +111,7 @@ class BatchPage {
         !found.going && left > 0 && act("Go on", "go-on", {}, "main"),
         counts.failed > 1 && act("Try all failed again", "go-on", { failed: true }),
         { key: "csv", state: 0, make: () => h("a", { class: "btn slim", href: `${ROUTE}/${this.id}/csv`, download: "" }, "Table (CSV)") },
+        done > 0 && { key: "zip", state: 0, make: () => h("a", { class: "btn slim", href: `${ROUTE}/${this.id}/zip`, download: "" }, "All reports (ZIP)") },
         !found.going && { key: "delete", state: 0, make: () => removing(`${ROUTE}/${this.id}`, "/moot/claims") },
       ].filter(Boolean),
     );

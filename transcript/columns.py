@@ -1,0 +1,18 @@
+"""The columns of a batch's table, in the command line's file and in the page's."""
+
+from __future__ import annotations
+
+OF_ROW = ("row", "id", "claim", "label", "group")
+OF_DEBATE = (
+    "system",
+    "status",
+    "answer",
+    "confidence",
+    "error",
+    "rounds",
+    "calls",
+    "tokens",
+    "usd",
+    "seconds",
+    "warnings",
+)
