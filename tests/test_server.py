@@ -93,3 +93,14 @@ def test_langgraph_json_says_what_moot_serve_serves() -> None:
 
 def test_plain_langgraph_dev_unpickles_what_lies_in_its_folder(server: Server) -> None:
     assert (server.folder / "unpickled").exists()  # as the README says; `moot serve` does not: tests/web/test_serve.py
+
+
+def test_claims_are_found_over_the_api(server: Server) -> None:
+    text = "Norwick opened its tram line in May 2024. It cost 412 million pounds."
+    run = {"assistant_id": "find_claims", "input": {"text": text}, "context": {"model": "fake:1"}}
+    found = server.json("/runs/wait", run)
+    assert (found["status"], found["claims"]) == ("done", [])
+    assert found["dropped"]  # what a model without a script says does not stand in the text
+    refused = server.json("/runs/wait", run | {"input": {"text": " "}})
+    assert refused["status"] == "failed"
+    assert "text" in refused["error"]["detail"]

@@ -19,6 +19,7 @@ from moot.core.config import usual_settings
 from moot.core.errors import MootError, UserError, nearest
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.nodes.models.prices import cost_of, read_prices
+from moot.nodes.texts.calibrated import backed
 from moot.nodes.texts.verdict import reasons_by_who, verdict_citations
 from moot.web.caller import caller_client
 from moot.web.checks import replay
@@ -59,7 +60,17 @@ RESULT: dict[str, Any] = {
         "status": {"type": "string", "description": "done, failed or interrupted."},
         "claim": {"type": ["string", "null"]},
         "verdict": {"type": ["string", "null"], "description": "Null if there is none."},
-        "confidence": {"type": ["number", "null"], "description": "From 0 to 1, not calibrated."},
+        "confidence": {"type": ["number", "null"], "description": "From 0 to 1; `confidence_rests_on` says on what."},
+        "confidence_rests_on": {
+            "type": ["string", "null"],
+            "description": "Votes of so many, calibrated on so many cases, or not calibrated.",
+        },
+        "decision": {
+            "type": ["string", "null"],
+            "description": "act or escalate, if the debate was given a calibration; `guarantee` says what it promises.",
+        },
+        "prediction_set": {"type": ["array", "null"], "items": {"type": "string"}},
+        "guarantee": {"type": ["string", "null"]},
         "reasons": {
             "type": "array",
             "items": {
@@ -257,6 +268,9 @@ def summed_up(document: dict[str, Any], usd: float | None) -> dict[str, Any]:
         **{key: document[key] for key in ("status", "claim")},
         "verdict": document["answer"],
         "confidence": document["confidence"],
+        "confidence_rests_on": None if document["confidence"] is None else backed(document),
+        **{key: document.get(key) for key in ("decision", "prediction_set")},
+        "guarantee": (document.get("calibration") or {}).get("guarantee"),
         "reasons": [{"by": [turn["agent"] for turn in turns], "reason": why} for why, turns in reasons.items()],
         "quotes": quotes,
         "cost": cost | {"usd": usd, "seconds": document["seconds"]},

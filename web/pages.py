@@ -450,6 +450,7 @@ ROUTES: list[Route] = [
     route("/moot/api/batches/{id}", batches.shown),
     route("/moot/api/batches/{id}", batches.deleted, "DELETE"),
     route("/moot/api/batches/{id}/csv", batches.downloaded),
+    route("/moot/api/batches/{id}/zip", batches.reports),
     route("/moot/api/batches/{id}/stop", batches.stopped, "POST"),
     route("/moot/api/batches/{id}/go-on", batches.gone_on, "POST"),
     route("/moot/api/debates/{id}", opened),

@@ -177,6 +177,8 @@ async def test_graphs_and_assistants_are_tools_of_an_mcp_client(server: Server, 
         jsonschema.validate(result, tools["tool_mad"].output_schema)
         assert (result["status"], result["claim"]) == ("done", CLAIM)
         assert result["reasons"][0]["by"]
+        assert (result["confidence"] is None) == (result["confidence_rests_on"] is None)
+        assert (result["decision"], result["prediction_set"]) == (None, None)  # no calibration was named
         document = server.json(result["document"])
         document = document.get("document", document)
         assert (document["id"], document["answer"]) == (result["id"], result["verdict"])
