@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from moot.cli.asking import with_options_of
+from moot.cli.attacking import eval_attack
 from moot.cli.batch.command import batch
 from moot.cli.calibrate import calibrate
 from moot.cli.claims.command import claims
@@ -412,6 +413,9 @@ def eval_run(
     )
     limits = Limits(at_once, time_limit, retry_on_error, fail_on_error, budget, max_cost, max_calls, max_seconds)
     raise SystemExit(evaluate(wanted, logs, limits, as_json=as_json))
+
+
+evaluations.command("attack")(eval_attack)
 
 
 @evaluations.command("compare")

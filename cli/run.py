@@ -41,7 +41,7 @@ STEPS = 10
 
 def plan_of(
     file: Path | None,
-    graphs: Sequence[str],
+    graphs: Sequence[str | dict[str, Any]],
     tasks: Sequence[str],
     settings: dict[str, Any],
     **others: Any,
@@ -50,7 +50,7 @@ def plan_of(
 
     Args:
         file: a plan in YAML.
-        graphs: debate systems.
+        graphs: debate systems: names, or fields of `System`.
         tasks: benchmarks, each as ``NAME=PATH``, or ``NAME`` for the Hub.
         settings: of every system that knows them.
         others: fields of `Plan`; None and () for what is not asked for.
@@ -110,11 +110,7 @@ def evaluate(plan: Plan, logs: Path, limits: Limits, *, as_json: bool) -> int:
         UserError: what the plan or its data refuse.
     """
     console = Console(stderr=True)
-    try:
-        with Left(console) as left:
-            done = run_plan(plan, logs, limits, left.begin, left.tell)
-    except KeyboardInterrupt:
-        console.print("Interrupted. Run the same command again: it goes on where it was.")
+    if (done := watched(plan, logs, limits, console)) is None:
         return INTERRUPTED
     records = [record_of(log) for log in done]
     give({"logs": records}, as_json=as_json, out=None)
@@ -124,6 +120,20 @@ def evaluate(plan: Plan, logs: Path, limits: Limits, *, as_json: bool) -> int:
         for note in notes:
             console.print(note, markup=False, highlight=False)
     return 3 if any(record["missing"] or record["status"] != "success" for record in records) else 0
+
+
+def watched(plan: Plan, logs: Path, limits: Limits, console: Console) -> list[EvalLog] | None:
+    """Runs a plan and shows how far it is; None if it was interrupted.
+
+    Raises:
+        UserError: the plan or its data cannot be used.
+    """
+    try:
+        with Left(console) as left:
+            return run_plan(plan, logs, limits, left.begin, left.tell)
+    except KeyboardInterrupt:
+        console.print("Interrupted. Run the same command again: it goes on from there.")
+        return None
 
 
 class Left:

@@ -11,6 +11,7 @@ from moot.core.errors import MootError, UserError
 from moot.retrievers.evidence import Evidence, Retriever
 from moot.retrievers.normalise import Rules, normalise
 from moot.retrievers.search import ONLINE
+from moot.retrievers.tampering import current_tampering
 
 MOST_WANTED = 500
 """Pieces that are asked for at most."""
@@ -54,7 +55,7 @@ async def ask_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> lis
 
 async def _ask(source: Retriever, query: str, rules: Rules) -> list[Evidence] | MootError:
     try:
-        return await source.search(query, wanted(source.name, rules))
+        return current_tampering().found(await source.search(query, wanted(source.name, rules)))
     except MootError as error:
         if isinstance(error, UserError) and error.kind != "quota":
             raise

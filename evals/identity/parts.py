@@ -30,7 +30,7 @@ CALLED = {
     "endpoints": "the endpoint of {}",
     "items": "the benchmark's items",
     "judge": "the model that judges answers",
-    "of": "the debate that it is a control of",
+    "of": "the debate that it is held beside",
     "prompts": "the prompt {}",
     "sources": "what is read as {}",
 }

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from moot.core.errors import UserError
+from moot.evals.attacks.attack import MOST_PIECES, POISONED, Attack, files_digest
 from moot.evals.benchmarks.catalogue import BENCHMARKS
 from moot.evals.runs.controls import CONTROLS, Control, controls_of, is_debate, retrieval_variants
 from moot.evals.stats.measures import package
@@ -19,7 +20,7 @@ from moot.evals.stats.significance import Family
 from moot.graphs import load_graph, suggest
 from moot.nodes.models.equal_cost import SAID, shared_settings
 from moot.nodes.models.prices import price_of, read_prices
-from moot.nodes.runtime.settings import ModelName, checked_settings, problem_of
+from moot.nodes.runtime.settings import EvidenceSettings, ModelName, checked_settings, problem_of
 from moot.nodes.runtime.state import Equal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
@@ -81,6 +82,14 @@ class Plan(BaseModel):
         "tokens", description="In what self-consistency is its debate's equal: tokens, usd (list prices) or calls."
     )
 
+    attacks: tuple[Attack, ...] = Field((), description="Attacks under which each debate is held anew.")
+    pieces: int = Field(3, ge=1, le=MOST_PIECES, description="How many poisoned passages an attacker puts in.")
+    kept_back: bool = Field(
+        False, description="Whether attackers use the templates and passages that are kept back for a check."
+    )
+    attacker: ModelName | None = Field(
+        None, description="The model that writes adaptive passages; by default each debate's own."
+    )
     family: Family = Field(
         "report", description="Tests that Holm's correction is for: all of a report, or each benchmark's by themselves."
     )
@@ -104,7 +113,8 @@ class Cell:
 
     ``of`` is the cell whose control this one is, and ``control`` its kind; a retrieval variant has no such kind.
     ``position`` is the place of its debate among the plan's systems. ``equal`` is in what a control is to take as much
-    as its debate, if it is.
+    as its debate, if it is. ``attack`` says under which attack the debate ``of`` is held anew, if it is: arguments of
+    `moot.evals.attacks.solver.attacked`.
     """
 
     system: str
@@ -117,6 +127,7 @@ class Cell:
     of: Cell | None = None
     position: int = 0
     equal: Equal | None = None
+    attack: Mapping[str, Any] | None = field(default=None, hash=False)
 
     @property
     def key(self) -> str:
@@ -124,6 +135,7 @@ class Cell:
         said: list[Any] = [self.graph, self.settings, self.control, self.of.key if self.of and self.control else None]
         said += [self.task.name, str(self.task.data), self.task.limit]
         said += [self.equal] if self.equal not in (None, "tokens") else []
+        said += [self.attack] if self.attack else []
         return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
     def facts(self) -> dict[str, Any]:
@@ -140,6 +152,7 @@ class Cell:
             "position": self.position,
             "settings": self.settings,
             **({"equal": self.equal} if self.equal else {}),
+            **({"attack": dict(self.attack)} if self.attack else {}),
         }
 
 
@@ -214,7 +227,8 @@ def cells_of(plan: Plan) -> list[Cell]:
     wanted = {*CONTROLS, "retrieval"} if plan.controls is True else set(plan.controls or ())
     debates = cells if "retrieval" in wanted else []
     variants = {made.key: made for cell in debates for made in _variants(cell) if made.key not in keys}
-    return [*cells, *variants.values(), *(made for cell in cells for made in _controls(cell, wanted, plan.equal))]
+    controls = [made for cell in cells for made in _controls(cell, wanted, plan.equal)]
+    return [*cells, *variants.values(), *controls, *(made for cell in cells for made in _attacked(cell, plan))]
 
 
 def _check_told_apart(cells: Sequence[Cell]) -> None:
@@ -258,6 +272,18 @@ def _variants(cell: Cell) -> Iterable[Cell]:
     kind = load_graph(cell.graph).settings
     for name, settings in retrieval_variants(kind, cell.settings).items() if is_debate(kind) else ():
         yield replace(cell, system=f"{cell.system} {name}", settings=settings, of=cell)
+
+
+def _attacked(cell: Cell, plan: Plan) -> Iterable[Cell]:
+    """A cell held anew under each attack that can be made on its system."""
+    kind = load_graph(cell.graph).settings
+    for attack in plan.attacks:
+        hits = is_debate(kind) if attack == "lying_debater" else issubclass(kind, EvidenceSettings)
+        if hits:
+            said: dict[str, Any] = {"attack": attack, "kept_back": plan.kept_back, "texts": files_digest()}
+            said |= {"pieces": plan.pieces} if attack in POISONED else {}
+            said |= {"attacker": plan.attacker} if attack == "adaptive" and plan.attacker else {}
+            yield replace(cell, system=f"{cell.system} under {attack.replace('_', ' ')}", of=cell, attack=said)
 
 
 def _controls(cell: Cell, wanted: Collection[str], equal: Equal) -> Iterable[Cell]:

@@ -49,15 +49,20 @@ class References:
 
     async def of(self, sample: int | str) -> Reference | None:
         """What the debate took on a sample; None where it came to no outcome there."""
-        try:
-            told = await read_eval_log_sample_async(self.location, sample, exclude_fields={"events", "attachments"})
-        except IndexError:  # Inspect's word for a sample that a log does not hold
-            return None
-        document = document_in(told)
-        if document is None:  # a sample that was recovered after a kill has it in its events
-            document = document_in(await read_eval_log_sample_async(self.location, sample))
-        known = document and not told.error and has_outcome(document)
-        return reference_of(document, self.prices) if document and known else None
+        document = await ended_document(self.location, sample)
+        return reference_of(document, self.prices) if document else None
+
+
+async def ended_document(location: str, sample: int | str) -> dict[str, Any] | None:
+    """The result document of a debate on a sample, as its log has it; None if it came to no outcome there."""
+    try:
+        told = await read_eval_log_sample_async(location, sample, exclude_fields={"events", "attachments"})
+    except IndexError:  # Inspect's word for a sample that a log does not hold
+        return None
+    document = document_in(told)
+    if document is None:  # a sample that was recovered after a kill has it in its events
+        document = document_in(await read_eval_log_sample_async(location, sample))
+    return document if document and not told.error and has_outcome(document) else None
 
 
 def reference_of(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Reference:

@@ -1,6 +1,7 @@
 """What Inspect finds by name if moot is installed: ``moot/debate``, tasks, scorers, models (``moot/openai:NAME``)."""
 
 from inspect_ai.scorer._scorer import scorer_register
+from moot.evals.attacks.solver import attacked
 from moot.evals.runs.controls import control
 from moot.evals.runs.hooks import Debates
 from moot.evals.runs.inspect_side import moot_models
@@ -25,6 +26,7 @@ __all__ = [
     "TASKS",
     "Debates",
     "accuracy",
+    "attacked",
     "citation_precision",
     "control",
     "debate",

@@ -37,6 +37,7 @@ from moot.core.errors import USER_KINDS, UserError
 from moot.core.files import not_written, write_whole
 from moot.core.garbage import collected_seldom
 from moot.evals.analyses.graders import check_grader
+from moot.evals.attacks.solver import attacked
 from moot.evals.benchmarks.catalogue import BENCHMARKS
 from moot.evals.identity.parts import differences, digest, endpoints, parts_of
 from moot.evals.runs.controls import control
@@ -134,7 +135,7 @@ def _run_cells(
     watch: Callable[[int, int], Watch],
     tell: Callable[[str], None],
 ) -> list[EvalLog]:
-    first = [cell for cell in cells if cell.control is None]
+    first = [cell for cell in cells if not (cell.control or cell.attack)]
     items = {task: items_of(task, plan) for task in dict.fromkeys(cell.task for cell in first)}
     asyncio.run(opened(first, items, plan.judge))
     parts: dict[str, dict[str, Any]] = {}
@@ -148,14 +149,14 @@ def _run_cells(
 
     def task_of(cell: Cell) -> Task:
         key, task = keys[cell.key], copy(items[cell.task])
-        solver = control_of(cell, logs, keys) if cell.control else debate(cell.graph, run=key, **cell.settings)
+        solver = solver_of(cell, logs, keys)
         told = {"key": key, "parts": parts[cell.key], "plan": saved, "family": plan.family}
         facts = (task.metadata or {})["moot"] | cell.facts() | told
         return task_with(task, solver=solver, metadata={"moot": facts, **shown(facts)}, tags=tags_of(facts))
 
     with watching(watch(samples, held(keys.values(), logs))), collected_seldom(), limits.shared():
         _run([task_of(cell) for cell in first], logs, limits)
-        _run([task_of(cell) for cell in cells if cell.control], logs, limits)
+        _run([task_of(cell) for cell in cells if cell.control or cell.attack], logs, limits)
     found = newest_logs(logs)
     return [said_anew(found[keys[cell.key]], cell) for cell in cells if keys[cell.key] in found]
 
@@ -226,7 +227,7 @@ def parts_in(plan: Plan, cell: Cell, task: Task, debates: Mapping[str, Mapping[s
     parts = parts_of(cell.graph, cell.settings) | {"items": str(task.version), "judge": plan.judge}
     if plan.judge:
         parts["endpoints"] |= endpoints(plan.judge)
-    return parts | ({"of": digest(debates[cell.of.key])} if cell.of and cell.control else {})
+    return parts | ({"of": digest(debates[cell.of.key])} if cell.of and (cell.control or cell.attack) else {})
 
 
 def log_key(cell: str, parts: Mapping[str, Any]) -> str:
@@ -307,12 +308,17 @@ def held(keys: Iterable[str], logs: Path) -> int:
     return done
 
 
-def control_of(cell: Cell, logs: Path, keys: Mapping[str, str]) -> Solver:
-    """The solver of a control; the debate's log is there by now."""
+def solver_of(cell: Cell, logs: Path, keys: Mapping[str, str]) -> Solver:
+    """The solver of a cell; the log of the debate that it follows is there by now."""
+    key = keys[cell.key]
+    if cell.of is None or not (cell.control or cell.attack):
+        return debate(cell.graph, run=key, **cell.settings)
+    of = keys[cell.of.key]
+    if cell.attack:
+        how = {name: value for name, value in cell.attack.items() if name != "texts"}
+        return attacked(logs=str(logs), of=of, graph=cell.graph, run=key, **how, **cell.settings)
     assert cell.control is not None
-    assert cell.of is not None
-    equal, of = cell.equal or "tokens", keys[cell.of.key]
-    return control(cell.control, str(logs), of, run=keys[cell.key], equal=equal, **cell.settings)
+    return control(cell.control, str(logs), of, run=key, equal=cell.equal or "tokens", **cell.settings)
 
 
 def items_of(benchmarked: Benchmarked, plan: Plan) -> Task:

@@ -31,9 +31,11 @@ from moot.nodes.models.seeds import CallSeeds, with_seed
 from moot.nodes.models.session import Session
 from moot.nodes.runtime.state import Call, LeftOut
 from moot.nodes.runtime.trace import speaking
+from moot.nodes.texts.datamarking import datamarked, unmarked, unmarked_message
 from moot.nodes.texts.replies import Reply, reply_schema, tight_schema
 from moot.nodes.vendors.clients import asked_for
 from moot.prompts import as_data, fill, load
+from moot.retrievers.tampering import current_tampering
 
 R = TypeVar("R", bound=Reply)
 T = TypeVar("T")
@@ -73,6 +75,7 @@ class Speaker:
         sample: the agent who speaks, if it is one, and which of its samples this is: these are never the same call.
         ceilings: the debate's; by default those of the session.
         seed: the run's, from which each call has its own (`moot.nodes.models.seeds`); None for no seeds.
+        datamarking: whether evidence is marked in prompts (`moot.nodes.texts.datamarking`).
     """
 
     role: str
@@ -89,6 +92,7 @@ class Speaker:
     sample: tuple[str, int] = ("", 1)
     ceilings: Ceilings = None  # type: ignore[assignment]
     seed: int | None = None
+    datamarking: bool = False
     _seeds: CallSeeds | None = None
 
     def __post_init__(self) -> None:
@@ -138,7 +142,7 @@ class Speaker:
             data = (
                 f"{data}\n\nReply with one JSON object and nothing else. Its schema:\n{json.dumps(reply_schema(reply))}"
             )
-        messages: list[BaseMessage] = [SystemMessage(instructions), HumanMessage(data)]
+        messages = self._as_sent([SystemMessage(instructions + self._lie()), HumanMessage(data)])
 
         def send(chat: BaseChatModel) -> Awaitable[BaseMessage]:
             return chat.ainvoke(messages, **request)
@@ -151,6 +155,7 @@ class Speaker:
             nonlocal last
             if last is None or last[0] is not message:
                 found, outcome, problem = read_reply(message, reply)
+                found = unmarked(found) if self.datamarking and found is not None else found
                 if found is not None and check is not None and (fault := check(found)):
                     found, outcome, problem = None, "unquoted", fault
                 last = message, (found, outcome, problem)
@@ -210,6 +215,16 @@ class Speaker:
             sent += [AIMessage(text_of(message)[:ECHO] or "(nothing)"), HumanMessage(again(problem))]
         raise AssertionError("unreachable")
 
+    def _as_sent(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+        return datamarked(messages) if self.datamarking else list(messages)
+
+    def _as_read(self, message: AIMessage) -> AIMessage:
+        return unmarked_message(message) if self.datamarking else message
+
+    def _lie(self) -> str:
+        attack = current_tampering()
+        return f"\n\n{attack.told}" if attack.liar and attack.liar == self.sample[0] else ""
+
     def _used_up(self) -> bool:
         return self.tokens_left is not None and tokens_of(self.ledger.calls) >= self.tokens_left
 
@@ -252,6 +267,8 @@ class Speaker:
             BudgetExhausted: a ceiling leaves too little for the call.
         """
 
+        messages = self._as_sent(messages)
+
         async def asked(speaker: Speaker) -> AIMessage:
             if messages:
                 message, call = await speaker._fitting_call(messages, cast(SendingMessages, send), more=tools)
@@ -279,7 +296,7 @@ class Speaker:
             )
         else:
             message = await asked(self._seeding(messages))
-        return message if usable(message) else None
+        return self._as_read(message) if usable(message) else None
 
     async def _kept(
         self,

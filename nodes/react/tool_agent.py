@@ -157,7 +157,8 @@ class Searching(AgentMiddleware[ToolAgentState, Any, Any]):
             offers = [convert_to_openai_tool(tool) for tool in described]
 
             def send(chat: BaseChatModel, fitting: Sequence[BaseMessage]) -> Awaitable[BaseMessage]:
-                return _send(chat, wanted.override(messages=cast(list[Any], fitting[1:])), handler)
+                instructions, *others = cast(list[Any], fitting)
+                return _send(chat, wanted.override(system_message=instructions, messages=others), handler)
 
             try:
                 message = await speaker.converse(send, sent, offers)

@@ -77,6 +77,7 @@ class Run:
             ceilings=self.ceilings,
             sample=("", sample),
             seed=seed_of(settings.seed, seed if choice.seed is None else choice.seed),
+            datamarking=getattr(settings, "datamarking", False),
         )
 
     async def speaker_of(self, debater: Mapping[str, Any]) -> Speaker:

@@ -239,6 +239,11 @@ class EvidenceSettings(Settings):
         "least one piece: in each search and in all together. Documents of a corpus come after others beyond it, but "
         "fill up a search. What was given is never left out. 1: no bound.",
     )
+    datamarking: bool = Field(
+        False,
+        description="On: in prompts the words of evidence are joined by a mark, so that models can tell instructions "
+        "in it from ours. It makes evidence longer and harder to read.",
+    )
     robustness: bool = Field(
         False,
         description="On: after the verdict those who decide are asked again without each origin, without two that "

@@ -10,8 +10,12 @@ from moot.retrievers.evidence import Evidence
 from moot.retrievers.normalise import words_of
 from typing_extensions import TypedDict
 
-SAME_FACT = 0.5
-"""Share of the shorter quote's words that two quotes need in common to say the same; ours, not measured."""
+SAME_FACT = 0.4
+"""Share of the shorter quote's words that two quotes need in common to say the same; ours.
+
+Of 20 pairs of quotes that state one fact in words of their own 17 reach it, of 20 that state two facts about one thing
+2 (tests/graphs/same_facts.jsonl).
+"""
 SHORTEST_WORD = 4
 """Letters of a word that counts in that; figures always do."""
 FEWEST_WORDS = 3
@@ -111,7 +115,13 @@ def telling(quote: str) -> set[str]:
 
 
 def overlap(one: set[str], other: set[str]) -> float:
-    """The share of the smaller set's words that both have, from 0 to 1; 0 if they have too few in common."""
+    """The share of the smaller set's words that both have, from 0 to 1; 0 if they have too few in common.
+
+    If both have figures, one of them has to be the same: 5.2 per cent in March is not 6.1 per cent in June.
+    """
+    figures = [{word for word in words if any(map(str.isdigit, word))} for words in (one, other)]
+    if all(figures) and not figures[0] & figures[1]:
+        return 0.0
     common = len(one & other)
     return common / min(len(one), len(other)) if common >= FEWEST_WORDS else 0.0
 

@@ -38,6 +38,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "assistants": (["--url", "http://127.0.0.1:{closed}"], "moot: "),
     "eval tasks": (["--nonsense"], "No such option"),
     "eval run": (["nowhere.yaml"], "moot: "),
+    "eval attack": (["--defence", "prayer"], "moot: There is no defence 'prayer'"),
     "eval compare": (["nowhere"], "moot: There is no file or folder nowhere"),
     "eval experiment": (["nowhere"], "moot: "),
     "eval power": (["1.5", "0.5"], "moot: "),

@@ -107,7 +107,7 @@ def test_a_variant_that_the_plan_has_already_is_not_run_again() -> None:
         ({"graphs": ["rag"], "models": ["gpt"]}, "models"),
         ({"graphs": ["rag"], "seeds": [1, 1]}, "more than once"),
         ({"graphs": ["rag"], "seeds": [-1]}, "seed"),
-        ({"graphs": ["rag"], "budget": 3}, "There is no field 'budget'; known are controls, "),
+        ({"graphs": ["rag"], "budget": 3}, "There is no field 'budget'; known are attacker, attacks, controls, "),
         ({"graphs": ["rag"], "controls": ["selfconsistency"]}, "self_consistency"),
         ({"graphs": "rag"}, "graphs"),
         (

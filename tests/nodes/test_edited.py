@@ -24,6 +24,8 @@ from tests.each import each
 
 PROMPTS = Path(__file__).parents[2] / "prompts"
 NAMES = sorted(str(path.relative_to(PROMPTS).with_suffix("")) for path in PROMPTS.glob("*/*.md"))
+ATTACKER = "attacks/poison"
+"""The prompt that evaluations alone use."""
 
 
 @each("name", NAMES)
@@ -80,7 +82,7 @@ def test_every_prompt_is_a_field_of_some_graph_at_a_node_that_is_drawn() -> None
             assert drawn & set(extra["langgraph_nodes"]), (name, field, extra)
             assert system.settings.model_fields[field].default == shipped(prompt)
         held |= set(system.settings.prompts.values())
-    assert held | {"reader/summary"} == set(NAMES)  # of a graph over documents, which nobody opens in Studio
+    assert held | {"reader/summary", ATTACKER} == set(NAMES)  # of a graph over documents, which nobody opens in Studio
 
 
 def test_settings_say_which_prompts_were_edited() -> None:
@@ -105,7 +107,7 @@ def test_a_name_is_written_once() -> None:
     )
     assert {name for (folder, name), times in written.items() if folder == "nodes" and times > 1} == set()
     in_nodes, in_graphs = ({name for where, name in written if where == folder} for folder in ("nodes", "graphs"))
-    assert (in_nodes & in_graphs, in_nodes | in_graphs) == (set(), set(NAMES))
+    assert (in_nodes & in_graphs, in_nodes | in_graphs) == (set(), {*NAMES} - {ATTACKER})
 
 
 def test_two_prompts_cannot_have_one_field() -> None:

@@ -18,6 +18,7 @@ const NAMES = {
   max_per_host: "Most passages from one website",
   max_origin_share: "Most of the evidence from one origin (share)",
   calibration: "Calibration file (a path on the server)",
+  datamarking: "Mark the words of evidence",
   robustness: "Say what the verdict hangs on",
   robustness_calls: "Most model calls for that",
   max_evidence_tokens: "Longest evidence shown to a model (tokens)",
@@ -102,7 +103,7 @@ const NAMES = {
 const GROUPS = [
   ["Limits", ["max_calls", "max_seconds", "budget", "timeout", "attempts", "max_concurrency", "requests_per_minute", "max_wait"]],
   ["Models", ["model", "models", "temperature", "max_tokens", "context_tokens", "seed", "structured_output", "embedder"]],
-  ["Searching", ["debaters", "sources", "fallback", "corpus", "retrieval", "query_formulation", "k", "max_per_host", "max_origin_share", "max_evidence_tokens", "keep_evidence", "source_summaries", "reranker"]],
+  ["Searching", ["debaters", "sources", "fallback", "corpus", "retrieval", "query_formulation", "k", "max_per_host", "max_origin_share", "datamarking", "max_evidence_tokens", "keep_evidence", "source_summaries", "reranker"]],
 ];
 
 /** The folds of a method's settings but those that stand elsewhere. */

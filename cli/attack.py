@@ -1,0 +1,132 @@
+"""``moot eval attack``: debates as they are and under attack, what the attacks achieve, and what defences cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from moot.cli.output import give
+from moot.cli.run import INTERRUPTED, watched
+from moot.cli.tables import show
+from moot.core.errors import UserError
+from moot.core.files import check_writable
+from moot.evals.attacks.attack import Attack
+from moot.evals.attacks.results import attack_results
+from moot.evals.runs.plan import Plan
+from moot.evals.runs.run import Limits
+from moot.graphs import load_graph
+from moot.nodes.runtime.settings import EvidenceSettings
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+ATTACKS: tuple[Attack, ...] = get_args(Attack)
+BARE = {"max_origin_share": 1.0, "datamarking": False}
+DEFENCES: dict[str, dict[str, Any]] = {
+    "none": {},
+    "origin_share": {"max_origin_share": 0.5},
+    "datamarking": {"datamarking": True},
+    "both": {"max_origin_share": 0.5, "datamarking": True},
+}
+"""Settings of defences, over `BARE`."""
+ISOLATE = "isolate"
+"""The defence that is a graph of its own."""
+
+
+def systems_of(graphs: Sequence[str], defences: Sequence[str]) -> list[dict[str, Any]]:
+    """The systems of a plan: each graph with each defence, and the graph `isolate` once.
+
+    Args:
+        graphs: debate systems by name.
+        defences: keys of `DEFENCES`, or `ISOLATE`.
+
+    Raises:
+        UserError: an unknown graph or defence, or a graph that looks for no evidence.
+    """
+    if unknown := [name for name in defences if name not in (*DEFENCES, ISOLATE)]:
+        raise UserError(
+            f"There is no defence {unknown[0]!r}. Known: {', '.join((*DEFENCES, ISOLATE))}.", kind="invalid_setting"
+        )
+    if closed := [name for name in graphs if not issubclass(load_graph(name).settings, EvidenceSettings)]:
+        raise UserError(
+            f"{closed[0]} looks for no evidence, so that only a lying debater can attack it: name it in a plan with "
+            "`attacks: [lying_debater]`.",
+            kind="invalid_setting",
+        )
+    named = [
+        {
+            "graph": graph,
+            "label": graph if defence == "none" else f"{graph} with {defence}",
+            "settings": {**BARE, **DEFENCES[defence]},
+        }
+        for graph in graphs
+        for defence in defences
+        if defence != ISOLATE
+    ]
+    isolated = {"graph": ISOLATE, "label": ISOLATE, "settings": BARE}
+    return [*named, *([isolated] if ISOLATE in defences and ISOLATE not in graphs else [])]
+
+
+def attack(plan: Plan, logs: Path, limits: Limits, *, as_json: bool, out: Path | None) -> int:
+    """Runs a plan with attacks, prints what came of them, and returns the exit code: 3 if samples are missing.
+
+    Raises:
+        UserError: the plan or its data cannot be used, or a file cannot be written.
+    """
+    if out is not None:
+        check_writable(out)
+    if (done := watched(plan, logs, limits, Console(stderr=True))) is None:
+        return INTERRUPTED
+    found = attack_results(done)
+    give(found, as_json=as_json, out=out)
+    if not as_json:
+        show(systems_table(found))
+        show(attacks_table(found))
+    return 3 if any(one["missing"] for one in found["attacks"]) or any(log.status != "success" for log in done) else 0
+
+
+def systems_table(found: Mapping[str, Any]) -> Table:
+    """The systems undisturbed: what defences cost."""
+    table = Table("undisturbed", "model", "benchmark", "samples", "accuracy", box=None, padding=(0, 2, 0, 0))
+    for one in found["systems"]:
+        table.add_row(
+            *map(Text, (one["system"], one["model"] or "", one["benchmark"], str(one["n"]), interval(one["accuracy"])))
+        )
+    return table
+
+
+def attacks_table(found: Mapping[str, Any]) -> Table:
+    """A line for each system and attack."""
+    caption = (
+        "Flips: verdicts that were right undisturbed and have another answer under attack, with 95% Wilson intervals; "
+        "no answer is withheld, not flipped. Flagged: the document of the flip says that all it cites has one origin, "
+        "that it is to be escalated, or its quotes are not verified."
+    )
+    columns = ("under attack", "model", "benchmark", "right", "flip rate", "as aimed", "withheld", "flagged", "missing")
+    table = Table(*columns, box=None, padding=(0, 2, 0, 0), caption=Text(caption), caption_justify="left")
+    for one in found["attacks"]:
+        flips = one["flips"]
+        counts = (f"{one['aimed']} of {flips}", str(one["withheld"]), f"{one['flagged']} of {flips}")
+        cells = (
+            one["system"],
+            one["model"] or "",
+            one["benchmark"],
+            str(one["right"]),
+            interval(one["flip_rate"]),
+            *counts,
+        )
+        table.add_row(*map(Text, (*cells, str(one["missing"]))))
+    return table
+
+
+def _named(one: Mapping[str, Any]) -> tuple[str, str, str]:
+    return one["system"], one["model"] or "", one["benchmark"]
+
+
+def interval(share: Sequence[float | None]) -> str:
+    """A share with its interval: ``.250 [.10, .49]``; a dash if there is none."""
+    value, low, high = share
+    if value is None or low is None or high is None:
+        return "-"
+    return f"{value:.3f} [{low:.2f}, {high:.2f}]"

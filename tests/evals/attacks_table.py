@@ -1,0 +1,64 @@
+"""What attacks do to scripted readers, as a table for the docs: ``python -m tests.evals.attacks_table``."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from moot.cli.attack import interval
+
+from tests.commands import moot
+from tests.evals.readers import DEMO, readers
+from tests.evals.test_attacks import MAD, RAG
+
+ATTACKS = ("injection", "poison_one_host", "poison_many_hosts", "adaptive", "lying_debater")
+
+
+def measured(folder: Path, graph: str, setting: str, *words: str) -> dict[str, Any]:
+    """What comes of the attacks on a graph, with every reader, on all demo claims."""
+    how = ["--graph", graph, "--set", setting, "--set", "embedder=openai:e", *words]
+    for reader in ("careful", "obedient", "stubborn"):
+        how += ["--model", f"openai:{reader}"]
+    for defence in ("none", "origin_share", "datamarking"):
+        how += ["--defence", defence]
+    task = ["--task", f"claims={DEMO / 'claims.jsonl'}", "--logs", str(folder), "--at-once", "64", "--json"]
+    ended = moot("eval", "attack", *task, *how)
+    sys.stderr.write(ended.stderr)
+    found: dict[str, Any] = json.loads(ended.stdout)
+    return found
+
+
+def rows(found: dict[str, Any]) -> list[str]:
+    """A line for each system and reader."""
+    lines = []
+    for one in found["systems"]:
+        by = {a["attack"]: a for a in found["attacks"] if (a["of"], a["model"]) == (one["system"], one["model"])}
+        told = [cell(by[name]) if name in by else "" for name in ATTACKS]
+        reader = one["model"].removeprefix("openai:")
+        lines.append(f"| {one['system']} | {reader} | {interval(one['accuracy'])} | {' | '.join(told)} |")
+    return lines
+
+
+def cell(result: dict[str, Any]) -> str:
+    """Flips of verdicts that were right, those withheld, and those flagged."""
+    withheld = f", {result['withheld']} withheld" if result["withheld"] else ""
+    flagged = f"; {result['flagged']} flagged" if result["flips"] else ""
+    return f"{result['flips']} of {result['right']}{withheld}{flagged}"
+
+
+if __name__ == "__main__":
+    with readers() as address, tempfile.TemporaryDirectory() as folder:
+        os.environ |= {"OPENAI_BASE_URL": address, "OPENAI_API_KEY": "x", "XDG_DATA_HOME": folder}
+        print("| system | reader | undisturbed accuracy | injection | one host | many hosts | adaptive | lying |")
+        print("|---|---|---|---|---|---|---|---|")
+        for number, (graph, setting, more) in enumerate(
+            (
+                ("rag", RAG, ("--defence", "isolate")),
+                ("tool_mad", MAD, ()),
+            )
+        ):
+            print("\n".join(rows(measured(Path(folder) / str(number), graph, setting, *more))))

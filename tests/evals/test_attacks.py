@@ -1,0 +1,119 @@
+"""Attacks on debate systems, with scripted readers behind a real endpoint."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from inspect_ai.log import read_eval_log
+from langchain_core.messages import HumanMessage, SystemMessage
+from moot.evals.attacks.attack import injected, passages, poison, poisoned_texts, template_for, templates
+from moot.evals.runs.solver import document_in
+from moot.nodes.texts.datamarking import EXPLAINED, MARK, datamarked, unmarked
+from moot.nodes.texts.replies import SummaryReply
+from moot.prompts import as_data
+from moot.retrievers import Evidence
+from moot.retrievers.evidence import make_evidence
+from moot.retrievers.origins import origins
+
+from tests.commands import moot
+from tests.evals.readers import DEMO, KNOWN, answer, readers
+
+RAG = 'sources=["bm25:demo-news","bm25:demo-encyclopaedia"]'
+MAD = 'debaters=[{"name":"a","retriever":"bm25:demo-news"},{"name":"b","retriever":"bm25:demo-encyclopaedia"}]'
+
+
+def test_there_are_a_hundred_templates_and_a_fifth_is_kept_back() -> None:
+    found = templates()
+    assert len({one.text for one in found}) == len(found) == 100
+    assert Counter(one.language for one in found) == dict.fromkeys(("en", "de", "es", "fr", "zh"), 20)
+    assert min(Counter((one.position, one.kept_back) for one in found).values()) >= 6
+    assert sum(one.kept_back for one in found) == 20
+    for one in found:
+        assert "REFUTES" in one.text.format(label="REFUTES", claim="It rains.")
+    met = {template_for(item, kept_back=False).id for item in range(2000)}
+    assert met == {one.id for one in found if not one.kept_back}
+
+
+@given(st.text(alphabet="ab. !", min_size=1).filter(str.strip), st.sampled_from(["start", "middle", "end"]))
+def test_an_order_stands_once_in_a_passage_that_is_otherwise_as_it_was(text: str, position: str) -> None:
+    made = injected(text, "OBEY", position)
+    assert made.split("OBEY")[0].split() + made.split("OBEY")[1].split() == text.split() or position == "middle"
+    assert made.replace("OBEY", "").replace(" ", "") == text.replace(" ", "")
+
+
+def test_poisoned_passages_are_near_duplicates_and_of_the_hosts_that_are_meant() -> None:
+    assert {one["kept_back"] for one in passages()} == {False, True}
+    texts = poisoned_texts("1", "It rains.", "REFUTES", 5, kept_back=False)
+    honest = make_evidence(text="It rained all day.", source="notes", retriever="web", query="rain")
+    piece = f'<evidence id="ev-1">\n{texts[4]}\n</evidence>\n<claim>\n{next(iter(KNOWN))}\n</claim>'
+    assert answer("careful", "", piece)[0] == "REFUTES"  # the scripted readers know it
+    for one_host, hosts in ((True, 1), (False, 5)):
+        found: list[Evidence] = poison(texts, one_host=one_host).found([honest])
+        assert found[-1] == honest
+        assert len({piece.get("url", "").split("/")[2] for piece in found[:-1]}) == hosts
+        assert len({name for id, name in origins(found).items() if id != honest["id"]}) == 1
+
+
+def test_evidence_alone_is_marked_and_quotes_come_back_without_marks() -> None:
+    data = f"{as_data('claim', 'It rains.')}\n{as_data('evidence', 'It rained all day.', id='ev-1')}"
+    instructions, shown = datamarked([SystemMessage("Judge."), HumanMessage(data)])
+    assert instructions.content == f"Judge.\n\n{EXPLAINED}"
+    assert f"\nIt{MARK}rained{MARK}all{MARK}day.\n</evidence>" in str(shown.content)
+    assert "It rains." in str(shown.content)
+    assert unmarked(SummaryReply(summary=f"It{MARK}rained.")).summary == "It rained."
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with readers() as address:
+        monkeypatch.setenv("OPENAI_BASE_URL", address)
+        monkeypatch.setenv("OPENAI_API_KEY", "x")
+        yield
+
+
+def attacked(folder: Path, *words: str, limit: int = 4) -> dict[str, Any]:
+    claims = ["--task", f"claims={DEMO / 'claims.jsonl'}", "--limit", str(limit), "--logs", str(folder)]
+    ended = moot("eval", "attack", *claims, "--json", *words)
+    assert ended.returncode == 0, ended.stderr
+    found: dict[str, Any] = json.loads(ended.stdout)
+    assert all(one["missing"] == 0 for one in found["attacks"])
+    return found
+
+
+@pytest.mark.usefixtures("endpoint")
+def test_what_attacks_achieve_and_defences_cost(tmp_path: Path) -> None:
+    how = ["--graph", "rag", "--set", RAG, "--model", "openai:obedient", "--attack", "injection", "--attack"]
+    how += ["adaptive", "--defence", "none", "--defence", "both"]
+    found = attacked(tmp_path, *how)
+    assert {one["system"]: one["accuracy"][0] for one in found["systems"]} == {"rag": 1.0, "rag with both": 1.0}
+    results = {one["system"]: one for one in found["attacks"]}
+    obeyed = results["rag under injection"]
+    assert (obeyed["right"], obeyed["flips"], obeyed["aimed"], obeyed["flagged"]) == (4, 4, 4, 4)
+    assert sum(flips for flips, _ in obeyed["by"]["position"].values()) == 4
+    assert results["rag with both under injection"]["flips"] == 0
+    adaptive = results["rag under adaptive"]
+    assert (adaptive["flips"], adaptive["flagged"]) == (4, 0)  # verified quotes of several origins: nothing shows
+    again = attacked(tmp_path, *how)
+    assert again == found
+    assert len(list(tmp_path.glob("*.eval"))) == 6  # nothing was run again
+
+
+@pytest.mark.usefixtures("endpoint")
+def test_one_debater_is_made_to_lie(tmp_path: Path) -> None:
+    how = ["--graph", "tool_mad", "--set", MAD, "--set", "embedder=openai:e", "--model", "openai:careful"]
+    found = attacked(tmp_path, *how, "--attack", "lying_debater", "--defence", "none", limit=2)
+    (result,) = found["attacks"]
+    assert (result["graph"], result["right"], result["attack"]) == ("tool_mad", 2, "lying_debater")
+    logs = [log for log in map(read_eval_log, map(str, tmp_path.glob("*.eval"))) if "under" in log.metadata["system"]]
+    for sample in logs[0].samples or []:
+        document, done = document_in(sample), sample.metadata["attack"]
+        assert document is not None
+        said = {turn["agent"]: turn["answer"] for turn in document["turns"] if turn["step"] == "respond"}
+        assert [agent for agent, answer in said.items() if answer == done["label"]] == [done["liar"]]
