@@ -22,8 +22,8 @@ from moot.core.limiter import limiter, with_retries
 from moot.core.refusals import explain
 from moot.nodes.models.ceilings import REPLY, Asked, Ceilings, Spend
 from moot.nodes.models.chat_models import ChatModel, StructuredOutput
-from moot.nodes.models.contexts import bytes_of, count_prompt, learn_refusal
-from moot.nodes.models.fitting import fitted, most_tokens
+from moot.nodes.models.contexts import count_prompt, learn_refusal
+from moot.nodes.models.fitting import fitted, most_tokens, weight_of_all
 from moot.nodes.models.kept import kept_model, key_messages, message_of, model_hashes, value_of
 from moot.nodes.models.ledger import Ledger, branch, tokens_of
 from moot.nodes.models.reply_parsing import fault_of, read_reply, repeating_no_key, text_of
@@ -415,7 +415,7 @@ class Speaker:
         self, messages: Sequence[BaseMessage], parts: Mapping[str, Any], calls: Sequence[Call], *, left_out: bool
     ) -> None:
         """Learns of an ask that the ledger has what was learned as it was made, so that ceilings decide alike."""
-        size = sum(bytes_of(str(message.content)) for message in messages)
+        size = weight_of_all(messages)
         if calls and "left_out" not in calls[0]:
             count_prompt(self.model.name, size, calls[0]["prompt_tokens"])
         beside = parts.get("schema") or parts.get("tools")
