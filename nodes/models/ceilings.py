@@ -344,6 +344,12 @@ class Ceilings:
         whose = f"`{SETTINGS[name]}`" if level is self else f"the ceiling that several debates share ({SETTINGS[name]})"
         return BudgetExhausted(f"Not asked: it may take {said(name, wanted)}, and {whose} leaves {said(name, left)}.")
 
+    async def changed(self) -> None:
+        """Waits until a call or a debate within these ceilings has ended."""
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        await turn
+
     def _wake(self) -> None:
         waiting, self._waiting = self._waiting, []
         for turn in waiting:
