@@ -159,7 +159,7 @@ async def test_a_debate_that_ends_before_the_gate_is_told(start_stub: StartStub)
     assert (document["status"], document["metrics"].get("gate")) == ("failed", None)
     interrupted = {**document, "status": "interrupted", "error": None}  # as SIGTERM leaves it
     for ended in (document, interrupted):
-        assert "No verdict" in "\n".join(line.text for line in Live(chosen()).end(ended))
+        assert "no verdict" in "\n".join(line.text for line in Live(chosen()).end(ended)).lower()
 
 
 async def test_ceilings_hold_for_both_and_the_debate_s_judge_is_kept_for(start_stub: StartStub) -> None:
