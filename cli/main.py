@@ -303,6 +303,7 @@ def settings_command(graph: Annotated[str, typer.Argument(help="The debate syste
 
 @app.command()
 def index(
+    context: typer.Context,
     path: Annotated[
         str,
         typer.Argument(
@@ -312,12 +313,22 @@ def index(
     ],
     corpus: Annotated[str, typer.Option(help="The corpus's name.")],
     embedder: Annotated[str | None, typer.Option(help="Text encoder; see `moot settings tool_mad`.")] = None,
+    queue: Annotated[
+        str | None,
+        typer.Option(
+            envvar="MOOT_QUEUE",
+            show_envvar=False,
+            metavar="postgresql://...",
+            help="The workers of this queue (`moot worker`) encode and store, if the corpus is on a Chroma server.",
+        ),
+    ] = None,
 ) -> None:
     """Add files to a corpus. Safe to interrupt and to run again: it goes on where it was."""
-    from moot.cli.index import index_path
+    from moot.cli.index import index_path, queue_of
     from moot.core.config import value_of
 
-    index_path(path, corpus, embedder or value_of("embedder"))
+    named = (source := context.get_parameter_source("queue")) is not None and source.name == "COMMANDLINE"
+    index_path(path, corpus, embedder or value_of("embedder"), queue_of(queue, named=named))
 
 
 @app.command("serve")
