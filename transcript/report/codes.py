@@ -104,6 +104,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "agent_left": "A debater dropped out.",
         "budget_exhausted": "A limit was reached.",
         "burden_of_refutation": "The judges found it inconclusive.",
+        "calibration_aged": "The calibration may no longer hold.",
         "call_failed": "A call to a model failed.",
         "check_failed": "What the verdict hangs on was not asked in full.",
         "cross_encoder_missing": "A score was taken another way.",
