@@ -291,3 +291,10 @@ def backed(document: Mapping[str, Any]) -> str:
     """What backs a confidence: ``calibrated on 240 cases``, or ``not calibrated``."""
     found = document.get("calibration")
     return f"calibrated on {found['n']:,} cases" if found else "not calibrated"
+
+
+def rests_on(document: Mapping[str, Any]) -> str | None:
+    """What a confidence rests on, in words: ``2 of 3 votes; not calibrated``. None without a confidence."""
+    if document["confidence"] is None:
+        return None
+    return "; ".join(filter(None, (document.get("confidence_from"), backed(document))))
