@@ -36,6 +36,7 @@ class Fitted:
         calibration: as its file has it.
         unfinished: debates that came to no end, which are left out.
         again: further runs of an item, which are left out.
+        attacked: debates that `moot eval attack` attacked, which are left out.
         acted: cases that would have been acted on.
         wrong: of those, how many wrongly.
     """
@@ -43,6 +44,7 @@ class Fitted:
     calibration: Calibration
     unfinished: int
     again: int
+    attacked: int
     acted: int
     wrong: int
 
@@ -66,7 +68,14 @@ def case_of(document: Mapping[str, Any], gold: Sequence[str]) -> Case:
 
 
 def fit_cases(
-    cases: Sequence[Case], alpha: float, bound: Bound, corpora: Mapping[str, str], unfinished: int = 0, again: int = 0
+    cases: Sequence[Case],
+    alpha: float,
+    bound: Bound,
+    corpora: Mapping[str, str],
+    *,
+    unfinished: int = 0,
+    again: int = 0,
+    attacked: int = 0,
 ) -> Fitted:
     """The calibration of labelled debates.
 
@@ -88,7 +97,7 @@ def fit_cases(
         hash=bound.digest(),
     )
     acted = [c for c in cases if least is not None and c.confidence is not None and c.confidence >= least]
-    return Fitted(calibration, unfinished, again, len(acted), sum(not case.right for case in acted))
+    return Fitted(calibration, unfinished, again, attacked, len(acted), sum(not case.right for case in acted))
 
 
 def fit_logs(paths: Sequence[Path], alpha: float) -> Fitted:
@@ -102,8 +111,11 @@ def fit_logs(paths: Sequence[Path], alpha: float) -> Fitted:
     cases: dict[str, Case] = {}
     bound: Bound | None = None
     corpora: Mapping[str, str] = {}
-    unfinished = again = 0
+    unfinished = again = attacked = 0
     for header in headers:
+        if header.facts.get("attack"):
+            attacked += sum(1 for _ in samples_in(header))
+            continue
         for id, document, gold in _debates(header):
             if document is None or document["status"] != "done":
                 unfinished += 1
@@ -125,7 +137,7 @@ def fit_logs(paths: Sequence[Path], alpha: float) -> Fitted:
                 cases[id] = case_of(document, gold)
     if bound is None:
         raise UserError("These logs hold no finished debate with a known right answer.", kind="missing_file")
-    return fit_cases(list(cases.values()), alpha, bound, corpora, unfinished, again)
+    return fit_cases(list(cases.values()), alpha, bound, corpora, unfinished=unfinished, again=again, attacked=attacked)
 
 
 def _debates(header: Header) -> Iterator[tuple[str, Mapping[str, Any] | None, list[str]]]:

@@ -42,7 +42,8 @@ def rows(found: dict[str, Any]) -> list[str]:
         by = {a["attack"]: a for a in found["attacks"] if (a["of"], a["model"]) == (one["system"], one["model"])}
         told = [cell(by[name]) if name in by else "–" for name in ATTACKS]
         reader = one["model"].removeprefix("openai:")
-        lines.append(f"| {one['system']} | {reader} | {interval(one['accuracy'])} | {' | '.join(told)} |")
+        undisturbed = f"{interval(one['accuracy'])}; {one['flagged']} flagged"
+        lines.append(f"| {one['system']} | {reader} | {undisturbed} | {' | '.join(told)} |")
     return lines
 
 

@@ -134,6 +134,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "prompt_shortened": "Not everything fitted before a model.",
         "query_not_formulated": "A query could not be formulated.",
         "query_not_refined": "A query was not refined.",
+        "readers_alike": "Answers that agree were hardly independent.",
         "record_too_long": "The record is longer than was planned.",
         "refused": "A model refused to reply.",
         "retrieval_failed": "A source failed.",
