@@ -73,6 +73,22 @@ async def test_one_answer_with_a_verified_quote_ends_it_before_any_debate(start_
     assert "The gate ends it" in told(document)
 
 
+async def test_readers_who_can_hardly_differ_are_named(start_stub: StartStub) -> None:
+    start_stub([says("one", "SUPPORTS", **CITES), says("two", "SUPPORTS")])
+    same = [{"name": name, **NEWS} for name in ("one", "two")]
+    models = dict.fromkeys(("one", "two"), "openai:stub-one")
+
+    async def named(temperature: float | None, **settings: Any) -> list[str]:
+        document = await debate(temperature=temperature, models=models, **settings)
+        assert document["metrics"]["gate"]["passed"]
+        return [w["detail"].partition(":")[0] for w in document["warnings"] if w["kind"] == "readers_alike"]
+
+    assert await named(0, agents=same) == ["one, two"]
+    assert await named(0.7, agents=same) == []
+    assert await named(None, agents=same) == []  # the endpoint decides
+    assert await named(0) == []  # each has a source of its own
+
+
 @pytest.mark.parametrize(
     ("rules", "least", "reason"),
     [
