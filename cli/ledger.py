@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from moot.cli.guesses import Guessing
 
 if TYPE_CHECKING:
     from moot.core.ledger.file import LedgerFile
     from moot.core.ledger.records import Debate, Entry
 
-ledger = typer.Typer(help="Show, move and remove what debates have kept of their calls.")
+ledger = typer.Typer(cls=Guessing, help="Show, move and remove what debates have kept of their calls.")
 
 Id = Annotated[str, typer.Argument(help="The debate's id, or how it begins.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")]
