@@ -190,8 +190,9 @@ def _print(document: Any) -> None:
 
 def _claim(debate: Debate, most: int = 80) -> str:
     """What was asked, on one line."""
-    said = debate.input.get("claim") if isinstance(debate.input, dict) else debate.input
-    text = _clean(str(said))
+    from moot.web.table import claim_in
+
+    text = _clean(claim_in(debate.input) if isinstance(debate.input, dict) else str(debate.input))
     return text if len(text) <= most else text[: most - 1] + "…"
 
 

@@ -369,6 +369,7 @@ def result_schema() -> dict[str, Any]:
     return TypeAdapter(ResultDocument).json_schema()
 
 
-for one in (*app.registered_commands, *app.registered_groups):
-    named = one.name or getattr(one.callback, "__name__", "")
+registered: list[Any] = [*app.registered_commands, *app.registered_groups]
+for one in registered:
+    named = one.name or one.callback.__name__
     one.rich_help_panel = next(panel for panel, names in PANELS.items() if named in names)

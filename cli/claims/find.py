@@ -97,7 +97,7 @@ def list_sentences(given: str, *, title: str | None, date: str | None, as_json: 
     """
     check_out(out)
     asked = checked_text(text_of(given, title, date))
-    own = {"speaker": None, "date": asked.get("date"), "filled": [], "also": [], "score": None, "reason": ""}
+    own: Found = {"speaker": None, "date": asked.get("date"), "filled": [], "also": [], "score": None, "reason": ""}
     places = sentences_in(asked["text"], asked.get("sections") or [])
     claims = [{"id": f"c{n}", "claim": " ".join(one["quote"].split()), **one, **own} for n, one in enumerate(places, 1)]
     found = {**asked, "claims": claims, "usage": {"calls": 0}, "error": None}
