@@ -197,7 +197,9 @@ def part_node(how: Any, role: str, prompt: str) -> Node:
             return {"found": [], "unread": [{**state["part"], "why": error.detail, "kind": error.kind}]}
         return done
 
-    return Node(step, prompts=(prompt,), idle=None if prompt == EXTRACT else lambda state, settings: not state["found"])
+    return Node(
+        step, prompts=(prompt,), idle=None if prompt == EXTRACT else lambda state, settings: not state.get("found")
+    )
 
 
 async def _extract(state: PartState, speaker: Speaker, run: Run) -> dict[str, Any]:
