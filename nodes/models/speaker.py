@@ -6,20 +6,23 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables.config import var_child_runnable_config
 from moot.core.endpoint import DEFAULT_LIMITS, Endpoint, Limits
 from moot.core.errors import BudgetExhausted, MootError, Outcome, ReplyError, UserError, copied, error_of
+from moot.core.lazy import imported
 from moot.core.ledger import Key, key_of
 from moot.core.ledger.records import hashes_of
 from moot.core.limiter import limiter, with_retries
 from moot.core.refusals import explain
+from moot.core.telemetry.switch import telemetry
 from moot.nodes.models.ceilings import REPLY, Asked, Ceilings, Spend
 from moot.nodes.models.chat_models import ChatModel, StructuredOutput
 from moot.nodes.models.contexts import bytes_of, count_prompt, learn_refusal
@@ -37,6 +40,9 @@ from moot.nodes.vendors.clients import asked_for
 from moot.prompts import as_data, fill, load
 from moot.retrievers.tampering import current_tampering
 
+if TYPE_CHECKING:
+    from moot.nodes.telemetry.observed import CallWatch
+
 R = TypeVar("R", bound=Reply)
 T = TypeVar("T")
 
@@ -51,6 +57,7 @@ SendingMessages = Callable[[BaseChatModel, Sequence[BaseMessage]], Awaitable[Bas
 REFUSALS = 4
 """How often a prompt is shortened that an endpoint finds too long."""
 
+UNSEEN: AbstractContextManager[None] = nullcontext()
 NOTHING = AIMessage("")
 """The message of a call that failed."""
 _chain: ContextVar[int] = ContextVar("chain", default=0)
@@ -201,6 +208,7 @@ class Speaker:
                     raise unusable from None
                 raise
             found, outcome, problem = read(message)
+            self._came_to(outcome)
             call["outcome"] = outcome
             if problem:
                 call["detail"] = problem
@@ -277,6 +285,7 @@ class Speaker:
                     lambda chat: cast(Sending, send)(speaker._seeded(chat, messages)), speaker._asked("", 0)
                 )
             outcome, problem = conversation_fault(message)
+            speaker._came_to(outcome or "ok")
             speaker.ledger.note(call)
             if outcome:
                 call |= {"outcome": outcome, "detail": problem}
@@ -449,6 +458,7 @@ class Speaker:
                 message, call = await self._bounded(
                     lambda chat, some=fit.messages: send(self._seeded(chat, some), some),  # type: ignore[misc]
                     asked,
+                    fit.messages,
                 )
             except UserError as error:
                 if error.kind != "too_long" or refusals == REFUSALS or fit.size == before:
@@ -475,20 +485,24 @@ class Speaker:
         most = ceilings.prompt_bytes(self._asked(prompt, 0)) if ceilings.decides(self.role, prompt) else None
         return None if most is None else most - beside
 
-    async def _bounded(self, send: Sending, asked: Asked) -> tuple[AIMessage, Call]:
+    async def _bounded(
+        self, send: Sending, asked: Asked, messages: Sequence[BaseMessage] = ()
+    ) -> tuple[AIMessage, Call]:
         """One call within the debate's ceilings: reserved before it is made, settled after it.
+
+        Telemetry may show the messages, if they are known.
 
         Raises:
             BudgetExhausted: a ceiling leaves too little for it.
         """
         ceilings = self.ceilings
         if not ceilings.bounded:
-            return await self._call(send)
+            return await self._call(send, messages)
         held, started = await ceilings.reserve(asked), time.perf_counter()
         spent = held.spend  # nobody knows what a call took that is broken off
         try:
             async with asyncio.timeout_at(held.until):
-                message, call = await self._call(send)
+                message, call = await self._call(send, messages)
             spent = ceilings.came_to(held, call)
         except MootError:
             spent = Spend(calls=1)
@@ -502,8 +516,25 @@ class Speaker:
             ceilings.settle(held, spent, time.perf_counter() - started)
         return message, call
 
-    async def _call(self, send: Sending) -> tuple[AIMessage, Call]:
+    def _came_to(self, outcome: str) -> None:
+        if seen := telemetry():
+            seen.replied(outcome, self.model.name)
+
+    def _watched(self, messages: Sequence[BaseMessage]) -> AbstractContextManager[CallWatch | None]:
+        """What telemetry sees of a call; None if it is off."""
+        if (seen := telemetry()) is None:
+            return UNSEEN
+        watch: CallWatch = imported("moot.nodes.telemetry.observed").CallWatch(
+            seen, self.role, self.model, self.ledger, self.session, messages
+        )
+        return watch
+
+    async def _call(self, send: Sending, messages: Sequence[BaseMessage] = ()) -> tuple[AIMessage, Call]:
         """One call with its retries."""
+        with self._watched(messages) as watch:
+            return await self._tried(send, watch)
+
+    async def _tried(self, send: Sending, watch: CallWatch | None) -> tuple[AIMessage, Call]:
         gate = limiter(self.model.endpoint.base_url)
         started = time.perf_counter()
         depth = _chain.get() + 1
@@ -520,8 +551,9 @@ class Speaker:
                 raise explain(error, self.model.endpoint, self.model.name) from error
             return repeating_no_key(message, self.session.keys)
 
+        request = watch.watching(attempt) if watch else attempt
         try:
-            message, attempts = await with_retries(attempt, self.limits, gate, self.model.name)
+            message, attempts = await with_retries(request, self.limits, gate, self.model.name)
         except MootError as error:
             error.where = error.where or self.ledger.place()
             self.ledger.note(
