@@ -20,7 +20,8 @@ from moot.retrievers.corpus import (
     open_corpus,
     recent_state,
 )
-from moot.retrievers.encoders import CrossScorer, Encoder, Vector, open_cross_encoder, open_encoder, units
+from moot.retrievers.cross_encoders import CrossScorer, open_cross_encoder
+from moot.retrievers.encoders import Encoder, Vector, open_encoder, units
 from moot.retrievers.evidence import Evidence, clean, encoded_text, make_evidence
 
 T = TypeVar("T")

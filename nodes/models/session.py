@@ -19,7 +19,7 @@ from moot.core.ledger.records import Status
 from moot.core.redaction import Keys, held_keys
 from moot.nodes.models.ceilings import Ceilings, open_ceilings
 from moot.nodes.models.keeping import Keeping, LedgerUse, begin_keeping
-from moot.nodes.runtime.state import PERSON
+from moot.nodes.records.entries import PERSON
 from moot.nodes.telemetry.logs import tell_begun, tell_ended
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from langchain_core.tracers import LangChainTracer
 from langsmith import RunTree, get_current_run_tree, trace
 from moot.core.lazy import imported
 from moot.core.telemetry.switch import telemetry
-from moot.nodes.runtime.state import PERSON
+from moot.nodes.records.entries import PERSON
 from moot.retrievers import Evidence, Retriever
 
 

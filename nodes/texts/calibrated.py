@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from moot.core.errors import UserError
+from moot.nodes.records.entries import RoundRecord, Task
 from moot.nodes.runtime.settings import Settings
-from moot.nodes.runtime.state import RoundRecord, Task
 from moot.prompts import shipped
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 

@@ -33,14 +33,14 @@ class Recorded:
     def points(self, metric: str, **wanted: Any) -> list[Any]:
         """A metric's points with these attributes; a dot in a name is written as two underscores."""
         data: Any = self.reader.get_metrics_data()
-        found = [one for of in data.resource_metrics for scope in of.scope_metrics for one in scope.metrics]
+        found: list[Any] = [one for of in data.resource_metrics for scope in of.scope_metrics for one in scope.metrics]
         points = [point for one in found if one.name == metric for point in one.data.data_points]
         asked = {name.replace("__", "."): value for name, value in wanted.items()}
-        return [point for point in points if asked.items() <= dict(point.attributes).items()]
+        return [point for point in points if set(asked.items()) <= set(point.attributes.items())]
 
     def sum(self, metric: str, **wanted: Any) -> float:
         """The sum of a metric's points: of a histogram, of what was recorded."""
-        return sum(getattr(p, "sum", None) or getattr(p, "value", 0) for p in self.points(metric, **wanted))
+        return sum(p.sum if hasattr(p, "sum") else p.value for p in self.points(metric, **wanted))
 
     def count(self, metric: str, **wanted: Any) -> int:
         """How often something was recorded in a histogram."""
@@ -49,7 +49,7 @@ class Recorded:
     def text(self) -> str:
         """Everything that was recorded, as text."""
         data: Any = self.reader.get_metrics_data()
-        return "".join(span.to_json() for span in self.spans()) + data.to_json()
+        return "".join([*(span.to_json() for span in self.spans()), str(data.to_json())])
 
 
 @pytest.fixture

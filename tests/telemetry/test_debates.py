@@ -30,7 +30,7 @@ def settings(system: str = "society_of_minds", **more: Any) -> Any:
 
 async def test_a_debate_is_a_tree_of_spans(recorded: Recorded, start_stub: StartStub) -> None:
     start_stub()
-    document = await society.ainvoke({"claim": CLAIM}, context=settings(max_rounds=1))
+    document = await society.ainvoke({"claim": CLAIM}, context=settings(max_rounds=2))
     [root] = recorded.spans("invoke_workflow")
     assert root.parent is None
     assert (root.name, root.status.status_code) == ("invoke_workflow society_of_minds", StatusCode.UNSET)
@@ -39,7 +39,7 @@ async def test_a_debate_is_a_tree_of_spans(recorded: Recorded, start_stub: Start
     assert (told["moot.calls"], told["moot.stop_reason"]) == (document["usage"]["calls"], document["stop_reason"])
     names = {span.context.span_id: span for span in recorded.spans()}
     calls = recorded.spans("chat")
-    assert len(calls) == len(document["calls"]) > 3
+    assert len(calls) == len(document["calls"]) > 2
     for call, noted in zip(calls, sorted(document["calls"], key=lambda one: one["round"]), strict=True):
         said = dict(call.attributes or {})
         assert call.parent
@@ -48,7 +48,7 @@ async def test_a_debate_is_a_tree_of_spans(recorded: Recorded, start_stub: Start
         assert node.parent.span_id == root.context.span_id
         assert node.name == said["moot.node"] == noted["node"]
         assert (said["gen_ai.conversation.id"], said["moot.round"]) == (document["id"], noted["round"])
-        assert said["gen_ai.usage.input_tokens"] > 0
+        assert said["gen_ai.usage.input_tokens"]
     assert {dict(call.attributes or {})["gen_ai.agent.name"] for call in calls} == {
         c["agent"] for c in document["calls"]
     }
@@ -75,7 +75,7 @@ async def test_metrics_count_what_the_document_counts(recorded: Recorded, start_
 
 
 async def test_refused_requests_are_counted_within_their_call(recorded: Recorded, start_stub: StartStub) -> None:
-    stub = start_stub([{"status": 429, "retry_after": 0.01, "times": 2}])
+    stub = start_stub([{"status": 429, "retry_after": "0", "times": 2}])
     document = await prompting.ainvoke({"claim": CLAIM}, context=settings("standard_prompting"))
     assert (document["status"], document["calls"][0]["attempts"], len(stub.calls())) == ("done", 3, 3)
     assert recorded.sum("moot.endpoint.refusals", moot__asked=MODEL) == 2
@@ -145,7 +145,7 @@ async def test_searches_are_operations(recorded: Recorded, start_stub: StartStub
 
 async def test_a_debate_within_a_debate_is_in_its_tree(recorded: Recorded, start_stub: StartStub) -> None:
     start_stub()
-    reads = {"agents": [{"name": "one", "retriever": "bm25:demo-news"}, {"name": "two", "retriever": "bm25:demo-news"}]}
+    reads = {"agents": [{"name": name, "retriever": "bm25:demo-news"} for name in ("one", "two")]}
     inner = {"debate": "society_of_minds", "debate_settings": {"max_rounds": 1}}
     document = await load_graph("gated").graph.ainvoke({"claim": CLAIM}, context=settings("gated", **reads, **inner))
     [root] = recorded.spans("invoke_workflow")
@@ -154,7 +154,7 @@ async def test_a_debate_within_a_debate_is_in_its_tree(recorded: Recorded, start
         while span.parent is not None:
             span = spans[span.parent.span_id]
         assert span is root
-    assert document["debates"], "the inner debate was held"
+    assert document["metrics"]["gate"]["debate"]["graph"] == "society_of_minds"
 
 
 @pytest.mark.parametrize("wanted", [False, True])
