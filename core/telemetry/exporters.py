@@ -5,12 +5,17 @@ What reads the variables is OpenTelemetry's SDK: the sampler, the resource, batc
 
 from __future__ import annotations
 
+import atexit
+import logging
 import os
+import threading
+import time
 from collections.abc import Iterable
 from importlib.metadata import entry_points, version
 from typing import Any
 
 from moot.core.errors import UserError
+from moot.core.telemetry.switch import is_set
 from opentelemetry import metrics, trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
@@ -18,6 +23,10 @@ from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
+log = logging.getLogger(__name__)
+
+PATIENCE = 3.0
+"""Seconds that the end of a process waits for what is still to be sent."""
 PROTOCOLS = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
 """OTLP's protocols, and what the exporters for them are called."""
 
@@ -34,16 +43,40 @@ def install(traces: Iterable[str], metric_exporters: Iterable[str], *, page: boo
         UserError: there is no such exporter, or it cannot begin.
     """
     resource = _resource()
+    if is_set(trace.get_tracer_provider()):
+        traces = ()
+    if is_set(metrics.get_meter_provider()):
+        metric_exporters, page = (), False
     if processors := [BatchSpanProcessor(_made("traces", name)) for name in traces]:
-        provider = TracerProvider(resource=resource)
+        provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         for processor in processors:
             provider.add_span_processor(processor)
         trace.set_tracer_provider(provider)
+        _made_here.append(provider)
     readers = [_reader(_made("metrics", name)) for name in metric_exporters]
     if page and not any(_is_prometheus(reader) for reader in readers):
         readers.append(_page_reader())
     if readers:
-        metrics.set_meter_provider(MeterProvider(readers, resource=resource))
+        meters = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
+        metrics.set_meter_provider(meters)
+        _made_here.append(meters)
+    atexit.register(finish)
+
+
+_made_here: list[TracerProvider | MeterProvider] = []
+
+
+def finish() -> None:
+    """Sends what is still to be sent, and ends; an address that does not answer delays it by `PATIENCE`. Blocking."""
+    ending = [threading.Thread(target=provider.shutdown, daemon=True) for provider in _made_here]
+    _made_here.clear()
+    for thread in ending:
+        thread.start()
+    until = time.monotonic() + PATIENCE
+    for thread in ending:
+        thread.join(max(0, until - time.monotonic()))
+    if any(thread.is_alive() for thread in ending):
+        log.error("moot: not all of the telemetry has reached its address.")
 
 
 def _resource() -> Resource:

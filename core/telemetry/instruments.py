@@ -119,6 +119,10 @@ class Telemetry:
 
         self._meter.create_observable_gauge(name, [observe], unit, description)
 
+    def show_queue(self, seen: Seen) -> None:
+        """Shows how long a queue is; as `gauge`."""
+        self.gauge("moot.queue.length", "{claim}", "Claims of batches that wait, and that are debated.", seen)
+
     def refused(self, address: str, asked: str) -> None:
         """An endpoint refused a request as one too many.
 

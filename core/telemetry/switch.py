@@ -49,9 +49,15 @@ def join() -> Telemetry | None:
     global _on
     if _on is None and "opentelemetry.sdk" in sys.modules and not is_disabled():
         trace, metrics = imported("opentelemetry.trace"), imported("opentelemetry.metrics")
-        if _is_set(trace.get_tracer_provider()) or _is_set(metrics.get_meter_provider()):
+        if is_set(trace.get_tracer_provider()) or is_set(metrics.get_meter_provider()):
             _on = _recording()
     return _on
+
+
+def finish() -> None:
+    """Sends what is still to be sent, if telemetry goes anywhere; for a process that ends by ``os._exit``. Blocking."""
+    if (exporters := sys.modules.get("moot.core.telemetry.exporters")) is not None:
+        exporters.finish()
 
 
 def is_disabled() -> bool:
@@ -91,6 +97,6 @@ def _recording() -> Telemetry:
     return made
 
 
-def _is_set(provider: object) -> bool:
+def is_set(provider: object) -> bool:
     """Whether somebody has set a provider: OpenTelemetry's own stand-ins come from its API package."""
     return not type(provider).__module__.startswith(("opentelemetry.trace", "opentelemetry.metrics"))

@@ -61,6 +61,13 @@ def without_keys_of_environment(_: Any, __: str, line: dict[str, Any]) -> dict[s
 class OfDebate(logging.Filter):
     """Adds the id of the debate whose node runs to what is logged meanwhile, and lets all pass."""
 
+    @classmethod
+    def add_to_handlers(cls) -> None:
+        """Adds it to the handlers that the process has: a server's own."""
+        for handler in logging.getLogger().handlers:
+            if not any(isinstance(one, cls) for one in handler.filters):
+                handler.addFilter(cls())
+
     def filter(self, record: logging.LogRecord) -> bool:
         """Adds it."""
         if not hasattr(record, "debate"):

@@ -14,17 +14,19 @@ if TYPE_CHECKING:
     from moot.nodes.telemetry.observed import DebateWatch
 
 
-def begin_telemetry(*, page: bool = False, port: bool = True) -> Telemetry | None:
+def begin_telemetry(*, page: bool = False, port: bool = True, logs: bool = True) -> Telemetry | None:
     """Turns on what the environment asks for in one of moot's programs: metrics, spans, logs as JSON lines. Blocking.
 
     Args:
         page: metrics are shown at this process's ``/metrics``, too.
         port: whether this process may open a port for them.
+        logs: whether moot sees to the logs: a server does that itself.
 
     Raises:
         UserError: a variable says something that cannot be done, a package is missing, or the prices cannot be read.
     """
-    log_json()
+    if logs:
+        log_json()
     seen = turn_on(page=page, port=port)
     if seen is not None:
         _prepare(seen)

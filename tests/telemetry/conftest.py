@@ -40,7 +40,7 @@ class Recorded:
 
     def sum(self, metric: str, **wanted: Any) -> float:
         """The sum of a metric's points: of a histogram, of what was recorded."""
-        return sum(p.sum if hasattr(p, "sum") else p.value for p in self.points(metric, **wanted))
+        return float(sum(p.sum if hasattr(p, "sum") else p.value for p in self.points(metric, **wanted)))
 
     def count(self, metric: str, **wanted: Any) -> int:
         """How often something was recorded in a histogram."""
