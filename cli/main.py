@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -41,6 +42,7 @@ for name, command in (("list", list_command), ("show", show_command), ("delete",
 
 @app.callback()
 def all_commands(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", "-V", is_eager=True, callback=show_version, help="Print the version.")
     ] = False,
@@ -53,6 +55,10 @@ def all_commands(
     from moot.core.config import load_env_file
 
     load_env_file(env_file)
+    if context.invoked_subcommand != "serve" and any(name.startswith(("OTEL_", "LOG_JSON")) for name in os.environ):
+        from moot.nodes.telemetry.start import begin_telemetry
+
+        begin_telemetry(port=context.invoked_subcommand == "worker")
 
 
 def run() -> None:
