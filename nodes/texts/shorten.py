@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import groupby
 from typing import Literal
 
@@ -135,7 +136,13 @@ def _near_the_claim(texts: Sequence[str], pieces: Sequence[Unit]) -> dict[str, i
     """By id, the ranks of pieces by the words that they share with the claim in a prompt; none if it has no claim."""
     claim = next((found[2] for text in texts if (found := _CLAIM.search(text))), "")
     different = {unit.id: unit.text for unit in pieces}
-    return dict(zip(different, ranks_by_words(claim, [*different.values()]), strict=True)) if claim else {}
+    return dict(zip(different, _ranks(claim, tuple(different.values())), strict=True)) if claim else {}
+
+
+@lru_cache(maxsize=8)
+def _ranks(claim: str, texts: tuple[str, ...]) -> list[int]:
+    """Kept, as those who speak in one debate are shown the same texts."""
+    return ranks_by_words(claim, texts)
 
 
 def bared(made: Shortened, most: int) -> Shortened:
