@@ -50,9 +50,7 @@ def test_fields_whose_names_are_secrets() -> None:
 
 
 def test_headers_of_the_environment_that_hold_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = "X-Team: biology-lab
-Api-Key: gate-0815-0815
-Authorization: Bearer ab12cd34"
+    lines = "X-Team: biology-lab\nApi-Key: gate-0815-0815\nAuthorization: Bearer ab12cd34"
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", lines)
     shown = redact("biology-lab sent gate-0815-0815, Bearer ab12cd34")
     assert shown == "biology-lab sent [OPENAI_CUSTOM_HEADERS], Bearer [OPENAI_CUSTOM_HEADERS]"
