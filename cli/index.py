@@ -54,7 +54,7 @@ def index_path(path: str, corpus: str, embedder: str | None) -> None:
                 stored = asyncio.run(build(lambda seen: progress.update(bar, completed=seen)))
     finally:
         for said in (*notes, *map(str, refused)):
-            console.print(said, highlight=False, markup=False)
+            console.print(said, highlight=False, markup=False, soft_wrap=True)
     if not first:
         raise UserError(f"Nothing could be read in {path}.", kind="invalid_file")
     console.print(
@@ -62,6 +62,7 @@ def index_path(path: str, corpus: str, embedder: str | None) -> None:
         f"Use it with: moot verify CLAIM --corpus {corpus}",
         highlight=False,
         markup=False,
+        soft_wrap=True,
     )
     if refused:
         several = "1 file was" if len(refused) == 1 else f"{len(refused)} files were"
