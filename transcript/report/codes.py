@@ -284,7 +284,7 @@ STOOD_IN: tuple[tuple[str, str, str], ...] = (
     (
         r"`(.+?)` was asked for without a corpus; moot's small demo corpus (.+) was read\..*",
         "A demonstration collection stood in.",
-        "No collection was named for a search {0}; a small one that comes with moot, {1}, was searched.",
+        "No collection was named, so a small one that comes with moot was searched.",
     ),
 )
 """What is warned of a source that stood in for another one (`moot.nodes.steps.retrieve.stood_in`), each with what a
