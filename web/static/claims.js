@@ -175,10 +175,9 @@ class Claims {
     this.main.replaceChildren(
       h("div", { class: "headrow" }, h("div", {}, h("h1", {}, `${this.kept.claims.length} ${this.kept.claims.length === 1 ? "claim" : "claims"}`), h("p", { class: "quiet small", dir: "auto" }, this.kept.source)), h("div", { class: "acts" }, csv, other)),
       ...told,
+      h("div", { class: "gostrip list" }, this.start, this.count, h("span", {}, h("label", { for: "at-once" }, "At the same time"), this.once), h("span", {}, h("label", { for: "most" }, "Stop after spending (USD)"), this.most), this.problem),
       this.kept.claims.length ? h("div", {}, all, table) : message("No claims found", "The text holds nothing that can be checked."),
-      this.problem,
       h("div", { class: "acts more" }, add),
-      h("div", { class: "gostrip" }, this.start, this.count, h("span", {}, h("label", { for: "at-once" }, "At the same time"), this.once), h("span", {}, h("label", { for: "most" }, "Stop after spending (USD)"), this.most)),
     );
     this.update();
   }
