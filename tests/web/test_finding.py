@@ -88,7 +88,8 @@ async def test_a_link_that_is_opened_while_a_model_loads(page: Page, served: Ser
     """Before the first node has ended nothing but the run itself says what is checked."""
     await start(page, CLAIM, SLOW | {"max_rounds": 20, "scoring": "all_rounds"})
     await page.wait_for_url("**thread=*")
-    other = await page.context.new_page()
+    assert page.context.browser
+    other = await page.context.browser.new_page()
 
     async def loading(route: Route) -> None:
         state: Any = await (await route.fetch()).json()
@@ -103,7 +104,7 @@ async def test_a_link_that_is_opened_while_a_model_loads(page: Page, served: Ser
     await other.get_by_role("heading", name=CLAIM).wait_for()
     assert await other.locator(".fault").count() == 0
     await page.get_by_role("button", name="Stop").click()
-    await page.locator(".verdict h2").wait_for()
+    await page.get_by_role("button", name="Stop").wait_for(state="detached")
 
 
 async def test_settings_as_json_have_the_last_word(page: Page, served: Served) -> None:

@@ -127,7 +127,7 @@ async function foundIn(main, read, { model, max_cost: most }) {
   const problems = [];
   if (unread.length) problems.push(`${unread.length} of ${parts} parts could not be read by the model.`);
   if (dropped.length) problems.push(`${dropped.length} ${dropped.length === 1 ? "claim was dropped, as the text does not hold it" : "claims were dropped, as the text does not hold them"}.`);
-  const some = left.map((one) => ({ ...one, claim: one.quote, ticked: false, left: true }));
+  const some = left.map((one) => ({ ...one, claim: one.quote, date: read.date, ticked: false, left: true }));
   const told = !read.date && claims.some((one) => RELATIVE.test(one.claim)) ? UNDATED : "";
   return { claims: [...claims.map((one) => ({ ...one, ticked: true })), ...some], problems, told };
 }
