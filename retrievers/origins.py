@@ -10,11 +10,13 @@ from functools import lru_cache
 from ipaddress import ip_address
 from itertools import combinations, pairwise
 from math import floor
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from moot.core.lazy import imported
 from moot.retrievers.evidence import UNTITLED, Evidence, Origin
+from moot.retrievers.files import NAMES
 from moot.retrievers.normalise import Rules, normalise, origins_of, words_of
 
 ALIKE = 0.25
@@ -31,14 +33,17 @@ FEWEST = 30
 COLLECTIONS = {"wikipedia.org", "nih.gov", "arxiv.org", "openalex.org", "doi.org", "semanticscholar.org", "biorxiv.org"}
 COLLECTIONS |= {"medrxiv.org", "europepmc.org", "ssrn.com", "zenodo.org"}
 """Websites that hold documents of many authors: each document is an origin of its own."""
+DOCUMENTS = {*NAMES, ".htm", ".xhtml", ".tsv"} - {".jsonl"}
+"""How a source ends that is a document's file; lines of JSON Lines say themselves where they are from."""
 
 
 def origins(pieces: Iterable[Evidence], alike: float = ALIKE) -> dict[str, str]:
     """The origin of each piece, by its id.
 
     An origin is a registered domain (by the public suffix list, so that ``news.bbc.co.uk`` is of ``bbc.co.uk``). Of
-    `COLLECTIONS`, of corpora and of what was given with a claim, each document is an origin. Near-duplicates of
-    different origins have one origin together, and so has a piece that was found at several places.
+    `COLLECTIONS`, of corpora and of what was given with a claim, each document is an origin; a file is one, with all
+    its pages and headings. Near-duplicates of different origins have one origin together, and so has a piece that was
+    found at several places.
 
     Args:
         pieces: the evidence.
@@ -75,6 +80,8 @@ def places(piece: Evidence) -> list[str]:
 def _place(origin: Origin, id: str) -> str:
     url = origin.get("url", "")
     domain = registered_domain(url)
+    if not domain and Path(origin["source"]).suffix.lower() in DOCUMENTS:
+        return origin["source"]
     if not domain:
         return f"{origin['source']}: {id if origin['title'] == UNTITLED else origin['title']}"
     return url.partition("#")[0].rstrip("/") if domain in COLLECTIONS else domain

@@ -19,7 +19,7 @@ from moot.core.config import usual_settings
 from moot.core.errors import MootError, UserError, nearest
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.nodes.models.prices import cost_of, read_prices
-from moot.nodes.texts.calibrated import backed
+from moot.nodes.texts.calibrated import rests_on
 from moot.nodes.texts.verdict import reasons_by_who, verdict_citations
 from moot.web.caller import caller_client
 from moot.web.checks import replay
@@ -63,7 +63,7 @@ RESULT: dict[str, Any] = {
         "confidence": {"type": ["number", "null"], "description": "From 0 to 1; `confidence_rests_on` says on what."},
         "confidence_rests_on": {
             "type": ["string", "null"],
-            "description": "Votes of so many, calibrated on so many cases, or not calibrated.",
+            "description": "Votes or answers of so many; and calibrated on so many cases, or not calibrated.",
         },
         "decision": {
             "type": ["string", "null"],
@@ -268,7 +268,7 @@ def summed_up(document: dict[str, Any], usd: float | None) -> dict[str, Any]:
         **{key: document[key] for key in ("status", "claim")},
         "verdict": document["answer"],
         "confidence": document["confidence"],
-        "confidence_rests_on": None if document["confidence"] is None else backed(document),
+        "confidence_rests_on": rests_on(document),
         **{key: document.get(key) for key in ("decision", "prediction_set")},
         "guarantee": (document.get("calibration") or {}).get("guarantee"),
         "reasons": [{"by": [turn["agent"] for turn in turns], "reason": why} for why, turns in reasons.items()],

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
@@ -41,6 +42,8 @@ THREADS = UUID("2a1de1f3-5d3f-4a37-9d52-5f0e6bb0b6c1")
 """The name space of threads that debates go on on, if they had none."""
 A_SEARCH = 1000
 """Threads that are asked for at a time."""
+A_LINE = 120
+"""Characters of a text's first line."""
 OVER = ("interrupted", "failed")
 """The status of debates that can be taken up."""
 
@@ -204,12 +207,19 @@ async def standing(row: Debate, client: LangGraphClient) -> dict[str, Any]:
 
 
 def claim_in(input: Any) -> str:
-    """The claim of a debate's input, in a conversation the last message."""
+    """The claim of a debate's input, in a conversation the last message; of a text, its title, or how it begins."""
+    if "claim" not in input and isinstance(input.get("text"), str):
+        return str(input.get("title") or input.get("source") or first_line(input["text"]))[:500]
     claim = input.get("claim")
     if not isinstance(claim, str):
         messages = input.get("messages") or [{}]
         claim = messages[-1].get("content") if isinstance(messages[-1], dict) else None
     return claim[:500] if isinstance(claim, str) else ""
+
+
+def first_line(text: str) -> str:
+    """The first line of a text that holds something, shortened."""
+    return shorten(next((line for line in text.splitlines() if line.strip()), ""), A_LINE, placeholder=" ...")
 
 
 async def lives(thread: str, client: LangGraphClient) -> bool:

@@ -59,6 +59,8 @@ class Session:
     """The debate's state after its last superstep, if there is a `Recorder`."""
     written: list[Mapping[str, Any]] = field(default_factory=list)
     """What nodes of the run wrote, those of graphs within it too, if there is a `Recorder`."""
+    parts: dict[int, Ceilings] = field(default_factory=dict)
+    """Of a text that is read in parts, what those may spend that are being read, by where they begin."""
     ceilings: Ceilings = field(default_factory=open_ceilings)
     """What the debate may spend; debates within it have ceilings of their own, see `current_ceilings`."""
 

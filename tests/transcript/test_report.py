@@ -164,7 +164,7 @@ async def test_every_citation_is_told_with_its_check() -> None:
     for text in (page, plain):
         assert "not in this source in these words" in text
         assert "names a source that it was not shown" in text
-        assert re.search(r"1 quote of \d+ found .* \d+ invented", text)
+        assert re.search(r"\d+ quotes checked: 1 found in its source\. 1 is not .* words\. \d+ w\w+ invented", text)
         assert "ev-x" not in text
         assert piece["id"] not in text
 
@@ -331,14 +331,22 @@ async def test_what_has_no_claim_review() -> None:
 @pytest.mark.parametrize(
     ("answers", "judged", "said"),
     [
-        (["REFUTES", "REFUTES"], "SUPPORTS", "Both debaters answered “REFUTES”. {}a judge decided against them."),
+        (["REFUTES", "REFUTES"], "SUPPORTS", "Both debaters answered “Refuted”. {}a judge decided against them."),
         (["REFUTES", "REFUTES"], "REFUTES", "Both debaters gave the same answer. {}a judge agreed."),
-        (["REFUTES", "SUPPORTS"], "REFUTES", "Of 2 answers: 1 “REFUTES” and 1 “SUPPORTS”. {}a judge decided."),
+        (["REFUTES", "SUPPORTS"], "REFUTES", "Of 2 answers: 1 “Refuted” and 1 “Supported”. {}a judge decided."),
     ],
 )
 def test_a_judge_may_decide_against_all_debaters(answers: list[str], judged: str, said: str) -> None:
     votes = [{"agent": name, "answer": one, "group": one} for name, one in zip("ab", answers, strict=True)]
-    ended = {"metrics": {}, "votes": votes, "stop_reason": "max_rounds", "rounds": 1, "round_log": [], "warnings": []}
+    ended = {
+        "task": make_task("fever", claim="Eggs."),
+        "metrics": {},
+        "votes": votes,
+        "stop_reason": "max_rounds",
+        "rounds": 1,
+        "round_log": [],
+        "warnings": [],
+    }
     names: Any = str
     told = backing({**ended, "turns": [{"step": "judge", "answer": judged}]}, names)
     assert told == said.format("The rounds were used up, and ")
