@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from moot.nodes.records.entries import PERSON, RoundRecord, Task, Turn, Vote
+from moot.nodes.records.reducers import merge_rounds, merge_turns
 from moot.nodes.runtime.settings import Settings
-from moot.nodes.runtime.state import PERSON, RoundRecord, Task, Turn, Vote, merge_rounds, merge_turns
 from moot.nodes.speakers.pool import POOL
 from moot.nodes.texts.task import full_answer
 from moot.retrievers.evidence import clean

@@ -27,8 +27,8 @@ from moot.core.redaction import anonymised
 from moot.graphs import DESCRIPTIONS
 from moot.nodes.models.keeping import LedgerUse, current_use
 from moot.nodes.models.session import Session
+from moot.nodes.records.reducers import place_of, written_values
 from moot.nodes.runtime.document import unfinished
-from moot.nodes.runtime.state import place_of, written_values
 from moot.web import debates
 from moot.web.caller import has_users
 from starlette.concurrency import run_in_threadpool

@@ -17,6 +17,7 @@ from moot.cli.batch.jobs import Job
 from moot.cli.batch.outcomes import Outcome
 from moot.cli.batch.work import Work
 from moot.cli.batch.worker import listen, opened
+from moot.cli.queue.indexing import store_piece
 from moot.core.garbage import collected_seldom
 from moot.core.ledger import use_ledger
 from moot.core.limiter import share_endpoints
@@ -62,7 +63,10 @@ class Child:
         self._running: Counter[str] = Counter()
 
     async def hold(self, told: dict[str, Any]) -> dict[str, Any]:
-        """Does a row; the answer says whether what came of it is stored."""
+        """Does a row: a debate, or a piece of a corpus. The answer says whether what came of it is stored."""
+        if "passages" in (piece := told["job"]):
+            await asyncio.to_thread(self._rows.end, piece["key"], await store_piece(piece), None)
+            return {"stored": True}
         job, batch = Job(**told["job"]), BatchOf(**told["batch"])
         ceilings = self._of(batch)
         work = Work(self._shelf, batch.mode, self._prices)  # type: ignore[arg-type]

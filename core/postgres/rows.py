@@ -264,6 +264,10 @@ class QueuedRows:
         found: int = self._do(job)
         return found
 
+    def forget(self, batch: str) -> None:
+        """Removes a batch with its rows."""
+        self._do(lambda cursor: cursor.execute("DELETE FROM moot.batches WHERE id = %s", (batch,)))
+
     def find(self, beginning: str) -> str:
         """The id of the batch that begins so.
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, NotRequired
 
 from moot.core.errors import ErrorRecord
+from moot.nodes.records.entries import Call, Warned
+from moot.nodes.records.reducers import deepest, first_error, joined, merge_warnings
 from moot.nodes.runtime.settings import Settings
-from moot.nodes.runtime.state import Call, Warned, deepest, first_error, joined, merge_warnings
 from pydantic import Field
 from typing_extensions import TypedDict
 

@@ -30,10 +30,11 @@ from moot.nodes.claims.state import (
 )
 from moot.nodes.models.chat_models import EMBEDDED
 from moot.nodes.models.speaker import Speaker
+from moot.nodes.records.reducers import OPENING, anew
 from moot.nodes.runtime.budget import open_budget
 from moot.nodes.runtime.document import DEMO_MODEL_LINE, usage
 from moot.nodes.runtime.node import Node, Run, choose_model
-from moot.nodes.runtime.state import LONGEST_SPEAKER, OPENING, anew
+from moot.nodes.runtime.state import LONGEST_SPEAKER
 from moot.nodes.steps.reader import figures
 from moot.nodes.texts.quotes import SHOWN, find_quote, fold
 from moot.nodes.texts.replies import Reply, Text

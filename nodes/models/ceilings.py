@@ -23,7 +23,7 @@ from moot.core.errors import BudgetExhausted
 from moot.nodes.models.contexts import BYTES_PER_TOKEN, MARGIN, bytes_per_token
 from moot.nodes.models.ledger import tokens_of
 from moot.nodes.models.prices import Price, cost_of, costs_of, is_counted, price_of
-from moot.nodes.runtime.state import Call
+from moot.nodes.records.entries import Call
 
 REPLY = 512
 """Most tokens of a reply under a ceiling, if `max_tokens` is not set."""

@@ -11,7 +11,7 @@ from moot.core.errors import UserError
 from moot.nodes.models.ceilings import REPLY
 from moot.nodes.models.chat_models import ChatModel
 from moot.nodes.models.contexts import MARGIN, bytes_of, bytes_per_token, context_of, reply_room
-from moot.nodes.runtime.state import LeftOut
+from moot.nodes.records.entries import LeftOut
 from moot.nodes.texts.shorten import bared, shorten
 
 

@@ -18,7 +18,7 @@ from moot.core.ledger.records import Status
 from moot.core.redaction import Keys, held_keys
 from moot.nodes.models.ceilings import Ceilings, open_ceilings
 from moot.nodes.models.keeping import Keeping, LedgerUse, begin_keeping
-from moot.nodes.runtime.state import PERSON
+from moot.nodes.records.entries import PERSON
 
 log = logging.getLogger(__name__)
 

@@ -13,13 +13,14 @@ from langgraph.runtime import Runtime
 from moot.core.endpoint import Limits, replaying
 from moot.core.errors import MootError, UserError, error_of
 from moot.core.ledger import embeddings
+from moot.nodes.models.caller import start_chain
 from moot.nodes.models.ceilings import REPLY, Ceilings
 from moot.nodes.models.chat_models import ModelChoice, open_chat_model
 from moot.nodes.models.kept_sources import KeptSource, open_kept_corpus
 from moot.nodes.models.ledger import Ledger
 from moot.nodes.models.seeds import derived_seed
 from moot.nodes.models.session import Session, current_ceilings, current_session
-from moot.nodes.models.speaker import Speaker, start_chain
+from moot.nodes.models.speaker import Speaker
 from moot.nodes.runtime.budget import Decision, uncounted
 from moot.nodes.runtime.node_errors import Keys, no_setting, no_settings
 from moot.nodes.runtime.progress import came_of, progress

@@ -14,11 +14,13 @@ from moot.nodes.models.ceilings import REPLY, Asked
 from moot.nodes.models.chat_models import ModelChoice
 from moot.nodes.models.contexts import bytes_of
 from moot.nodes.models.speaker import own_response_format
+from moot.nodes.records.entries import Task
+from moot.nodes.records.reducers import OPENING, anew
 from moot.nodes.runtime.budget import Decision, exhausted, open_budget
 from moot.nodes.runtime.document import blank_document, closed, closing, document_of
 from moot.nodes.runtime.node import Node, Run, choose_model
 from moot.nodes.runtime.settings import Settings
-from moot.nodes.runtime.state import OPENING, ClaimInput, DebateState, Task, anew
+from moot.nodes.runtime.state import ClaimInput, DebateState
 from moot.nodes.runtime.tracing import conclude, describe
 from moot.nodes.steps.compare import IN_WORDS
 from moot.nodes.steps.person import check_resumable

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tracers import LangChainTracer
 from langsmith import RunTree, get_current_run_tree, trace
-from moot.nodes.runtime.state import PERSON
+from moot.nodes.records.entries import PERSON
 from moot.retrievers import Evidence, Retriever
 
 

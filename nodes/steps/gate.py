@@ -9,10 +9,12 @@ from typing import Any
 
 from langgraph.types import Send
 from moot.nodes.models.ledger import tokens_of
+from moot.nodes.records.entries import GATE, Call, RoundReason, StopReason, Task, Turn
+from moot.nodes.records.reducers import recorded_round
 from moot.nodes.runtime.budget import Decision, is_spent
 from moot.nodes.runtime.node import Node, Run, choose_model
 from moot.nodes.runtime.opening import Needs
-from moot.nodes.runtime.state import GATE, Call, DebateState, RoundReason, StopReason, Task, Turn, recorded_round
+from moot.nodes.runtime.state import DebateState
 from moot.nodes.speakers.gate import GateSettings
 from moot.nodes.speakers.hand_over import declared, hand_over, new_turn
 from moot.nodes.steps.compare import EQUIVALENCE, agreed_answer, closed_round

@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 from moot.core.errors import UserError
 from moot.core.ledger.records import moot_version
+from moot.nodes.records.entries import RoundRecord, Task
 from moot.nodes.runtime.settings import Settings
-from moot.nodes.runtime.state import RoundRecord, Task
 from moot.prompts import shipped
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 

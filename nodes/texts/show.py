@@ -8,7 +8,7 @@ from decimal import Decimal
 from itertools import count
 from typing import Any
 
-from moot.nodes.runtime.state import Reading, Task, Turn, Vote
+from moot.nodes.records.entries import Reading, Task, Turn, Vote
 from moot.nodes.runtime.turns import Citation
 from moot.prompts import as_data, listed
 from moot.prompts.files import LOOKALIKES, enclosed

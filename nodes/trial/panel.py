@@ -11,9 +11,10 @@ from langchain_core.language_models import BaseChatModel
 from langgraph.types import Send
 from moot.core.errors import ReplyError, UserError, WorldError
 from moot.nodes.models.speaker import Speaker
+from moot.nodes.records.entries import CourtDebate, Task, Turn, Vote
 from moot.nodes.runtime.budget import Decision
 from moot.nodes.runtime.node import Node, Run, choose_model
-from moot.nodes.runtime.state import CourtDebate, DebateState, Task, TrialState, Turn, Vote
+from moot.nodes.runtime.state import DebateState, TrialState
 from moot.nodes.speakers.hand_over import declared, new_turn
 from moot.nodes.steps.compare import silence_of
 from moot.nodes.texts.answers import fold

@@ -18,9 +18,9 @@ from moot.graphs.madke import MadkeSettings
 from moot.graphs.react import ReactSettings
 from moot.graphs.reconcile import ReconcileSettings
 from moot.nodes.models.keeping import LedgerUse
+from moot.nodes.records.reducers import recorded_round
 from moot.nodes.runtime.document import blank_document
 from moot.nodes.runtime.settings import Settings
-from moot.nodes.runtime.state import recorded_round
 from moot.nodes.texts.task import make_task
 from moot.transcript import Live, ending
 from rich.console import Console

@@ -18,8 +18,8 @@ from markdown_it import MarkdownIt
 from moot.cli.options import parse_settings
 from moot.core.errors import Outcome, UserError
 from moot.graphs import DESCRIPTIONS, load_graph
+from moot.nodes.records.entries import RoundReason, StopReason
 from moot.nodes.runtime.document import upgraded
-from moot.nodes.runtime.state import RoundReason, StopReason
 from moot.nodes.texts.quotes import check_citations
 from moot.nodes.texts.replies import Quote
 from moot.nodes.texts.task import make_task
