@@ -210,7 +210,9 @@ def part_node(how: Any, role: str, prompt: str) -> Node:
                 end_part(run, part["start"])
         return done
 
-    return Node(step, prompts=(prompt,), idle=None if prompt == EXTRACT else lambda state, settings: not state["found"])
+    return Node(
+        step, prompts=(prompt,), idle=None if prompt == EXTRACT else lambda state, settings: not state.get("found")
+    )
 
 
 async def _steps(state: PartState, run: Run) -> list[Asked]:

@@ -162,6 +162,7 @@ class Speaker(Caller):
                     raise unusable from None
                 raise
             found, outcome, problem = read(message)
+            self._came_to(outcome)
             call["outcome"] = outcome
             if problem:
                 call["detail"] = problem
@@ -235,6 +236,7 @@ class Speaker(Caller):
                     lambda chat: cast(Sending, send)(speaker._seeded(chat, messages)), speaker._asked("", 0)
                 )
             outcome, problem = conversation_fault(message)
+            speaker._came_to(outcome or "ok")
             speaker.ledger.note(call)
             if outcome:
                 call |= {"outcome": outcome, "detail": problem}

@@ -73,6 +73,22 @@ async def test_one_answer_with_a_verified_quote_ends_it_before_any_debate(start_
     assert "The gate ends it" in told(document)
 
 
+async def test_readers_who_can_hardly_differ_are_named(start_stub: StartStub) -> None:
+    start_stub([says("one", "SUPPORTS", **CITES), says("two", "SUPPORTS")])
+    same = [{"name": name, **NEWS} for name in ("one", "two")]
+    models = dict.fromkeys(("one", "two"), "openai:stub-one")
+
+    async def named(temperature: float | None, **settings: Any) -> list[str]:
+        document = await debate(temperature=temperature, models=models, **settings)
+        assert document["metrics"]["gate"]["passed"]
+        return [w["detail"].partition(":")[0] for w in document["warnings"] if w["kind"] == "readers_alike"]
+
+    assert await named(0, agents=same) == ["one, two"]
+    assert await named(0.7, agents=same) == []
+    assert await named(None, agents=same) == []  # the endpoint decides
+    assert await named(0) == []  # each has a source of its own
+
+
 @pytest.mark.parametrize(
     ("rules", "least", "reason"),
     [
@@ -127,6 +143,9 @@ async def test_never_and_always_are_its_ablations(start_stub: StartStub) -> None
     never = await debate(when="never")
     assert (never["answer"], never["stop_reason"], len(never["calls"])) == ("SUPPORTS", "single_pass", 2)
     assert never["confidence_from"] == "1 of 2 votes"
+    assert never["dissent"]["votes"] == [{"answer": "SUPPORTS", "votes": 1}, {"answer": "REFUTES", "votes": 1}]
+    [minority] = never["dissent"]["minority"]
+    assert (minority["answer"], [one["agent"] for one in minority["by"]]) == ("REFUTES", ["two"])
 
 
 @pytest.mark.parametrize("name", ["standard_mad", "society_of_minds", "cortex_debate", "proclaim"])
