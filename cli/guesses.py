@@ -9,7 +9,7 @@ from typing import Any
 from typer.core import TyperGroup
 
 PANELS = {
-    "Check claims": ("verify", "claims", "batch", "serve", "report"),
+    "Check claims": ("verify", "claims", "batch", "serve", "service", "report"),
     "Look again": ("list", "show", "delete"),
     "Choose": ("config", "index", "corpora", "graphs", "presets", "tasks", "settings"),
     "Measure, and run many": ("eval", "calibrate", "ledger", "worker", "assistants", "schema"),
