@@ -203,7 +203,7 @@ def stderr_if_named() -> Metric:
 
     def value(scores: list[SampleScore]) -> float:
         named = any((score.score.metadata or {})["named"] for score in scores)
-        return float(error(scores)) if named else float("nan")  # type: ignore[arg-type, call-arg]
+        return float(error(scores)) if named else float("nan")  # type: ignore[arg-type]
 
     return value
 
