@@ -152,10 +152,8 @@ def _run_cells(
         solver = solver_of(cell, logs, keys)
         told = {"key": key, "parts": parts[cell.key], "plan": saved, "family": plan.family}
         facts = (task.metadata or {})["moot"] | cell.facts() | told
-        model = "none" if cell.model is None else f"moot/{cell.model}"
-        return task_with(
-            task, solver=solver, model=model, metadata={"moot": facts, **shown(facts)}, tags=tags_of(facts)
-        )
+        named: dict[str, Any] = {"metadata": {"moot": facts, **shown(facts)}, "tags": tags_of(facts)}
+        return task_with(task, solver=solver, model="none" if cell.model is None else f"moot/{cell.model}", **named)
 
     with watching(watch(samples, held(keys.values(), logs))), collected_seldom(), limits.shared():
         _run([task_of(cell) for cell in first], logs, limits)
