@@ -121,7 +121,7 @@ def _values(document: Document) -> dict[str, Any]:
         "warned": warned,
         "summary": summary,
         "sentences": sentences,
-        "left_out": _left_out(summary) if sentences else "",
+        "left_out": _left_out(summary) if summary and sentences else "",
         "reasons": [(who, sources.numbered(plain(text))) for who, text in reasons],
         "glance": _glance(document, sources),
         "beside": beside,
