@@ -361,6 +361,29 @@ def serve_command(
     serve(host, port, at_once, studio=studio, opened=opened)
 
 
+@app.command("service")
+def service_command(
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Where this process listens.")] = 2024,
+    host: Annotated[
+        str, typer.Option(help="The address where it listens; any but loopback needs MOOT_USERS or MOOT_TOKEN.")
+    ] = "127.0.0.1",
+    at_once: Annotated[
+        int, typer.Option(min=0, max=1000, help="Debates that this process runs at the same time; 0 to run none.")
+    ] = 10,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Only write Aegra's configuration to this folder.")
+    ] = None,
+) -> None:
+    """Serve the page and the API from many processes: debates are in Postgres (MOOT_DATABASE), work in Redis."""
+    from moot.web.service.config import write_config
+    from moot.web.service.run import run_service
+
+    if config:
+        print(write_config(config))  # noqa: T201
+    else:
+        run_service(host, port, at_once)
+
+
 @app.command("assistants")
 def assistants_command(
     url: Annotated[str, typer.Option(help="The server.")] = "http://127.0.0.1:2024",

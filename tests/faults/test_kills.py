@@ -21,8 +21,7 @@ def test_the_same_command_finishes_a_killed_debate(moment: Moment, folder: Path)
     assert kill(moment, folder).wrong == ""
 
 
-@pytest.mark.parametrize("share", [0.4, 0.75])
-def test_a_debate_that_is_killed_behind_its_gate_is_resumed_there(share: float, folder: Path) -> None:
-    killed = kill(Moment("gated", signal.SIGKILL, share, "calls"), folder, again=by_resume)
+def test_a_debate_that_is_killed_behind_its_gate_is_resumed_there(folder: Path) -> None:
+    killed = kill(Moment("gated", signal.SIGKILL, 0.6, "calls"), folder, again=by_resume)
     assert killed.wrong == ""
     assert killed.before > len(SYSTEMS["gated"]["agents"])  # the gate's own calls were over

@@ -143,6 +143,9 @@ async def test_never_and_always_are_its_ablations(start_stub: StartStub) -> None
     never = await debate(when="never")
     assert (never["answer"], never["stop_reason"], len(never["calls"])) == ("SUPPORTS", "single_pass", 2)
     assert never["confidence_from"] == "1 of 2 votes"
+    assert never["dissent"]["votes"] == [{"answer": "SUPPORTS", "votes": 1}, {"answer": "REFUTES", "votes": 1}]
+    [minority] = never["dissent"]["minority"]
+    assert (minority["answer"], [one["agent"] for one in minority["by"]]) == ("REFUTES", ["two"])
 
 
 @pytest.mark.parametrize("name", ["standard_mad", "society_of_minds", "cortex_debate", "proclaim"])

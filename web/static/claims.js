@@ -127,7 +127,7 @@ async function foundIn(main, read, { model, max_cost: most }) {
   const problems = [];
   if (unread.length) problems.push(`${unread.length} of ${parts} parts could not be read by the model.`);
   if (dropped.length) problems.push(`${dropped.length} ${dropped.length === 1 ? "claim was dropped, as the text does not hold it" : "claims were dropped, as the text does not hold them"}.`);
-  const some = left.map((one) => ({ ...one, claim: one.quote, ticked: false, left: true }));
+  const some = left.map((one) => ({ ...one, claim: one.quote, date: read.date, ticked: false, left: true }));
   const told = !read.date && claims.some((one) => RELATIVE.test(one.claim)) ? UNDATED : "";
   return { claims: [...claims.map((one) => ({ ...one, ticked: true })), ...some], problems, told };
 }
@@ -175,10 +175,9 @@ class Claims {
     this.main.replaceChildren(
       h("div", { class: "headrow" }, h("div", {}, h("h1", {}, `${this.kept.claims.length} ${this.kept.claims.length === 1 ? "claim" : "claims"}`), h("p", { class: "quiet small", dir: "auto" }, this.kept.source)), h("div", { class: "acts" }, csv, other)),
       ...told,
+      h("div", { class: "gostrip list" }, this.start, this.count, h("span", {}, h("label", { for: "at-once" }, "At the same time"), this.once), h("span", {}, h("label", { for: "most" }, "Stop after spending (USD)"), this.most), this.problem),
       this.kept.claims.length ? h("div", {}, all, table) : message("No claims found", "The text holds nothing that can be checked."),
-      this.problem,
       h("div", { class: "acts more" }, add),
-      h("div", { class: "gostrip" }, this.start, this.count, h("span", {}, h("label", { for: "at-once" }, "At the same time"), this.once), h("span", {}, h("label", { for: "most" }, "Stop after spending (USD)"), this.most)),
     );
     this.update();
   }
