@@ -77,7 +77,7 @@ async def test_a_verdict_that_hangs_on_one_source_says_so_everywhere(start_stub:
     assert "Falls without key.org." in told
     assert "Falls without key.org." in in_words(document)
     for kind in ("html", "md"):
-        assert "Falls without key.org" in report(document, kind).replace("\\", "")
+        assert "Asked again, it falls without key.org" in report(document, kind).replace("\\", "")
 
 
 async def test_the_judge_is_asked_again_without_what_rests_on_an_origin(start_stub: StartStub) -> None:
