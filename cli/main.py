@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -41,6 +42,7 @@ for name, command in (("list", list_command), ("show", show_command), ("delete",
 
 @app.callback()
 def all_commands(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", "-V", is_eager=True, callback=show_version, help="Print the version.")
     ] = False,
@@ -53,6 +55,10 @@ def all_commands(
     from moot.core.config import load_env_file
 
     load_env_file(env_file)
+    if context.invoked_subcommand != "serve" and any(name.startswith(("OTEL_", "LOG_JSON")) for name in os.environ):
+        from moot.nodes.telemetry.start import begin_telemetry
+
+        begin_telemetry(port=context.invoked_subcommand == "worker")
 
 
 def run() -> None:
@@ -311,6 +317,7 @@ def settings_command(
 
 @app.command()
 def index(
+    context: typer.Context,
     path: Annotated[
         str,
         typer.Argument(
@@ -320,12 +327,22 @@ def index(
     ],
     corpus: Annotated[str, typer.Option(help="The corpus's name.")],
     embedder: Annotated[str | None, typer.Option(help="Text encoder; see `moot settings tool_mad`.")] = None,
+    queue: Annotated[
+        str | None,
+        typer.Option(
+            envvar="MOOT_QUEUE",
+            show_envvar=False,
+            metavar="postgresql://...",
+            help="The workers of this queue (`moot worker`) encode and store, if the corpus is on a Chroma server.",
+        ),
+    ] = None,
 ) -> None:
     """Add files to a corpus. Safe to interrupt and to run again: it goes on where it was."""
-    from moot.cli.index import index_path
+    from moot.cli.index import index_path, queue_of
     from moot.core.config import value_of
 
-    index_path(path, corpus, embedder or value_of("embedder"))
+    named = (source := context.get_parameter_source("queue")) is not None and source.name == "COMMANDLINE"
+    index_path(path, corpus, embedder or value_of("embedder"), queue_of(queue, named=named))
 
 
 @app.command("serve")
@@ -342,6 +359,29 @@ def serve_command(
     from moot.web.serve import serve
 
     serve(host, port, at_once, studio=studio, opened=opened)
+
+
+@app.command("service")
+def service_command(
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Where this process listens.")] = 2024,
+    host: Annotated[
+        str, typer.Option(help="The address where it listens; any but loopback needs MOOT_USERS or MOOT_TOKEN.")
+    ] = "127.0.0.1",
+    at_once: Annotated[
+        int, typer.Option(min=0, max=1000, help="Debates that this process runs at the same time; 0 to run none.")
+    ] = 10,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Only write Aegra's configuration to this folder.")
+    ] = None,
+) -> None:
+    """Serve the page and the API from many processes: debates are in Postgres (MOOT_DATABASE), work in Redis."""
+    from moot.web.service.config import write_config
+    from moot.web.service.run import run_service
+
+    if config:
+        print(write_config(config))  # noqa: T201
+    else:
+        run_service(host, port, at_once)
 
 
 @app.command("assistants")

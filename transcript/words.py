@@ -237,7 +237,7 @@ class Words:
             yield line(turn["agent"], what, unusable(turn), "warning")
             return
         sure = turn.get("confidence")
-        answer = turn["answer"] + (f" (confidence {sure:.2f})" if sure is not None else "")
+        answer = turn["answer"] + (f" (says it is {sure:.0%} sure)" if sure is not None else "")
         yield line(turn["agent"], what, reasoned(answer, self.why(turn, turn["rationale"])), "answer")
 
     def _about(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:

@@ -1,7 +1,8 @@
 """``/mcp``: every debate system as a tool under its own name, with the settings that people use; and `find_claims`.
 
 LangGraph's own endpoint names tools after assistants' titles, takes no settings, and answers with Python's `repr` of
-the whole document. It still answers everything here but the list of tools and their calls.
+the whole document. It still answers everything here but the list of tools and their calls. On Aegra, which has no such
+endpoint, all is answered here.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import sys
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -17,15 +19,16 @@ import httpx
 from langgraph_sdk.client import LangGraphClient
 from moot.core.config import usual_settings
 from moot.core.errors import MootError, UserError, nearest
+from moot.core.ledger.records import moot_version
 from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS, load_graph
 from moot.nodes.models.prices import cost_of, read_prices
-from moot.nodes.texts.calibrated import backed
+from moot.nodes.texts.calibrated import rests_on
 from moot.nodes.texts.verdict import reasons_by_who, verdict_citations
 from moot.transcript.claims import filled_words
 from moot.web.caller import caller_client
 from moot.web.checks import replay
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 SETTINGS = (
@@ -36,11 +39,15 @@ SETTINGS = (
 OTHERS = "Further settings of this system, by name; `moot settings {name}` lists them."
 UNKNOWN = -32602
 """JSON-RPC's code for parameters that are not valid."""
+NO_METHOD = -32601
+"""JSON-RPC's code for a method that there is not."""
+VERSIONS = ("2025-06-18", "2025-03-26")
+"""Versions of the protocol that are answered here, the latest first."""
 NAME = re.compile(r"[^a-zA-Z0-9_\-.]")
 LONGEST = 128
 """Characters of a tool's name."""
-MOST = 1000
-"""Assistants that are looked through."""
+MOST, A_PAGE = 1000, 100
+"""Assistants that are looked through, and that are asked for at a time."""
 QUOTE = {
     "type": "object",
     "properties": {
@@ -74,7 +81,7 @@ RESULT: dict[str, Any] = {
         "confidence": {"type": ["number", "null"], "description": "From 0 to 1; `confidence_rests_on` says on what."},
         "confidence_rests_on": {
             "type": ["string", "null"],
-            "description": "Votes of so many, calibrated on so many cases, or not calibrated.",
+            "description": "Votes or answers of so many; and calibrated on so many cases, or not calibrated.",
         },
         "decision": {
             "type": ["string", "null"],
@@ -139,16 +146,25 @@ class Tools:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers, or passes a request on."""
-        if scope["type"] != "http" or scope["method"] != "POST" or scope["path"].rstrip("/") != "/mcp":
+        if scope["type"] != "http" or scope["path"].rstrip("/") != "/mcp":
             return await self.app(scope, receive, send)
+        if scope["method"] != "POST":
+            if has_own():
+                return await self.app(scope, receive, send)
+            return await JSONResponse({"detail": "MCP's messages are POSTed here."}, 405)(scope, receive, send)
         content = await Request(scope, receive).body()
         try:
             asked = json.loads(content)
         except (ValueError, RecursionError):
             asked = None
         answer = await self._answered(asked, caller_client(scope)) if is_for_tools(asked) else None
-        if answer is None:
+        if answer is None and has_own():
             return await self.app(scope, replay(content, receive), send)
+        if answer is None and isinstance(asked, dict) and asked.get("id") is None:
+            return await Response(status_code=202)(scope, receive, send)
+        if answer is None:
+            asked = asked if isinstance(asked, dict) else {"id": None}
+            answer = greeted(asked)
         return await JSONResponse({"jsonrpc": "2.0", "id": asked["id"], **answer})(scope, receive, send)
 
     async def _answered(self, asked: Mapping[str, Any], client: LangGraphClient) -> dict[str, Any]:
@@ -165,6 +181,23 @@ class Tools:
             return {"result": told(error.detail)}
         text = {"type": "text", "text": json.dumps(result, ensure_ascii=False)}
         return {"result": {"content": [text], "structuredContent": result, "isError": result["status"] != "done"}}
+
+
+def has_own() -> bool:
+    """Whether the server has an endpoint of its own."""
+    return "langgraph_api" in sys.modules
+
+
+def greeted(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer to a message that is about no tool: a client says hello, or asks for what there is not."""
+    if asked.get("method") == "initialize":
+        wanted = asked["params"].get("protocolVersion") if isinstance(asked.get("params"), dict) else None
+        version = wanted if wanted in VERSIONS else VERSIONS[0]
+        about = {"name": "moot", "version": moot_version()}
+        return {"result": {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about}}
+    if asked.get("method") == "ping":
+        return {"result": {}}
+    return {"error": {"code": NO_METHOD, "message": "This server knows initialize, ping, tools/list and tools/call."}}
 
 
 def is_for_tools(asked: Any) -> bool:
@@ -198,7 +231,13 @@ async def listed(client: LangGraphClient) -> list[dict[str, Any]]:
 async def assistants(client: LangGraphClient) -> dict[str, Any]:
     """The assistants that people made, by the names of their tools; the first of several with one name."""
     found: dict[str, Any] = {}
-    for one in await client.assistants.search(limit=MOST):
+    made: list[Any] = []
+    while len(made) < MOST:
+        more = await client.assistants.search(limit=A_PAGE, offset=len(made))
+        made += more
+        if len(more) < A_PAGE:
+            break
+    for one in made:
         name = NAME.sub("", re.sub(r"\s+", "_", one["name"].strip()))[:LONGEST]
         own = (one.get("metadata") or {}).get("created_by") != "system" and one["graph_id"] in DESCRIPTIONS
         if own and name and name not in TOOLS:
@@ -332,7 +371,7 @@ def summed_up(document: dict[str, Any], usd: float | None) -> dict[str, Any]:
         **{key: document[key] for key in ("status", "claim")},
         "verdict": document["answer"],
         "confidence": document["confidence"],
-        "confidence_rests_on": None if document["confidence"] is None else backed(document),
+        "confidence_rests_on": rests_on(document),
         **{key: document.get(key) for key in ("decision", "prediction_set")},
         "guarantee": (document.get("calibration") or {}).get("guarantee"),
         "reasons": [{"by": [turn["agent"] for turn in turns], "reason": why} for why, turns in reasons.items()],

@@ -32,7 +32,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 SHOWN = 3
-"""Dropped replies that are named."""
+"""Dropped replies, and parts that were not read, that are named."""
 LONGEST = 160
 """Characters of a quote on the screen."""
 STEPS = 3
@@ -196,8 +196,10 @@ def summarise(found: Found, out: Path | None) -> None:
     for one in found["dropped"][:SHOWN]:
         said = shorten(clean(one["claim"] or one["quote"]), LONGEST, placeholder=" ...")
         console.print(Text(f"Dropped: “{said}” {clean(one['why'])}", "dim"))
-    for one in found["unread"]:
+    for one in found["unread"][:SHOWN]:
         console.print(Text(f"Not read: characters {one['start']}-{one['end']}. {clean(one['why'])}", "yellow"))
+    if (more := len(found["unread"]) - SHOWN) > 0:
+        console.print(Text(f"{counted(more, 'other part')} of the text could not be read either.", "yellow"))
     for warned in found["warnings"]:
         console.print(Text(clean(warned["detail"]), "yellow"))
     if found["claims"] and out is not None and out.suffix.lower() == ".csv":

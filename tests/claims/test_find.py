@@ -189,7 +189,7 @@ async def test_bad_input(asked: dict[str, Any]) -> None:
 async def test_ceilings_hold(start_stub: StartStub) -> None:
     start_stub(rules())
     found = await find(max_calls=2)
-    assert len(found["calls"]) == 2
+    assert found["calls"] == []  # the three steps of its only part take more
     assert found["status"] == "failed"
     assert "max_calls" in found["error"]["detail"]
 
@@ -217,6 +217,27 @@ async def test_settings_that_mean_nothing_here_are_refused_and_not_shown() -> No
     assert "corpus" not in unknown.value.detail
     settings = ClaimSettings(model="fake:1")
     assert checked_settings(ClaimSettings, settings.model_dump(mode="json")) == settings  # as a ledger keeps them
+
+
+async def test_under_a_ceiling_parts_are_read_to_their_end(start_stub: StartStub) -> None:
+    quote = "The tower of Norwick is 40 metres high."
+    part = "\n\n".join(f"Chapter {n}. {quote} " + "The miller owned no watch. " * 60 for n in range(30))
+    good = {"number": 1, "checkable": 2, "specific": 2, "public_interest": 2, "kind": "fact", "reason": "It is one."}
+    replies = {
+        "Find the claims": {"claims": [{"quote": quote, "speaker": ""}]},
+        "how much it is worth checking": {"ratings": [good]},
+        "": {"claims": [{"number": 1, "claim": quote}], "groups": []},
+    }
+    start_stub([{"match": words, "reply": json.dumps(reply)} for words, reply in replies.items()], latency_ms=5)
+    for ceiling in ({"budget": 20_000}, {"max_calls": 20}):
+        found = await find(part, part_words=300, **ceiling)
+        read = found["usage"]["by_role"]
+        assert read["claim_finder"]["calls"] == read["claim_rater"]["calls"] == read["claim_writer"]["calls"] > 2
+        assert len(found["claims"][0]["also"]) == read["claim_finder"]["calls"] - 1
+        assert len(found["unread"]) == len(found["parts"]) - read["claim_finder"]["calls"] > 0
+        [(name, most)] = ceiling.items()
+        assert most / 2 < found["usage"]["ceilings"][name]["spent"] <= most
+        assert [warned["kind"] for warned in found["warnings"]] == ["budget_exhausted"]
 
 
 async def test_the_ledger_gives_what_was_paid_for(start_stub: StartStub) -> None:

@@ -236,7 +236,7 @@ def test_reviews_scores_summaries_and_moderators() -> None:
         "  moderator  prefers    REFUTES - reasons: see the verdict",
         "  The debate stops: the moderator prefers an answer.",
         '  b          compared   means the same as "NYC" - A name.',
-        "  c          answers    Rome (confidence 0.90) - Old.",
+        "  c          answers    Rome (says it is 90% sure) - Old.",
     ]
 
 
