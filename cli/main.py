@@ -412,4 +412,4 @@ def result_schema() -> dict[str, Any]:
 registered: list[Any] = [*app.registered_commands, *app.registered_groups]
 for one in registered:
     named = one.name or one.callback.__name__
-    one.rich_help_panel = next(panel for panel, names in PANELS.items() if named in names)
+    one.rich_help_panel = next((panel for panel, names in PANELS.items() if named in names), None)

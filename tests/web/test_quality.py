@@ -35,6 +35,7 @@ async def bare(served: Served) -> AsyncIterator[Page]:
     async with playwright.async_playwright() as driver:
         browser = await driver.chromium.launch(executable_path=CHROMIUM)
         context = await browser.new_context(base_url=served.url, bypass_csp=True, reduced_motion="reduce")
+        context.set_default_timeout(60_000)
         yield await context.new_page()
         await browser.close()
 

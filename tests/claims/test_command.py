@@ -1,0 +1,58 @@
+"""``moot claims`` as its user meets it: which model it takes, what it does without one, what the history says of it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from moot.web.table import claim_in
+
+from tests.claims.test_find import TEXT, WRITTEN, rules
+from tests.commands import moot
+from tests.conftest import StartStub
+
+
+@pytest.fixture
+def article(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("MOOT_MODEL", raising=False)
+    (tmp_path / "line.txt").write_text(f"A line\n\n{TEXT}")
+    return tmp_path / "line.txt"
+
+
+def test_the_model_that_is_set_is_taken_and_what_means_nothing_here_is_not(
+    article: Path, start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub = start_stub(rules())
+    monkeypatch.setenv("MOOT_MODEL", "openai:set")
+    monkeypatch.setenv("MOOT_CORPUS", "of-debates")
+    done = moot("claims", article, "--json")
+    assert done.returncode == 0, done.stderr
+    assert [one["claim"] for one in json.loads(done.stdout)["claims"]] == [one["claim"] for one in WRITTEN[:3]]
+    assert {call["model"] for call in stub.calls()} == {"set"}
+    refused = moot("claims", article, "--set", "corpus=mine")
+    assert (refused.returncode, "leave out corpus" in refused.stderr) == (2, True)
+
+
+def test_without_a_model_it_says_what_to_do(article: Path) -> None:
+    done = moot("claims", article)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--model provider:name" in done.stderr
+    listed = moot("claims", article, "--sentences", "--date", "2025-05-14")
+    assert (listed.returncode, "4 claims" in listed.stderr) == (0, True)
+    rows = list(csv.DictReader(io.StringIO(listed.stdout.removeprefix("\ufeff"))))
+    assert rows[0]["claim"] == "Norwick opened its tram line in May 2024."
+    assert all(row["claim"] in f"{TEXT}" for row in rows)
+    assert {row["date"] for row in rows} == {"2025-05-14"}
+
+
+def test_a_run_that_failed_is_in_the_history_by_its_text(article: Path, start_stub: StartStub) -> None:
+    start_stub([{"status": 401}])
+    done = moot("claims", article, "--model", "openai:stub")
+    assert (done.returncode, "refused the key" in done.stderr, "Traceback" in done.stderr) == (2, True, False)
+    [row] = json.loads(moot("list", "--json").stdout)
+    assert (row["claim"], row["graph"], row["status"]) == ("line.txt", "find_claims", "failed")
+    assert claim_in({"text": "\n  First line \nmore"}) == "First line"
