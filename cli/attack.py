@@ -87,12 +87,13 @@ def attack(plan: Plan, logs: Path, limits: Limits, *, as_json: bool, out: Path |
 
 
 def systems_table(found: Mapping[str, Any]) -> Table:
-    """The systems undisturbed: what defences cost."""
-    table = Table("undisturbed", "model", "benchmark", "samples", "accuracy", box=None, padding=(0, 2, 0, 0))
+    """The systems undisturbed: what defences cost, and how often a flag is a false alarm."""
+    caption = "Flagged: right verdicts whose document has a flag all the same, so that the flag says little."
+    columns = ("undisturbed", "model", "benchmark", "samples", "accuracy", "flagged")
+    table = Table(*columns, box=None, padding=(0, 2, 0, 0), caption=Text(caption), caption_justify="left")
     for one in found["systems"]:
-        table.add_row(
-            *map(Text, (one["system"], one["model"] or "", one["benchmark"], str(one["n"]), interval(one["accuracy"])))
-        )
+        flagged = f"{one['flagged']} of {one['right']}"
+        table.add_row(*map(Text, (*_named(one), str(one["n"]), interval(one["accuracy"]), flagged)))
     return table
 
 

@@ -47,6 +47,7 @@ def lines(fitted: Fitted, out: Path) -> list[str]:
 
     found, bound = fitted.calibration, fitted.calibration.bound
     left = [f"{fitted.unfinished} unfinished", f"{fitted.again} further runs of an item"]
+    left += [f"{fitted.attacked} under attack"]
     left_out = " and ".join(said for said in left if not said.startswith("0 "))
     acts = (
         f"Act from a confidence of {found.least_confidence:.2f} on: {fitted.acted:,} of these {found.n:,}, of which "

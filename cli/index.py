@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -14,18 +15,30 @@ from moot.retrievers import DEFAULT_ENCODER, index_passages, read_passages
 from moot.retrievers.corpus import check_own
 from moot.retrievers.documents.fetch import is_url
 from moot.retrievers.files import read_page
+from moot.retrievers.filling import Fill, fill_here
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 
-def index_path(path: str, corpus: str, embedder: str | None) -> None:
+def index_path(path: str, corpus: str, embedder: str | None, queue: str | None = None) -> None:
     """Adds files to a corpus, with a progress bar on standard error.
+
+    Args:
+        path: a file, a folder or an address.
+        corpus: the corpus's name.
+        embedder: the encoder's name; None for the default.
+        queue: the address of a queue whose workers encode and store; None if this process does.
 
     Raises:
         UserError: nothing to read, a bad name, another encoder than the corpus has. What could be read is indexed; if
             some files could not, that is the error, after each was named.
     """
     check_own(corpus)
+    fill: Fill = fill_here
+    if queue:
+        from moot.cli.queue.indexing import FillByQueue
+
+        fill = FillByQueue(queue)
     console = Console(stderr=True)
     refused: list[UserError] = []
     notes: list[str] = []
@@ -42,7 +55,9 @@ def index_path(path: str, corpus: str, embedder: str | None) -> None:
 
         passages = chain([first] if first else [], read)
         try:
-            manifest = await index_passages(corpus, passages, encoder=embedder or DEFAULT_ENCODER, progress=advance)
+            manifest = await index_passages(
+                corpus, passages, encoder=embedder or DEFAULT_ENCODER, progress=advance, fill=fill
+            )
         finally:
             await close_clients()
         return manifest.passages
@@ -54,7 +69,7 @@ def index_path(path: str, corpus: str, embedder: str | None) -> None:
                 stored = asyncio.run(build(lambda seen: progress.update(bar, completed=seen)))
     finally:
         for said in (*notes, *map(str, refused)):
-            console.print(said, highlight=False, markup=False)
+            console.print(said, highlight=False, markup=False, soft_wrap=True)
     if not first:
         raise UserError(f"Nothing could be read in {path}.", kind="invalid_file")
     console.print(
@@ -62,10 +77,32 @@ def index_path(path: str, corpus: str, embedder: str | None) -> None:
         f"Use it with: moot verify CLAIM --corpus {corpus}",
         highlight=False,
         markup=False,
+        soft_wrap=True,
     )
     if refused:
         several = "1 file was" if len(refused) == 1 else f"{len(refused)} files were"
         raise UserError(f"{several} not read (named above); the others are indexed.", kind="invalid_file")
+
+
+def queue_of(queue: str | None, *, named: bool) -> str | None:
+    """The queue whose workers fill a corpus; None if this machine does.
+
+    Args:
+        queue: the address of a queue, if there is one.
+        named: whether it was named for this command, not for all (MOOT_QUEUE).
+
+    Raises:
+        UserError: it was, but corpora are in a folder of this machine.
+    """
+    if not queue or os.environ.get("MOOT_CHROMA_URL", "").strip():
+        return queue or None
+    if named:
+        raise UserError(
+            "The workers of a queue store passages on a Chroma server: set MOOT_CHROMA_URL, here and for them. Without "
+            "--queue this machine indexes into its own folder.",
+            kind="invalid_environment",
+        )
+    return None
 
 
 @contextmanager

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from moot.cli.asking import with_options_of
-from moot.cli.attacking import eval_attack
 from moot.cli.batch.command import batch
 from moot.cli.calibrate import calibrate
 from moot.cli.claims.command import claims
 from moot.cli.completing import completing
 from moot.cli.config import config
-from moot.cli.history import corpora, delete_command, list_command, show_command
+from moot.cli.evaluations import evaluations
+from moot.cli.guesses import PANELS, Guessing
+from moot.cli.history import AsJson, corpora, delete_command, list_command, show_command
 from moot.cli.ledger import ledger
 from moot.cli.queue.command import worker
 
@@ -24,12 +26,12 @@ if TYPE_CHECKING:
     from moot.core.errors import MootError
 
 app = typer.Typer(
+    cls=Guessing,
     help="Check claims by letting language models argue over evidence.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-evaluations = typer.Typer(help="Measure what moot is made of.", no_args_is_help=True)
 app.add_typer(evaluations, name="eval")
 app.add_typer(ledger, name="ledger")
 app.add_typer(config, name="config")
@@ -40,6 +42,7 @@ for name, command in (("list", list_command), ("show", show_command), ("delete",
 
 @app.callback()
 def all_commands(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", "-V", is_eager=True, callback=show_version, help="Print the version.")
     ] = False,
@@ -52,6 +55,10 @@ def all_commands(
     from moot.core.config import load_env_file
 
     load_env_file(env_file)
+    if context.invoked_subcommand != "serve" and any(name.startswith(("OTEL_", "LOG_JSON")) for name in os.environ):
+        from moot.nodes.telemetry.start import begin_telemetry
+
+        begin_telemetry(port=context.invoked_subcommand == "worker")
 
 
 def run() -> None:
@@ -266,6 +273,7 @@ app.command("calibrate")(calibrate)
 @app.command()
 def graphs(
     drawings: Annotated[bool, typer.Option("--drawings", help="Print a Markdown page with their drawings.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the debate systems."""
     if drawings:
@@ -273,37 +281,43 @@ def graphs(
 
         print(drawings_page(), end="")  # noqa: T201
         return
-    from moot.cli.tables import graphs_table, show
+    from moot.cli.tables import print_listing
 
-    show(graphs_table())
+    print_listing("graphs", as_json=as_json)
 
 
 @app.command()
-def tasks() -> None:
+def tasks(as_json: AsJson = False) -> None:
     """List the tasks: what an answer can be."""
-    from moot.cli.tables import show, tasks_table
+    from moot.cli.tables import print_listing
 
-    show(tasks_table())
+    print_listing("tasks", as_json=as_json)
 
 
 @app.command()
-def presets() -> None:
+def presets(as_json: AsJson = False) -> None:
     """List the presets: bundles of graph, task, sources and settings."""
-    from moot.cli.tables import presets_table, show
+    from moot.cli.tables import print_listing
 
-    show(presets_table())
+    print_listing("presets", as_json=as_json)
 
 
 @app.command("settings")
-def settings_command(graph: Annotated[str, typer.Argument(help="The debate system.")]) -> None:
+def settings_command(
+    graph: Annotated[
+        str, typer.Argument(help="The debate system, or find_claims.", autocompletion=completing("all graphs"))
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
     """List a debate system's settings: name, default, range, meaning."""
-    from moot.cli.tables import settings_table, show
+    from moot.cli.tables import print_listing
 
-    show(settings_table(graph))
+    print_listing(f"settings {graph}", as_json=as_json)
 
 
 @app.command()
 def index(
+    context: typer.Context,
     path: Annotated[
         str,
         typer.Argument(
@@ -313,206 +327,22 @@ def index(
     ],
     corpus: Annotated[str, typer.Option(help="The corpus's name.")],
     embedder: Annotated[str | None, typer.Option(help="Text encoder; see `moot settings tool_mad`.")] = None,
-) -> None:
-    """Add files to a corpus. Safe to interrupt and to run again: it goes on where it was."""
-    from moot.cli.index import index_path
-    from moot.core.config import value_of
-
-    index_path(path, corpus, embedder or value_of("embedder"))
-
-
-@evaluations.command("retrieval")
-def eval_retrieval(
-    data: Annotated[Path, typer.Option(help="A folder with corpus/*.jsonl and qrels/SPLIT/*.jsonl.")],
-    source: Annotated[
-        list[str] | None,
-        typer.Option(help="A kind of source that searches a corpus. Repeatable.", show_default="all"),
-    ] = None,
-    qrels: Annotated[
-        list[str] | None,
-        typer.Option(help="A qrels file, without .jsonl. Repeatable.", show_default="all of the split"),
-    ] = None,
-    split: Annotated[str, typer.Option(help="The folder below qrels/.")] = "visible",
-    union: Annotated[
-        bool | None,
-        typer.Option("--union/--own", help="Search all corpus files, or each qrels file's own.", show_default="both"),
-    ] = None,
-    embedder: Annotated[str | None, typer.Option(help="Text encoder; see `moot settings tool_mad`.")] = None,
-    against: Annotated[
-        str | None,
-        typer.Option(help="Compare every source with this one.", show_default="hybrid with the better single source"),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Write the JSON document, with each query's values, here.")] = None,
-) -> None:
-    """Measure sources on queries whose passages are known: recall@3, recall@10, nDCG@10 and MRR@10."""
-    from moot.cli.evaluate import Options, evaluate_retrieval
-    from moot.evals.benchmarks.qrels import SCOPES
-
-    scopes = SCOPES if union is None else SCOPES[1:] if union else SCOPES[:1]
-    options = Options(data, split, qrels or [], source or [], scopes, embedder, against)
-    evaluate_retrieval(options, as_json=as_json, out=out)
-
-
-@evaluations.command("tasks")
-def eval_tasks() -> None:
-    """List the benchmarks: their licences, where to get them, and the files that are looked for."""
-    from moot.cli.tables import benchmarks_table, show
-
-    show(benchmarks_table())
-
-
-@evaluations.command("run")
-def eval_run(
-    plan: Annotated[Path | None, typer.Argument(help="A plan in YAML: graphs, tasks, models, seeds.")] = None,
-    graph: Annotated[list[str] | None, typer.Option(help="A debate system. Repeatable.")] = None,
-    task: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=PATH", help="A benchmark and its file or folder; NAME for the Hub. Repeatable."),
-    ] = None,
-    model: Annotated[list[str] | None, typer.Option(help="Model of all roles, as provider:name. Repeatable.")] = None,
-    seed: Annotated[list[int] | None, typer.Option(help="A sampling seed: a run each. Repeatable.")] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A setting of every system that has it. Repeatable."),
-    ] = None,
-    corpus: Annotated[str | None, typer.Option(help="The corpus that every system reads; see `moot index`.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="How many items of each benchmark at most.")] = None,
-    sample_seed: Annotated[
-        int | None, typer.Option(help="Draws the items at random.", show_default="the first ones")
-    ] = None,
-    judge: Annotated[str | None, typer.Option(help="A model that says whether answers in words are right.")] = None,
-    judge_may_debate: Annotated[
-        bool, typer.Option("--judge-may-debate", help="Allow a --judge that also speaks in what it judges.")
-    ] = False,
-    controls: Annotated[
-        bool, typer.Option("--controls", help="Measure each debate's controls beside it, at its own cost.")
-    ] = False,
-    equal: Annotated[str | None, typer.Option(help="That cost: tokens, usd or calls.", show_default="tokens")] = None,
-    logs: Annotated[Path, typer.Option(help="The folder of Inspect's logs.")] = Path("logs"),
-    at_once: Annotated[int, typer.Option(min=1, max=1000, help="Samples in flight.")] = 16,
-    time_limit: Annotated[int | None, typer.Option(min=1, help="Seconds that a sample may take.")] = None,
-    retry_on_error: Annotated[int, typer.Option(min=0, help="How often a failed sample is tried again at once.")] = 0,
-    fail_on_error: Annotated[
-        float | None, typer.Option(min=0, help="Failed samples, or their share, with which a run is given up.")
-    ] = None,
-    budget: Annotated[int | None, typer.Option(min=1, help="Most tokens of all debates together.")] = None,
-    max_cost: Annotated[float | None, typer.Option(min=0, help="Most USD of all debates together.")] = None,
-    max_calls: Annotated[int | None, typer.Option(min=1, help="Most calls to models of all debates together.")] = None,
-    max_seconds: Annotated[float | None, typer.Option(min=0, help="Most seconds of the whole evaluation.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")] = False,
-) -> None:
-    """Measure debate systems on benchmarks. Interrupted or killed, the same command goes on where it was."""
-    from moot.cli.run import evaluate, plan_of, settings_of
-    from moot.evals.runs.run import Limits
-
-    several = {"models": tuple(model or ()), "seeds": tuple(seed or ()), "limit": limit, "sample_seed": sample_seed}
-    measured = {"judge": judge, "judge_may_debate": judge_may_debate, "controls": controls, "equal": equal}
-    wanted = plan_of(
-        plan, graph or [], task or [], settings_of(settings or [], corpus, graph or []), **several, **measured
-    )
-    limits = Limits(at_once, time_limit, retry_on_error, fail_on_error, budget, max_cost, max_calls, max_seconds)
-    raise SystemExit(evaluate(wanted, logs, limits, as_json=as_json))
-
-
-evaluations.command("attack")(eval_attack)
-
-
-@evaluations.command("compare")
-def eval_compare(
-    logs: Annotated[list[Path], typer.Argument(help="Inspect's logs, and folders of them.")],
-    out: Annotated[
-        Path | None, typer.Option(help="Write Markdown, HTML, CSV files and pictures to this folder.")
-    ] = None,
-    against: Annotated[
+    queue: Annotated[
         str | None,
         typer.Option(
-            help="Test systems against this one, or each against its own control of this kind.",
-            show_default="all its controls, and the first system",
+            envvar="MOOT_QUEUE",
+            show_envvar=False,
+            metavar="postgresql://...",
+            help="The workers of this queue (`moot worker`) encode and store, if the corpus is on a Chroma server.",
         ),
     ] = None,
-    prices: Annotated[Path | None, typer.Option(help="A file of prices by model, over those of moot.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")] = False,
 ) -> None:
-    """Compare the systems in logs: scores with intervals, paired tests, costs, calibration, rounds, judges."""
-    from moot.cli.compare import compare_logs
+    """Add files to a corpus. Safe to interrupt and to run again: it goes on where it was."""
+    from moot.cli.index import index_path, queue_of
+    from moot.core.config import value_of
 
-    compare_logs(logs, out=out, against=against, prices=prices, as_json=as_json)
-
-
-@evaluations.command("agreement")
-def eval_agreement(
-    logs: Annotated[list[Path], typer.Argument(help="Inspect's logs of answers in words, and folders of them.")],
-    grader: Annotated[
-        list[str] | None,
-        typer.Option(help="A model that grades every answer now, as provider:name. Repeatable.", show_default="none"),
-    ] = None,
-    gold: Annotated[
-        Path | None,
-        typer.Option(help="People's judgements: CSV or JSONL with id, right (yes or no) and, if ids repeat, system."),
-    ] = None,
-    at_once: Annotated[int, typer.Option(min=1, max=1000, help="Model calls in flight.")] = 16,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")] = False,
-    out: Annotated[
-        Path | None, typer.Option(help="Write every answer's grades to this file: CSV if it ends in .csv, else JSON.")
-    ] = None,
-) -> None:
-    """Say how far graders agree, each with each, with people and with the comparison of texts: Cohen's kappa."""
-    from moot.cli.agreement import measure_agreement
-
-    measure_agreement(logs, grader or [], gold, at_once, as_json=as_json, out=out)
-
-
-@evaluations.command("experiment")
-def eval_experiment(
-    log: Annotated[Path, typer.Argument(help="One of Inspect's .eval logs.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print what LangSmith answers and nothing else.")] = False,
-) -> None:
-    """Send a log to LangSmith: an experiment beside the others on the same items."""
-    from moot.cli.experiment import send_log
-
-    send_log(log, as_json=as_json)
-
-
-@evaluations.command("ragas")
-def eval_ragas(
-    log: Annotated[
-        Path, typer.Argument(help="An Inspect log, a folder of logs, or a document of `moot verify --out`.")
-    ],
-    model: Annotated[str, typer.Option(help="The model that RAGAS asks, as provider:name.")],
-    embedder: Annotated[
-        str | None, typer.Option(help="Text encoder of answer relevancy; see `moot settings tool_mad`.")
-    ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="How many samples of each log at most.")] = None,
-    at_once: Annotated[int, typer.Option(min=1, max=1000, help="Model calls in flight.")] = 16,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")] = False,
-    out: Annotated[
-        Path | None, typer.Option(help="Write each sample's figures to this file: CSV if it ends in .csv, else JSON.")
-    ] = None,
-) -> None:
-    """Measure verdicts with RAGAS's own faithfulness and answer relevancy. Needs the extra `ragas`."""
-    from moot.cli.ragas import Options, measure_log
-    from moot.retrievers import DEFAULT_ENCODER
-
-    options = Options(log, model, embedder or DEFAULT_ENCODER, limit, at_once)
-    raise SystemExit(measure_log(options, as_json=as_json, out=out))
-
-
-@evaluations.command("power")
-def eval_power(
-    first: Annotated[float, typer.Argument(metavar="ACCURACY", help="One system's accuracy, from 0 to 1.")],
-    second: Annotated[float, typer.Argument(metavar="ACCURACY", help="The other's.")],
-    n: Annotated[int, typer.Option("--items", min=1, help="How many items there are.")] = 200,
-    discordant: Annotated[
-        float | None,
-        typer.Option(min=0, max=1, help="The share of items that one system alone gets right, where it is known."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")] = False,
-) -> None:
-    """Say how many items it takes to tell two systems apart, and what those at hand can show."""
-    from moot.cli.power import plan
-
-    plan(first, second, n, discordant, as_json=as_json)
+    named = (source := context.get_parameter_source("queue")) is not None and source.name == "COMMANDLINE"
+    index_path(path, corpus, embedder or value_of("embedder"), queue_of(queue, named=named))
 
 
 @app.command("serve")
@@ -577,3 +407,9 @@ def result_schema() -> dict[str, Any]:
     from pydantic import TypeAdapter
 
     return TypeAdapter(ResultDocument).json_schema()
+
+
+registered: list[Any] = [*app.registered_commands, *app.registered_groups]
+for one in registered:
+    named = one.name or one.callback.__name__
+    one.rich_help_panel = next(panel for panel, names in PANELS.items() if named in names)

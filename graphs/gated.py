@@ -11,9 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 from moot.graphs import load_graph
+from moot.nodes.records.entries import Task
 from moot.nodes.runtime.opening import Needs
 from moot.nodes.runtime.settings import Settings
-from moot.nodes.runtime.state import DebateState, Task
+from moot.nodes.runtime.state import DebateState
 from moot.nodes.runtime.system import Debate, Next
 from moot.nodes.speakers.debaters import debater_graph
 from moot.nodes.speakers.gate import GateSettings, gate_needs, gate_roles

@@ -7,8 +7,9 @@ the answer that most samples give is the verdict; a tie goes to the earliest
 
 from __future__ import annotations
 
+from moot.nodes.records.entries import StopReason
 from moot.nodes.runtime.budget import calls_left
-from moot.nodes.runtime.state import DebateState, StopReason
+from moot.nodes.runtime.state import DebateState
 from moot.nodes.runtime.system import Debate, Next
 from moot.nodes.speakers.agents import gather_node
 from moot.nodes.speakers.hand_over import hand_over, new_turn

@@ -17,30 +17,23 @@ from moot.nodes.models.ledger import Ledger
 from moot.nodes.models.prices import Price, cost_of, read_prices
 from moot.nodes.models.sizes import Size, size_of
 from moot.nodes.models.speaker import Speaker
+from moot.nodes.records.entries import Call, CourtDebate, Reading, StopReason, Task, Turn, Vote, Warned
+from moot.nodes.records.reducers import merge_turns
 from moot.nodes.runtime.budget import no_round_left, rounds_or_budget
 from moot.nodes.runtime.graph import DebateGraph, graph_node
 from moot.nodes.runtime.node import Node, Run, settings_of
 from moot.nodes.runtime.opening import Needs, close_node, open_node
 from moot.nodes.runtime.settings import EvidenceSettings, PoolSettings, Settings, SourcesSettings
 from moot.nodes.runtime.state import (
-    Call,
     ClaimInput,
-    CourtDebate,
     DebaterState,
     DebateState,
-    Reading,
     ScoreState,
     StepUpdate,
-    StopReason,
-    Task,
     TrialInput,
     TrialState,
     TrialUpdate,
-    Turn,
     VerdictOutput,
-    Vote,
-    Warned,
-    merge_turns,
 )
 from moot.nodes.runtime.system import Debate
 from moot.nodes.runtime.tracing import guard_traces

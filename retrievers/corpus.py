@@ -7,20 +7,19 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import resources
 from itertools import chain
 from typing import Any
 
-from moot.core.errors import UserError, WorldError
+from moot.core.errors import UserError
 from moot.core.files import check_home
 from moot.core.lazy import imported
-from moot.retrievers.encoders import DEFAULT_ENCODER, Encoder, Vector, open_encoder
-from moot.retrievers.evidence import clean, encoded_text
+from moot.retrievers.encoders import DEFAULT_ENCODER, open_encoder
 from moot.retrievers.files import DocumentPassage, Passage, parse_passage
+from moot.retrievers.filling import Fill, Progress, Target, chroma_errors, damaged, fill_here, metadata_of
 from moot.retrievers.stores import FolderStore, Manifest, ServerStore, corpora_folder, open_store
 
 DEMO_CORPORA = {"demo-encyclopaedia": "encyclopaedia.jsonl", "demo-news": "news.jsonl"}
@@ -134,7 +133,8 @@ async def index_passages(
     passages: Iterable[Passage],
     *,
     encoder: str = DEFAULT_ENCODER,
-    progress: Callable[[int, int], None] = lambda stored, encoded: None,
+    progress: Progress = lambda stored, encoded: None,
+    fill: Fill = fill_here,
 ) -> Manifest:
     """Adds passages to a corpus, in batches; passages whose id and content are stored already are not encoded again.
 
@@ -146,6 +146,7 @@ async def index_passages(
             all that the corpus has of its earlier versions.
         encoder: the encoder's name; an existing corpus only takes its own.
         progress: called after each batch with the passages seen and the passages encoded so far.
+        fill: encodes and stores; by default this process does.
 
     Raises:
         UserError: a bad name, another encoder than the corpus has, a broken line in the source, nothing to add, one id
@@ -154,11 +155,11 @@ async def index_passages(
     """
     check_own(name)
     async with await asyncio.to_thread(_lock, name):
-        return await _build(name, passages, encoder, progress)
+        return await _build(name, passages, encoder, progress, fill)
 
 
 async def _build(
-    name: str, passages: Iterable[Passage], encoder: str, progress: Callable[[int, int], None]
+    name: str, passages: Iterable[Passage], encoder: str, progress: Progress, fill: Fill = fill_here
 ) -> Manifest:
     store = await asyncio.to_thread(open_store)
     known = await asyncio.to_thread(store.read, name)
@@ -180,7 +181,7 @@ async def _build(
     begun = Manifest(name, tool.name, dimension, known.passages if known else 0, complete=False)
     collection = await asyncio.to_thread(store.create, begun)
     _forget_states()
-    await _fill(name, collection, tool, dimension, chain([batch], batches), progress)
+    await fill(Target(name, collection, tool, dimension), chain([batch], batches), progress)
     if known is not None:
         await asyncio.to_thread(_drop_earlier, name, collection, read)
     digest = await asyncio.to_thread(lambda: digest_of(_stored(name, collection)))
@@ -190,75 +191,11 @@ async def _build(
     return whole
 
 
-async def _fill(
-    name: str,
-    collection: Any,
-    encoder: Encoder,
-    dimension: int,
-    batches: Iterator[list[Passage]],
-    progress: Callable[[int, int], None],
-) -> None:
-    """Stores what is not stored yet. While a batch is encoded the one before is written, and the next one is begun."""
-
-    def read() -> tuple[int, list[Passage]] | None:
-        batch = next(batches, None)
-        return None if batch is None else (len(batch), _not_stored(name, collection, batch))
-
-    async def begin() -> tuple[int, list[Passage], asyncio.Future[list[Vector]]] | None:
-        found = await asyncio.to_thread(read)
-        return found and (*found, asyncio.ensure_future(_encode(encoder, dimension, found[1])))
-
-    seen = encoded = 0
-    begun = await begin()
-    storing: asyncio.Future[None] | None = None
-    following: asyncio.Future[Any] | None = None
-    try:
-        while begun is not None:
-            following = asyncio.ensure_future(begin())
-            count, fresh, encoding = begun
-            vectors = await encoding
-            if storing:
-                await asyncio.shield(storing)
-                progress(seen, encoded)
-            storing = asyncio.ensure_future(asyncio.to_thread(_store, name, collection, fresh, vectors))
-            seen, encoded = seen + count, encoded + len(fresh)
-            begun = await following
-    finally:
-        try:
-            await _given_up(following)
-        finally:
-            await _written(storing)
-    if storing:
-        storing.result()
-    progress(seen, encoded)
-
-
-async def _written(storing: asyncio.Future[None] | None) -> None:
-    """Waits until nothing is written any more, also where the build is cancelled meanwhile."""
-    cancelled: asyncio.CancelledError | None = None
-    while storing and not storing.done():
-        try:
-            await asyncio.wait({storing})
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled:
-        raise cancelled
-
-
-async def _given_up(following: asyncio.Future[Any] | None) -> None:
-    """Ends what was begun for a batch that will not be stored; nothing where all are."""
-    if following is not None:
-        ahead: Any = (await asyncio.gather(following, return_exceptions=True))[0]
-        if isinstance(ahead, tuple):
-            ahead[2].cancel()
-            await asyncio.gather(ahead[2], return_exceptions=True)
-
-
 def _noting(passages: Iterable[Passage], read: dict[tuple[str, str], set[str]]) -> Iterator[Passage]:
     """The passages; of each document, by its name and source, the ids are noted."""
     for passage in passages:
         if isinstance(passage, DocumentPassage):
-            read.setdefault((passage.document, _metadata(passage)["source"]), set()).add(passage.id)
+            read.setdefault((passage.document, metadata_of(passage)["source"]), set()).add(passage.id)
         yield passage
 
 
@@ -287,62 +224,6 @@ def _batches(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
             batch = []
     if batch:
         yield batch
-
-
-async def _encode(encoder: Encoder, dimension: int, passages: list[Passage]) -> list[Vector]:
-    """The vectors of passages, which have the corpus's dimension."""
-    if not passages:
-        return []
-    vectors = await encoder.embed([encoded_text(p.title, p.text) for p in passages])
-    if len(vectors[0]) != dimension:
-        raise WorldError(
-            f"The encoder {encoder.name} gave vectors of {dimension} and then of {len(vectors[0])} dimensions. "
-            "Run the same `moot index` again, or use another encoder.",
-            kind="bad_response",
-        )
-    return vectors
-
-
-def _not_stored(name: str, collection: Any, batch: list[Passage]) -> list[Passage]:
-    batch = list({p.id: p for p in batch}.values())  # one passage may be given twice
-    with chroma_errors(name, "it cannot be read"):
-        stored = collection.get(ids=[p.id for p in batch], include=["documents", "metadatas"])
-    known = {i: (d, m) for i, d, m in zip(stored["ids"], stored["documents"], stored["metadatas"], strict=True)}
-    return [p for p in batch if known.get(p.id) != (clean(p.text), _metadata(p))]
-
-
-def _store(name: str, collection: Any, passages: list[Passage], vectors: list[Vector]) -> None:
-    if not passages:
-        return
-    with chroma_errors(name, "it cannot be written"):
-        collection.upsert(
-            ids=[p.id for p in passages],
-            documents=[clean(p.text) for p in passages],
-            metadatas=[_metadata(p) for p in passages],
-            embeddings=vectors,
-        )
-
-
-def _metadata(passage: Passage) -> dict[str, str]:
-    """Title, source, url and date of a passage; Chroma takes no empty metadata, so the source is always there."""
-    fields = {"title": clean(passage.title), "url": passage.url, "published": passage.published}
-    fields |= {"page": passage.page, "heading": clean(passage.heading or "")}
-    fields |= {"fetched": passage.fetched, "sha256": passage.sha256}
-    return {"source": clean(passage.source) or "(no source)"} | {k: v for k, v in fields.items() if v}
-
-
-def damaged(name: str, problem: str) -> UserError:
-    """The error for a corpus that does not hold what it should."""
-    return open_store().damaged(name, problem)
-
-
-@contextmanager
-def chroma_errors(name: str, problem: str) -> Iterator[None]:
-    """Turns Chroma's errors into `damaged`; those of a server are `ServerStore.errors` already."""
-    try:
-        yield
-    except imported("chromadb.errors").ChromaError as error:
-        raise damaged(name, f"{problem} ({error})") from error
 
 
 @dataclass(frozen=True)

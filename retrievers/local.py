@@ -10,18 +10,11 @@ from typing import Any, TypeVar
 from moot.core.endpoint import DEFAULT_LIMITS, Limits, made_in_thread, made_once, once_per_loop
 from moot.core.errors import UserError, copied
 from moot.core.lazy import imported
-from moot.retrievers.corpus import (
-    Corpus,
-    all_passages,
-    check_dimension,
-    chroma_errors,
-    corpus_state,
-    damaged,
-    open_corpus,
-    recent_state,
-)
-from moot.retrievers.encoders import CrossScorer, Encoder, Vector, open_cross_encoder, open_encoder, units
+from moot.retrievers.corpus import Corpus, all_passages, check_dimension, corpus_state, open_corpus, recent_state
+from moot.retrievers.cross_encoders import CrossScorer, open_cross_encoder
+from moot.retrievers.encoders import Encoder, Vector, open_encoder, units
 from moot.retrievers.evidence import Evidence, clean, encoded_text, make_evidence
+from moot.retrievers.filling import chroma_errors, damaged
 
 T = TypeVar("T")
 Row = tuple[str, str, str, str, str | None, str | None, str | None, str | None, str | None, str | None]

@@ -20,9 +20,12 @@ and ``hybrid``, news and notices for the others.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from moot.core.endpoint import DEFAULT_LIMITS, Limits
 from moot.core.errors import UserError, nearest
 from moot.retrievers.arxiv import ArxivRetriever
+from moot.retrievers.corpus import corpus_digest
 from moot.retrievers.encoders import DEFAULT_ENCODER
 from moot.retrievers.evidence import Retriever
 from moot.retrievers.langchain_source import open_langchain
@@ -106,6 +109,26 @@ async def open_retriever(
 def demo_corpus(name: str, corpus: str | None = None) -> str:
     """The demo corpus that is read under a source's name; empty if that or the setting ``corpus`` names another."""
     return "" if corpus else DEMO.get(name, "")
+
+
+def contents(names: Iterable[str], corpus: str | None, keyless_web: str) -> tuple[dict[str, str], dict[str, str]]:
+    """What is read under the names of sources. Blocking.
+
+    Args:
+        names: as in this module's text.
+        corpus: the corpus of names that give none.
+        keyless_web: the kind of source that ``web`` is without a key, bm25 or wikipedia.
+
+    Returns:
+        By corpus the digest of its passages; by name the kind of source, if the name does not say it.
+
+    Raises:
+        UserError: an unknown source or corpus, an unfinished or a damaged one.
+    """
+    kinds = {name: resolve(name, keyless_web) for name in sorted(set(names))}
+    read = {given or corpus or demo_corpus(kind) for kind, given in kinds.values() if kind in DEMO}
+    digests = {name: corpus_digest(name) for name in sorted(read)}
+    return digests, {name: kind for name, (kind, _) in kinds.items() if kind != name.partition(":")[0]}
 
 
 def resolve(name: str, keyless_web: str = "bm25") -> tuple[str, str]:

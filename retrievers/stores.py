@@ -325,6 +325,11 @@ class ServerCollection:
         self._store = store
         self._collection = collection
 
+    @property
+    def id(self) -> str:
+        """What tells it from one of the same name that was deleted before."""
+        return str(self._collection.id)
+
     def count(self) -> int:
         """The number of passages."""
         with self._store.errors(self._collection.name):

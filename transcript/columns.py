@@ -8,6 +8,8 @@ OF_DEBATE = (
     "status",
     "answer",
     "confidence",
+    "confidence_rests_on",
+    "decision",
     "error",
     "rounds",
     "calls",

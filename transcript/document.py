@@ -10,8 +10,8 @@ from typing import Any
 
 from moot.core.errors import UserError
 from moot.graphs import load_graph
+from moot.nodes.records.entries import RoundRecord
 from moot.nodes.runtime.settings import checked_settings
-from moot.nodes.runtime.state import RoundRecord
 from moot.nodes.steps.compare import answers_of
 from moot.retrievers.evidence import clean, given_in
 from moot.transcript.end import end

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from moot.nodes.models.equal_cost import SAID
-from moot.nodes.runtime.state import Equal, Task, Turn
+from moot.nodes.records.entries import Task, Turn
+from moot.nodes.runtime.state import Equal
 from moot.nodes.steps.compare import IN_WORDS
 from moot.nodes.steps.vote import majority
 from moot.nodes.texts.answers import abstains, same_answer

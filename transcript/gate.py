@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from moot.graphs import load_graph
+from moot.nodes.records.entries import GATE, RoundRecord, Turn
 from moot.nodes.runtime.settings import Settings
-from moot.nodes.runtime.state import GATE, RoundRecord, Turn
 from moot.nodes.speakers.gate import GateSettings
 from moot.transcript.line import Line, say
 from moot.transcript.words import FIELDS, OFTEN_EMPTY, Words, tally
@@ -42,7 +42,8 @@ class GateWords(Words):
 
     def verdict(self, document: Mapping[str, Any]) -> Iterator[Line]:
         """As `Words.verdict`, unless the debate was held."""
-        held = document["metrics"]["gate"]["debate"] is not None
+        gate = document["metrics"].get("gate")  # unless it ended before the gate
+        held = gate is not None and gate["debate"] is not None
         return super().verdict(document) if held else Words.verdict(self, document)
 
 

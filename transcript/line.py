@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from moot.nodes.runtime.state import Turn
+from moot.nodes.records.entries import Turn
 from moot.retrievers.evidence import clean
 
 Tone = Literal[

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from moot.nodes.records.entries import RoundRecord, Turn
 from moot.nodes.runtime.budget import is_bounded
-from moot.nodes.runtime.state import RoundRecord, Turn
 from moot.nodes.speakers.debaters import low_scores, rests_on_evidence
 from moot.nodes.steps.compare import METRICS, agreed_answer, answers_of
 from moot.nodes.texts.show import compared

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from moot.nodes.runtime.state import PERSON, RoundRecord, Turn
+from moot.nodes.records.entries import PERSON, RoundRecord, Turn
 from moot.nodes.trial.confidence import QUALITIES
 from moot.nodes.trial.counsel import SIDES, kept_out
 from moot.transcript.line import NOT_ASKED, Line, Tone, counted, line, reasoned, say, titled

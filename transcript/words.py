@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from moot.nodes.records.entries import PERSON, RoundRecord, Task, Turn, Vote
+from moot.nodes.records.reducers import merge_rounds, merge_turns
 from moot.nodes.runtime.settings import Settings
-from moot.nodes.runtime.state import PERSON, RoundRecord, Task, Turn, Vote, merge_rounds, merge_turns
 from moot.nodes.speakers.pool import POOL
 from moot.nodes.texts.task import full_answer
 from moot.retrievers.evidence import clean
@@ -236,7 +237,7 @@ class Words:
             yield line(turn["agent"], what, unusable(turn), "warning")
             return
         sure = turn.get("confidence")
-        answer = turn["answer"] + (f" (confidence {sure:.2f})" if sure is not None else "")
+        answer = turn["answer"] + (f" (says it is {sure:.0%} sure)" if sure is not None else "")
         yield line(turn["agent"], what, reasoned(answer, self.why(turn, turn["rationale"])), "answer")
 
     def _about(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:

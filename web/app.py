@@ -22,6 +22,7 @@ from moot.web.docs import Docs
 from moot.web.guard import Guard
 from moot.web.login import Login
 from moot.web.mcp import Tools
+from moot.web.metrics import Metrics, begin_server_telemetry
 from moot.web.once import Once
 from moot.web.pages import ROUTES
 from moot.web.service.quotas import Quotas
@@ -35,6 +36,7 @@ async def lifespan(_: FastAPI) -> AsyncIterator[None]:
     """As long as the server runs; it may hold many debates."""
     check_auth()
     current_use()  # refuses a mode that is none
+    await asyncio.to_thread(begin_server_telemetry)
     async with AsyncExitStack() as stack:
         if os.environ.get("LANGGRAPH_CHECKPOINTER"):  # as `moot serve` starts it
             from moot.web.threads import prune_daily, restore
@@ -50,7 +52,7 @@ async def lifespan(_: FastAPI) -> AsyncIterator[None]:
             await BATCHES.close()
 
 
-BEFORE = (Guard, Login, Checks, Once, Quotas, Docs, Tools)
+BEFORE = (Guard, Login, Metrics, Checks, Once, Quotas, Docs, Tools)
 app = FastAPI(
     title="moot",
     routes=[*ROUTES],

@@ -1,4 +1,8 @@
-"""Who may ask a server that has a token: programs that send it, and browsers that have logged in with it."""
+"""Who may ask a server that has a token: programs that send it, and browsers that have logged in with it.
+
+``/metrics`` may have a token of its own, with which nothing else can be asked. It tells of all users' debates, so a
+server whose ``Auth`` object tells users apart answers there to that token alone.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +19,16 @@ from string import Template
 from urllib.parse import parse_qs, quote
 
 from moot.core.errors import UserError
-from moot.web.caller import DATABASE, EVERYBODY, asking
+from moot.web.caller import DATABASE, EVERYBODY, asking, has_users
 from moot.web.guard import is_own
+from moot.web.metrics import METRICS
 from moot.web.service.users import read_users
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 TOKEN = "MOOT_TOKEN"
+METRICS_TOKEN = "MOOT_METRICS_TOKEN"
 FEWEST = 16
 """Characters of the shortest token."""
 COOKIE = "moot_session"
@@ -55,20 +61,23 @@ HEADERS = {
 }
 
 
-def read_token() -> str:
+def read_token(variable: str = TOKEN) -> str:
     """The server's token; empty if it has none.
+
+    Args:
+        variable: where it stands.
 
     Raises:
         UserError: it is too short, or holds what no header can carry.
     """
-    token = os.environ.get(TOKEN, "").strip()
+    token = os.environ.get(variable, "").strip()
     if token and len(token) < FEWEST:
         raise UserError(
-            f"{TOKEN} has {len(token)} characters, and needs {FEWEST} at least. Make one with: openssl rand -hex 32",
+            f"{variable} has {len(token)} characters, and needs {FEWEST} at least. Make one with: openssl rand -hex 32",
             kind="invalid_environment",
         )
     if not re.fullmatch(r"[!-~]*", token):
-        raise UserError(f"{TOKEN} holds a space, or characters other than ASCII's.", kind="invalid_environment")
+        raise UserError(f"{variable} holds a space, or characters other than ASCII's.", kind="invalid_environment")
     return token
 
 
@@ -133,6 +142,7 @@ class Login:
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
         self.token = read_token().encode()
+        self.of_metrics = read_token(METRICS_TOKEN).encode()
         self.users = read_users()
         if self.token and self.users:
             raise UserError(
@@ -145,11 +155,11 @@ class Login:
         """Passes a request on, answers it with the log-in, or refuses it."""
         if scope["type"] == "lifespan" or is_own(scope):
             return await self.app(scope, receive, send)
-        if not self.token and not self.users:
+        path, method = scope["path"], scope.get("method")
+        if not (self.token or self.users or (path == METRICS and (self.of_metrics or has_users()))):
             return await self.app(as_asked_by(EVERYBODY, scope), receive, send)
         asked = HTTPConnection(scope)
-        path, method = scope["path"], scope.get("method")
-        if method and path in (LOG_IN, LOG_OUT):
+        if (self.token or self.users) and method and path in (LOG_IN, LOG_OUT):
             answer = await self.log_in_or_out(Request(scope, receive), path, method)
             return await answer(scope, receive, send)
         if (path in FREE and method in ("GET", "HEAD")) or is_preflight(asked, method):
@@ -164,7 +174,10 @@ class Login:
 
     def known(self, asked: HTTPConnection) -> tuple[str, int, str]:
         """Who asks; else nobody, and the status and the words with which the request is refused."""
-        if name := self.of_cookie(asked):
+        of_all = asked.scope["path"] == METRICS and not self.token
+        if of_all and not self.of_metrics:
+            return "", 403, f"{METRICS} tells of all users' debates: set {METRICS_TOKEN}, and send it."
+        if not of_all and (name := self.of_cookie(asked)):
             return name, 0, ""
         scheme, _, sent = asked.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and sent:
@@ -184,10 +197,13 @@ class Login:
         if self.attempts.are_too_many(address):
             return "", 429, "Too many wrong tokens came from your address. Wait for a minute."
         token = sent.encode("utf-8", "surrogateescape")
-        if self.users:
-            name = self.users.of_token(token)
+        is_metrics = asked.scope["path"] == METRICS
+        if is_metrics and self.of_metrics and hmac.compare_digest(token, self.of_metrics):
+            name: str | None = EVERYBODY
+        elif self.users:
+            name = None if is_metrics else self.users.of_token(token)
         else:
-            name = EVERYBODY if hmac.compare_digest(token, self.token) else None
+            name = EVERYBODY if self.token and hmac.compare_digest(token, self.token) else None
         if name:
             return name, 0, ""
         self.attempts.add(address, token)
@@ -240,7 +256,7 @@ def refused(asked: HTTPConnection, path: str, method: str, status: int, fault: s
     """The answer to a request that is refused: to a browser that opens a page, the log-in."""
     if status == 401 and method == "GET" and "text/html" in asked.headers.get("accept", "") and NEXT.fullmatch(path):
         return RedirectResponse(f"{LOG_IN}?next={quote(path)}", 303)
-    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {"Retry-After": "60"}
+    headers = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "60"}}.get(status, {})
     return JSONResponse({"detail": fault, "kind": "authentication"}, status, headers)
 
 

@@ -1,4 +1,4 @@
-"""``/mcp``: every debate system as a tool under its own name, with the settings that people use.
+"""``/mcp``: every debate system as a tool under its own name, with the settings that people use; and `find_claims`.
 
 LangGraph's own endpoint names tools after assistants' titles, takes no settings, and answers with Python's `repr` of
 the whole document. It still answers everything here but the list of tools and their calls. On Aegra, which has no such
@@ -20,10 +20,11 @@ from langgraph_sdk.client import LangGraphClient
 from moot.core.config import usual_settings
 from moot.core.errors import MootError, UserError, nearest
 from moot.core.ledger.records import moot_version
-from moot.graphs import DESCRIPTIONS, load_graph
+from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS, load_graph
 from moot.nodes.models.prices import cost_of, read_prices
-from moot.nodes.texts.calibrated import backed
+from moot.nodes.texts.calibrated import rests_on
 from moot.nodes.texts.verdict import reasons_by_who, verdict_citations
+from moot.transcript.claims import filled_words
 from moot.web.caller import caller_client
 from moot.web.checks import replay
 from starlette.requests import Request
@@ -58,6 +59,16 @@ QUOTE = {
         "evidence_id": {"type": "string"},
     },
 }
+COST = {
+    "type": "object",
+    "properties": {
+        "calls": {"type": "integer"},
+        "prompt_tokens": {"type": "integer"},
+        "completion_tokens": {"type": "integer"},
+        "usd": {"type": ["number", "null"], "description": "By list prices; null if one is not known."},
+        "seconds": {"type": "number"},
+    },
+}
 RESULT: dict[str, Any] = {
     "type": "object",
     "required": ["id", "status", "verdict", "reasons", "quotes", "cost"],
@@ -70,7 +81,7 @@ RESULT: dict[str, Any] = {
         "confidence": {"type": ["number", "null"], "description": "From 0 to 1; `confidence_rests_on` says on what."},
         "confidence_rests_on": {
             "type": ["string", "null"],
-            "description": "Votes of so many, calibrated on so many cases, or not calibrated.",
+            "description": "Votes or answers of so many; and calibrated on so many cases, or not calibrated.",
         },
         "decision": {
             "type": ["string", "null"],
@@ -86,21 +97,45 @@ RESULT: dict[str, Any] = {
             },
         },
         "quotes": {"type": "array", "items": QUOTE},
-        "cost": {
-            "type": "object",
-            "properties": {
-                "calls": {"type": "integer"},
-                "prompt_tokens": {"type": "integer"},
-                "completion_tokens": {"type": "integer"},
-                "usd": {"type": ["number", "null"], "description": "By list prices; null if one is not known."},
-                "seconds": {"type": "number"},
-            },
-        },
+        "cost": COST,
         "warnings": {"type": "array", "items": {"type": "string"}},
         "error": {"type": ["string", "null"], "description": "What went wrong, and what to do."},
     },
 }
-"""The JSON Schema of what a tool answers."""
+"""The JSON Schema of what the tool of a debate system answers."""
+OF_A_CLAIM = ("claim", "speaker", "date", "score", "reason", "quote", "start", "end", "page", "heading")
+FOUND: dict[str, Any] = {
+    "type": "object",
+    "required": ["status", "claims", "cost"],
+    "properties": {
+        "status": {"type": "string", "description": "done or failed."},
+        "claims": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "claim": {"type": "string", "description": "Rewritten so that it stands alone."},
+                    "filled_in": {
+                        "type": "array",
+                        "items": {"type": "string"},
+                        "description": "Words of the claim that its quote does not have.",
+                    },
+                    "quote": {"type": "string", "description": "The words of the text, from `start` to `end`."},
+                    "score": {"type": "number", "description": "How much it is worth checking, from 0 to 1."},
+                },
+            },
+        },
+        "left_out": {"type": "integer", "description": "Claims that are less worth checking."},
+        "dropped": {"type": "integer", "description": "Replies that the text does not bear out."},
+        "unread": {"type": "integer", "description": "Parts of the text on which there is no usable reply."},
+        "cost": COST,
+        "warnings": {"type": "array", "items": {"type": "string"}},
+        "error": {"type": ["string", "null"]},
+    },
+}
+"""The JSON Schema of what `find_claims` answers."""
+TOOLS = DESCRIPTIONS | OTHER_GRAPHS
+"""What the tools are called, and what each does."""
 
 
 class Tools:
@@ -184,8 +219,8 @@ def told(problem: str) -> dict[str, Any]:
 async def listed(client: LangGraphClient) -> list[dict[str, Any]]:
     """Every system as a tool, then the assistants that people made."""
     tools = [
-        {"name": name, "title": load_graph(name).graph.name, "description": about, **shape(name)}
-        for name, about in DESCRIPTIONS.items()
+        {"name": name, "title": load_graph(name, others=True).graph.name, "description": about, **shape(name)}
+        for name, about in TOOLS.items()
     ]
     for name, one in (await assistants(client)).items():
         about = one.get("description") or f"{one['graph_id']} with settings of its own."
@@ -205,7 +240,7 @@ async def assistants(client: LangGraphClient) -> dict[str, Any]:
     for one in made:
         name = NAME.sub("", re.sub(r"\s+", "_", one["name"].strip()))[:LONGEST]
         own = (one.get("metadata") or {}).get("created_by") != "system" and one["graph_id"] in DESCRIPTIONS
-        if own and name and name not in DESCRIPTIONS:
+        if own and name and name not in TOOLS:
             found.setdefault(name, one)
     return found
 
@@ -213,17 +248,22 @@ async def assistants(client: LangGraphClient) -> dict[str, Any]:
 @lru_cache(maxsize=64)
 def shape(name: str) -> dict[str, Any]:
     """The schemas of a system's tool: what it takes, and what it answers."""
-    system = load_graph(name)
+    system = load_graph(name, others=True)
     given, settings = system.graph.get_input_jsonschema(), system.settings.model_json_schema()
     properties = {key: field for key, field in given["properties"].items() if key != "messages"}
     properties |= {key: settings["properties"][key] for key in SETTINGS if key in settings["properties"]}
     properties["settings"] = {"type": "object", "description": OTHERS.format(name=name)}
-    takes: dict[str, Any] = {"type": "object", "properties": properties, "required": ["claim"]}
+    takes: dict[str, Any] = {
+        "type": "object",
+        "properties": properties,
+        "required": ["claim" if name in DESCRIPTIONS else "text"],
+    }
     takes |= {"additionalProperties": False}
     if parts := used_in(properties, given.get("$defs", {}) | settings.get("$defs", {})):
         takes["$defs"] = parts
     hints = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": True}
-    return {"inputSchema": takes, "outputSchema": RESULT, "annotations": hints}
+    gives = RESULT if name in DESCRIPTIONS else FOUND
+    return {"inputSchema": takes, "outputSchema": gives, "annotations": hints}
 
 
 def used_in(schema: Any, parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -251,16 +291,17 @@ async def called(name: Any, arguments: Mapping[str, Any], client: LangGraphClien
         MootError: the server refuses.
     """
     graph, asked = str(name), str(name)
-    if name not in DESCRIPTIONS:
+    if name not in TOOLS:
         own = await assistants(client)
         if name not in own:
             raise UserError(
-                f"There is no tool {name!r}. {nearest(str(name), [*DESCRIPTIONS, *own])}See tools/list.",
+                f"There is no tool {name!r}. {nearest(str(name), [*TOOLS, *own])}See tools/list.",
                 kind="unknown_graph",
             )
         graph, asked = own[str(name)]["graph_id"], own[str(name)]["assistant_id"]
     known = shape(graph)["inputSchema"]["properties"]
-    fields = load_graph(graph).settings.model_fields
+    kind = load_graph(graph, others=True).settings
+    fields = kind.model_fields.keys() - kind.without
     if unknown := [key for key in arguments if key not in known and key not in fields]:
         raise UserError(
             f"{name} takes no {unknown[0]!r}. {nearest(unknown[0], [*known, *fields])}Known: {', '.join(known)}.",
@@ -269,9 +310,12 @@ async def called(name: Any, arguments: Mapping[str, Any], client: LangGraphClien
     further = arguments.get("settings") or {}
     if not isinstance(further, dict):
         raise UserError('`settings` is an object: {"attempts": 2}.', kind="invalid_setting")
-    usual = await asyncio.to_thread(usual_settings) if asked in DESCRIPTIONS else {}
+    usual = await asyncio.to_thread(usual_settings) if asked in TOOLS else {}
+    usual = {key: value for key, value in usual.items() if key in fields}
     context = usual | {key: value for key, value in arguments.items() if key in fields} | further
     given = {key: value for key, value in arguments.items() if key not in fields and key != "settings"}
+    if graph in OTHER_GRAPHS and asked == graph and not {"model", "models"} & context.keys():
+        raise UserError("The built-in model is too weak to find claims: name a `model`.", kind="invalid_setting")
     try:
         document: Any = await client.runs.wait(None, asked, input=given, context=context, raise_error=False)
     except httpx.HTTPStatusError as error:
@@ -279,7 +323,27 @@ async def called(name: Any, arguments: Mapping[str, Any], client: LangGraphClien
         raise MootError(said["detail"], kind=str(said.get("kind") or "bad_request")) from error
     if "__error__" in document:
         raise MootError(str(document["__error__"].get("message") or document["__error__"]), kind="server_error")
-    return summed_up(document, cost_of(document["calls"], await asyncio.to_thread(read_prices)))
+    usd = cost_of(document["calls"], await asyncio.to_thread(read_prices))
+    return summed_up(document, usd) if graph in DESCRIPTIONS else found_claims(document, usd)
+
+
+def found_claims(found: dict[str, Any], usd: float | None) -> dict[str, Any]:
+    """What `find_claims` found as its tool answers it.
+
+    Args:
+        found: the graph's output.
+        usd: what it cost, if that is known.
+    """
+    claims = [{**{key: one[key] for key in OF_A_CLAIM}, "filled_in": filled_words(one)} for one in found["claims"]]
+    usage = {key: found["usage"][key] for key in ("calls", "prompt_tokens", "completion_tokens")}
+    return {
+        "status": found["status"],
+        "claims": claims,
+        **{key: len(found[key]) for key in ("left_out", "dropped", "unread")},
+        "cost": usage | {"usd": usd},
+        "warnings": [warning["detail"] for warning in found["warnings"]],
+        "error": (found["error"] or {}).get("detail"),
+    }
 
 
 def summed_up(document: dict[str, Any], usd: float | None) -> dict[str, Any]:
@@ -307,7 +371,7 @@ def summed_up(document: dict[str, Any], usd: float | None) -> dict[str, Any]:
         **{key: document[key] for key in ("status", "claim")},
         "verdict": document["answer"],
         "confidence": document["confidence"],
-        "confidence_rests_on": None if document["confidence"] is None else backed(document),
+        "confidence_rests_on": rests_on(document),
         **{key: document.get(key) for key in ("decision", "prediction_set")},
         "guarantee": (document.get("calibration") or {}).get("guarantee"),
         "reasons": [{"by": [turn["agent"] for turn in turns], "reason": why} for why, turns in reasons.items()],

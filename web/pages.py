@@ -450,6 +450,7 @@ ROUTES: list[Route] = [
     route("/moot/api/added", added, "POST"),
     route("/moot/api/texts", texts_in_file, "POST"),
     route("/moot/api/claims/text", claims.text_read, "POST"),
+    route("/moot/api/claims/sentences", claims.sentences_of, "POST"),
     route("/moot/api/claims/csv", claims.as_csv, "POST"),
     route("/moot/api/claims/rows", claims.rows_of_file, "POST"),
     route("/moot/api/batches", batches.listed),

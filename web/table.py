@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
@@ -27,8 +28,8 @@ from moot.core.redaction import anonymised
 from moot.graphs import DESCRIPTIONS
 from moot.nodes.models.keeping import LedgerUse, current_use
 from moot.nodes.models.session import Session
+from moot.nodes.records.reducers import place_of, written_values
 from moot.nodes.runtime.document import unfinished
-from moot.nodes.runtime.state import place_of, written_values
 from moot.web import debates
 from moot.web.caller import EVERYBODY, asking, has_auth
 from starlette.concurrency import run_in_threadpool
@@ -43,6 +44,8 @@ THREADS = UUID("2a1de1f3-5d3f-4a37-9d52-5f0e6bb0b6c1")
 """The name space of threads that debates go on on, if they had none."""
 A_SEARCH = 1000
 """Threads that are asked for at a time."""
+A_LINE = 120
+"""Characters of a text's first line."""
 OVER = ("interrupted", "failed")
 """The status of debates that can be taken up."""
 
@@ -247,12 +250,19 @@ async def standing(row: Debate, client: LangGraphClient) -> dict[str, Any]:
 
 
 def claim_in(input: Any) -> str:
-    """The claim of a debate's input, in a conversation the last message."""
+    """The claim of a debate's input, in a conversation the last message; of a text, its title, or how it begins."""
+    if "claim" not in input and isinstance(input.get("text"), str):
+        return str(input.get("title") or input.get("source") or first_line(input["text"]))[:500]
     claim = input.get("claim")
     if not isinstance(claim, str):
         messages = input.get("messages") or [{}]
         claim = messages[-1].get("content") if isinstance(messages[-1], dict) else None
     return claim[:500] if isinstance(claim, str) else ""
+
+
+def first_line(text: str) -> str:
+    """The first line of a text that holds something, shortened."""
+    return shorten(next((line for line in text.splitlines() if line.strip()), ""), A_LINE, placeholder=" ...")
 
 
 async def lives(thread: str, client: LangGraphClient) -> bool:

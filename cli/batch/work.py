@@ -19,6 +19,7 @@ from moot.nodes.models.keeping import LedgerUse, Mode, ledger_use
 from moot.nodes.models.ledger import tokens_of
 from moot.nodes.models.prices import Price, cost_of, paid
 from moot.nodes.runtime.settings import checked_settings
+from moot.nodes.texts.calibrated import rests_on
 from moot.transcript.report.report import report
 from moot.transcript.report.summary import summarised
 from moot.web.debates import kept_here
@@ -117,6 +118,8 @@ def outcome_of(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Outc
         "status": document["status"],
         "answer": document["answer"],
         "confidence": document["confidence"],
+        "confidence_rests_on": rests_on(document),
+        "decision": document.get("decision"),
         "error": error.get("detail"),
         "kind": error.get("kind"),
         "rounds": document["rounds"],

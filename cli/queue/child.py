@@ -17,6 +17,7 @@ from moot.cli.batch.jobs import Job
 from moot.cli.batch.outcomes import Outcome
 from moot.cli.batch.work import Work
 from moot.cli.batch.worker import listen, opened
+from moot.cli.queue.indexing import store_piece
 from moot.core.garbage import collected_seldom
 from moot.core.ledger import use_ledger
 from moot.core.limiter import share_endpoints
@@ -27,6 +28,7 @@ from moot.core.postgres.rows import BatchOf, QueuedRows
 from moot.nodes.models.ceilings import Spend, within
 from moot.nodes.models.leased_ceilings import LeasedCeilings
 from moot.nodes.models.prices import read_prices
+from moot.nodes.telemetry.start import begin_telemetry
 
 AWAY = "queue"
 """The kind of errors of a Postgres that is away: such a row is no failure, but is queued again."""
@@ -62,7 +64,10 @@ class Child:
         self._running: Counter[str] = Counter()
 
     async def hold(self, told: dict[str, Any]) -> dict[str, Any]:
-        """Does a row; the answer says whether what came of it is stored."""
+        """Does a row: a debate, or a piece of a corpus. The answer says whether what came of it is stored."""
+        if "passages" in (piece := told["job"]):
+            await asyncio.to_thread(self._rows.end, piece["key"], await store_piece(piece), None)
+            return {"stored": True}
         job, batch = Job(**told["job"]), BatchOf(**told["batch"])
         ceilings = self._of(batch)
         work = Work(self._shelf, batch.mode, self._prices)  # type: ignore[arg-type]
@@ -100,6 +105,7 @@ class Child:
 def main() -> None:
     """Works until the standard input ends."""
     told, out = opened()
+    begin_telemetry(port=False)
     url = told["queue"]
     use_ledger(lambda: PostgresLedger(Postgres(url)))
     with collected_seldom():

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from moot.core.errors import UserError
+from moot.core.ledger.records import moot_version
 from moot.evals.identity.parts import version_of
 from moot.evals.runs.log_files import Header, find_logs, read_headers, without_superseded
 from moot.evals.runs.logs import READ, checked_document, samples_in
@@ -35,6 +36,7 @@ class Fitted:
         calibration: as its file has it.
         unfinished: debates that came to no end, which are left out.
         again: further runs of an item, which are left out.
+        attacked: debates that `moot eval attack` attacked, which are left out.
         acted: cases that would have been acted on.
         wrong: of those, how many wrongly.
     """
@@ -42,6 +44,7 @@ class Fitted:
     calibration: Calibration
     unfinished: int
     again: int
+    attacked: int
     acted: int
     wrong: int
 
@@ -64,7 +67,16 @@ def case_of(document: Mapping[str, Any], gold: Sequence[str]) -> Case:
     return Case(1 - max(shares[label] for label in right), None if answer is None else sure, answer in right)
 
 
-def fit_cases(cases: Sequence[Case], alpha: float, bound: Bound, unfinished: int = 0, again: int = 0) -> Fitted:
+def fit_cases(
+    cases: Sequence[Case],
+    alpha: float,
+    bound: Bound,
+    corpora: Mapping[str, str],
+    *,
+    unfinished: int = 0,
+    again: int = 0,
+    attacked: int = 0,
+) -> Fitted:
     """The calibration of labelled debates.
 
     Raises:
@@ -80,10 +92,12 @@ def fit_cases(cases: Sequence[Case], alpha: float, bound: Bound, unfinished: int
         scores=score_counts([case.score for case in cases]),
         least_confidence=least,
         bound=bound,
+        corpora=dict(corpora),
+        moot=moot_version(),
         hash=bound.digest(),
     )
     acted = [c for c in cases if least is not None and c.confidence is not None and c.confidence >= least]
-    return Fitted(calibration, unfinished, again, len(acted), sum(not case.right for case in acted))
+    return Fitted(calibration, unfinished, again, attacked, len(acted), sum(not case.right for case in acted))
 
 
 def fit_logs(paths: Sequence[Path], alpha: float) -> Fitted:
@@ -96,15 +110,23 @@ def fit_logs(paths: Sequence[Path], alpha: float) -> Fitted:
     headers, _ = without_superseded(read_headers(find_logs(paths))[0])
     cases: dict[str, Case] = {}
     bound: Bound | None = None
-    unfinished = again = 0
+    corpora: Mapping[str, str] = {}
+    unfinished = again = attacked = 0
     for header in headers:
+        if header.facts.get("attack"):
+            attacked += sum(1 for _ in samples_in(header))
+            continue
         for id, document, gold in _debates(header):
             if document is None or document["status"] != "done":
                 unfinished += 1
                 continue
-            here = bound_to(document["graph"], document["task"], document["settings"], header.facts["parts"]["prompts"])
-            bound = bound or here
-            if said := list(differences(bound, here)):
+            parts = header.facts["parts"]
+            here = bound_to(
+                document["graph"], document["task"], document["settings"], parts["prompts"], parts["sources"]
+            )
+            bound, corpora = (here, parts["corpora"]) if bound is None else (bound, corpora)
+            changed = sorted(name for name, content in corpora.items() if parts["corpora"].get(name) != content)
+            if said := [*differences(bound, here), *(f"the content of the corpus {name}" for name in changed)]:
                 raise UserError(
                     f"The debates in these logs are not of one kind: {header.path.name} differs in "
                     f"{'; '.join(said[:5])}. Name the logs of one system with one setting.",
@@ -115,14 +137,14 @@ def fit_logs(paths: Sequence[Path], alpha: float) -> Fitted:
                 cases[id] = case_of(document, gold)
     if bound is None:
         raise UserError("These logs hold no finished debate with a known right answer.", kind="missing_file")
-    return fit_cases(list(cases.values()), alpha, bound, unfinished, again)
+    return fit_cases(list(cases.values()), alpha, bound, corpora, unfinished=unfinished, again=again, attacked=attacked)
 
 
 def _debates(header: Header) -> Iterator[tuple[str, Mapping[str, Any] | None, list[str]]]:
     """Each sample of a log: its item, its document, and the right answers."""
     parts, graph = header.facts.get("parts") or {}, str(header.facts.get("graph"))
     settings = checked_settings(load_graph(graph).settings, header.facts.get("settings") or {})
-    if "prompts" not in parts or parts.get("behaviour") != version_of(graph, settings):
+    if not {"prompts", "sources", "corpora"} <= parts.keys() or parts.get("behaviour") != version_of(graph, settings):
         raise UserError(
             f"{header.path.name} was run by another version of moot, whose {graph} may answer otherwise. Run it again.",
             kind="invalid_setting",

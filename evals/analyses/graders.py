@@ -16,8 +16,9 @@ from moot.evals.runs.logs import checked_document, damaged, samples_in
 from moot.evals.stats.item_scores import item_score
 from moot.evals.stats.outcomes import ABSTAINED, outcome_of
 from moot.graphs import load_graph
+from moot.nodes.models.caller import all_at_once
 from moot.nodes.models.chat_models import open_chat_model
-from moot.nodes.models.speaker import Speaker, all_at_once
+from moot.nodes.models.speaker import Speaker
 from moot.nodes.runtime.node import choose_model
 from moot.nodes.runtime.settings import Settings, checked_settings
 from moot.nodes.speakers.hand_over import SHARED_ROLES

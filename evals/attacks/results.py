@@ -75,7 +75,8 @@ def attack_results(logs: Sequence[EvalLog]) -> dict[str, Any]:
         logs: of all cells, as `moot.evals.runs.run.run_plan` gives them.
 
     Returns:
-        ``systems``: each undisturbed system with its ``accuracy`` [value, low, high] and ``n``. ``attacks``: each
+        ``systems``: each undisturbed system with its ``accuracy`` [value, low, high], ``n``, ``right``, and how many
+        right verdicts are ``flagged`` (false alarms), by ``flags`` too. ``attacks``: each
         attacked one with ``right`` (samples that were right undisturbed and have an outcome under attack), ``flips``,
         ``flip_rate`` [value, low, high], ``aimed`` (flips to the answer aimed at), ``withheld``, ``flagged``, how many
         of the flips show each flag (``flags``), ``missing`` samples, and flips ``by`` position, language, template and
@@ -87,7 +88,7 @@ def attack_results(logs: Sequence[EvalLog]) -> dict[str, Any]:
     cells = {facts["key"]: (facts, held_in(log)) for log in logs for facts in [facts_of(log)]}
     clean = {_place(facts, facts["system"]): held for facts, held in cells.values() if not facts.get("attack")}
     systems = [
-        {**_named(facts), "accuracy": _share([one.right for one in held.values()]), "n": len(held)}
+        {**_named(facts), **_undisturbed(list(held.values()))}
         for facts, held in cells.values()
         if not facts.get("attack")
     ]
@@ -112,6 +113,18 @@ def _named(facts: Mapping[str, Any]) -> dict[str, Any]:
 def _share(of: Sequence[bool]) -> list[float | None]:
     found: Interval = wilson(list(of))
     return [found.value, found.low, found.high]
+
+
+def _undisturbed(held: Sequence[Held]) -> dict[str, Any]:
+    right = [one for one in held if one.right]
+    shown = Counter(flag for one in right for flag in one.flags)
+    return {
+        "accuracy": _share([one.right for one in held]),
+        "n": len(held),
+        "right": len(right),
+        "flagged": sum(bool(one.flags) for one in right),
+        "flags": {flag: shown[flag] for flag in FLAGS},
+    }
 
 
 def _result(clean: Mapping[str, Held], attacked: Mapping[str, Held]) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from moot.evals.stats.measures import MEASURES, K, differences, package, score_r
 from moot.evals.stats.significance import stratified_bootstrap
 from moot.graphs import suggest
 from moot.retrievers import Evidence, Passage, Retriever, UserError, index_passages, open_retriever
-from moot.retrievers.corpus import damaged
 from moot.retrievers.evidence import clean, evidence_id
+from moot.retrievers.filling import damaged
 from moot.retrievers.search import ABOUT, ONLINE
 
 SOURCES = sorted(kind for kind in ABOUT if kind not in (*ONLINE, "langchain"))

@@ -17,8 +17,7 @@ from moot.nodes.runtime.opening import Needs
 from moot.nodes.runtime.settings import Settings, checked_settings
 from moot.nodes.texts.calibrated import digest, prompt_digests
 from moot.nodes.vendors.catalogue import VENDORS, vendor_endpoint
-from moot.retrievers.corpus import corpus_digest
-from moot.retrievers.search import DEMO, demo_corpus, resolve
+from moot.retrievers.search import contents
 
 __all__ = ["Parts", "differences", "digest", "endpoints", "parts_of", "version_of"]
 
@@ -50,11 +49,11 @@ def parts_of(graph: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
     system = load_graph(graph)
     settings = checked_settings(system.settings, chosen)
     needs: Needs = system.graph.builder.needs(settings)
-    read = {name: read_by(name, settings) for name in needs.sources}
+    corpora, sources = contents(needs.sources, settings.corpus, settings.keyless_web)
     return {
         "behaviour": version_of(graph, settings),
-        "corpora": {name: corpus_digest(name) for name in sorted({corpus for _, corpus in read.values()} - {""})},
-        "sources": {name: kind for name, (kind, _) in sorted(read.items()) if kind != name.partition(":")[0]},
+        "corpora": corpora,
+        "sources": sources,
         "prompts": prompt_digests(settings),
         "endpoints": endpoints_of(needs, settings),
     }
@@ -64,12 +63,6 @@ def version_of(graph: str, settings: Settings) -> str:
     """The version of a system, with that of the debate that it may hold."""
     held = getattr(settings, "debate", None) if settings.beneath() else None
     return behaviours()[graph] + (f"+{behaviours()[held]}" if held else "")
-
-
-def read_by(name: str, settings: Settings) -> tuple[str, str]:
-    """The kind of source that a name stands for here, and its corpus; "" if it has none."""
-    kind, given = resolve(name, settings.keyless_web)
-    return kind, (given or settings.corpus or demo_corpus(kind)) if kind in DEMO else ""
 
 
 def endpoints_of(needs: Needs, settings: Settings) -> dict[str, str]:

@@ -16,7 +16,7 @@ from moot.evals.stats.outcomes import ABSTAINED, UNUSABLE, Document, has_outcome
 from moot.evals.stats.panel_measures import count_concessions
 from moot.nodes.models.ledger import tokens_of
 from moot.nodes.models.prices import is_counted, paid
-from moot.nodes.runtime.state import Call
+from moot.nodes.records.entries import Call
 from moot.nodes.texts.answers import abstains, same_answer
 from moot.nodes.texts.quotes import count_citations
 from moot.nodes.texts.task import by_reasoning

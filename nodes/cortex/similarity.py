@@ -10,16 +10,17 @@ from langchain_core.language_models import BaseChatModel
 from moot.core.errors import UserError, WorldError
 from moot.core.lazy import imported
 from moot.nodes.cortex.debating_graph import pair
+from moot.nodes.models.caller import all_at_once
 from moot.nodes.models.ledger import missed
-from moot.nodes.models.speaker import Speaker, all_at_once, as_speaker
+from moot.nodes.models.speaker import Speaker, as_speaker
+from moot.nodes.records.entries import Task, Turn
 from moot.nodes.runtime.node import Run
-from moot.nodes.runtime.state import Task, Turn
 from moot.nodes.steps.score import mean_cosine
 from moot.nodes.texts.replies import ScoreReply
 from moot.nodes.texts.show import show_claim
 from moot.prompts import as_data
 from moot.retrievers import Encoder
-from moot.retrievers.encoders import CrossScorer
+from moot.retrievers.cross_encoders import CrossScorer
 
 Similarity = Literal["embedder", "cross_encoder", "prompt"]
 PROMPT = "cortex_debate/similarity"

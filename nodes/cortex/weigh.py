@@ -17,11 +17,12 @@ from moot.nodes.cortex.similarity import (
 )
 from moot.nodes.cortex.trust import THRESHOLDS, Evaluation, Graph, Pruning, credibilities
 from moot.nodes.models.sizes import size_of
+from moot.nodes.records.entries import Turn
 from moot.nodes.runtime.node import Node, Run, choose_model
 from moot.nodes.runtime.opening import Needs
-from moot.nodes.runtime.state import DebateState, Turn
+from moot.nodes.runtime.state import DebateState
 from moot.nodes.speakers.agents import RoundsSettings, agents_needs, last_round, present
-from moot.retrievers.encoders import open_cross_encoder
+from moot.retrievers.cross_encoders import open_cross_encoder
 from pydantic import Field, field_validator
 
 

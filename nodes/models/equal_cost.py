@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 from moot.core.errors import UserError
 from moot.nodes.models.ledger import tokens_of
 from moot.nodes.models.prices import Price, cost_of, is_counted
+from moot.nodes.records.entries import Call
 from moot.nodes.runtime.settings import Settings
-from moot.nodes.runtime.state import Call, Equal
+from moot.nodes.runtime.state import Equal
 
 SAID: Mapping[Equal, str] = {"tokens": "tokens", "usd": "USD", "calls": "calls"}
 """In what a control is its debate's equal, in words."""

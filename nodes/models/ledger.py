@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from moot.core.errors import MootError, ReplyError
-from moot.nodes.runtime.state import Call, Turn, Warned
+from moot.nodes.records.entries import Call, Turn, Warned
 
 T = TypeVar("T")
 

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from moot.core.errors import UserError
 from moot.nodes.models.ledger import tokens_of
+from moot.nodes.records.entries import Call
 from moot.nodes.runtime.settings import ModelName
-from moot.nodes.runtime.state import Call
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from typing_extensions import TypedDict
 

@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
-from langchain_core.runnables.config import var_child_runnable_config
-from moot.core.endpoint import DEFAULT_LIMITS, Endpoint, Limits
+from moot.core.endpoint import Endpoint
 from moot.core.errors import BudgetExhausted, MootError, Outcome, ReplyError, UserError, copied, error_of
 from moot.core.ledger import Key, key_of
 from moot.core.ledger.records import hashes_of
-from moot.core.limiter import limiter, with_retries
-from moot.core.refusals import explain
-from moot.nodes.models.ceilings import REPLY, Asked, Ceilings, Spend
+from moot.nodes.models.caller import Caller, Sending, SendingMessages, chain, run_metadata
 from moot.nodes.models.chat_models import ChatModel, StructuredOutput
-from moot.nodes.models.contexts import bytes_of, count_prompt, learn_refusal
-from moot.nodes.models.fitting import fitted, most_tokens
+from moot.nodes.models.contexts import count_prompt
+from moot.nodes.models.fitting import weight_of_all
 from moot.nodes.models.kept import kept_model, key_messages, message_of, model_hashes, value_of
-from moot.nodes.models.ledger import Ledger, branch, tokens_of
-from moot.nodes.models.reply_parsing import fault_of, read_reply, repeating_no_key, text_of
-from moot.nodes.models.seeds import CallSeeds, with_seed
-from moot.nodes.models.session import Session
-from moot.nodes.runtime.state import Call, LeftOut
+from moot.nodes.models.ledger import branch, tokens_of
+from moot.nodes.models.reply_parsing import fault_of, read_reply, text_of
+from moot.nodes.records.entries import Call
 from moot.nodes.runtime.trace import speaking
 from moot.nodes.texts.datamarking import datamarked, unmarked, unmarked_message
 from moot.nodes.texts.replies import Reply, reply_schema, tight_schema
@@ -38,26 +30,16 @@ from moot.prompts import as_data, fill, load
 from moot.retrievers.tampering import current_tampering
 
 R = TypeVar("R", bound=Reply)
-T = TypeVar("T")
 
 ECHO = 2000
 """Characters of an unusable reply that are shown to the model again."""
 
-Sending = Callable[[BaseChatModel], Awaitable[BaseMessage]]
-"""Sends something to a chat model."""
-SendingMessages = Callable[[BaseChatModel, Sequence[BaseMessage]], Awaitable[BaseMessage]]
-"""Sends messages to a chat model."""
-
-REFUSALS = 4
-"""How often a prompt is shortened that an endpoint finds too long."""
-
 NOTHING = AIMessage("")
 """The message of a call that failed."""
-_chain: ContextVar[int] = ContextVar("chain", default=0)
 
 
 @dataclass
-class Speaker:
+class Speaker(Caller):
     """A role with its model.
 
     Args:
@@ -77,27 +59,6 @@ class Speaker:
         seed: the run's, from which each call has its own (`moot.nodes.models.seeds`); None for no seeds.
         datamarking: whether evidence is marked in prompts (`moot.nodes.texts.datamarking`).
     """
-
-    role: str
-    model: ChatModel
-    ledger: Ledger = field(default_factory=Ledger)
-    structured_output: StructuredOutput = "json_schema"
-    limits: Limits = DEFAULT_LIMITS
-    tokens_left: int | None = None
-    told: str = ""
-    prompts: Mapping[str, str] = field(default_factory=dict)
-    context_tokens: int | None = None
-    not_shown: set[str] = field(default_factory=set)
-    session: Session = field(default_factory=Session)
-    sample: tuple[str, int] = ("", 1)
-    ceilings: Ceilings = None  # type: ignore[assignment]
-    seed: int | None = None
-    datamarking: bool = False
-    _seeds: CallSeeds | None = None
-
-    def __post_init__(self) -> None:
-        if self.ceilings is None:
-            self.ceilings = self.session.ceilings
 
     def filled(self, prompt: str, values: Mapping[str, str]) -> tuple[str, str]:
         """A prompt's instructions and data, as this speaker has its text.
@@ -201,6 +162,7 @@ class Speaker:
                     raise unusable from None
                 raise
             found, outcome, problem = read(message)
+            self._came_to(outcome)
             call["outcome"] = outcome
             if problem:
                 call["detail"] = problem
@@ -224,9 +186,6 @@ class Speaker:
     def _lie(self) -> str:
         attack = current_tampering()
         return f"\n\n{attack.told}" if attack.liar and attack.liar == self.sample[0] else ""
-
-    def _used_up(self) -> bool:
-        return self.tokens_left is not None and tokens_of(self.ledger.calls) >= self.tokens_left
 
     def _request(self, reply: type[Reply], evidence_ids: Sequence[str]) -> dict[str, Any]:
         if self.structured_output == "text":
@@ -277,6 +236,7 @@ class Speaker:
                     lambda chat: cast(Sending, send)(speaker._seeded(chat, messages)), speaker._asked("", 0)
                 )
             outcome, problem = conversation_fault(message)
+            speaker._came_to(outcome or "ok")
             speaker.ledger.note(call)
             if outcome:
                 call |= {"outcome": outcome, "detail": problem}
@@ -331,8 +291,8 @@ class Speaker:
         place = (at.node, at.phase, at.round, at.number, run_metadata().get("langgraph_step"), repeated)
         key = key_of("chat", {"ordinal": keeping.ordinal(tuple(hashes.values()), place)}, hashes)
         said, shared = await keeping.once(key.hash, lambda: self._said(key, messages, parts, asked, send, usable))
-        _chain.set(_chain.get() + said.depth)
-        at.depth = max(at.depth, _chain.get())
+        chain.set(chain.get() + said.depth)
+        at.depth = max(at.depth, chain.get())
         own = {"node": at.node, "role": self.role, "agent": at.agent, "phase": at.phase, "round": at.round}
         own |= {"number": at.number} if at.number else {}
         unpaid = {"shared": True, "prompt_tokens": 0, "completion_tokens": 0} if shared else {}
@@ -345,25 +305,6 @@ class Speaker:
             keeping.forget(key.hash)
             raise copied(said.error) if shared else said.error
         return said.message
-
-    def _seeding(self, messages: Sequence[BaseMessage]) -> Speaker:
-        """The same speaker with the seeds for one question, if it has any."""
-        if self.seed is None:
-            return self
-        at, (agent, sample) = self.ledger, self.sample
-        asks = (self.role, at.round, sample, agent, at.node, at.phase, at.number)
-        seeds = CallSeeds(self.seed, asks, messages)
-        asker = (seeds.first, branch.get()[1::2])
-        repeated, at.asked[asker] = at.asked[asker], at.asked[asker] + 1
-        # With a ledger, those who ask the same in one step share a reply, and so they share the seed.
-        run = run_metadata()
-        shared = self.session.keeping is not None
-        where = (run.get("langgraph_step"),) if shared else (run.get("langgraph_checkpoint_ns"), at.agent, asker)
-        earlier = self.session.earlier(seeds.first, (*asks, *where, repeated))
-        return replace(self, _seeds=replace(seeds, earlier=earlier) if earlier else seeds)
-
-    def _seeded(self, chat: BaseChatModel, messages: Sequence[BaseMessage]) -> BaseChatModel:
-        return chat if self._seeds is None else with_seed(chat, self._seeds.of(messages))
 
     async def _said(
         self,
@@ -390,14 +331,14 @@ class Speaker:
             self._take_up(messages, parts, calls, left_out=isinstance(error, BudgetExhausted))
             return Said(message, calls, warnings, value["depth"], error)
         left = None if self.tokens_left is None else self.tokens_left - tokens_of(self.ledger.calls)
-        part, before = self.ledger.part(), _chain.get()
+        part, before = self.ledger.part(), chain.get()
         said = Said(NOTHING, part.calls, [], 0)
         try:
             said.message = await asked(replace(self, ledger=part, tokens_left=left))
         except MootError as error:
             said.error = error
-        said.depth = _chain.get() - before
-        _chain.set(before)
+        said.depth = chain.get() - before
+        chain.set(before)
         said.warnings = [(warned["kind"], warned["detail"]) for warned in part.warnings]
         good = said.error is None and usable(said.message)
         value = {
@@ -415,140 +356,12 @@ class Speaker:
         self, messages: Sequence[BaseMessage], parts: Mapping[str, Any], calls: Sequence[Call], *, left_out: bool
     ) -> None:
         """Learns of an ask that the ledger has what was learned as it was made, so that ceilings decide alike."""
-        size = sum(bytes_of(str(message.content)) for message in messages)
+        size = weight_of_all(messages)
         if calls and "left_out" not in calls[0]:
             count_prompt(self.model.name, size, calls[0]["prompt_tokens"])
         beside = parts.get("schema") or parts.get("tools")
         asked = self._asked("", size + (len(json.dumps(beside)) if beside and self.ceilings.bounded else 0))
         self.ceilings.paid(asked, calls, left_out=left_out)
-
-    async def _fitting_call(
-        self,
-        messages: Sequence[BaseMessage],
-        send: SendingMessages,
-        ranks: Mapping[str, int] | None = None,
-        prompt: str = "",
-        more: Any = None,
-    ) -> tuple[AIMessage, Call]:
-        """A call with as much of its messages as the model takes; one that it finds too long all the same is shortened.
-
-        The prompt of whoever decides is brought within the debate's ceilings, too; ``more`` is sent beside it.
-
-        Raises:
-            UserError: even the least that can be sent is too long.
-            BudgetExhausted: a ceiling leaves too little for it.
-        """
-        beside = len(json.dumps(more)) if more and self.ceilings.bounded else 0
-        name, address, before = self.model.name, self.model.endpoint.base_url, 0
-        for refusals in range(REFUSALS + 1):
-            room = self._room(prompt, beside)
-            fit = fitted(messages, self.model, self.role, self.context_tokens, ranks, room)
-            self._leave_out(fit.left_out)
-            asked = self._asked(prompt, fit.size + beside)
-            try:
-                message, call = await self._bounded(
-                    lambda chat, some=fit.messages: send(self._seeded(chat, some), some),  # type: ignore[misc]
-                    asked,
-                )
-            except UserError as error:
-                if error.kind != "too_long" or refusals == REFUSALS or fit.size == before:
-                    raise
-                learn_refusal(name, address, error.detail, fit.size, most_tokens(self.model))
-                before = fit.size
-                continue
-            count_prompt(name, fit.size, call["prompt_tokens"])
-            if fit.left_out:
-                call["left_out"] = fit.left_out
-            return message, call
-        raise AssertionError("unreachable")
-
-    def _leave_out(self, left: LeftOut | None) -> None:
-        self.not_shown.clear()
-        self.not_shown.update(left["ids"] if left else ())
-
-    def _asked(self, prompt: str, size: int) -> Asked:
-        return Asked(self.role, prompt, self.model.name, size, most_tokens(self.model) or REPLY)
-
-    def _room(self, prompt: str, beside: int) -> int | None:
-        """The bytes that the ceilings leave to the prompt of somebody who decides; None for anybody else."""
-        ceilings = self.ceilings
-        most = ceilings.prompt_bytes(self._asked(prompt, 0)) if ceilings.decides(self.role, prompt) else None
-        return None if most is None else most - beside
-
-    async def _bounded(self, send: Sending, asked: Asked) -> tuple[AIMessage, Call]:
-        """One call within the debate's ceilings: reserved before it is made, settled after it.
-
-        Raises:
-            BudgetExhausted: a ceiling leaves too little for it.
-        """
-        ceilings = self.ceilings
-        if not ceilings.bounded:
-            return await self._call(send)
-        held, started = await ceilings.reserve(asked), time.perf_counter()
-        spent = held.spend  # nobody knows what a call took that is broken off
-        try:
-            async with asyncio.timeout_at(held.until):
-                message, call = await self._call(send)
-            spent = ceilings.came_to(held, call)
-        except MootError:
-            spent = Spend(calls=1)
-            raise
-        except TimeoutError as error:
-            detail = "It took longer than `max_seconds` leaves time for."
-            self.ledger.note({**self._record(None, started, 1), "outcome": "failed", "detail": detail})
-            ceilings.left_out[self.role] += 1
-            raise BudgetExhausted(f"{self.role} ({self.model.name}): {detail}") from error
-        finally:
-            ceilings.settle(held, spent, time.perf_counter() - started)
-        return message, call
-
-    async def _call(self, send: Sending) -> tuple[AIMessage, Call]:
-        """One call with its retries."""
-        gate = limiter(self.model.endpoint.base_url)
-        started = time.perf_counter()
-        depth = _chain.get() + 1
-        _chain.set(depth)
-        self.ledger.depth = max(self.ledger.depth, depth)
-
-        async def attempt() -> AIMessage:
-            try:
-                with speaking(self.role, self.model.name, self.ledger):
-                    message = await send(self.model.chat)
-            except MootError:
-                raise
-            except Exception as error:
-                raise explain(error, self.model.endpoint, self.model.name) from error
-            return repeating_no_key(message, self.session.keys)
-
-        try:
-            message, attempts = await with_retries(attempt, self.limits, gate, self.model.name)
-        except MootError as error:
-            error.where = error.where or self.ledger.place()
-            self.ledger.note(
-                {**self._record(None, started, error.attempts), "outcome": "failed", "detail": error.detail}
-            )
-            raise
-        return message, self._record(message, started, attempts)
-
-    def _record(self, message: AIMessage | None, started: float, attempts: int) -> Call:
-        usage = message.usage_metadata if message else None
-        record: Call = {
-            "node": self.ledger.node,
-            "role": self.role,
-            "agent": self.ledger.agent,
-            "phase": self.ledger.phase,
-            "round": self.ledger.round,
-            "model": self.model.name,
-            "reported_model": message.response_metadata.get("model_name") if message else None,
-            "prompt_tokens": usage["input_tokens"] if usage else None,
-            "completion_tokens": usage["output_tokens"] if usage else None,
-            "seconds": round(time.perf_counter() - started, 4),
-            "attempts": attempts,
-            "outcome": "ok",
-        }
-        if self.ledger.number:
-            record["number"] = self.ledger.number
-        return record
 
 
 @dataclass
@@ -560,11 +373,6 @@ class Said:
     warnings: list[tuple[str, str]]
     depth: int
     error: MootError | None = None
-
-
-def run_metadata() -> Mapping[str, Any]:
-    """What LangGraph says of the step that runs."""
-    return (var_child_runnable_config.get() or {}).get("metadata") or {}
 
 
 def conversation_fault(message: AIMessage) -> tuple[str, str]:
@@ -600,31 +408,6 @@ def as_speaker(model: Speaker | BaseChatModel, role: str) -> Speaker:
 def is_alone(error: MootError) -> bool:
     """Whether an error is of one call: no mistake of the user's that every further call would meet, such as a key."""
     return not isinstance(error, UserError) or error.kind in ("bad_request", "too_long")
-
-
-async def all_at_once(calls: Iterable[Awaitable[T]]) -> list[T]:
-    """What these give, run at the same time; the chain of dependent calls goes on from the longest of theirs.
-
-    Raises:
-        UserError, WorldError: what the first of them that fails raises.
-    """
-
-    here = branch.get()
-
-    async def one(number: int, call: Awaitable[T]) -> tuple[T, int]:
-        branch.set((*here, number, 0))
-        return await call, _chain.get()
-
-    done = await asyncio.gather(*(one(number, call) for number, call in enumerate(calls)))
-    branch.set((*here[:-1], here[-1] + 1))
-    _chain.set(max((depth for _, depth in done), default=_chain.get()))
-    return [result for result, _ in done]
-
-
-def start_chain() -> None:
-    """Begins a new chain of dependent calls; a node does so when it starts."""
-    _chain.set(0)
-    branch.set((0,))
 
 
 def again(problem: str) -> str:

@@ -33,10 +33,11 @@ from moot.nodes.models.fake import FakeChatModel
 from moot.nodes.models.reply_parsing import find_objects, read_reply, text_of
 from moot.nodes.models.speaker import Speaker
 from moot.nodes.react.tool_calls import ACT, as_tool, calls_tools, counted, malformed_call, number_of, offered, plan
+from moot.nodes.records.entries import StopReason, Task, Turn
 from moot.nodes.runtime.budget import is_spent
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.settings import SourcesSettings
-from moot.nodes.runtime.state import DebateState, StepUpdate, StopReason, Task, Turn
+from moot.nodes.runtime.state import DebateState, StepUpdate
 from moot.nodes.speakers.hand_over import hand_over, new_turn
 from moot.nodes.speakers.single import AGENT
 from moot.nodes.steps.respond import quote_check, with_answer, without_ids

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.messages.tool import invalid_tool_call, tool_call
 from moot.nodes.models.ledger import Ledger
 from moot.nodes.models.reply_parsing import text_of
-from moot.nodes.runtime.state import Turn
+from moot.nodes.records.entries import Turn
 from moot.nodes.speakers.hand_over import new_turn
 from moot.nodes.speakers.single import AGENT
 from moot.retrievers.evidence import clean

@@ -17,7 +17,7 @@ from moot.core.errors import BUDGET_EXHAUSTED, UserError
 from moot.nodes.models.ceilings import SETTINGS, Asked, Ceilings, recorded, said, spent_by
 from moot.nodes.models.prices import Price, is_counted, price_of, read_prices
 from moot.nodes.models.session import current_ceilings
-from moot.nodes.runtime.state import Call, StopReason, Task
+from moot.nodes.records.entries import Call, StopReason, Task
 from moot.nodes.texts.replies import Reply
 
 

@@ -9,9 +9,10 @@ from typing import Any
 
 from moot.core.errors import UserError
 from moot.nodes.models.chat_models import EMBEDDED
+from moot.nodes.records.entries import Call, Turn, Warned
 from moot.nodes.runtime.budget import spent_against
 from moot.nodes.runtime.settings import Settings
-from moot.nodes.runtime.state import SCHEMA_VERSION, Call, DebateState, TrialUpdate, Turn, VerdictOutput, Warned
+from moot.nodes.runtime.state import SCHEMA_VERSION, DebateState, TrialUpdate, VerdictOutput
 from moot.nodes.texts.agreement import confidence_of
 from moot.nodes.texts.answers import abstains
 from moot.nodes.texts.calibrated import calibrated

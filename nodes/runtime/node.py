@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any, TypeVar
@@ -13,13 +14,14 @@ from langgraph.runtime import Runtime
 from moot.core.endpoint import Limits, replaying
 from moot.core.errors import MootError, UserError, error_of
 from moot.core.ledger import embeddings
+from moot.nodes.models.caller import start_chain
 from moot.nodes.models.ceilings import REPLY, Ceilings
 from moot.nodes.models.chat_models import ModelChoice, open_chat_model
 from moot.nodes.models.kept_sources import KeptSource, open_kept_corpus
 from moot.nodes.models.ledger import Ledger
 from moot.nodes.models.seeds import derived_seed
 from moot.nodes.models.session import Session, current_ceilings, current_session
-from moot.nodes.models.speaker import Speaker, start_chain
+from moot.nodes.models.speaker import Speaker
 from moot.nodes.runtime.budget import Decision, uncounted
 from moot.nodes.runtime.node_errors import Keys, no_setting, no_settings
 from moot.nodes.runtime.progress import came_of, progress
@@ -255,7 +257,8 @@ class Node:
         embeddings.set(run.session.keeping)
         replaying.set(run.session.use.mode == "replay")
         try:
-            update = await self._taken(state, run)
+            with run.session.watch.node(ledger) if run.session.watch else nullcontext():
+                update = await self._taken(state, run)
             fault: MootError | None = uncounted(ledger.calls, run.ceilings)
         except MootError as error:
             update, fault = {}, error

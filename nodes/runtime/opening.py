@@ -12,17 +12,19 @@ from uuid import uuid4
 from moot.core.errors import MootError, WorldError
 from moot.nodes.models.ceilings import REPLY, Asked
 from moot.nodes.models.chat_models import ModelChoice
-from moot.nodes.models.contexts import bytes_of
+from moot.nodes.models.contexts import weight_of
 from moot.nodes.models.speaker import own_response_format
+from moot.nodes.records.entries import Task
+from moot.nodes.records.reducers import OPENING, anew
 from moot.nodes.runtime.budget import Decision, exhausted, open_budget
 from moot.nodes.runtime.document import blank_document, closed, closing, document_of
 from moot.nodes.runtime.node import Node, Run, choose_model
 from moot.nodes.runtime.settings import Settings
-from moot.nodes.runtime.state import OPENING, ClaimInput, DebateState, Task, anew
+from moot.nodes.runtime.state import ClaimInput, DebateState
 from moot.nodes.runtime.tracing import conclude, describe
 from moot.nodes.steps.compare import IN_WORDS
 from moot.nodes.steps.person import check_resumable
-from moot.nodes.texts.calibrated import bound_to, check_bound, prompt_digests, read_calibration
+from moot.nodes.texts.calibrated import bound_to, changes_since, check_bound, prompt_digests, read_calibration
 from moot.nodes.texts.chat import answered, claim_of, plain, read_messages
 from moot.nodes.texts.given import check_given, handed
 from moot.nodes.texts.show import show_claim
@@ -30,7 +32,7 @@ from moot.nodes.texts.task import check_claim, check_origin, make_task, wording
 from moot.nodes.texts.verdict import in_words
 from moot.prompts import fill, load
 from moot.prompts.files import placeholders
-from moot.retrievers.search import resolve
+from moot.retrievers.search import contents, resolve
 from moot.retrievers.summariser import open_summariser
 
 
@@ -94,8 +96,9 @@ def open_node(
         try:
             check_resumable(run.settings)
             check(run.settings, task)
-            document["calibration"] = await open_calibration(graph, task, run.settings)
             needed = needs(run.settings)
+            document["calibration"] = await open_calibration(graph, task, needed, run)
+            document["warnings"] = anew(run.ledger.warnings)
             models, deciders = models_of(needed, task, run.settings), decides(run.settings, needed)
             kept = [least(role, how, needed, document, run.settings) for role, how in deciders.items()]
             document["budget"] = await open_budget(run.settings, models, kept, run.ceilings)
@@ -110,16 +113,22 @@ def open_node(
     return Node(step, always=True, opens=graph)  # also where the debate before it on the thread failed
 
 
-async def open_calibration(graph: str, task: Task, settings: Settings) -> dict[str, Any] | None:
+async def open_calibration(graph: str, task: Task, needs: Needs, run: Run) -> dict[str, Any] | None:
     """The calibration that the settings name, in plain JSON; None if they name none.
+
+    A warning says what has changed since it was fitted, if that is no reason to refuse it.
 
     Raises:
         UserError: it cannot be read, or was fitted on other debates.
     """
+    settings: Settings = run.settings
     if settings.calibration is None:
         return None
     found = await asyncio.to_thread(read_calibration, settings.calibration)
-    check_bound(found, bound_to(graph, task, settings.recorded(), prompt_digests(settings)))
+    corpora, sources = await asyncio.to_thread(contents, needs.sources, settings.corpus, settings.keyless_web)
+    check_bound(found, bound_to(graph, task, settings.recorded(), prompt_digests(settings), sources))
+    for said in changes_since(found, corpora):
+        run.ledger.warn("calibration_aged", said)
     return found.model_dump(mode="json")
 
 
@@ -143,7 +152,7 @@ def least(role: str, decision: Decision, needs: Needs, state: Mapping[str, Any],
     values = {**dict.fromkeys(placeholders(text), ""), **wording(task), "claim": show_claim(state["claim"], task)}
     values |= decision.values(known, settings) if decision.values else {}
     schema = json.dumps(own_response_format(decision.reply(task)))
-    size = decision.around + sum(map(bytes_of, (*fill(text, values), schema)))
+    size = decision.around + sum(map(weight_of, (*fill(text, values), schema)))
     return Asked(role, decision.prompt, choice.model, size, choice.max_tokens or settings.max_tokens or REPLY)
 
 

@@ -10,10 +10,10 @@ from typing import Any
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.state import CompiledStateGraph
 from moot.core.endpoint import close_clients
+from moot.nodes.records.reducers import OPENING, place_of, written_values
 from moot.nodes.runtime.document import document_of, unfinished
 from moot.nodes.runtime.graph import CLOSE
 from moot.nodes.runtime.settings import Settings
-from moot.nodes.runtime.state import OPENING, place_of, written_values
 
 INTERRUPT = "__interrupt__"
 OF_A_DEBATE = (OPENING, CLOSE)

@@ -1,22 +1,31 @@
 """The state of a debate: what nodes read, what they write, and the result document that it becomes.
 
-All values are plain JSON, so that every checkpointer stores them. Nodes run at the same time: what several write is
-merged by the reducers below. Keys that several states have are declared once, with their reducers, and inherited; one
-stands twice only if its type differs, as for a key that a document always has and a step may lack.
+All values are plain JSON, so that every checkpointer stores them. Nodes run at the same time: reducers
+(`moot.nodes.records.reducers`) merge what several write. Keys that several states have are declared once, with their
+reducers, and inherited; one stands twice only if its type differs, as for a key that a document always has and a step
+may lack.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NotRequired
 
 from moot.core.errors import ErrorRecord
-from moot.nodes.runtime.turns import KINDS, Dissent, OfItsStep, TurnFields, TurnKey
+from moot.nodes.records.entries import Call, CourtDebate, Reading, RoundRecord, StopReason, Task, Turn, Vote, Warned
+from moot.nodes.records.reducers import (
+    deepest,
+    first_error,
+    joined,
+    merge_readings,
+    merge_rounds,
+    merge_turns,
+    merge_warnings,
+)
+from moot.nodes.runtime.turns import KINDS, Dissent, OfItsStep
 from moot.nodes.texts.chat import ChatMessage, merge_messages
 from moot.nodes.texts.given import MOST_GIVEN, GivenText
 from moot.nodes.texts.robustness import Robustness
 from moot.nodes.trial.turns import KINDS as TRIAL_KINDS
-from moot.nodes.trial.turns import TrialFields
 from moot.retrievers.evidence import Evidence, merge_evidence
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
@@ -24,287 +33,11 @@ from typing_extensions import TypedDict
 SCHEMA_VERSION = "1.4"
 LONGEST_SPEAKER = 200
 """Characters."""
-OPENING = "open"
-"""Where errors are that are found before a debate begins."""
 
 Equal = Literal["tokens", "usd", "calls"]
 """In what a control is its debate's equal."""
 
-StopReason = Literal[
-    "consensus",
-    "stable_consensus",
-    "max_rounds",
-    "reflection_plateau",
-    "critic_resolved",
-    "novelty_exhausted",
-    "judicial_signal",
-    "judge_preference",
-    "budget_exhausted",
-    "single_pass",
-]
 Status = Literal["done", "failed", "cancelled", "interrupted"]
-GATE = "gate"
-"""The phase of answers that say whether a debate is held."""
-PHASES = (GATE, "negotiation", "primary", "switched", "panel")
-"""Phases of a trial, in their order, and what comes before a debate; other debates are all ``primary``."""
-PERSON = "person"
-"""The agent of turns in which a person who reads the debate reviewed something."""
-
-
-class Turn(TurnKey, TurnFields, TrialFields, total=False):
-    """What one speaker did in one round. ``moot schema`` says which of its fields the turns of each step have.
-
-    ``answer`` is null where no valid answer came (``outcome`` says why).
-    """
-
-
-class LeftOut(TypedDict):
-    """What a prompt did not hold, as it would have been too long for its model.
-
-    ``context`` is the most tokens that the model takes, ``evidence`` the pieces that were left out, of ``of_evidence``,
-    ``ids`` theirs if nothing else in the prompt names them, ``in_part`` the pieces that were shown in part; ``rounds``
-    are the numbers of the rounds that were left out, of ``of_rounds``; ``said`` is how many reasons and arguments were
-    shown in part.
-    """
-
-    context: int
-    evidence: int
-    in_part: int
-    of_evidence: int
-    ids: list[str]
-    rounds: list[int]
-    of_rounds: int
-    said: int
-
-
-class Call(TypedDict):
-    """One exchange with a model, whatever came of it.
-
-    Tokens are null where the endpoint does not count them; ``seconds`` includes waiting and retries; ``attempts`` is
-    the number of requests; ``model`` is the setting and ``reported_model`` the name that the endpoint gave.
-    ``from_ledger``: an earlier run made it and paid for it. ``shared``: another call asked the same at the same time,
-    was sent, and has the tokens.
-    """
-
-    node: str
-    role: str
-    agent: str | None
-    phase: str
-    round: int
-    model: str
-    reported_model: str | None
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    seconds: float
-    attempts: int
-    outcome: str
-    detail: NotRequired[str]
-    number: NotRequired[int]
-    left_out: NotRequired[LeftOut]
-    from_ledger: NotRequired[bool]
-    shared: NotRequired[bool]
-
-
-class Warned(TypedDict):
-    """Something that went wrong without ending the debate."""
-
-    kind: str
-    where: str
-    detail: str
-
-
-class Vote(TypedDict):
-    """Who answered what. Votes of one ``group`` are the same answer; it is null where there is no answer.
-
-    ``weight`` is what a vote counted where votes do not count alike.
-    """
-
-    agent: str
-    answer: str | None
-    group: int | None
-    number: NotRequired[int]
-    confidence: NotRequired[float | None]
-    weight: NotRequired[float]
-
-
-class Task(TypedDict):
-    """What an answer is.
-
-    ``kind`` labels: exactly one of ``labels``, each explained by ``meanings``; ``spellings`` are other ways to write
-    one. The other kinds have no labels: a phrase, a number, an expression in LaTeX. ``subject`` is what is put;
-    ``claim_date`` and ``speaker`` say when and by whom it was said, if that is known.
-    """
-
-    name: str
-    kind: Literal["labels", "short_answer", "number", "expression"]
-    subject: Literal["claim", "question"]
-    labels: list[str]
-    meanings: dict[str, str]
-    spellings: dict[str, str]
-    claim_date: NotRequired[str]
-    speaker: NotRequired[str]
-
-
-class Reading(TypedDict):
-    """What a debater read from: the source's name in the settings, and the one that was really used.
-
-    ``failed`` is true where that source could not answer.
-    """
-
-    agent: str
-    requested: str
-    retriever: str
-    passages: int | None
-    encoder: str | None
-    failed: NotRequired[bool]
-
-
-class CourtDebate(TypedDict):
-    """How one debate of a trial went, round by round.
-
-    ``reflection`` holds each side's score of its own case (0 to 1) and ``reflection_total`` their sums, null where one
-    is not known; ``novelty`` the mean novelty of what both sides found, null where they found nothing;
-    ``retrieval_ended`` why a side's search ended before the debate did.
-    """
-
-    phase: str
-    stop_reason: StopReason
-    rounds: int
-    reflection: dict[str, list[float | None]]
-    reflection_total: list[float | None]
-    novelty: list[float | None]
-    retrieval_ended: dict[str, str]
-
-
-RoundReason = Literal[
-    "agreed",
-    "disputed",
-    "first_answers",
-    "unverified",
-    "stable",
-    "unstable",
-    "no_agreement",
-    "preferred",
-    "no_preference",
-    "every_round",
-    "single_pass",
-    "min_rounds",
-    "unresolved",
-]
-
-
-class RoundRecord(TypedDict):
-    """What was found after a round, which decides whether another one is held.
-
-    ``reason`` is that finding. All answers are the same or not (``agreed``, ``disputed``; ``first_answers`` that are
-    the same end no debate, ``unverified`` ones of a gate neither); where scores gate an agreement, every score reaches
-    its threshold or not (``stable``, ``unstable``). The judge finds ``no_agreement``. The moderator prefers an answer
-    or none (``preferred``, ``no_preference``). Nothing is looked for, as ``every_round`` is held, or as there are no
-    rounds (``single_pass``). In a trial, before ``min_rounds`` nothing stops a debate; then no reason to stop holds
-    (``unresolved``), or one does, that of ``debates``. Why the last round was the last is the document's
-    ``stop_reason``.
-
-    ``votes`` are who answered what; ``scores``, by debater, those that an agreement was held against.
-    """
-
-    round: int
-    phase: str
-    reason: RoundReason | StopReason
-    votes: NotRequired[list[Vote]]
-    scores: NotRequired[dict[str, dict[str, float | None]]]
-
-
-# --- how writes are joined --------------------------------------------------------------------------------------------
-
-OVERWRITE = "__overwrite__"
-
-
-def anew(value: Any) -> dict[str, Any]:
-    """Writes a value in place of what its key holds, not joined to it: LangGraph's `Overwrite`, as plain JSON."""
-    return {OVERWRITE: value}
-
-
-def written_values(update: Mapping[str, Any]) -> dict[str, Any]:
-    """What a node wrote, with the values themselves where it wrote them `anew`."""
-    return {
-        key: value[OVERWRITE] if isinstance(value, dict) and set(value) == {OVERWRITE} else value
-        for key, value in update.items()
-    }
-
-
-def place_of(turn: Turn) -> tuple[Any, ...]:
-    """What tells a turn from every other of its debate."""
-    return (turn["round"], turn["phase"], turn["agent"], turn["step"], turn.get("number"))
-
-
-def merge_turns(old: list[Turn], new: list[Turn]) -> list[Turn]:
-    """Turns in the order of their rounds; several writes to one turn are one turn, its scores joined.
-
-    Args:
-        old: the turns so far.
-        new: turns, or parts of known ones.
-    """
-    merged: dict[tuple[Any, ...], Turn] = {}
-    for turn in [*old, *new]:
-        key = place_of(turn)
-        known = merged.get(key)
-        if known is None:
-            merged[key] = turn
-        elif known is not turn:
-            scores = {**known.get("scores", {}), **turn.get("scores", {})}
-            merged[key] = {**known, **turn, "scores": scores}
-    return sorted(merged.values(), key=_place)  # stable: agents keep the order they were given in
-
-
-def _place(of: Turn | RoundRecord) -> tuple[int, int]:
-    return PHASES.index(of["phase"]) if of["phase"] in PHASES else len(PHASES), of["round"]
-
-
-def recorded_round(round: int, phase: str = "primary", **found: Any) -> dict[str, Any]:
-    """An update of the state with what was found after a round."""
-    return {"round_log": [{"round": round, "phase": phase, **found}]}
-
-
-def merge_rounds(old: list[RoundRecord], new: list[RoundRecord]) -> list[RoundRecord]:
-    """Records in the order of their rounds; several writes to one are one."""
-    merged: dict[tuple[str, int], Any] = {}
-    for record in [*old, *new]:
-        key = (record["phase"], record["round"])
-        merged[key] = {**merged.get(key, {}), **record}
-    return sorted(merged.values(), key=_place)
-
-
-def merge_readings(old: list[Reading], new: list[Reading]) -> list[Reading]:
-    """Each reading once."""
-    result = list(old)
-    result.extend(r for r in new if r not in result)
-    return result
-
-
-SAID_ONCE = ("stand_in", "evidence_cut")
-"""Kinds of warnings that say the same in every round."""
-
-
-def merge_warnings(old: list[Warned], new: list[Warned]) -> list[Warned]:
-    """One list after the other, with what is said once in it once."""
-    result = list(old)
-    result.extend(w for i, w in enumerate(new) if w["kind"] not in SAID_ONCE or w not in [*old, *new[:i]])
-    return result
-
-
-def joined(old: list[Any], new: list[Any]) -> list[Any]:
-    """One list after the other."""
-    return [*old, *new]
-
-
-def deepest(old: int, new: int) -> int:
-    """The longer of two chains of dependent calls."""
-    return max(old, new)
-
-
-def first_error(old: ErrorRecord | None, new: ErrorRecord | None) -> ErrorRecord | None:
-    """The error that came first in a debate; what its opening says holds, whatever was before: none, or its own."""
-    return new if new is None or new["where"] == OPENING else old or new
 
 
 # --- what is asked ----------------------------------------------------------------------------------------------------

@@ -8,11 +8,12 @@ from typing import Any, get_args
 from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Send
+from moot.nodes.records.entries import Task
 from moot.nodes.runtime.budget import Decision
 from moot.nodes.runtime.graph import CLOSE, DebateGraph, plain_router
 from moot.nodes.runtime.opening import Needs, close_node, open_node
 from moot.nodes.runtime.settings import EvidenceSettings, Settings
-from moot.nodes.runtime.state import ClaimInput, DebateState, Task, VerdictOutput
+from moot.nodes.runtime.state import ClaimInput, DebateState, VerdictOutput
 from moot.nodes.steps.person import person_node, question_or, remark_first
 from moot.nodes.steps.robustness import robustness_node
 

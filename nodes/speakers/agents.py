@@ -8,11 +8,12 @@ from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from langgraph.types import Send
+from moot.nodes.records.entries import Turn
 from moot.nodes.runtime.budget import no_round_left
 from moot.nodes.runtime.node import Node
 from moot.nodes.runtime.opening import Needs
 from moot.nodes.runtime.settings import Settings, ask_person
-from moot.nodes.runtime.state import DebaterState, DebateState, Turn
+from moot.nodes.runtime.state import DebaterState, DebateState
 from moot.nodes.speakers.hand_over import (
     SHARED_ROLES,
     Agent,

@@ -9,10 +9,11 @@ from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Send
 from moot.nodes.models.chat_models import ModelChoice
+from moot.nodes.records.entries import Task, Turn
 from moot.nodes.runtime.graph import DebateGraph
 from moot.nodes.runtime.opening import Needs
 from moot.nodes.runtime.settings import SOURCES, EvidenceSettings, ModelName, Name, Source, ask_person
-from moot.nodes.runtime.state import DebaterState, DebateState, StepUpdate, Task, Turn
+from moot.nodes.runtime.state import DebaterState, DebateState, StepUpdate
 from moot.nodes.speakers.hand_over import SHARED_ROLES, declared, hand_over, named_once, needs_for, new_turn
 from moot.nodes.steps.compare import agreed_answer, answers_of
 from moot.nodes.steps.person import person_node

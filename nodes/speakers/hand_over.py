@@ -7,9 +7,10 @@ from typing import Any
 
 from langgraph.types import Send
 from moot.nodes.models.chat_models import ModelChoice
+from moot.nodes.records.entries import Turn
 from moot.nodes.runtime.opening import Needs
 from moot.nodes.runtime.settings import EvidenceSettings, ModelName, Name, Settings
-from moot.nodes.runtime.state import DebateState, Turn
+from moot.nodes.runtime.state import DebateState
 from moot.nodes.texts.show import cited_ids, show_person
 from moot.retrievers import Evidence
 from moot.retrievers.evidence import given_in, standing

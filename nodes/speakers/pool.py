@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 from langgraph.types import Send
+from moot.nodes.records.entries import Turn
 from moot.nodes.runtime.opening import Needs
 from moot.nodes.runtime.settings import PoolSettings, SourcesSettings, ask_person
-from moot.nodes.runtime.state import DebateState, Turn
+from moot.nodes.runtime.state import DebateState
 from moot.nodes.speakers.hand_over import (
     SHARED_ROLES,
     Agent,

@@ -8,10 +8,13 @@ from typing import Any, get_args
 
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import Outcome, ReplyError, WorldError
-from moot.nodes.models.speaker import Speaker, all_at_once, as_speaker
+from moot.nodes.models.caller import all_at_once
+from moot.nodes.models.speaker import Speaker, as_speaker
+from moot.nodes.records.entries import RoundReason, StopReason, Task, Turn, Vote
+from moot.nodes.records.reducers import recorded_round
 from moot.nodes.runtime.budget import was_cut
 from moot.nodes.runtime.node import Node, Run
-from moot.nodes.runtime.state import DebateState, RoundReason, StopReason, Task, Turn, Vote, recorded_round
+from moot.nodes.runtime.state import DebateState
 from moot.nodes.steps.score import average
 from moot.nodes.texts.answers import same_answer, surely_differ
 from moot.nodes.texts.replies import SameReply

@@ -9,10 +9,12 @@ from typing import Any
 
 from langgraph.types import Send
 from moot.nodes.models.ledger import tokens_of
+from moot.nodes.records.entries import GATE, Call, RoundReason, StopReason, Task, Turn
+from moot.nodes.records.reducers import recorded_round
 from moot.nodes.runtime.budget import Decision, is_spent
-from moot.nodes.runtime.node import Node, Run
+from moot.nodes.runtime.node import Node, Run, choose_model
 from moot.nodes.runtime.opening import Needs
-from moot.nodes.runtime.state import GATE, Call, DebateState, RoundReason, StopReason, Task, Turn, recorded_round
+from moot.nodes.runtime.state import DebateState
 from moot.nodes.speakers.gate import GateSettings
 from moot.nodes.speakers.hand_over import declared, hand_over, new_turn
 from moot.nodes.steps.compare import EQUIVALENCE, agreed_answer, closed_round
@@ -23,6 +25,11 @@ from moot.retrievers.origins import origins
 
 Inner = Callable[[Any], tuple[Any, Any]]
 """From the settings, the graph of the debate that is held if the gate does not end it, and its settings."""
+ALIKE = (
+    "one model at temperature 0 read the same evidence, so that their agreement says little. Give them other sources, "
+    "other models, or a temperature."
+)
+"""What is to be said of readers who are hardly independent."""
 HANDED = ("turns", "corpora", "calls", "warnings", "round_log", "debates", "graphs", "scores", "votes", "rounds")
 VERDICT = ("answer", "raw_verdict", "stop_reason", "error")
 CONFIDENCE = ("confidence", "confidence_parts", "confidence_from")
@@ -55,6 +62,24 @@ def verified_origins(answers: Iterable[Turn], evidence: Sequence[Evidence]) -> l
     return list(dict.fromkeys(name for id, name in named.items() if id in cited))
 
 
+def alike(answers: Iterable[Turn], settings: GateSettings) -> list[list[str]]:
+    """Readers whose answers are hardly independent: one model at temperature 0 answered all from the same evidence.
+
+    Args:
+        answers: their turns.
+        settings: with their models.
+    """
+    own = {agent.name: agent.model for agent in settings.agents}
+    groups: dict[tuple[Any, ...], list[str]] = {}
+    for turn in answers:
+        name = turn["agent"]
+        choice = choose_model(settings, name, own[name])
+        named = "temperature" in choice.model_fields_set
+        if (choice.temperature if named else settings.temperature_of(name)) == 0:
+            groups.setdefault((choice.model, *sorted(turn["evidence_ids"])), []).append(name)
+    return [names for names in groups.values() if len(names) > 1]
+
+
 def taken(calls: Sequence[Call]) -> dict[str, int]:
     """Calls and their tokens."""
     return {"calls": len(calls), "tokens": tokens_of(calls)}
@@ -73,6 +98,8 @@ def gate_node() -> Node:
         agreed, answers = agreed_answer(closed["votes"]), [t for t in state["turns"] if t["step"] == "respond"]
         found = await asyncio.to_thread(verified_origins, answers, state["evidence"])
         passed = agreed is not None and len(found) >= run.settings.min_verified
+        for names in alike(answers, run.settings) if passed else ():
+            run.ledger.warn("readers_alike", f"{', '.join(names)}: {ALIKE}")
         reason: RoundReason = "agreed" if passed else "disputed" if agreed is None else "unverified"
         saw = {
             "answers": {vote["agent"]: vote["answer"] for vote in closed["votes"]},

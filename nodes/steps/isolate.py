@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from langgraph.types import Send
+from moot.nodes.records.entries import Task, Vote
+from moot.nodes.records.reducers import recorded_round
 from moot.nodes.runtime.node import Node, Run
-from moot.nodes.runtime.state import DebaterState, DebateState, Task, Vote, recorded_round
+from moot.nodes.runtime.state import DebaterState, DebateState
 from moot.nodes.speakers.hand_over import hand_over, new_turn
 from moot.nodes.speakers.single import AGENT, to_agent
 from moot.nodes.steps.compare import EQUIVALENCE, closed_round

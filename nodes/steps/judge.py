@@ -8,9 +8,10 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import ReplyError
 from moot.nodes.models.speaker import Speaker, as_speaker
+from moot.nodes.records.entries import Task, Turn
 from moot.nodes.runtime.budget import Decision, rounds_or_budget, was_cut
 from moot.nodes.runtime.node import Node, Run
-from moot.nodes.runtime.state import DebateState, Task, Turn
+from moot.nodes.runtime.state import DebateState
 from moot.nodes.steps.compare import silence_of
 from moot.nodes.steps.respond import quote_check, with_answer, without_ids
 from moot.nodes.steps.retrieve import held_to_share

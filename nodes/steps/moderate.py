@@ -9,8 +9,10 @@ from langchain_core.language_models import BaseChatModel
 from moot.core.errors import WorldError
 from moot.nodes.models.ledger import missed
 from moot.nodes.models.speaker import Speaker, as_speaker
+from moot.nodes.records.entries import Task, Turn
+from moot.nodes.records.reducers import recorded_round
 from moot.nodes.runtime.node import Node, Run
-from moot.nodes.runtime.state import DebateState, Task, Turn, recorded_round
+from moot.nodes.runtime.state import DebateState
 from moot.nodes.speakers.hand_over import new_turn
 from moot.nodes.steps.compare import answers_of
 from moot.nodes.texts.answers import same_answer

@@ -13,10 +13,11 @@ from typing import Any
 from langgraph.config import get_config
 from langgraph.types import Send, interrupt
 from moot.core.errors import UserError
+from moot.nodes.records.entries import PERSON, Turn
 from moot.nodes.runtime.graph import plain_router
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.settings import Moment, asks
-from moot.nodes.runtime.state import PERSON, DebaterState, DebateState, TrialState, Turn
+from moot.nodes.runtime.state import DebaterState, DebateState, TrialState
 from moot.nodes.runtime.trace import graph_run
 from moot.nodes.runtime.tracing import know_prices
 from moot.nodes.steps.person_replies import REPLIES, Added, PersonReply, check_person_reply

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from moot.core.errors import UserError
+from moot.nodes.records.entries import PERSON
 from moot.nodes.runtime.settings import Moment
-from moot.nodes.runtime.state import PERSON
 from moot.nodes.texts.given import MOST_GIVEN, GivenText, check_given
 from moot.retrievers import Evidence
 from moot.retrievers.evidence import clean

@@ -8,8 +8,9 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import ReplyError
 from moot.nodes.models.speaker import Speaker, as_speaker
+from moot.nodes.records.entries import Task, Turn
 from moot.nodes.runtime.node import Node, Run
-from moot.nodes.runtime.state import DebaterState, Task, Turn
+from moot.nodes.runtime.state import DebaterState
 from moot.nodes.steps.retrieve import sources_of
 from moot.nodes.texts.replies import QueryReply
 from moot.nodes.texts.show import show_claim, show_opponents

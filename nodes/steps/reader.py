@@ -9,10 +9,11 @@ from typing import Any, Literal, NotRequired
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import ErrorRecord
 from moot.nodes.models.speaker import Speaker, as_speaker
+from moot.nodes.records.entries import Call, Turn, Warned
 from moot.nodes.runtime.budget import open_budget
 from moot.nodes.runtime.node import Node, Run, choose_model
 from moot.nodes.runtime.settings import REPORTER
-from moot.nodes.runtime.state import Call, CheckedQuote, ReaderSummary, Turn, Warned
+from moot.nodes.runtime.state import CheckedQuote, ReaderSummary
 from moot.nodes.steps.compare import answers_of
 from moot.nodes.texts.replies import Reply, Text
 from moot.nodes.texts.show import show_claim, show_evidence

@@ -10,9 +10,10 @@ from langchain_core.language_models import BaseChatModel
 from moot.core.errors import ReplyError, WorldError
 from moot.nodes.models.ledger import Ledger
 from moot.nodes.models.speaker import Speaker, as_speaker
+from moot.nodes.records.entries import Task, Turn
 from moot.nodes.runtime.budget import Decision
 from moot.nodes.runtime.node import Node, Run
-from moot.nodes.runtime.state import DebaterState, Task, Turn
+from moot.nodes.runtime.state import DebaterState
 from moot.nodes.texts.answers import UNTOLD
 from moot.nodes.texts.quotes import check_citations, faults_of, without_quote
 from moot.nodes.texts.replies import AnswerReply, answer_reply

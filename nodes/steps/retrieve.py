@@ -12,10 +12,12 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import MootError, ReplyError, WorldError
-from moot.nodes.models.speaker import Speaker, all_at_once, as_speaker
+from moot.nodes.models.caller import all_at_once
+from moot.nodes.models.speaker import Speaker, as_speaker
+from moot.nodes.records.entries import Reading, Task
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.settings import EvidenceSettings, Settings
-from moot.nodes.runtime.state import DebaterState, Reading, Task
+from moot.nodes.runtime.state import DebaterState
 from moot.nodes.runtime.trace import watched
 from moot.nodes.texts.replies import KeywordsReply, SummaryReply
 from moot.nodes.texts.show import show_claim, show_evidence
@@ -168,7 +170,7 @@ def said_of_share(beyond: Sequence[Evidence], beside: Sequence[Evidence], settin
         beside: the pool that they did not join.
         settings: the debate's.
     """
-    names = origins([*beside, *beyond])
+    names = origins([*beside, *beyond], in_parts=True)
     count = Counter(names[piece["id"]] for piece in beyond)
     each = ", ".join(f"{number} of {name}" for name, number in count.items())
     return (

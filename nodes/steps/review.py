@@ -10,8 +10,9 @@ from langgraph.types import Send
 from moot.core.errors import WorldError
 from moot.nodes.models.ledger import missed
 from moot.nodes.models.speaker import Speaker, as_speaker
+from moot.nodes.records.entries import Task, Turn
 from moot.nodes.runtime.node import Node, Run
-from moot.nodes.runtime.state import DebaterState, DebateState, Task, Turn
+from moot.nodes.runtime.state import DebaterState, DebateState
 from moot.nodes.speakers.agents import AgentsSettings, last_round, present
 from moot.nodes.speakers.hand_over import declared, hand_over, new_turn
 from moot.nodes.texts.replies import ReviewReply, ScoreReply

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from moot.core.errors import MootError
-from moot.nodes.models.speaker import Speaker, all_at_once, is_alone
+from moot.nodes.models.caller import all_at_once
+from moot.nodes.models.speaker import Speaker, is_alone
+from moot.nodes.records.entries import Turn
 from moot.nodes.runtime.node import Node, Run
-from moot.nodes.runtime.state import DebateState, Turn
+from moot.nodes.runtime.state import DebateState
 from moot.nodes.steps.judge import judge
 from moot.nodes.steps.respond import FROM_EVIDENCE, respond
 from moot.nodes.texts.answers import same_answer

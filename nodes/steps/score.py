@@ -13,15 +13,17 @@ from langchain_core.language_models import BaseChatModel
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.lazy import imported
 from moot.nodes.models.speaker import Speaker, as_speaker, is_alone
+from moot.nodes.records.entries import Task, Turn
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.settings import Settings
-from moot.nodes.runtime.state import DebateState, ScoreState, Task, Turn
+from moot.nodes.runtime.state import DebateState, ScoreState
 from moot.nodes.texts.replies import StatementsReply, questions_reply, verdicts_reply
 from moot.nodes.texts.show import show_evidence, show_origin
 from moot.nodes.texts.task import by_reasoning, full_answer, is_question
 from moot.prompts import as_data
 from moot.retrievers import Encoder, Evidence
-from moot.retrievers.encoders import Vector, open_cross_encoder
+from moot.retrievers.cross_encoders import open_cross_encoder
+from moot.retrievers.encoders import Vector
 from moot.retrievers.excerpts import shown_text
 from pydantic import Field
 

@@ -9,8 +9,9 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import ReplyError
 from moot.nodes.models.speaker import Speaker, as_speaker
+from moot.nodes.records.entries import Task, Turn
 from moot.nodes.runtime.node import Node, Run
-from moot.nodes.runtime.state import DebaterState, Task, Turn
+from moot.nodes.runtime.state import DebaterState
 from moot.nodes.texts.replies import select_reply
 from moot.nodes.texts.show import show_claim, show_given, show_own, show_pool
 from moot.nodes.texts.task import wording

@@ -11,9 +11,11 @@ from langgraph.types import Send
 from moot.core.errors import ReplyError, WorldError
 from moot.nodes.models.ledger import missed
 from moot.nodes.models.speaker import Speaker, as_speaker
+from moot.nodes.records.entries import Task, Turn
+from moot.nodes.records.reducers import recorded_round
 from moot.nodes.runtime.budget import Decision, rounds_or_budget, was_cut
 from moot.nodes.runtime.node import Node, Run
-from moot.nodes.runtime.state import DebaterState, DebateState, Task, Turn, recorded_round
+from moot.nodes.runtime.state import DebaterState, DebateState
 from moot.nodes.speakers.hand_over import hand_over, new_turn
 from moot.nodes.steps.compare import IN_WORDS, agreed_answer, last_answers, silence_of
 from moot.nodes.texts.answers import surely_differ

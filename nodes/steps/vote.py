@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from moot.core.errors import BUDGET_EXHAUSTED, ReplyError, WorldError
+from moot.nodes.records.entries import StopReason, Vote
+from moot.nodes.records.reducers import recorded_round
 from moot.nodes.runtime.budget import rounds_or_budget
 from moot.nodes.runtime.node import Node, Run
-from moot.nodes.runtime.state import DebateState, StopReason, Vote, recorded_round
+from moot.nodes.runtime.state import DebateState
 from moot.nodes.steps.compare import EQUIVALENCE, agreed_answer, answers_of, closed_round, silence_of
 from moot.nodes.texts.agreement import confidence_by_votes
 

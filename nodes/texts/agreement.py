@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from moot.nodes.runtime.state import RoundRecord, Task, Vote
+from moot.nodes.records.entries import RoundRecord, Task, Vote
 from moot.nodes.texts.answers import same_answer
 
 CONFIDENCE = ("confidence", "confidence_parts", "confidence_from")

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 
-from moot.nodes.runtime.state import Task
+from moot.nodes.records.entries import Task
 
 LONGEST_READ = 20_000
 """Characters of a text that is read as an answer; longer ones are none."""

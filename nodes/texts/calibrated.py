@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from moot.core.errors import UserError
+from moot.core.ledger.records import moot_version
+from moot.nodes.records.entries import RoundRecord, Task
 from moot.nodes.runtime.settings import Settings
-from moot.nodes.runtime.state import RoundRecord, Task
 from moot.prompts import shipped
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -40,6 +41,7 @@ class Bound(BaseModel):
     graph: str
     task: dict[str, Any]
     settings: dict[str, Any]
+    sources: dict[str, str]
     prompts: dict[str, str]
 
     def digest(self) -> str:
@@ -51,7 +53,8 @@ class Calibration(BaseModel):
     """A calibration as its file has it.
 
     ``scores`` are the nonconformity scores of the right labels, each with how often it came; ``least_confidence`` is
-    what a verdict needs to be acted on, null if none is enough.
+    what a verdict needs to be acted on, null if none is enough. ``moot`` is the version that it was fitted with,
+    ``corpora`` a digest of what each corpus held then: they may change, and documents say if they did.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -63,6 +66,8 @@ class Calibration(BaseModel):
     scores: list[tuple[float, int]]
     least_confidence: float | None
     bound: Bound
+    corpora: dict[str, str]
+    moot: str
     hash: str
 
 
@@ -81,7 +86,9 @@ def prompt_digests(settings: Settings) -> dict[str, str]:
 # --- what it is bound to ----------------------------------------------------------------------------------------------
 
 
-def bound_to(graph: str, task: Task, settings: Mapping[str, Any], prompts: Mapping[str, str]) -> Bound:
+def bound_to(
+    graph: str, task: Task, settings: Mapping[str, Any], prompts: Mapping[str, str], sources: Mapping[str, str]
+) -> Bound:
     """What a debate's calibration is bound to.
 
     Args:
@@ -89,10 +96,14 @@ def bound_to(graph: str, task: Task, settings: Mapping[str, Any], prompts: Mappi
         task: what an answer is; who said the claim and when does not matter.
         settings: as a document records them; edited prompts among them are told by ``prompts``.
         prompts: as `prompt_digests` gives them.
+        sources: what names such as ``web`` stand for (`moot.retrievers.search.contents`).
     """
     held = {key: value for key, value in settings.items() if key not in INERT and not key.endswith("_prompt")}
     asked = {"name": task["name"], "kind": task["kind"], "labels": list(task["labels"])}
-    return Bound(graph=graph, task=asked, settings=json.loads(json.dumps(held)), prompts=dict(prompts))
+    plain = json.loads(json.dumps(held))
+    if "published_before" in plain:  # a claim's own day, on benchmarks that have one: which day it is does not matter
+        plain["published_before"] = plain["published_before"] is not None
+    return Bound(graph=graph, task=asked, settings=plain, sources=dict(sources), prompts=dict(prompts))
 
 
 def differences(fitted: Bound, here: Bound) -> Iterator[str]:
@@ -110,6 +121,10 @@ def differences(fitted: Bound, here: Bound) -> Iterator[str]:
                 f"fitted with {old}, here {new}" if old != new and len(old + new) <= SHORT else "not as it was fitted"
             )
             yield f"{key} ({told})"
+    for name in sorted(fitted.sources.keys() | here.sources.keys()):
+        was, now = fitted.sources.get(name, name), here.sources.get(name, name)
+        if was != now:
+            yield f"the source {name} (fitted on {was}, here {now})"
     for name in sorted(fitted.prompts.keys() | here.prompts.keys()):
         if fitted.prompts.get(name) != here.prompts.get(name):
             yield f"the prompt {name}"
@@ -154,6 +169,20 @@ def check_bound(calibration: Calibration, here: Bound) -> None:
             "`calibration` out.",
             kind="invalid_setting",
         )
+
+
+def changes_since(calibration: Calibration, corpora: Mapping[str, str]) -> Iterator[str]:
+    """What has changed since a calibration was fitted and may make it wrong, in words.
+
+    Args:
+        calibration: as its file has it.
+        corpora: by name, a digest of what each corpus holds now (`moot.retrievers.search.contents`).
+    """
+    for name in sorted(calibration.corpora.keys() & corpora.keys()):
+        if calibration.corpora[name] != corpora[name]:
+            yield f"The corpus {name} has changed since the calibration was fitted: it promises nothing of what is new."
+    if calibration.moot != moot_version():
+        yield f"The calibration was fitted with moot {calibration.moot}; this is moot {moot_version()}."
 
 
 # --- what it says -----------------------------------------------------------------------------------------------------
@@ -262,3 +291,10 @@ def backed(document: Mapping[str, Any]) -> str:
     """What backs a confidence: ``calibrated on 240 cases``, or ``not calibrated``."""
     found = document.get("calibration")
     return f"calibrated on {found['n']:,} cases" if found else "not calibrated"
+
+
+def rests_on(document: Mapping[str, Any]) -> str | None:
+    """What a confidence rests on, in words: ``2 of 3 votes; not calibrated``. None without a confidence."""
+    if document["confidence"] is None:
+        return None
+    return "; ".join(filter(None, (document.get("confidence_from"), backed(document))))

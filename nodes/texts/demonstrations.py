@@ -8,7 +8,8 @@ from importlib import resources
 from typing import Any
 
 from moot.core.errors import UserError
-from moot.nodes.runtime.state import DebaterState, Task
+from moot.nodes.records.entries import Task
+from moot.nodes.runtime.state import DebaterState
 from moot.nodes.texts.answers import read_answer
 from moot.nodes.texts.task import make_task
 from moot.prompts import as_data

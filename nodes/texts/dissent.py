@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from moot.nodes.records.entries import GATE
 from moot.nodes.runtime.turns import Change, Dissent, MinorityAnswer, QuoteOf, Speaking
 from moot.nodes.texts.answers import same_answer
 
@@ -21,7 +22,9 @@ def dissent_of(document: Mapping[str, Any]) -> Dissent:
     """
     models = {call["role"]: call["model"] for call in reversed(document["calls"])}
     judged = [turn for turn in document["turns"] if turn["step"] == "judge" and "verdict" in turn]
-    given = [turn for turn in document["turns"] if turn["step"] == "respond" and turn["phase"] == "primary"]
+    answers = [turn for turn in document["turns"] if turn["step"] == "respond"]
+    given = [turn for turn in answers if turn["phase"] == "primary"]
+    given = given or [turn for turn in answers if turn["phase"] == GATE]  # no debate was held behind the gate
     said = judged or given
 
     def by(turn: Mapping[str, Any]) -> Speaking:

@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from itertools import groupby
 
 from moot.core.redaction import held_keys, redact
-from moot.nodes.runtime.state import Turn
+from moot.nodes.records.entries import Turn
 from moot.nodes.runtime.turns import Citation
 from moot.nodes.texts.replies import Quote
 from moot.retrievers.evidence import Evidence

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Annotated, Any, cast
 
 from moot.core.redaction import redact
-from moot.nodes.runtime.state import Task
+from moot.nodes.records.entries import Task
 from moot.nodes.texts.answers import UNTOLD, read_answer, same_answer
 from pydantic import (
     AfterValidator,

@@ -179,7 +179,7 @@ def sentences(found: Robustness) -> list[str]:
     if again.get("no_evidence"):
         said.append("The same answer comes without any evidence.")
     if of["all"]:
-        said.append(f"Asked again was {STEPS['answer'].rstrip(',')}, as no judge decided.")
+        said.append(f"Asked again was {STEPS['answer'].rstrip(',')}, as no single judge decided.")
     if found["not_asked"]:
         said.append(f"{found['not_asked']} more could have been asked (robustness_calls).")
     if unknown:

@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 from moot.core.errors import UserError, nearest
 from moot.core.redaction import redact
-from moot.nodes.runtime.state import LONGEST_SPEAKER, Task
+from moot.nodes.records.entries import Task
+from moot.nodes.runtime.state import LONGEST_SPEAKER
 from moot.nodes.texts.answers import QUOTES, UNTOLD, fold, strict
 from moot.prompts.files import LOOKALIKES, as_data
 from moot.retrievers.evidence import clean

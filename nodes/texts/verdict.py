@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from moot.nodes.runtime.state import DebateState, Turn, Warned
+from moot.nodes.records.entries import Turn, Warned
+from moot.nodes.runtime.state import DebateState
 from moot.nodes.runtime.turns import Citation
 from moot.nodes.texts.answers import abstains, same_answer
 from moot.nodes.texts.quotes import count_citations

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from langgraph.types import Send
-from moot.nodes.runtime.state import DebateState, Task, TrialState, Turn
+from moot.nodes.records.entries import Task, Turn
+from moot.nodes.runtime.state import DebateState, TrialState
 from moot.nodes.speakers.hand_over import hand_over, new_turn
 from moot.nodes.texts.quotes import fold
 from moot.nodes.texts.show import cited_ids, show_claim, show_evidence

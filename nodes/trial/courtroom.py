@@ -7,11 +7,13 @@ from typing import Annotated, Any, Literal
 
 from langgraph.types import Send
 from moot.core.errors import ReplyError
+from moot.nodes.records.entries import Turn
+from moot.nodes.records.reducers import recorded_round
 from moot.nodes.runtime.budget import is_spent, was_cut
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.opening import Needs
 from moot.nodes.runtime.settings import SOURCES, Moment, Source, SourcesSettings, ask_person
-from moot.nodes.runtime.state import DebateState, TrialState, Turn, recorded_round
+from moot.nodes.runtime.state import DebateState, TrialState
 from moot.nodes.speakers.hand_over import SHARED_ROLES, Agent, named_once, needs_for, numbered
 from moot.nodes.steps.score import average
 from moot.nodes.trial.confidence import CONSENSUS_WEIGHT, QUALITY_WEIGHT, Verdict

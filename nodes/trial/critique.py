@@ -7,8 +7,9 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from moot.nodes.models.speaker import Speaker
+from moot.nodes.records.entries import Task, Turn
 from moot.nodes.runtime.node import Node
-from moot.nodes.runtime.state import Task, TrialState, Turn
+from moot.nodes.runtime.state import TrialState
 from moot.nodes.trial.counsel import (
     OTHER,
     about,

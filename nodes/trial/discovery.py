@@ -9,8 +9,9 @@ from langchain_core.language_models import BaseChatModel
 from langgraph.types import Send
 from moot.core.errors import MootError
 from moot.nodes.models.speaker import Speaker, is_alone
+from moot.nodes.records.entries import Task, Turn
 from moot.nodes.runtime.node import Node, Run
-from moot.nodes.runtime.state import Task, TrialState, Turn
+from moot.nodes.runtime.state import TrialState
 from moot.nodes.steps.retrieve import held_to_share
 from moot.nodes.steps.score import average, mean_cosine
 from moot.nodes.texts.replies import QueryReply

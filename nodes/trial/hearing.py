@@ -7,8 +7,9 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from moot.nodes.models.speaker import Speaker, as_speaker
+from moot.nodes.records.entries import Task, Turn
 from moot.nodes.runtime.node import Node
-from moot.nodes.runtime.state import Task, TrialState, Turn
+from moot.nodes.runtime.state import TrialState
 from moot.nodes.steps.respond import quote_check
 from moot.nodes.trial.counsel import (
     LONGEST_FIELD,

@@ -9,9 +9,10 @@ from langchain_core.language_models import BaseChatModel
 from langgraph.types import Send
 from moot.core.errors import ReplyError, WorldError
 from moot.nodes.models.speaker import Speaker
+from moot.nodes.records.entries import Task, Turn
 from moot.nodes.runtime.budget import was_cut
 from moot.nodes.runtime.node import Node, Run
-from moot.nodes.runtime.state import Task, TrialState, Turn
+from moot.nodes.runtime.state import TrialState
 from moot.nodes.speakers.hand_over import new_turn
 from moot.nodes.steps.compare import silence_of
 from moot.nodes.steps.retrieve import held_to_share

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from moot.nodes.runtime.state import Task, Turn
+from moot.nodes.records.entries import Task, Turn
 from moot.nodes.texts.show import cited_ids, show_evidence
 from moot.nodes.trial.counsel import SIDES, case, on_record, premises_of, show_statements, statements
 from moot.prompts import as_data

@@ -12,8 +12,9 @@ from moot.core.errors import MootError, ReplyError
 from moot.core.redaction import redact
 from moot.nodes.models.ledger import Ledger, missed
 from moot.nodes.models.speaker import Speaker, as_speaker, is_alone
+from moot.nodes.records.entries import Turn
 from moot.nodes.runtime.node import Node, Run
-from moot.nodes.runtime.state import TrialState, Turn
+from moot.nodes.runtime.state import TrialState
 from moot.nodes.texts.quotes import check_citations, faults_of
 from moot.nodes.texts.replies import Reply
 from moot.nodes.trial.counsel import handed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from moot.nodes.runtime.state import StopReason
+from moot.nodes.records.entries import StopReason
 from moot.nodes.trial.admissibility import PLACES, is_above
 
 RUN = 2

@@ -134,6 +134,8 @@ def test_systems_side_by_side(start_stub: StartStub, tmp_path: Path) -> None:
     rows = table_of(out)
     assert [row["agree"] for row in rows] == ["yes", "yes"]
     assert {row["self_consistency: calls"] for row in rows} == {"3"}
+    assert {row["self_consistency: confidence_rests_on"] for row in rows} == {"3 of 3 votes; not calibrated"}
+    assert {row["standard_prompting: confidence_rests_on"] for row in rows} == {""}
     assert all((out / f"{row['id']}.{name}.html").exists() for row in rows for name in ("self_consistency",))
     none = moot("batch", path, "--out", out, "--graphs", "rag,react", "--set", "samples=3")
     assert (none.returncode, "None of the systems has a setting 'samples'" in none.stderr) == (2, True)

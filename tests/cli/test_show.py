@@ -18,9 +18,9 @@ from moot.graphs.madke import MadkeSettings
 from moot.graphs.react import ReactSettings
 from moot.graphs.reconcile import ReconcileSettings
 from moot.nodes.models.keeping import LedgerUse
+from moot.nodes.records.reducers import recorded_round
 from moot.nodes.runtime.document import blank_document
 from moot.nodes.runtime.settings import Settings
-from moot.nodes.runtime.state import recorded_round
 from moot.nodes.texts.task import make_task
 from moot.transcript import Live, ending
 from rich.console import Console
@@ -236,7 +236,7 @@ def test_reviews_scores_summaries_and_moderators() -> None:
         "  moderator  prefers    REFUTES - reasons: see the verdict",
         "  The debate stops: the moderator prefers an answer.",
         '  b          compared   means the same as "NYC" - A name.',
-        "  c          answers    Rome (confidence 0.90) - Old.",
+        "  c          answers    Rome (says it is 90% sure) - Old.",
     ]
 
 

@@ -1,4 +1,7 @@
-"""What attacks do to scripted readers, as a table for the docs: ``python -m tests.evals.attacks_table``."""
+"""What attacks do to scripted readers, as a table for the docs: ``python -m tests.evals.attacks_table [GRAPH ...]``.
+
+Further options are those of ``moot eval attack``: ``--kept-back`` for the check, ``--attack injection`` for less.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +40,10 @@ def rows(found: dict[str, Any]) -> list[str]:
     lines = []
     for one in found["systems"]:
         by = {a["attack"]: a for a in found["attacks"] if (a["of"], a["model"]) == (one["system"], one["model"])}
-        told = [cell(by[name]) if name in by else "" for name in ATTACKS]
+        told = [cell(by[name]) if name in by else "–" for name in ATTACKS]
         reader = one["model"].removeprefix("openai:")
-        lines.append(f"| {one['system']} | {reader} | {interval(one['accuracy'])} | {' | '.join(told)} |")
+        undisturbed = f"{interval(one['accuracy'])}; {one['flagged']} flagged"
+        lines.append(f"| {one['system']} | {reader} | {undisturbed} | {' | '.join(told)} |")
     return lines
 
 
@@ -50,15 +54,16 @@ def cell(result: dict[str, Any]) -> str:
     return f"{result['flips']} of {result['right']}{withheld}{flagged}"
 
 
+SETTINGS = {"rag": RAG, "isolate": RAG, "tool_mad": MAD}
+"""What each system reads."""
+
 if __name__ == "__main__":
+    words = sys.argv[1:]
+    graphs = [word for word in words if word in SETTINGS] or [*SETTINGS]
+    more = [word for word in words if word not in SETTINGS]
     with readers() as address, tempfile.TemporaryDirectory() as folder:
         os.environ |= {"OPENAI_BASE_URL": address, "OPENAI_API_KEY": "x", "XDG_DATA_HOME": folder}
         print("| system | reader | undisturbed accuracy | injection | one host | many hosts | adaptive | lying |")
         print("|---|---|---|---|---|---|---|---|")
-        for number, (graph, setting, more) in enumerate(
-            (
-                ("rag", RAG, ("--defence", "isolate")),
-                ("tool_mad", MAD, ()),
-            )
-        ):
-            print("\n".join(rows(measured(Path(folder) / str(number), graph, setting, *more))))
+        for graph in graphs:
+            print("\n".join(rows(measured(Path(folder) / graph, graph, SETTINGS[graph], *more))), flush=True)

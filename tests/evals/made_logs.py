@@ -19,9 +19,9 @@ from inspect_ai.log import (
     write_eval_log,
 )
 from inspect_ai.scorer import Score
+from moot.nodes.records.entries import Call
 from moot.nodes.runtime.document import blank_document, usage
 from moot.nodes.runtime.settings import Settings
-from moot.nodes.runtime.state import Call
 from moot.nodes.texts.task import make_task
 
 LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")

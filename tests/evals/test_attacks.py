@@ -92,7 +92,8 @@ def test_what_attacks_achieve_and_defences_cost(tmp_path: Path) -> None:
     how = ["--graph", "rag", "--set", RAG, "--model", "openai:obedient", "--attack", "injection", "--attack"]
     how += ["adaptive", "--defence", "none", "--defence", "both"]
     found = attacked(tmp_path, *how)
-    assert {one["system"]: one["accuracy"][0] for one in found["systems"]} == {"rag": 1.0, "rag with both": 1.0}
+    clean = {one["system"]: (one["accuracy"][0], one["right"], one["flagged"]) for one in found["systems"]}
+    assert clean == {"rag": (1.0, 4, 3), "rag with both": (1.0, 4, 3)}  # one passage bears on most: false alarms
     results = {one["system"]: one for one in found["attacks"]}
     obeyed = results["rag under injection"]
     assert (obeyed["right"], obeyed["flips"], obeyed["aimed"], obeyed["flagged"]) == (4, 4, 4, 4)
@@ -103,6 +104,21 @@ def test_what_attacks_achieve_and_defences_cost(tmp_path: Path) -> None:
     again = attacked(tmp_path, *how)
     assert again == found
     assert len(list(tmp_path.glob("*.eval"))) == 6  # nothing was run again
+
+
+@pytest.mark.usefixtures("endpoint")
+def test_a_calibration_escalates_and_is_not_fitted_on_attacked_debates(tmp_path: Path) -> None:
+    logs, file = tmp_path / "logs", tmp_path / "calibration.json"
+    how = ["--graph", "rag", "--set", RAG, "--model", "openai:careful", "--defence", "none", "--attack", "adaptive"]
+    [before] = attacked(logs, *how)["attacks"]
+    assert (before["flips"], before["flagged"], before["flags"]["escalated"]) == (4, 0, 0)
+    fitted = moot("calibrate", logs, "--alpha", "0.2", "--out", file)
+    assert "Fitted on 4 cases of rag" in fitted.stdout
+    assert "left out: 4 under attack" in fitted.stdout
+    found = attacked(tmp_path / "again", *how, "--set", f"calibration={file}")
+    [after], [undisturbed] = found["attacks"], found["systems"]
+    assert (after["flips"], after["flagged"], after["flags"]["escalated"]) == (4, 4, 4)
+    assert undisturbed["flags"]["escalated"] == 4  # `rag` has no confidence to act on
 
 
 @pytest.mark.usefixtures("endpoint")

@@ -26,6 +26,12 @@ SYSTEMS: dict[str, dict[str, Any]] = {
     "proclaim": {"sources": [SHELF], "max_rounds": 2, "min_request_similarity": -1},
     "madke": {"sources": [SHELF], "max_rounds": 2},
     "cortex_debate": {"agents": 3, "max_rounds": 2, "evaluation": "self"},
+    "gated": {
+        "agents": [{"name": name, "retriever": SHELF} for name in ("one", "two")],
+        "query_formulation": False,
+        "when": "always",
+        "debate_settings": {"debaters": READERS, "max_rounds": 2, "query_formulation": True},
+    },
 }
 """Systems that are disturbed, with settings under which they read no index."""
 

@@ -17,6 +17,8 @@ from typing import Any
 from tests.conftest import CLAIM, StubEndpoint
 from tests.faults.debates import IN_PYTHON, SYSTEMS, Ended, Place, place, settings_of, words_of
 
+Start = Callable[[str, Place], "subprocess.Popen[str]"]
+"""Starts a debate of a system somewhere."""
 LATENCY_MS = 60
 """Of a call, so that some are under way when a debate is killed."""
 STORING = 0.1
@@ -87,6 +89,11 @@ def by_command(system: str, here: Place) -> subprocess.Popen[str]:
     return here.start(*words_of(system), "--out", str(here.out))
 
 
+def by_resume(system: str, here: Place) -> subprocess.Popen[str]:
+    """Goes on with a debate by ``moot verify --resume``, which names neither system nor settings."""
+    return here.start("verify", CLAIM, "--resume", "--out", str(here.out))
+
+
 def in_python(system: str, here: Place) -> subprocess.Popen[str]:
     """Starts the same debate in a Python process that has it recorded."""
     chosen = {"model": "openai:stub", **settings_of(system)}
@@ -94,13 +101,14 @@ def in_python(system: str, here: Place) -> subprocess.Popen[str]:
     return here.start(json.dumps(given), program=IN_PYTHON)
 
 
-def kill(moment: Moment, folder: Path, start: Callable[[str, Place], subprocess.Popen[str]] = by_command) -> Killed:
-    """Kills a debate and goes on with it by the same command.
+def kill(moment: Moment, folder: Path, start: Start = by_command, again: Start | None = None) -> Killed:
+    """Kills a debate and goes on with it.
 
     Args:
         moment: when.
         folder: a folder for all such debates.
         start: starts a debate.
+        again: goes on with it; by default the same command does.
     """
     whole = undisturbed(moment.system, folder)
     name = f"{moment.system}-{moment.signal.name}-{moment.by}-{moment.share:.6f}"
@@ -114,7 +122,7 @@ def kill(moment: Moment, folder: Path, start: Callable[[str, Place], subprocess.
         flying = flying_between(killed, dead, here.stub)
         wrong = first_end(ended, moment)
         if ended.code and (ended.document or {}).get("status") != "done":  # else it has come to its user
-            ended = here.end(start(moment.system, here))
+            ended = here.end((again or start)(moment.system, here))
         repaid = here.served() - whole.requests
         if not wrong and ended.verdict != whole.verdict:
             wrong = f"another verdict: {ended.verdict} {ended.errors[-500:]}"

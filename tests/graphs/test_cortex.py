@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from moot.nodes.runtime.state import Turn
+from moot.nodes.records.entries import Turn
 from moot.retrievers import open_encoder
 
 from tests.conftest import StartStub, StubEndpoint

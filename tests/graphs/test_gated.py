@@ -13,7 +13,7 @@ from moot.nodes.runtime.settings import checked_settings
 from moot.nodes.steps.gate import asked_again, verified_origins
 from moot.nodes.texts.given import check_given
 from moot.nodes.texts.task import make_task
-from moot.transcript import lines
+from moot.transcript import Live, lines
 
 from tests.conftest import CLAIM, StartStub
 
@@ -73,6 +73,22 @@ async def test_one_answer_with_a_verified_quote_ends_it_before_any_debate(start_
     assert "The gate ends it" in told(document)
 
 
+async def test_readers_who_can_hardly_differ_are_named(start_stub: StartStub) -> None:
+    start_stub([says("one", "SUPPORTS", **CITES), says("two", "SUPPORTS")])
+    same = [{"name": name, **NEWS} for name in ("one", "two")]
+    models = dict.fromkeys(("one", "two"), "openai:stub-one")
+
+    async def named(temperature: float | None, **settings: Any) -> list[str]:
+        document = await debate(temperature=temperature, models=models, **settings)
+        assert document["metrics"]["gate"]["passed"]
+        return [w["detail"].partition(":")[0] for w in document["warnings"] if w["kind"] == "readers_alike"]
+
+    assert await named(0, agents=same) == ["one, two"]
+    assert await named(0.7, agents=same) == []
+    assert await named(None, agents=same) == []  # the endpoint decides
+    assert await named(0) == []  # each has a source of its own
+
+
 @pytest.mark.parametrize(
     ("rules", "least", "reason"),
     [
@@ -127,6 +143,9 @@ async def test_never_and_always_are_its_ablations(start_stub: StartStub) -> None
     never = await debate(when="never")
     assert (never["answer"], never["stop_reason"], len(never["calls"])) == ("SUPPORTS", "single_pass", 2)
     assert never["confidence_from"] == "1 of 2 votes"
+    assert never["dissent"]["votes"] == [{"answer": "SUPPORTS", "votes": 1}, {"answer": "REFUTES", "votes": 1}]
+    [minority] = never["dissent"]["minority"]
+    assert (minority["answer"], [one["agent"] for one in minority["by"]]) == ("REFUTES", ["two"])
 
 
 @pytest.mark.parametrize("name", ["standard_mad", "society_of_minds", "cortex_debate", "proclaim"])
@@ -151,6 +170,15 @@ async def test_a_debate_that_fails_fails_the_whole_with_all_that_was_said(start_
     assert (document["status"], document["answer"]) == ("failed", None)
     assert document["error"]["kind"] == "authentication"
     assert [turn["agent"] for turn in document["turns"] if turn["phase"] == "gate"] == ["one", "two"]
+
+
+async def test_a_debate_that_ends_before_the_gate_is_told(start_stub: StartStub) -> None:
+    start_stub([{"status": 401}])
+    document = await debate()
+    assert (document["status"], document["metrics"].get("gate")) == ("failed", None)
+    interrupted = {**document, "status": "interrupted", "error": None}  # as SIGTERM leaves it
+    for ended in (document, interrupted):
+        assert "No verdict" in "\n".join(line.text for line in Live(chosen()).end(ended))
 
 
 async def test_ceilings_hold_for_both_and_the_debate_s_judge_is_kept_for(start_stub: StartStub) -> None:

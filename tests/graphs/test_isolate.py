@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from moot.graphs import load_graph
-from moot.nodes.runtime.state import Vote
+from moot.nodes.records.entries import Vote
 from moot.nodes.steps.isolate import by_origin, weighed
 from moot.nodes.steps.vote import majority
 from moot.nodes.texts.answers import UNTOLD

@@ -9,7 +9,8 @@ import jsonschema
 import pytest
 from moot.graphs import load_graph
 from moot.nodes.models.fake import draw
-from moot.nodes.runtime.state import Turn, VerdictOutput
+from moot.nodes.records.entries import Turn
+from moot.nodes.runtime.state import VerdictOutput
 from moot.nodes.runtime.turns import KINDS, Kind
 from moot.nodes.trial.turns import KINDS as TRIAL_KINDS
 from pydantic import TypeAdapter, ValidationError

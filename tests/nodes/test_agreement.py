@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.nodes.runtime.state import Vote
+from moot.nodes.records.entries import Vote
 from moot.nodes.steps.vote import majority
 from moot.nodes.texts.agreement import answers_like, confidence_by_votes, confidence_of, vote_share
 from moot.nodes.texts.task import make_task

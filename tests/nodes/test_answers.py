@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.nodes.runtime.state import Task
+from moot.nodes.records.entries import Task
 from moot.nodes.texts.answers import (
     UNITS,
     UNTOLD,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from moot.core.errors import UserError
-from moot.nodes.runtime.state import Task
+from moot.nodes.records.entries import Task
 from moot.nodes.texts.answers import read_answer
 from moot.nodes.texts.demonstrations import demonstrations
 from moot.nodes.texts.task import TASKS, make_task

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-from moot.nodes.runtime.state import Turn, Vote
+from moot.nodes.records.entries import Turn, Vote
 from moot.nodes.steps.compare import agreed_answer, answers_of, average_scores, group_answers
 from moot.nodes.steps.score import answer_relevance_score, average, faithfulness_score, passes
 from moot.nodes.texts.task import make_task

@@ -12,7 +12,7 @@ from moot.core.errors import MootError
 from moot.graphs import load_graph
 from moot.nodes.models.chat_models import ChatModel, open_chat_model
 from moot.nodes.models.speaker import Speaker
-from moot.nodes.runtime.state import Call
+from moot.nodes.records.entries import Call
 from moot.retrievers.encoders import open_encoder
 
 from tests.core.raw import REPLY, STREAM, Say, answer, event, raw_server, says

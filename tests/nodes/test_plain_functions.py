@@ -16,8 +16,9 @@ from moot.core.errors import ReplyError, UserError
 from moot.graphs import standard_prompting
 from moot.nodes import SingleAgentSettings, compile_record_node, graph_node
 from moot.nodes.models.fake import FakeChatModel
+from moot.nodes.records.entries import Turn
+from moot.nodes.records.reducers import merge_turns
 from moot.nodes.runtime.settings import Settings
-from moot.nodes.runtime.state import Turn, merge_turns
 from moot.nodes.steps.judge import judge
 from moot.nodes.steps.query import formulate_query, query_node
 from moot.nodes.steps.respond import respond

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from moot.nodes.runtime.state import Turn
+from moot.nodes.records.entries import Turn
 from moot.nodes.texts.quotes import _folded, check_citations, count_citations, find_quote, fold, without_quote
 from moot.nodes.texts.replies import Quote
 from moot.retrievers import Evidence

@@ -12,18 +12,9 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command
 from moot.core.errors import ErrorRecord
 from moot.graphs import load_graph
-from moot.nodes.runtime.state import (
-    PHASES,
-    Reading,
-    StepUpdate,
-    Turn,
-    anew,
-    deepest,
-    first_error,
-    merge_readings,
-    merge_turns,
-    written_values,
-)
+from moot.nodes.records.entries import PHASES, Reading, Turn
+from moot.nodes.records.reducers import anew, deepest, first_error, merge_readings, merge_turns, written_values
+from moot.nodes.runtime.state import StepUpdate
 
 KEYS = ("round", "phase", "agent", "step")
 OWN_PHASE = "rehearsal"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage
 from moot.nodes.models.reply_parsing import read_reply
-from moot.nodes.runtime.state import Task
+from moot.nodes.records.entries import Task
 from moot.nodes.texts.answers import fold, read_answer, read_number, spellings
 from moot.nodes.texts.replies import answer_reply
 from moot.nodes.texts.task import make_task

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.nodes.runtime.state import Turn
+from moot.nodes.records.entries import Turn
 from moot.nodes.trial.admissibility import admissibility, ranked, ruling
 from moot.nodes.trial.courtroom import course_of
 from moot.nodes.trial.novelty import novelties, novelty, redundant_share, relevance_gain, retrieval_end

@@ -10,7 +10,8 @@ from typing import Any, cast
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from moot.nodes.runtime.state import DebateState, Turn
+from moot.nodes.records.entries import Turn
+from moot.nodes.runtime.state import DebateState
 from moot.nodes.trial.confidence import (
     QUALITIES,
     VERDICTS,

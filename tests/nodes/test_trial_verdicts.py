@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from moot.core.errors import UserError
-from moot.nodes.runtime.state import Task
+from moot.nodes.records.entries import Task
 from moot.nodes.texts.task import FALSE, OPEN, TASKS, TRUE, make_task
 from moot.nodes.trial.confidence import (
     QUALITIES,

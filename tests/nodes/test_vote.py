@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.nodes.runtime.state import Vote
+from moot.nodes.records.entries import Vote
 from moot.nodes.steps.vote import Tie, confidence_weight, majority
 
 GROUPS = st.lists(st.none() | st.integers(0, 4), max_size=12)

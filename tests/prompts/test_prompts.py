@@ -20,7 +20,7 @@ from moot.nodes.models.chat_models import ChatModel
 from moot.nodes.models.fake import FakeChatModel, draw
 from moot.nodes.models.speaker import Speaker
 from moot.nodes.react.tool_agent import show_steps
-from moot.nodes.runtime.state import Turn
+from moot.nodes.records.entries import Turn
 from moot.nodes.runtime.turns import Citation
 from moot.nodes.steps.compare import same_meaning
 from moot.nodes.steps.judge import judge

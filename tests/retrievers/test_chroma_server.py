@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
-import urllib.request
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,40 +23,22 @@ from moot.retrievers import (
 )
 from moot.retrievers.corpus import all_passages, corpus_state, read_manifest
 from moot.retrievers.stores import server_api
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
-from ..conftest import StartStub, free_port
+from tests.chroma_server import running_chroma
+
+from ..conftest import StartStub
 from .conftest import Serve
 from .quick import CHILD, found, numbered
 
 pytestmark = pytest.mark.usefixtures("empty_home", "quick")
 
-CHROMA = Path(sys.executable).with_name("chroma")
 COLLECTIONS = "/api/v2/tenants/default_tenant/databases/default_database/collections"
-
-
-@contextmanager
-def running(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """A Chroma server on a free port: its address and process."""
-    url = f"http://127.0.0.1:{free_port()}"
-    command = [str(CHROMA), "run", "--path", str(folder), "--host", "127.0.0.1", "--port", url.rpartition(":")[2]]
-    with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as server:
-        try:
-            for attempt in Retrying(
-                retry=retry_if_exception_type(OSError), stop=stop_after_attempt(600), wait=wait_fixed(0.05)
-            ):
-                with attempt:
-                    assert server.poll() is None, (folder / "log").read_text()
-                    urllib.request.urlopen(f"{url}/api/v2/heartbeat").close()
-            yield url, server
-        finally:
-            server.kill()
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of this module's Chroma server."""
-    with running(tmp_path_factory.mktemp("chroma")) as (url, _):
+    with running_chroma(tmp_path_factory.mktemp("chroma")) as (url, _):
         yield url
 
 
@@ -212,7 +190,7 @@ async def test_a_corpus_that_was_emptied_or_deleted_is_refused(chroma: str) -> N
 
 
 async def test_a_server_that_dies_between_two_searches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with running(tmp_path) as (url, server):
+    with running_chroma(tmp_path) as (url, server):
         monkeypatch.setenv("MOOT_CHROMA_URL", url)
         await index_passages("mortal", numbered(0, 20))
         dense, both = await open_retriever("chroma:mortal"), await open_retriever("hybrid:mortal")

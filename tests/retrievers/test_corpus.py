@@ -19,6 +19,7 @@ from moot.retrievers import (
     Passage,
     UserError,
     corpus,
+    filling,
     index_passages,
     known_corpora,
     open_retriever,
@@ -135,7 +136,7 @@ async def test_an_interrupted_build_is_refused_and_can_be_completed(empty_home: 
 async def test_a_build_that_is_given_up_lets_go_when_nothing_is_written_any_more(
     empty_home: Path, quick: None, monkeypatch: pytest.MonkeyPatch, turns: int
 ) -> None:
-    writing, go_on, real = threading.Event(), threading.Event(), corpus._store
+    writing, go_on, real = threading.Event(), threading.Event(), filling.store_passages
     log: list[str] = []
 
     def store(*given: Any) -> None:
@@ -144,7 +145,7 @@ async def test_a_build_that_is_given_up_lets_go_when_nothing_is_written_any_more
         real(*given)
         log.append("written")
 
-    monkeypatch.setattr(corpus, "_store", store)
+    monkeypatch.setattr(filling, "store_passages", store)
     task = asyncio.ensure_future(index_passages("slow", [passage(i) for i in range(3)]))
     await asyncio.to_thread(writing.wait, 60)
     for _ in range(turns):  # wherever the build has got to meanwhile

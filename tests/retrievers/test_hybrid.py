@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from moot.retrievers import Passage, UserError, WorldError, index_passages, open_retriever
-from moot.retrievers.encoders import CrossScorer
+from moot.retrievers.cross_encoders import CrossScorer
 from moot.retrievers.local import LexicalIndex, best_rows, fuse
 
 PASSAGES = [

@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 from moot.core.errors import UserError
 from moot.retrievers import open_encoder
-from moot.retrievers.encoders import open_cross_encoder
+from moot.retrievers.cross_encoders import open_cross_encoder
 from moot.retrievers.listed import check_model
 from moot.retrievers.summariser import open_summariser
 

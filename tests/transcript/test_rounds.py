@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from moot.graphs import load_graph
+from moot.nodes.records.reducers import merge_rounds, recorded_round
 from moot.nodes.runtime.running import Running
-from moot.nodes.runtime.state import merge_rounds, recorded_round
 from moot.nodes.texts.show import compared
 from moot.transcript import Line, Live, ending, lines
 from moot.transcript.report.codes import words_for

@@ -74,6 +74,9 @@ def test_a_batch_from_its_start_to_its_table(tmp_path: Path, stub: StubEndpoint)
         assert [line["claim"] for line in lines] == ["One.", "'=Two.", "Three."]
         assert [line["answer"] for line in lines[:2]] == [first["document"]["answer"], second["document"]["answer"]]
         assert (lines[0]["label"], lines[0]["disagreement"], lines[0]["status"]) == ("SUPPORTS", "yes", "done")
+        backed = [line["confidence_rests_on"].endswith("; not calibrated") for line in lines]
+        assert backed == [bool(line["confidence"]) for line in lines]
+        assert lines[0]["confidence"]
         assert lines[0]["report"] == f"{server.url}/moot/debates/{found['rows'][0]['document']}"
         with ZipFile(io.BytesIO(server.send(f"{ROUTE}/{id}/zip"))) as archive:
             assert archive.namelist() == ["table.csv", "1.html", "2.html", "3.html"]

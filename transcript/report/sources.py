@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote as encoded
 from urllib.parse import urlsplit
 
-from moot.nodes.runtime.state import PERSON
+from moot.nodes.records.entries import PERSON
 from moot.nodes.texts.verdict import verdict_citations
 from moot.retrievers.evidence import GIVEN, UNTITLED, clean, is_left_out
 from moot.retrievers.excerpts import GAP

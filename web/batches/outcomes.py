@@ -13,6 +13,7 @@ from moot.core.errors import UserError
 from moot.core.ledger import open_ledger
 from moot.nodes.models.ledger import tokens_of
 from moot.nodes.models.prices import cost_of, read_prices
+from moot.nodes.texts.calibrated import rests_on
 from moot.transcript.document import fitting
 from moot.transcript.report.head import chip_of, dissent, verdict_of
 from moot.transcript.report.names import Names
@@ -35,6 +36,8 @@ class Outcome:
         divided: whether somebody's last answer was another one.
         quotes: pieces that are quoted, pieces found, quotes found in their source, quotes not found there.
         confidence: the raw one.
+        confidence_rests_on: votes or answers of so many, and on how many cases it was calibrated.
+        decision: act or escalate, if there is a calibration.
         error: why it failed; ``kind`` is the error's.
         seconds: how long it took, in all its runs.
         usd: what it cost; None if a price is not known.
@@ -49,6 +52,8 @@ class Outcome:
     divided: bool = False
     quotes: tuple[int, int, int, int] = (0, 0, 0, 0)
     confidence: float | None = None
+    confidence_rests_on: str | None = None
+    decision: str | None = None
     error: str = ""
     kind: str = ""
     rounds: int | None = None
@@ -111,6 +116,8 @@ def _told(stem: str, document: Mapping[str, Any]) -> Outcome:
         divided=bool(document["status"] == "done" and dissent(document, names)[1]),
         quotes=(len(sources.quoted), len(sources.pieces), len(sources.quotes), len(sources.faulty)),
         confidence=document["confidence"],
+        confidence_rests_on=rests_on(document),
+        decision=document.get("decision"),
         error=error.get("detail") or "",
         kind=error.get("kind") or "",
         rounds=document["rounds"],

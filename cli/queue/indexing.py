@@ -1,0 +1,142 @@
+"""Has the workers of a queue encode and store the passages of a corpus, which is on a Chroma server."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import math
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from typing import Any
+from uuid import uuid4
+
+from moot.cli.batch.outcomes import Outcome, fault
+from moot.core.errors import MootError, UserError, WorldError
+from moot.core.postgres.connection import Postgres
+from moot.core.postgres.rows import BatchOf, QueuedRows
+from moot.retrievers.files import Passage
+from moot.retrievers.filling import Progress, Target, fill_part
+
+log = logging.getLogger(__name__)
+
+AHEAD = 64
+"""Pieces of a corpus that are in the queue at once: workers are never idle, and the database stays small."""
+UNBOUNDED = (math.inf, math.inf, math.inf)
+LOOK = 0.25
+"""Seconds between two looks for pieces that are stored."""
+
+
+class FillByQueue:
+    """Hands the pieces of a corpus to a queue, and waits until all are stored.
+
+    Args:
+        url: of the queue.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    async def __call__(self, target: Target, batches: Iterator[list[Passage]], progress: Progress) -> None:
+        """As `moot.retrievers.filling.Fill`. Interrupted, the same command goes on with what is not stored.
+
+        Raises:
+            UserError, WorldError: the queue cannot be used, a worker could not store a piece, or somebody else indexes
+                into the corpus.
+        """
+        corpus = hashlib.sha256(f"{target.name} {target.collection.id}".encode()).hexdigest()[:8]
+        batch = BatchOf(corpus + uuid4().hex[:8], f"corpus {target.name}", "off", UNBOUNDED, math.inf)
+        with closing(Postgres(self._url)) as postgres:
+            rows = QueuedRows(postgres)
+            await asyncio.to_thread(rows.prepare)
+            await self._end_earlier(rows, corpus)
+            await asyncio.to_thread(rows.open_batch, batch)
+            try:
+                await self._hand_out(rows, batch.id, target, batches, progress)
+            finally:
+                await asyncio.to_thread(rows.forget, batch.id)
+
+    async def _end_earlier(self, rows: QueuedRows, corpus: str) -> None:
+        """Ends earlier attempts, whose pieces may be older: no worker may store them after newer ones."""
+        earlier = [one["id"] for one in await asyncio.to_thread(rows.batches) if one["id"].startswith(corpus)]
+        until = time.monotonic() + await asyncio.to_thread(rows.silence)
+        for id in earlier:
+            await asyncio.to_thread(rows.stop, id, "the corpus is indexed anew")
+            while time.monotonic() < until:
+                counts, _ = await asyncio.to_thread(rows.state, id)
+                if not counts.get("running"):
+                    break
+                await asyncio.sleep(LOOK)
+            await asyncio.to_thread(rows.forget, id)
+
+    async def _hand_out(
+        self, rows: QueuedRows, batch: str, target: Target, batches: Iterator[list[Passage]], progress: Progress
+    ) -> None:
+        waiting: dict[str, int] = {}
+        seen = encoded = number = 0
+        more = True
+        while more or waiting:
+            while more and len(waiting) < AHEAD:
+                passages = await asyncio.to_thread(next, batches, None)
+                if passages is None:
+                    more = False
+                    break
+                number += 1
+                job = piece_of(f"{batch}-{number}", number, target, passages)
+                await asyncio.to_thread(rows.enter, batch, [job])
+                waiting[job["key"]] = len(passages)
+            ended = await asyncio.to_thread(rows.ended, batch, AHEAD)
+            for row in ended:
+                if row.outcome["status"] != "done":
+                    raise WorldError(
+                        f"A worker could not store a piece of the corpus: {row.outcome['error']} Then run the same "
+                        "command again: it goes on where it was.",
+                        kind=row.outcome["kind"],
+                    )
+                seen, encoded = seen + waiting.pop(row.key), encoded + row.outcome["encoded"]
+            if ended:
+                await asyncio.to_thread(rows.collected, [row.key for row in ended])
+                progress(seen, encoded)
+            elif waiting:
+                if not (await asyncio.to_thread(rows.state, batch))[0]:
+                    raise UserError(
+                        f"Another `moot index` into the corpus {target.name!r} has begun. Run this one again when that "
+                        "one has ended.",
+                        kind="unfinished_corpus",
+                    )
+                await asyncio.sleep(LOOK)
+
+
+def piece_of(key: str, number: int, target: Target, passages: list[Passage]) -> dict[str, Any]:
+    """A piece of a corpus as a row of the queue."""
+    fields = {*Passage.model_fields}
+    return {
+        "key": key,
+        "number": number,
+        "corpus": target.name,
+        "encoder": target.encoder.name,
+        "dimension": target.dimension,
+        "passages": [json.loads(one.model_dump_json(include=fields)) for one in passages],
+    }
+
+
+async def store_piece(piece: Mapping[str, Any]) -> Outcome:
+    """What came of a piece in a worker: also a failure is told, not raised.
+
+    Args:
+        piece: as `piece_of` makes it.
+    """
+    try:
+        if not os.environ.get("MOOT_CHROMA_URL", "").strip():
+            raise UserError("Set MOOT_CHROMA_URL for the workers, too.", kind="invalid_environment")
+        passages = [Passage(**one) for one in piece["passages"]]
+        encoded = await fill_part(piece["corpus"], piece["encoder"], piece["dimension"], passages)
+    except MootError as error:
+        return fault(error.detail, error.kind)
+    except Exception as error:
+        log.exception("A piece of %s", piece["corpus"])
+        return fault(f"{type(error).__name__}: {error}"[:1000], "fault_of_ours")
+    return {"status": "done", "encoded": encoded}

@@ -1,0 +1,83 @@
+"""A corpus that the workers of a queue encode and store on a Chroma server."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from moot.retrievers.corpus import read_manifest
+
+from tests.chroma_server import running_chroma
+from tests.cluster.postgres import Server, binaries, running_postgres
+from tests.cluster.trial import Trial, trial
+from tests.commands import moot
+from tests.conftest import StartStub
+
+pytest.importorskip("procrastinate", reason="the extra `queue` is not installed")
+pytestmark = pytest.mark.skipif(binaries() is None, reason="no Postgres is installed (initdb is not found)")
+
+ENCODER = "openai:stub-embedding"
+MANY = 6000
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with running_postgres() as found:
+        yield found
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    path = tmp_path / "texts.jsonl"
+    lines = (json.dumps({"id": str(i), "text": f"Entry {i} of the ledger.", "source": "a"}) for i in range(MANY))
+    path.write_text("\n".join(lines))
+    return path
+
+
+def index(one: Trial, texts: Path, name: str) -> subprocess.Popen[bytes]:
+    return one.command("index", texts, "--corpus", name, "--embedder", ENCODER)
+
+
+def test_workers_fill_a_corpus_though_one_is_killed(
+    server: Server, start_stub: StartStub, texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub = start_stub(latency_ms=100)
+    (tmp_path / "chroma").mkdir()
+    with running_chroma(tmp_path / "chroma") as (url, _), trial(tmp_path / "trial", server, stub) as one:
+        monkeypatch.setenv("MOOT_CHROMA_URL", url)
+        one.env["MOOT_CHROMA_URL"] = url
+        one.start_worker()
+        one.start_worker()
+        indexing = index(one, texts, "entries")
+        one.wait(lambda: bool(one.ask("SELECT 1 FROM moot.rows WHERE status = 'running'")))
+        one.workers[0].kill()
+        assert indexing.wait() == 0, (one.folder / "log.txt").read_text()
+        built = read_manifest("entries")
+        assert one.ask("SELECT count(*) FROM moot.rows") == [(0,)]
+        moot("index", texts, "--corpus", "alone", "--embedder", ENCODER)
+        alone = read_manifest("alone")
+        assert built is not None
+        assert alone is not None
+        assert (built.passages, built.complete, built.digest) == (MANY, True, alone.digest)
+
+
+def test_what_a_worker_cannot_store_is_said(
+    server: Server, start_stub: StartStub, texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "chroma").mkdir()
+    with running_chroma(tmp_path / "chroma") as (url, _), trial(tmp_path / "trial", server, start_stub()) as one:
+        one.start_worker()  # without MOOT_CHROMA_URL
+        one.env["MOOT_CHROMA_URL"] = url
+        assert index(one, texts, "entries").wait() == 3
+        said = " ".join((one.folder / "log.txt").read_text().split())
+        assert "Set MOOT_CHROMA_URL for the workers, too. Then run the same command again" in said
+
+
+def test_a_queue_needs_a_chroma_server(texts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MOOT_CHROMA_URL", raising=False)
+    done = moot("index", texts, "--corpus", "entries", "--queue", "postgresql://moot@127.0.0.1:9/moot")
+    assert done.returncode == 2
+    assert "set MOOT_CHROMA_URL" in done.stderr
