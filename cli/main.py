@@ -55,7 +55,8 @@ def all_commands(
     from moot.core.config import load_env_file
 
     load_env_file(env_file)
-    if context.invoked_subcommand != "serve" and any(name.startswith(("OTEL_", "LOG_JSON")) for name in os.environ):
+    servers = ("serve", "service")  # which begin it themselves
+    if context.invoked_subcommand not in servers and any(name.startswith(("OTEL_", "LOG_JSON")) for name in os.environ):
         from moot.nodes.telemetry.start import begin_telemetry
 
         begin_telemetry(port=context.invoked_subcommand == "worker")

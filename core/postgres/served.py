@@ -209,6 +209,8 @@ class ServedLedger(PostgresLedger):
 
     def places(self, thread: str | None = None) -> dict[str, tuple[str, str]]:
         """As `LedgerFile.places`."""
+        if "\0" in (thread or ""):  # which Postgres takes for an error
+            return {}
         query = (
             "SELECT id, thread, run FROM moot.debates WHERE thread = %s OR (%s::text IS NULL AND thread IS NOT NULL) "
             "ORDER BY started DESC"

@@ -105,7 +105,7 @@ def test_a_corpus_of_the_chroma_server_is_read_by_those_who_may(service: Service
         asked = {"assistant_id": "rag", "input": {"claim": "The bridge is red."}}
         context = {**CONTEXT, "embedder": "openai:emb", "sources": ["chroma:press"]}
         found = ann.post("/runs/wait", json={**asked, "context": context}).raise_for_status().json()
-        assert [piece["source"] for piece in found["evidence"]] == ["chroma:press"]
+        assert [piece["source"] for piece in found["evidence"]] == ["press.txt"]
         for other in ({"sources": ["chroma:law"]}, {"corpus": "law"}):
             refused = ann.post("/runs/wait", json={**asked, "context": {**context, **other}})
             assert (refused.status_code, refused.json()["kind"]) == (422, "unknown_corpus")

@@ -11,7 +11,6 @@ import zlib
 from dataclasses import asdict
 from typing import Any
 
-from moot.core.errors import UserError
 from moot.core.postgres.connection import Postgres
 from moot.nodes.models.ledger import tokens_of
 from moot.nodes.models.prices import cost_of, read_prices
@@ -20,6 +19,8 @@ from moot.web import debates
 from moot.web.caller import asking
 
 THEIRS = "(%(person)s::text IS NULL OR person = %(person)s)"
+OF_DEBATE = f"debate = %(debate)s AND id LIKE '%%' || debate AND {THEIRS}"
+"""Not what was imported: that has a name of its own."""
 PUT = (
     "INSERT INTO moot.documents (id, debate, person, run, status, entry, tokens, usd, document) VALUES "
     "(%(id)s, %(debate)s, %(person)s, %(run)s, %(status)s, %(entry)s, %(tokens)s, %(usd)s, %(document)s) "
@@ -63,9 +64,10 @@ class Documents:
     def write(self, document: debates.Document, run: str | None) -> str:
         """As `debates.write`; its id."""
         moment, debate = debates.moment_of(document), document["id"]
+        asked = {"debate": debate, "person": asking.get()}
 
         def job(cursor: Any) -> str:
-            cursor.execute("SELECT id, status, run FROM moot.documents WHERE debate = %s FOR UPDATE", (debate,))
+            cursor.execute(f"SELECT id, status, run FROM moot.documents WHERE {OF_DEBATE} FOR UPDATE", asked)
             before = cursor.fetchall()
             over = [id for id, status, by in before if status == "done" and (by is None or by != run)]
             id = f"{moment}-{secrets.token_hex(16) if over else debate}"
@@ -95,8 +97,7 @@ class Documents:
 
     def of_debate(self, debate: str) -> list[str]:
         """As `debates.of_debate`."""
-        query = f"SELECT id FROM moot.documents WHERE debate = %(debate)s AND id LIKE '%%' || debate AND {THEIRS}"
-        return [id for (id,) in self._rows(query, debate=debate)]
+        return [id for (id,) in self._rows(f"SELECT id FROM moot.documents WHERE {OF_DEBATE}", debate=debate)]
 
     def stems(self) -> list[str]:
         """As `debates.stems`."""
@@ -112,11 +113,7 @@ class Documents:
 
 
 def row_of(id: str, document: debates.Document, run: str | None) -> dict[str, Any]:
-    """A document as its row.
-
-    Raises:
-        UserError: it holds what Postgres does not store.
-    """
+    """A document as its row."""
     content = debates.written_out(document)
     calls = [call for call in document["calls"] if not call.get("shared")]
     entry = {
@@ -124,15 +121,13 @@ def row_of(id: str, document: debates.Document, run: str | None) -> dict[str, An
         **{key: document[key] for key in debates.LISTED},
         "chip": asdict(chip_of(document, document["answer"])),
     }
-    if "\\u0000" in (said := json.dumps(entry)):
-        raise UserError("The document holds a NUL character, which cannot be kept.", kind="bad_request")
     return {
         "id": id,
-        "debate": document["id"] or id[-32:],
+        "debate": document["id"] if debates.HEX.fullmatch(document["id"] or "") else id[-32:],
         "person": asking.get(),
         "run": run,
         "status": document["status"],
-        "entry": said,
+        "entry": json.dumps(entry),
         "tokens": tokens_of(calls),
         "usd": cost_of(calls, read_prices()),
         "document": zlib.compress(content.encode()),

@@ -34,6 +34,7 @@ def run_service(host: str, port: int, at_once: int) -> None:
     with own_folder("moot-service-") as folder:
         os.environ |= environment(write_config(folder), at_once)
         app = imported("aegra_api.main").app  # reads its settings from the environment
+        check_auth_is_ours()
         STARTING.begin(os.environ[DATABASE])
         doing = f"runs {at_once} debates at once" if at_once else "runs no debates"
         shown = "localhost" if host in ANYWHERE else host
@@ -56,3 +57,17 @@ def check_packages() -> None:
         raise UserError(
             f"The service needs the package {error.name}: pip install 'moot[service]'.{old}", kind="missing_package"
         ) from error
+
+
+def check_auth_is_ours() -> None:
+    """Makes sure that Aegra asks us who somebody is: if it cannot load that, it takes all for one and the same.
+
+    Raises:
+        UserError: it does not.
+    """
+    if imported("aegra_api.core.auth_middleware").get_auth_instance() is not imported("moot.web.service.auth").auth:
+        raise UserError(
+            "Aegra could not load moot.web.service.auth: users would see each other's threads. Its log says why "
+            "(LOG_LEVEL=ERROR).",
+            kind="invalid_environment",
+        )
