@@ -1,11 +1,13 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
+SERVICE_PYTHON ?= python3.12
+SERVICE_VENV := .venv-service
 FIGURES := build/figures
 DEMO := build/demo-eval
 DEMO_CLAIM := The kilogram is no longer defined by a metal cylinder kept in France.
 
-.PHONY: setup demo demo-eval test check docs bench speed faults cluster clean
+.PHONY: setup demo demo-eval test check docs bench speed faults cluster service clean
 
 setup: $(VENV)/.ready
 
@@ -62,5 +64,13 @@ faults: setup
 cluster: setup
 	$(BIN)/python -m tests.cluster
 
+service: setup $(SERVICE_VENV)/.ready
+	MOOT_SERVICE_PYTHON=$(SERVICE_VENV)/bin/python $(BIN)/pytest tests/service
+
+$(SERVICE_VENV)/.ready: pyproject.toml constraints.txt
+	test -x $(SERVICE_VENV)/bin/python || $(SERVICE_PYTHON) -m venv $(SERVICE_VENV)
+	$(SERVICE_VENV)/bin/pip install --quiet --constraint constraints.txt --editable ".[service]"
+	touch $@
+
 clean:
-	rm -rf $(VENV) build dist site *.egg-info
+	rm -rf $(SERVICE_VENV) $(VENV) build dist site *.egg-info

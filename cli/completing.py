@@ -9,7 +9,8 @@ def completing(what: str) -> Callable[[str], list[str]]:
     """What typer asks for the ends of a word.
 
     Args:
-        what: graphs, presets, tasks, models or settings; settings are those of Tool-MAD.
+        what: graphs, all graphs (also those that are no debate systems), presets, tasks, models, settings (those of
+            Tool-MAD) or settings of a graph (``settings find_claims``).
     """
 
     def ends(incomplete: str) -> list[str]:
@@ -24,11 +25,11 @@ def names(what: str) -> list[str]:
         from moot.nodes.vendors.catalogue import providers_here
 
         return [name for one in providers_here() if not one["why_not"] for name in (one["example"],)]
-    if what == "graphs":
-        from moot.graphs import DESCRIPTIONS
+    if what.endswith("graphs"):
+        from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS
 
-        return [*DESCRIPTIONS]
+        return [*DESCRIPTIONS, *(OTHER_GRAPHS if what == "all graphs" else ())]
     from moot.cli.tables import listed
 
     rows = listed("settings tool_mad" if what == "settings" else what)
-    return [row[0] + "=" * (what == "settings") for row in rows]
+    return [row[0] + "=" * what.startswith("settings") for row in rows]

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from moot.core.config import KEYS, checked, config_file, read_config, values, write_config
+from moot.cli.guesses import Guessing
+from moot.core.config import KEYS, checked, config_file, read_config, value_of, values, write_config
 from moot.core.errors import UserError
 
 config = typer.Typer(
+    cls=Guessing,
     help="Set what would be typed each time: model, corpus, ceilings. Options go before the environment, it before the "
-    "file."
+    "file.",
 )
 
 
@@ -60,6 +62,19 @@ def set_command(
     if key == "env_file":
         found = str(Path(found).expanduser().absolute())
     typer.echo(f"{key} = {found} in {write_config({**read_config(), key: found})}")
+
+
+@config.command()
+def get(
+    key: Annotated[str, typer.Argument(help="The value to print.", autocompletion=lambda: [*KEYS])],
+) -> None:
+    """Print a value alone; nothing, and exit code 1, if it is not set."""
+    if key not in KEYS:
+        checked(key, "1")
+    value = value_of(key)
+    if value is None:
+        raise typer.Exit(1)
+    typer.echo(value)
 
 
 @config.command()

@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 from moot.cli.attacking import eval_attack
+from moot.cli.guesses import Guessing
+from moot.cli.history import AsJson
 
-evaluations = typer.Typer(help="Measure what moot is made of.", no_args_is_help=True)
+evaluations = typer.Typer(cls=Guessing, help="Measure what moot is made of.", no_args_is_help=True)
 
 
 @evaluations.command("retrieval")
@@ -45,11 +47,11 @@ def eval_retrieval(
 
 
 @evaluations.command("tasks")
-def eval_tasks() -> None:
+def eval_tasks(as_json: AsJson = False) -> None:
     """List the benchmarks: their licences, where to get them, and the files that are looked for."""
-    from moot.cli.tables import benchmarks_table, show
+    from moot.cli.tables import print_listing
 
-    show(benchmarks_table())
+    print_listing("eval tasks", as_json=as_json)
 
 
 @evaluations.command("run")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from moot.cli.guesses import Guessing
 
 if TYPE_CHECKING:
     from moot.core.ledger.records import Debate
@@ -15,7 +16,7 @@ SHOWN = 8
 """Characters of an id that the table shows."""
 LONGEST = 70
 """Characters of a claim that the table shows."""
-corpora = typer.Typer(help="List, show and delete corpora.")
+corpora = typer.Typer(cls=Guessing, help="List, show and delete corpora.")
 
 
 def list_command(
@@ -198,8 +199,13 @@ def _clean(text: str) -> str:
 @corpora.callback(invoke_without_command=True)
 def corpora_command(context: typer.Context, as_json: AsJson = False) -> None:
     """List the corpora, with how many passages each holds."""
-    if context.invoked_subcommand is not None:
-        return
+    if context.invoked_subcommand is None:
+        corpora_list(as_json)
+
+
+@corpora.command("list")
+def corpora_list(as_json: AsJson = False) -> None:
+    """List the corpora, as without a command."""
     from moot.retrievers.corpus import known_corpora
 
     found = [_corpus(name) for name in known_corpora()]

@@ -69,7 +69,7 @@ def index_path(path: str, corpus: str, embedder: str | None, queue: str | None =
                 stored = asyncio.run(build(lambda seen: progress.update(bar, completed=seen)))
     finally:
         for said in (*notes, *map(str, refused)):
-            console.print(said, highlight=False, markup=False)
+            console.print(said, highlight=False, markup=False, soft_wrap=True)
     if not first:
         raise UserError(f"Nothing could be read in {path}.", kind="invalid_file")
     console.print(
@@ -77,6 +77,7 @@ def index_path(path: str, corpus: str, embedder: str | None, queue: str | None =
         f"Use it with: moot verify CLAIM --corpus {corpus}",
         highlight=False,
         markup=False,
+        soft_wrap=True,
     )
     if refused:
         several = "1 file was" if len(refused) == 1 else f"{len(refused)} files were"

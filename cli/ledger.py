@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from moot.cli.guesses import Guessing
 
 if TYPE_CHECKING:
     from moot.core.ledger.file import LedgerFile
     from moot.core.ledger.records import Debate, Entry
 
-ledger = typer.Typer(help="Show, move and remove what debates have kept of their calls.")
+ledger = typer.Typer(cls=Guessing, help="Show, move and remove what debates have kept of their calls.")
 
 Id = Annotated[str, typer.Argument(help="The debate's id, or how it begins.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")]
@@ -189,8 +190,9 @@ def _print(document: Any) -> None:
 
 def _claim(debate: Debate, most: int = 80) -> str:
     """What was asked, on one line."""
-    said = debate.input.get("claim") if isinstance(debate.input, dict) else debate.input
-    text = _clean(str(said))
+    from moot.web.table import claim_in
+
+    text = _clean(claim_in(debate.input) if isinstance(debate.input, dict) else str(debate.input))
     return text if len(text) <= most else text[: most - 1] + "…"
 
 

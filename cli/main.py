@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -16,7 +17,8 @@ from moot.cli.claims.command import claims
 from moot.cli.completing import completing
 from moot.cli.config import config
 from moot.cli.evaluations import evaluations
-from moot.cli.history import corpora, delete_command, list_command, show_command
+from moot.cli.guesses import PANELS, Guessing
+from moot.cli.history import AsJson, corpora, delete_command, list_command, show_command
 from moot.cli.ledger import ledger
 from moot.cli.queue.command import worker
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from moot.core.errors import MootError
 
 app = typer.Typer(
+    cls=Guessing,
     help="Check claims by letting language models argue over evidence.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -39,6 +42,7 @@ for name, command in (("list", list_command), ("show", show_command), ("delete",
 
 @app.callback()
 def all_commands(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", "-V", is_eager=True, callback=show_version, help="Print the version.")
     ] = False,
@@ -51,6 +55,10 @@ def all_commands(
     from moot.core.config import load_env_file
 
     load_env_file(env_file)
+    if context.invoked_subcommand != "serve" and any(name.startswith(("OTEL_", "LOG_JSON")) for name in os.environ):
+        from moot.nodes.telemetry.start import begin_telemetry
+
+        begin_telemetry(port=context.invoked_subcommand == "worker")
 
 
 def run() -> None:
@@ -265,6 +273,7 @@ app.command("calibrate")(calibrate)
 @app.command()
 def graphs(
     drawings: Annotated[bool, typer.Option("--drawings", help="Print a Markdown page with their drawings.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the debate systems."""
     if drawings:
@@ -272,33 +281,38 @@ def graphs(
 
         print(drawings_page(), end="")  # noqa: T201
         return
-    from moot.cli.tables import graphs_table, show
+    from moot.cli.tables import print_listing
 
-    show(graphs_table())
+    print_listing("graphs", as_json=as_json)
 
 
 @app.command()
-def tasks() -> None:
+def tasks(as_json: AsJson = False) -> None:
     """List the tasks: what an answer can be."""
-    from moot.cli.tables import show, tasks_table
+    from moot.cli.tables import print_listing
 
-    show(tasks_table())
+    print_listing("tasks", as_json=as_json)
 
 
 @app.command()
-def presets() -> None:
+def presets(as_json: AsJson = False) -> None:
     """List the presets: bundles of graph, task, sources and settings."""
-    from moot.cli.tables import presets_table, show
+    from moot.cli.tables import print_listing
 
-    show(presets_table())
+    print_listing("presets", as_json=as_json)
 
 
 @app.command("settings")
-def settings_command(graph: Annotated[str, typer.Argument(help="The debate system.")]) -> None:
+def settings_command(
+    graph: Annotated[
+        str, typer.Argument(help="The debate system, or find_claims.", autocompletion=completing("all graphs"))
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
     """List a debate system's settings: name, default, range, meaning."""
-    from moot.cli.tables import settings_table, show
+    from moot.cli.tables import print_listing
 
-    show(settings_table(graph))
+    print_listing(f"settings {graph}", as_json=as_json)
 
 
 @app.command()
@@ -347,6 +361,29 @@ def serve_command(
     serve(host, port, at_once, studio=studio, opened=opened)
 
 
+@app.command("service")
+def service_command(
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Where this process listens.")] = 2024,
+    host: Annotated[
+        str, typer.Option(help="The address where it listens; any but loopback needs MOOT_USERS or MOOT_TOKEN.")
+    ] = "127.0.0.1",
+    at_once: Annotated[
+        int, typer.Option(min=0, max=1000, help="Debates that this process runs at the same time; 0 to run none.")
+    ] = 10,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Only write Aegra's configuration to this folder.")
+    ] = None,
+) -> None:
+    """Serve the page and the API from many processes: debates are in Postgres (MOOT_DATABASE), work in Redis."""
+    from moot.web.service.config import write_config
+    from moot.web.service.run import run_service
+
+    if config:
+        print(write_config(config))  # noqa: T201
+    else:
+        run_service(host, port, at_once)
+
+
 @app.command("assistants")
 def assistants_command(
     url: Annotated[str, typer.Option(help="The server.")] = "http://127.0.0.1:2024",
@@ -370,3 +407,9 @@ def result_schema() -> dict[str, Any]:
     from pydantic import TypeAdapter
 
     return TypeAdapter(ResultDocument).json_schema()
+
+
+registered: list[Any] = [*app.registered_commands, *app.registered_groups]
+for one in registered:
+    named = one.name or one.callback.__name__
+    one.rich_help_panel = next(panel for panel, names in PANELS.items() if named in names)

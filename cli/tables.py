@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
+from typing import Any
 
-from moot.graphs import DESCRIPTIONS, load_graph
+from moot.core.errors import UserError
+from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS, load_graph
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+COLUMNS = {
+    "graphs": ("graph", "what it is"),
+    "tasks": ("task", "answers", "what it is"),
+    "presets": ("preset", "graph", "task", "what it is"),
+    "settings": ("setting", "default", "range", "meaning"),
+    "eval tasks": ("benchmark", "measures", "licence", "from", "files, the first that is there"),
+}
+"""What the columns of each listing are called."""
+KEYS = {
+    "graphs": ("name", "about"),
+    "tasks": ("name", "answers", "about"),
+    "presets": ("name", "graph", "task", "about"),
+    "settings": ("name", "default", "range", "about"),
+    "eval tasks": ("name", "measures", "licence", "source", "files"),
+}
+"""What they are called in JSON."""
 
 
 def show(table: Table) -> None:
@@ -25,51 +45,62 @@ def listed(command: str) -> list[list[str]]:
     return [cells for named, *cells in map(json.loads, lines) if named == command]
 
 
-def graphs_table() -> Table:
-    """Every graph with one line."""
-    table = Table("graph", "what it is", box=None, padding=(0, 2, 0, 0))
-    for name, description in DESCRIPTIONS.items():
-        table.add_row(Text(name, style="bold"), Text(description))
-    return table
+def print_listing(command: str, *, as_json: bool) -> None:
+    """Prints what a command lists: a table, or a JSON list of objects with the table's cells by name.
 
-
-def tasks_table() -> Table:
-    """Every task: its labels, and what it is."""
-    table = Table("task", "answers", "what it is", box=None, padding=(0, 2, 0, 0))
-    for name, answers, about in listed("tasks"):
-        table.add_row(Text(name, style="bold"), Text(answers), Text(about))
-    return table
-
-
-def benchmarks_table() -> Table:
-    """Every benchmark: what it is measured by, its licence, and where its files are."""
-    table = Table(
-        "benchmark", "measures", "licence", "from", "files, the first that is there", box=None, padding=(0, 2, 0, 0)
-    )
-    for name, *said in listed("eval tasks"):
-        table.add_row(Text(name, style="bold"), *(Text(part, overflow="fold") for part in said))
-    return table
-
-
-def presets_table() -> Table:
-    """Every preset: its graph, task and settings, and what it is for."""
-    table = Table("preset", "graph", "task", "what it is", box=None, padding=(0, 2, 0, 0))
-    for name, graph, task, about in listed("presets"):
-        table.add_row(Text(name, style="bold"), graph, task, Text(about))
-    return table
-
-
-def settings_table(graph: str) -> Table:
-    """Every setting of a debate system with default, range and meaning.
+    Args:
+        command: a key of `COLUMNS`; of settings also the name of the graph.
+        as_json: whether it is JSON.
 
     Raises:
         UserError: there is no graph of that name.
     """
-    table = Table("setting", "default", "range", "meaning", box=None, padding=(0, 2, 1, 0))
-    for name, default, bounds, about in listed(f"settings {graph}") or unlisted(graph):
-        cells = Text(default, overflow="fold"), Text(bounds), Text(about, overflow="fold")
-        table.add_row(Text(name, style="bold"), *cells)
+    if not as_json:
+        show(listing_table(command))
+        return
+    named = [dict(zip(KEYS[_kind(command)], row, strict=True)) for row in rows_of(command)]
+    print(json.dumps([_parsed(one) for one in named], ensure_ascii=False, indent=2))  # noqa: T201
+
+
+def listing_table(command: str) -> Table:
+    """What a command lists, as a table.
+
+    Raises:
+        UserError: as `print_listing`.
+    """
+    kind = _kind(command)
+    table = Table(*COLUMNS[kind], box=None, padding=(0, 2, 1 if kind == "settings" else 0, 0))
+    for name, *cells in rows_of(command):
+        table.add_row(Text(name, style="bold"), *(Text(cell, overflow="fold") for cell in cells))
     return table
+
+
+def _kind(command: str) -> str:
+    return "settings" if command.startswith("settings") else command
+
+
+def rows_of(command: str) -> Iterable[Sequence[str]]:
+    """The rows of a listing.
+
+    Raises:
+        UserError: there is no graph of that name, or none is named.
+    """
+    if command == "graphs":
+        return DESCRIPTIONS.items()
+    kind, _, graph = command.partition(" ")
+    if kind != "settings":
+        return listed(command)
+    if not graph:
+        names = ", ".join((*DESCRIPTIONS, *OTHER_GRAPHS))
+        raise UserError(f"Name a system, for example: moot settings tool_mad. Known: {names}.", kind="unknown_graph")
+    return listed(command) or unlisted(graph)
+
+
+def _parsed(row: dict[str, str]) -> dict[str, Any]:
+    """A row whose default is a value; that of a prompt is the file that holds it."""
+    if "default" not in row or row["default"].startswith("prompts/"):
+        return row
+    return row | {"default": json.loads(row["default"])}
 
 
 def unlisted(graph: str) -> list[tuple[str, ...]]:

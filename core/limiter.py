@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
 from moot.core.endpoint import Limits, once_per_loop
 from moot.core.errors import MootError, WorldError
+from moot.core.telemetry.switch import telemetry
 from moot.core.throttle import Throttle
 
 T = TypeVar("T")
@@ -59,9 +61,13 @@ class Limiter:
     Each caller brings its own limits, and calls start in the order in which they came: one that may not start yet, as
     its caller allows fewer at once, is not overtaken, and one that was refused as one too many is the first again.
     Calls of a minute are spaced evenly, and callers of one rate share it. `Throttle` says what the endpoint takes.
+
+    Args:
+        address: the endpoint's.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, address: str = "") -> None:
+        self.address = address
         self.throttle = Throttle()
         self._running = 0
         self._waiting: deque[Slot] = deque()
@@ -141,6 +147,8 @@ class Limiter:
             self.throttle.accept(slot.started, asyncio.get_running_loop().time())
         elif isinstance(error, MootError) and (is_busy(error) or (error.retryable and error.retry_after)):
             self._refused(slot, error)
+            if is_busy(error) and (seen := telemetry()):
+                seen.refused(self.address, slot.name)
         if self._waiting:
             self._start_waiting()
 
@@ -258,11 +266,20 @@ def limiter(base_url: str) -> Limiter:
     """The limiter that all calls to one endpoint share in the running event loop."""
 
     def make() -> Limiter:
-        made = Limiter()
+        made = Limiter(base_url)
         made.share = _share(base_url, made)
+        _made[:] = [*(reference for reference in _made if reference()), weakref.ref(made)]
         return made
 
     return once_per_loop(("limiter", base_url), make)
+
+
+_made: list[weakref.ref[Limiter]] = []
+
+
+def limiters() -> list[Limiter]:
+    """The limiters of all event loops of this process."""
+    return [made for reference in [*_made] if (made := reference())]
 
 
 def is_busy(error: MootError) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date
 from functools import lru_cache
 from numbers import Number
@@ -20,11 +20,13 @@ from urllib.parse import quote, quote_plus, unquote
 from uuid import UUID
 
 KEY_NAME = re.compile(
-    r".*_(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|PAT)"
+    r".*_(?:KEY|TOKEN|SECRET|PASSPHRASE|CREDENTIALS?|PAT|PASS|PWD)|.*(?:APIKEY|PASSWORD|PASSWD)"
     r"|AWS_(?!.*_FILE$).*(?:KEY|TOKEN|SECRET|CREDENTIALS).*",
     re.IGNORECASE,
 )
 """Names of variables that hold keys. Of AWS's, most hold none (``AWS_REGION``, ``AWS_PROFILE``), and stand in texts."""
+HEADERS = "OPENAI_CUSTOM_HEADERS"
+"""The variable whose lines are headers that go with each request: ``name: value``."""
 FILE_NAME = re.compile(r"(?:~|\.{0,2}|[A-Za-z]:)[/\\][^\n{]*\.\w{1,8}")
 """A path, such as ``GOOGLE_APPLICATION_CREDENTIALS`` holds: no secret, and error texts need it."""
 PASSWORD = re.compile(r"://[^:/@\s]*:([^/\s]+)@")
@@ -39,13 +41,23 @@ Keys = tuple[tuple[str, str], ...]
 def held_keys() -> Keys:
     """The keys that the environment holds, in all forms in which addresses and JSON write them; longest first.
 
-    A user's password in an address (``OPENAI_BASE_URL``, a proxy's) is one, too.
+    A user's password in an address (``OPENAI_BASE_URL``, a proxy's) is one, too, and so is what a header of
+    ``OPENAI_CUSTOM_HEADERS`` holds whose name says that it is a secret.
     """
     variables = list(os.environ.items())  # each look into the environment takes a while
     named = {part: name for name, value in variables if KEY_NAME.fullmatch(name) for part in _parts(value.strip())}
     named |= {unquote(user[1]): name for name, value in variables if (user := PASSWORD.search(value))}
+    named |= dict.fromkeys(_secret_headers(os.environ.get(HEADERS, "")), HEADERS)
     forms = {form: n for v, n in named.items() if len(v) >= 8 for form in _written(v)}
     return tuple((form, f"[{forms[form]}]") for form in sorted(forms, key=len, reverse=True))  # one may begin another
+
+
+def _secret_headers(lines: str) -> Iterator[str]:
+    """What secret headers hold, without the scheme before it (``Bearer``)."""
+    for line in lines.splitlines():
+        name, _, value = line.partition(":")
+        if _is_secret(name.strip()) and value.split():
+            yield value.split()[-1]
 
 
 def _written(key: str) -> tuple[str, ...]:

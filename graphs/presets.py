@@ -66,10 +66,15 @@ PRESETS = {
         settings={"debaters": _debaters(rag="chroma", search="openalex"), **WHOLE},
     ),
     "proclaim": Preset(
-        "PROClaim as in the paper: a corpus of PubMed abstracts; what the panel leaves open is refuted. Index the "
-        "abstracts under the name covid first; the paper's models: plans/s2-table-3.yaml.",
+        "PROClaim as in the paper: a corpus of PubMed abstracts; what the panel leaves open counts as supported. Index "
+        "the abstracts under the name covid first; the paper's models: plans/s2-table-3.yaml.",
         graph="proclaim",
-        settings={"sources": ["chroma:covid"], "inconclusive": "burden_of_refutation", **WHOLE},
+        settings={
+            "sources": ["chroma:covid"],
+            "inconclusive": "burden_of_refutation",
+            "switched_rounds": 10,
+            **WHOLE,
+        },
     ),
     "cortex_debate": Preset(
         "CortexDebate as in the paper: up to five rounds, texts compared by OpenAI's embeddings; the paper's five "

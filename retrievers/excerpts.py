@@ -7,7 +7,9 @@ text, and says in ``shown`` which parts are read.
 from __future__ import annotations
 
 import asyncio
+import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
@@ -18,6 +20,12 @@ from moot.retrievers.evidence import Evidence, joined_spans
 
 TOKEN = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]|\w{1,4}|[^\w\s]")
 """About what models count as a token: up to four letters or digits, a sign, or a Chinese, Japanese or Korean one."""
+WORD = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]|[^\W\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
+"""A word, or a Chinese, Japanese or Korean sign."""
+STEM = 6
+"""Characters of a word that are compared, so that its endings do not matter."""
+K1, B = 1.2, 0.75
+"""BM25's usual parameters."""
 LANGUAGES = ("en", "de", "fr", "es", "ru")
 """A text's language is not known: a sentence ends where the rules of all of these say so. They know other scripts.
 
@@ -126,6 +134,33 @@ def _end_of_first(text: str, spans: Iterable[Span], most: int) -> int:
             break
         last = end
     return last
+
+
+def ranks_by_words(query: str, texts: Sequence[str]) -> list[int]:
+    """The rank of each text by the words that it shares with a query, from 1; the earlier first if they share as much.
+
+    BM25 (Robertson and Zaragoza, 2009) over words without their endings; it needs no model.
+
+    Args:
+        query: a claim or a question.
+        texts: any number.
+    """
+    wanted = set(_words(query))
+    counts = [Counter(_words(text)) for text in texts]
+    lengths = [sum(of.values()) for of in counts]
+    mean = sum(lengths) / max(1, len(lengths)) or 1.0
+    having = {word: sum(word in of for of in counts) for word in wanted}
+    weights = {word: math.log(1 + (len(texts) - n + 0.5) / (n + 0.5)) for word, n in having.items()}
+    scores = [
+        sum(weights[w] * of[w] * (K1 + 1) / (of[w] + K1 * (1 - B + B * length / mean)) for w in sorted(wanted & {*of}))
+        for of, length in zip(counts, lengths, strict=True)
+    ]
+    best = sorted(range(len(texts)), key=lambda at: -round(scores[at], 9))
+    return [rank for _, rank in sorted(zip(best, range(1, len(texts) + 1), strict=True))]
+
+
+def _words(text: str) -> list[str]:
+    return [word[:STEM] for word in WORD.findall(text.lower())]
 
 
 def is_short(text: str, most: int) -> bool:

@@ -5,6 +5,7 @@ Text, Markdown and JSON Lines are read here; PDF, HTML, Word and CSV by `moot.re
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from itertools import groupby
@@ -101,7 +102,7 @@ def read_passages(
             else:
                 yield from READERS[file.suffix.lower()](file, name)
         except (OSError, UserError) as error:
-            if refused is None and path.is_dir() and file.suffix.lower() not in NAMES:
+            if refused is None and path.is_dir() and not file.is_dir() and file.suffix.lower() not in NAMES:
                 continue
             problem = error if isinstance(error, UserError) else _not_open(name, error)
             if refused is None:
@@ -134,18 +135,30 @@ def read_page(url: str) -> list[Passage]:
 
 
 def _files(path: Path) -> list[tuple[Path, str]]:
-    """The files to read, each with its path within the folder."""
+    """The files to read, each with its path within the folder; and what else is there but cannot be read."""
     if path.is_file():
         return [(path, path.name)]
-    found = ((file, file.relative_to(path)) for file in sorted(path.rglob("*")) if file.is_file() or file.is_symlink())
+    inside: list[Path] = []
+    closed: list[OSError] = []
+    for folder, folders, files in os.walk(path, onerror=closed.append):
+        inside += [Path(folder, name) for name in files]
+        inside += [link for name in folders if (link := Path(folder, name)).is_symlink() and _leads_out(link, path)]
+    inside += [Path(error.filename) for error in closed]
+    found = ((file, file.relative_to(path)) for file in sorted(inside))
     return [(file, name.as_posix()) for file, name in found if not any(part.startswith(".") for part in name.parts)]
+
+
+def _leads_out(file: Path, path: Path) -> bool:
+    return not file.resolve().is_relative_to(path.resolve())
 
 
 def _kind(file: Path, name: str, path: Path) -> Kind | UserError | None:
     """What reads a file: a parser of documents, or a reader of text (None); or why nothing does."""
     try:
-        if path.is_dir() and not file.resolve().is_relative_to(path.resolve()):
+        if path.is_dir() and _leads_out(file, path):
             return unreadable(name, Unreadable("it is a link out of the folder"))
+        if not file.is_file() and not file.is_dir() and file.exists():
+            return unreadable(name, Unreadable("it is no file but a pipe, a socket or a device"))
         kind = kind_of(file) if file.suffix.lower() != ".jsonl" else None
     except Unreadable as why:
         return unreadable(name, why)

@@ -10,11 +10,13 @@ from functools import lru_cache
 from ipaddress import ip_address
 from itertools import combinations, pairwise
 from math import floor
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from moot.core.lazy import imported
 from moot.retrievers.evidence import UNTITLED, Evidence, Origin
+from moot.retrievers.files import NAMES
 from moot.retrievers.normalise import Rules, normalise, origins_of, words_of
 
 ALIKE = 0.25
@@ -31,24 +33,28 @@ FEWEST = 30
 COLLECTIONS = {"wikipedia.org", "nih.gov", "arxiv.org", "openalex.org", "doi.org", "semanticscholar.org", "biorxiv.org"}
 COLLECTIONS |= {"medrxiv.org", "europepmc.org", "ssrn.com", "zenodo.org"}
 """Websites that hold documents of many authors: each document is an origin of its own."""
+DOCUMENTS = {*NAMES, ".htm", ".xhtml", ".tsv"} - {".jsonl"}
+"""How a source ends that is a document's file; lines of JSON Lines say themselves where they are from."""
 
 
-def origins(pieces: Iterable[Evidence], alike: float = ALIKE) -> dict[str, str]:
+def origins(pieces: Iterable[Evidence], alike: float = ALIKE, *, in_parts: bool = False) -> dict[str, str]:
     """The origin of each piece, by its id.
 
     An origin is a registered domain (by the public suffix list, so that ``news.bbc.co.uk`` is of ``bbc.co.uk``). Of
-    `COLLECTIONS`, of corpora and of what was given with a claim, each document is an origin. Near-duplicates of
-    different origins have one origin together, and so has a piece that was found at several places.
+    `COLLECTIONS`, of corpora and of what was given with a claim, each document is an origin; a file is one, with all
+    its pages and headings. Near-duplicates of different origins have one origin together, and so has a piece that was
+    found at several places.
 
     Args:
         pieces: the evidence.
         alike: share of word pairs, from 0 to 1, from which on two texts are near-duplicates.
+        in_parts: whether what stands under a heading of a file is an origin of its own.
 
     Returns:
         For each id a name that people can read. Of origins that belong together it is that of the first piece.
     """
     known = list({piece["id"]: piece for piece in pieces}.values())
-    names = [places(piece) for piece in known]
+    names = [places(piece, in_parts=in_parts) for piece in known]
     joined: dict[str, str] = {}
 
     def first(name: str) -> str:
@@ -67,14 +73,16 @@ def origins(pieces: Iterable[Evidence], alike: float = ALIKE) -> dict[str, str]:
     return {piece["id"]: first(name) for piece, (name, *_) in zip(known, names, strict=True)}
 
 
-def places(piece: Evidence) -> list[str]:
-    """The origins of each place that a piece was found at, the first one first."""
-    return list(dict.fromkeys(_place(origin, piece["id"]) for origin in origins_of(piece)))
+def places(piece: Evidence, *, in_parts: bool = False) -> list[str]:
+    """The origins of each place that a piece was found at, the first one first; see `origins`."""
+    return list(dict.fromkeys(_place(origin, piece["id"], in_parts=in_parts) for origin in origins_of(piece)))
 
 
-def _place(origin: Origin, id: str) -> str:
+def _place(origin: Origin, id: str, *, in_parts: bool) -> str:
     url = origin.get("url", "")
     domain = registered_domain(url)
+    if not domain and not in_parts and Path(origin["source"]).suffix.lower() in DOCUMENTS:
+        return origin["source"]
     if not domain:
         return f"{origin['source']}: {id if origin['title'] == UNTITLED else origin['title']}"
     return url.partition("#")[0].rstrip("/") if domain in COLLECTIONS else domain
@@ -116,8 +124,8 @@ def within_share(
     """The pieces that may join a pool, so that no origin has more than its share; at least one piece, if there is any.
 
     The share holds among those that join, and among them and the pool. Documents of a corpus without an address come
-    after what has its share, but fill up what else would stay empty: whoever indexed them chose them. What the pool
-    holds stays.
+    after what has its share, but fill up what else would stay empty: whoever indexed them chose them. What stands under
+    a heading of a file counts by itself here, as one report may hold most of what there is. What the pool holds stays.
 
     Args:
         pieces: what may join, best first.
@@ -128,7 +136,7 @@ def within_share(
     Returns:
         Those that join, in their order.
     """
-    names = origins([*pool, *pieces])
+    names = origins([*pool, *pieces], in_parts=True)
     known = {piece["id"] for piece in pool}
     before = Counter(names[id] for id in known)
     bound = {names[piece["id"]] for piece in (*pool, *pieces) if _is_bound(piece, names[piece["id"]])}
@@ -184,7 +192,9 @@ def _source(piece: Evidence) -> str:
 
 def _is_bound(piece: Evidence, name: str) -> bool:
     """Whether a piece's origin is more than a document of a corpus: it has an address, or stands at several places."""
-    return places(piece) != [name] or any(registered_domain(origin.get("url", "")) for origin in origins_of(piece))
+    return places(piece, in_parts=True) != [name] or any(
+        registered_domain(origin.get("url", "")) for origin in origins_of(piece)
+    )
 
 
 @lru_cache(4096)

@@ -42,7 +42,8 @@ class GateWords(Words):
 
     def verdict(self, document: Mapping[str, Any]) -> Iterator[Line]:
         """As `Words.verdict`, unless the debate was held."""
-        held = document["metrics"]["gate"]["debate"] is not None
+        gate = document["metrics"].get("gate")  # unless it ended before the gate
+        held = gate is not None and gate["debate"] is not None
         return super().verdict(document) if held else Words.verdict(self, document)
 
 

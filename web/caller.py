@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+from contextvars import ContextVar
 from typing import Any
 
 import httpx
@@ -14,6 +16,11 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import Scope
 
+USERS, DATABASE = "MOOT_USERS", "MOOT_DATABASE"
+EVERYBODY = "everybody"
+"""Who asks a server that names no users."""
+asking: ContextVar[str | None] = ContextVar("asking", default=None)
+"""The user who asks, by name, if `MOOT_USERS` names users: nobody sees another's debates."""
 OF_THE_BODY = ("content-length", "content-type", "transfer-encoding", "connection", "upgrade", "accept")
 
 
@@ -29,7 +36,12 @@ def caller_client(scope: Scope) -> LangGraphClient:
 
 
 def has_users() -> bool:
-    """Whether the server has an `Auth` object, so that each user sees their own threads alone."""
+    """Whether each user sees their own threads alone: there are users, or the server has an `Auth` object."""
+    return bool(os.environ.get(USERS)) or has_auth()
+
+
+def has_auth() -> bool:
+    """Whether LangGraph's own server has an `Auth` object."""
     return bool(_config() and _config().LANGGRAPH_AUTH)
 
 
@@ -41,9 +53,14 @@ def check_auth() -> None:
     """Makes sure that a server whose `Auth` object says who may ask it says so of the page, too.
 
     Raises:
-        UserError: the page's routes are open to everybody.
+        UserError: the page's routes are open to everybody; or users are named, whom LangGraph's server does not know.
     """
-    if not has_users() or (_config().HTTP_CONFIG or {}).get("enable_custom_route_auth"):
+    if _config() and os.environ.get(USERS):
+        raise UserError(
+            f"{USERS} names users, whom this server cannot keep apart: start it with `moot service`.",
+            kind="invalid_environment",
+        )
+    if not has_auth() or (_config().HTTP_CONFIG or {}).get("enable_custom_route_auth"):
         return
     raise UserError(
         "langgraph.json names an Auth object, which LangGraph asks only about its own routes: everybody could read the "

@@ -13,8 +13,10 @@ from typing import Any
 from moot.core.errors import UserError
 from moot.core.own_folder import own_folder
 from moot.evals.benchmarks.claim_files import BadRow, ClaimsFile
+from moot.nodes.claims.places import sentences_in
 from moot.nodes.claims.reading import article_in, read_article
 from moot.nodes.claims.state import ClaimsInput
+from moot.nodes.claims.steps import checked_text
 from moot.retrievers.documents.fetch import is_url
 from moot.transcript.claims import claims_csv
 from moot.web.caller import body_of, json_in
@@ -39,6 +41,18 @@ async def text_read(request: Request) -> Any:
     content = b"" if url else await body_of(request, LARGEST_FILE)
     async with _reading:
         return await run_in_threadpool(read_article, url) if url else await run_in_threadpool(_in_file, name, content)
+
+
+async def sentences_of(request: Request) -> Any:
+    """Every sentence of a text as a claim to tick, without a model; the body is the graph's input."""
+    asked = json_in(await body_of(request, LARGEST_FILE))
+    if not isinstance(asked, dict):
+        raise UserError('The body is {"text": "..."}.', kind="bad_request")
+    text = checked_text(asked)
+    places = await run_in_threadpool(sentences_in, text["text"], text.get("sections") or [])
+    return {
+        "claims": [{"id": f"c{n}", "claim": " ".join(one["quote"].split()), **one} for n, one in enumerate(places, 1)]
+    }
 
 
 def _in_file(name: str, content: bytes) -> ClaimsInput:

@@ -1,4 +1,7 @@
-"""Past debates: result documents under ``$MOOT_HOME/debates``, one file each, which need no server to be read again."""
+"""Past debates: result documents under ``$MOOT_HOME/debates``, one file each, which need no server to be read again.
+
+A server with ``MOOT_DATABASE`` keeps them there instead (`kept_in`).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from moot.core.errors import MootError, UserError
 from moot.core.files import not_kept, write_whole
@@ -24,6 +27,9 @@ from moot.retrievers.stores import corpora_folder
 from moot.transcript.document import settings_of, unfit
 from moot.transcript.report.head import chip_of
 from pydantic import TypeAdapter, ValidationError
+
+if TYPE_CHECKING:
+    from moot.web.service.documents import Documents
 
 Document = dict[str, Any]
 ID = re.compile(r"[0-9]{8}T[0-9]{6}-[0-9a-f]{32}")
@@ -119,6 +125,24 @@ def began(document: Document) -> datetime:
     return datetime.fromisoformat(document["started_at"]).astimezone(UTC)
 
 
+_elsewhere: list[Documents] = []
+
+
+@contextmanager
+def kept_in(documents: Documents) -> Iterator[None]:
+    """Within it this process keeps documents there, not in the folder."""
+    _elsewhere.append(documents)
+    try:
+        yield
+    finally:
+        _elsewhere.remove(documents)
+
+
+def no_such() -> UserError:
+    """The error for a debate that is not kept."""
+    return UserError("There is no such debate: it was deleted, or the link is wrong.", kind="missing_file")
+
+
 # --- the folder, blocking ---------------------------------------------------------------------------------------------
 
 
@@ -129,29 +153,40 @@ def save(document: Document) -> str:
         UserError: the folder cannot be written.
         WorldError: its disk is full.
     """
+    if _elsewhere:
+        return _elsewhere[-1].save(document)
     with keeping() as folder:
-        text = _written_out(document)
+        text = written_out(document)
         for known in folder.glob(f"{moment_of(document)}-*.json"):
             if known.read_text(encoding="utf-8") == text:
                 return known.stem
         return _put(folder, f"{moment_of(document)}-{secrets.token_hex(16)}", text)
 
 
-def write(document: Document) -> Path:
+def write(document: Document, run: str | None = None) -> str:
     """Keeps the document of a debate of this server, in place of what there was of it before it was over.
 
+    Args:
+        document: the document.
+        run: the server's run that wrote it. In a database, the same run replaces what it wrote itself.
+
+    Returns:
+        The path of its file, in a database its id.
+
     Raises:
-        UserError: the folder cannot be written.
+        UserError: it cannot be written.
     """
+    if _elsewhere:
+        return _elsewhere[-1].write(document, run)
     with keeping() as folder:
         before = files_of(document["id"])
         over = [path for path in before if _status(path) == "done"]
         name = secrets.token_hex(16) if over else document["id"]  # another branch of a debate that is over
-        path = folder / f"{_put(folder, f'{moment_of(document)}-{name}', _written_out(document))}.json"
+        path = folder / f"{_put(folder, f'{moment_of(document)}-{name}', written_out(document))}.json"
         for earlier in before:
             if earlier not in (path, *over):
                 earlier.unlink(missing_ok=True)
-    return path
+    return str(path)
 
 
 def replace(id: str, document: Document) -> None:
@@ -160,14 +195,22 @@ def replace(id: str, document: Document) -> None:
     Raises:
         UserError: there is none, or it cannot be written.
     """
+    if _elsewhere:
+        return _elsewhere[-1].replace(id, document)
     path_of(id)
     with keeping() as folder:
-        _put(folder, id, _written_out(document))
+        _put(folder, id, written_out(document))
+    return None
 
 
 def files_of(debate: str) -> list[Path]:
     """The documents of a debate by its own id, as this server wrote them."""
     return [path for path in debates_folder().glob(f"*-{debate}.json") if ID.fullmatch(path.stem)]
+
+
+def of_debate(debate: str) -> list[str]:
+    """The ids of the documents of a debate by its own id, as this server wrote them."""
+    return _elsewhere[-1].of_debate(debate) if _elsewhere else [path.stem for path in files_of(debate)]
 
 
 @contextmanager
@@ -190,7 +233,8 @@ def _put(folder: Path, id: str, text: str) -> str:
     return id
 
 
-def _written_out(document: Document) -> str:
+def written_out(document: Document) -> str:
+    """A document as its file holds it."""
     return json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
@@ -246,8 +290,26 @@ def path_of(id: str) -> Path:
     """
     path = debates_folder() / f"{id}.json"
     if not ID.fullmatch(id) or not path.is_file():
-        raise UserError("There is no such debate: it was deleted, or the link is wrong.", kind="missing_file")
+        raise no_such()
     return path
+
+
+def content_of(id: str) -> bytes:
+    """A debate's document, as its file holds it.
+
+    Raises:
+        UserError: there is none.
+    """
+    return _elsewhere[-1].content_of(id) if _elsewhere else path_of(id).read_bytes()
+
+
+def is_kept(id: str) -> bool:
+    """Whether there is a document of this id."""
+    try:
+        content_of(id) if _elsewhere else path_of(id)
+    except UserError:
+        return False
+    return True
 
 
 def load(id: str) -> Document:
@@ -256,7 +318,7 @@ def load(id: str) -> Document:
     Raises:
         UserError: there is none, or its file is damaged.
     """
-    return parsed(path_of(id).read_bytes())
+    return parsed(content_of(id))
 
 
 def delete(id: str) -> None:
@@ -265,16 +327,23 @@ def delete(id: str) -> None:
     Raises:
         UserError: there is none.
     """
+    if _elsewhere:
+        return _elsewhere[-1].delete(id)
     path_of(id).unlink()
+    return None
 
 
 def stems() -> list[str]:
     """The ids of all documents, newest first."""
+    if _elsewhere:
+        return _elsewhere[-1].stems()
     return sorted((path.stem for path in debates_folder().glob("*.json") if ID.fullmatch(path.stem)), reverse=True)
 
 
 def entry(id: str) -> dict[str, Any]:
     """What a list says of a document, with its answer as a chip; of a damaged one ``fault`` says so."""
+    if _elsewhere:
+        return _elsewhere[-1].entry(id)
     path = path_of(id)
     return dict(_entry(id, path, path.stat().st_mtime_ns))
 

@@ -55,7 +55,7 @@ def refusal(headers: Headers, method: str, path: str, hosts: Collection[str], or
 
 def is_health(path: str, method: str) -> bool:
     """Whether somebody only asks if the server runs: a load balancer calls it by whatever name or address it knows."""
-    return path == "/ok" and method in ("GET", "HEAD")
+    return path in ("/ok", "/ready", "/live") and method in ("GET", "HEAD")
 
 
 def is_known(host: str, hosts: Collection[str]) -> bool:

@@ -1,7 +1,12 @@
-"""Who may ask a server that has a token: programs that send it, and browsers that have logged in with it."""
+"""Who may ask a server that has a token: programs that send it, and browsers that have logged in with it.
+
+``/metrics`` may have a token of its own, with which nothing else can be asked. It tells of all users' debates, so a
+server whose ``Auth`` object tells users apart answers there to that token alone.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import os
 import re
@@ -14,12 +19,16 @@ from string import Template
 from urllib.parse import parse_qs, quote
 
 from moot.core.errors import UserError
+from moot.web.caller import DATABASE, EVERYBODY, asking, has_users
 from moot.web.guard import is_own
+from moot.web.metrics import METRICS
+from moot.web.service.users import read_users
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 TOKEN = "MOOT_TOKEN"
+METRICS_TOKEN = "MOOT_METRICS_TOKEN"
 FEWEST = 16
 """Characters of the shortest token."""
 COOKIE = "moot_session"
@@ -28,7 +37,9 @@ LASTS = 7 * 24 * 3600
 SESSIONS = 1000
 """Browsers that are logged in at the same time; the oldest are logged out."""
 LOG_IN, LOG_OUT = "/moot/login", "/moot/logout"
-FREE = ("/ok", "/moot/static/page.css")
+ASKS = "moot-asks"
+"""The header by which this middleware tells the server who asks; what a request says there itself is dropped."""
+FREE = ("/ok", "/ready", "/live", "/moot/static/page.css")
 """What anybody may read: whether the server runs, and what the log-in looks like."""
 NEXT = re.compile(r"/(?:moot|docs)(?:[/?][\w/?=&%.-]*)?")
 """Where a log-in may lead."""
@@ -50,20 +61,23 @@ HEADERS = {
 }
 
 
-def read_token() -> str:
+def read_token(variable: str = TOKEN) -> str:
     """The server's token; empty if it has none.
+
+    Args:
+        variable: where it stands.
 
     Raises:
         UserError: it is too short, or holds what no header can carry.
     """
-    token = os.environ.get(TOKEN, "").strip()
+    token = os.environ.get(variable, "").strip()
     if token and len(token) < FEWEST:
         raise UserError(
-            f"{TOKEN} has {len(token)} characters, and needs {FEWEST} at least. Make one with: openssl rand -hex 32",
+            f"{variable} has {len(token)} characters, and needs {FEWEST} at least. Make one with: openssl rand -hex 32",
             kind="invalid_environment",
         )
     if not re.fullmatch(r"[!-~]*", token):
-        raise UserError(f"{TOKEN} holds a space, or characters other than ASCII's.", kind="invalid_environment")
+        raise UserError(f"{variable} holds a space, or characters other than ASCII's.", kind="invalid_environment")
     return token
 
 
@@ -117,51 +131,83 @@ class Sessions:
 
 
 class Login:
-    """Middleware that answers nobody without the token, if ``MOOT_TOKEN`` holds one; it stands before every route."""
+    """Middleware that answers nobody without a token, if there are any; it stands before every route.
+
+    ``MOOT_TOKEN`` holds the one token of all; ``MOOT_USERS`` names a file of users, who have one each.
+
+    Raises:
+        UserError: both are set, or one of them is no good.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
         self.token = read_token().encode()
+        self.of_metrics = read_token(METRICS_TOKEN).encode()
+        self.users = read_users()
+        if self.token and self.users:
+            raise UserError(
+                f"{TOKEN} and MOOT_USERS are set: one of them says who may ask.", kind="invalid_environment"
+            )
         self.attempts = Attempts()
         self.sessions = Sessions()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes a request on, answers it with the log-in, or refuses it."""
-        if not self.token or scope["type"] == "lifespan" or is_own(scope):
+        if scope["type"] == "lifespan" or is_own(scope):
             return await self.app(scope, receive, send)
-        asked = HTTPConnection(scope)
         path, method = scope["path"], scope.get("method")
-        if method and path in (LOG_IN, LOG_OUT):
+        if not (self.token or self.users or (path == METRICS and (self.of_metrics or has_users()))):
+            return await self.app(as_asked_by(EVERYBODY, scope), receive, send)
+        asked = HTTPConnection(scope)
+        if (self.token or self.users) and method and path in (LOG_IN, LOG_OUT):
             answer = await self.log_in_or_out(Request(scope, receive), path, method)
             return await answer(scope, receive, send)
         if (path in FREE and method in ("GET", "HEAD")) or is_preflight(asked, method):
             return await self.app(scope, receive, send)
-        status, fault = self.refusal(asked)
-        if not status:
-            return await self.app(scope, receive, send)
+        name, status, fault = self.known(asked)
+        if name:
+            asking.set(name if self.users else None)
+            return await self.app(as_asked_by(name, scope), receive, send)
         if method is None:
             return await send({"type": "websocket.close", "code": 1008, "reason": fault})
         return await refused(asked, path, method, status, fault)(scope, receive, send)
 
-    def refusal(self, asked: HTTPConnection) -> tuple[int, str]:
-        """The status and the words with which a request is refused; 0 if it is not."""
-        if self.sessions.knows(asked.cookies.get(COOKIE, "")):
-            return 0, ""
+    def known(self, asked: HTTPConnection) -> tuple[str, int, str]:
+        """Who asks; else nobody, and the status and the words with which the request is refused."""
+        of_all = asked.scope["path"] == METRICS and not self.token
+        if of_all and not self.of_metrics:
+            return "", 403, f"{METRICS} tells of all users' debates: set {METRICS_TOKEN}, and send it."
+        if not of_all and (name := self.of_cookie(asked)):
+            return name, 0, ""
         scheme, _, sent = asked.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and sent:
             return self.tried(asked, sent.strip())
-        return 401, f"This server asks for a token: send Authorization: Bearer TOKEN, or log in at {LOG_IN}."
+        return "", 401, f"This server asks for a token: send Authorization: Bearer TOKEN, or log in at {LOG_IN}."
 
-    def tried(self, asked: HTTPConnection, sent: str) -> tuple[int, str]:
-        """As `refusal`, of a token that was sent."""
+    def of_cookie(self, asked: HTTPConnection) -> str:
+        """Who has logged in with a browser; empty if nobody has."""
+        cookie = asked.cookies.get(COOKIE, "")
+        if self.users:
+            return self.users.of_session(cookie) or ""
+        return EVERYBODY if self.sessions.knows(cookie) else ""
+
+    def tried(self, asked: HTTPConnection, sent: str) -> tuple[str, int, str]:
+        """As `known`, of a token that was sent."""
         address = asked.client.host if asked.client else ""
         if self.attempts.are_too_many(address):
-            return 429, "Too many wrong tokens came from your address. Wait for a minute."
+            return "", 429, "Too many wrong tokens came from your address. Wait for a minute."
         token = sent.encode("utf-8", "surrogateescape")
-        if hmac.compare_digest(token, self.token):
-            return 0, ""
+        is_metrics = asked.scope["path"] == METRICS
+        if is_metrics and self.of_metrics and hmac.compare_digest(token, self.of_metrics):
+            name: str | None = EVERYBODY
+        elif self.users:
+            name = None if is_metrics else self.users.of_token(token)
+        else:
+            name = EVERYBODY if self.token and hmac.compare_digest(token, self.token) else None
+        if name:
+            return name, 0, ""
         self.attempts.add(address, token)
-        return 401, "That is not this server's token."
+        return "", 401, f"That is {'nobody' if self.users else 'not this server'}'s token."
 
     async def log_in_or_out(self, request: Request, path: str, method: str) -> Response:
         """The log-in's page, and what its forms lead to."""
@@ -174,16 +220,31 @@ class Login:
             answer.delete_cookie(COOKIE)
             return answer
         if method != "POST":
-            return page(is_in=self.sessions.knows(id), then=request.query_params.get("next", ""))
+            return await self._shown(self.of_cookie(request), request.query_params.get("next", ""))
         fields = parse_qs((await body_of(request)).decode("utf-8", "surrogateescape"))
         then = fields.get("next", [""])[0]
-        status, fault = self.tried(request, fields.get("token", [""])[0].strip())
-        if status:
+        name, status, fault = self.tried(request, fields.get("token", [""])[0].strip())
+        if not name:
             return page(fault=fault, then=then, status=status)
         answer = RedirectResponse(then if NEXT.fullmatch(then) else "/moot", 303)
         secure = request.url.scheme == "https"
-        answer.set_cookie(COOKIE, self.sessions.begin(), LASTS, httponly=True, samesite="strict", secure=secure)
+        cookie = self.users.session(name, LASTS) if self.users else self.sessions.begin()
+        answer.set_cookie(COOKIE, cookie, LASTS, httponly=True, samesite="strict", secure=secure)
         return answer
+
+    async def _shown(self, name: str, then: str) -> Response:
+        """The page for who is logged in, if somebody is; a user is told what they had."""
+        if not (name and self.users and os.environ.get(DATABASE)):
+            return page(is_in=bool(name), then=then)
+        from moot.web.service.quotas import told  # it stands after this middleware
+
+        return page(is_in=True, about=f"You are {name}. {await asyncio.to_thread(told, name)}")
+
+
+def as_asked_by(name: str, scope: Scope) -> Scope:
+    """The request, with who asks in its headers."""
+    others = [(key, value) for key, value in scope["headers"] if key != ASKS.encode()]
+    return {**scope, "headers": [*others, (ASKS.encode(), name.encode())]}
 
 
 def is_preflight(asked: HTTPConnection, method: str | None) -> bool:
@@ -195,7 +256,7 @@ def refused(asked: HTTPConnection, path: str, method: str, status: int, fault: s
     """The answer to a request that is refused: to a browser that opens a page, the log-in."""
     if status == 401 and method == "GET" and "text/html" in asked.headers.get("accept", "") and NEXT.fullmatch(path):
         return RedirectResponse(f"{LOG_IN}?next={quote(path)}", 303)
-    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {"Retry-After": "60"}
+    headers = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "60"}}.get(status, {})
     return JSONResponse({"detail": fault, "kind": "authentication"}, status, headers)
 
 
@@ -209,8 +270,9 @@ async def body_of(request: Request) -> bytes:
     return bytes(content[:LARGEST])
 
 
-def page(*, fault: str = "", then: str = "", is_in: bool = False, status: int = 200) -> Response:
+def page(*, fault: str = "", then: str = "", is_in: bool = False, about: str = "", status: int = 200) -> Response:
     """The log-in's page."""
+    shown = f"<p>{escape(about)}</p>" if about else ""
     said = f'<p class="bad" role="alert">{escape(fault)}</p>' if fault else ""
     form = IN if is_in else OUT.format(then=escape(then if NEXT.fullmatch(then) else "/moot"))
-    return HTMLResponse(PAGE.substitute(main=said + form), status, HEADERS)
+    return HTMLResponse(PAGE.substitute(main=said + shown + form), status, HEADERS)

@@ -1,7 +1,8 @@
-"""``/mcp``: every debate system as a tool under its own name, with the settings that people use.
+"""``/mcp``: every debate system as a tool under its own name, with the settings that people use; and `find_claims`.
 
 LangGraph's own endpoint names tools after assistants' titles, takes no settings, and answers with Python's `repr` of
-the whole document. It still answers everything here but the list of tools and their calls.
+the whole document. It still answers everything here but the list of tools and their calls. On Aegra, which has no such
+endpoint, all is answered here.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import sys
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -17,14 +19,16 @@ import httpx
 from langgraph_sdk.client import LangGraphClient
 from moot.core.config import usual_settings
 from moot.core.errors import MootError, UserError, nearest
-from moot.graphs import DESCRIPTIONS, load_graph
+from moot.core.ledger.records import moot_version
+from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS, load_graph
 from moot.nodes.models.prices import cost_of, read_prices
 from moot.nodes.texts.calibrated import rests_on
 from moot.nodes.texts.verdict import reasons_by_who, verdict_citations
+from moot.transcript.claims import filled_words
 from moot.web.caller import caller_client
 from moot.web.checks import replay
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 SETTINGS = (
@@ -35,11 +39,15 @@ SETTINGS = (
 OTHERS = "Further settings of this system, by name; `moot settings {name}` lists them."
 UNKNOWN = -32602
 """JSON-RPC's code for parameters that are not valid."""
+NO_METHOD = -32601
+"""JSON-RPC's code for a method that there is not."""
+VERSIONS = ("2025-06-18", "2025-03-26")
+"""Versions of the protocol that are answered here, the latest first."""
 NAME = re.compile(r"[^a-zA-Z0-9_\-.]")
 LONGEST = 128
 """Characters of a tool's name."""
-MOST = 1000
-"""Assistants that are looked through."""
+MOST, A_PAGE = 1000, 100
+"""Assistants that are looked through, and that are asked for at a time."""
 QUOTE = {
     "type": "object",
     "properties": {
@@ -49,6 +57,16 @@ QUOTE = {
         "url": {"type": ["string", "null"]},
         "page": {"type": ["integer", "null"]},
         "evidence_id": {"type": "string"},
+    },
+}
+COST = {
+    "type": "object",
+    "properties": {
+        "calls": {"type": "integer"},
+        "prompt_tokens": {"type": "integer"},
+        "completion_tokens": {"type": "integer"},
+        "usd": {"type": ["number", "null"], "description": "By list prices; null if one is not known."},
+        "seconds": {"type": "number"},
     },
 }
 RESULT: dict[str, Any] = {
@@ -79,21 +97,45 @@ RESULT: dict[str, Any] = {
             },
         },
         "quotes": {"type": "array", "items": QUOTE},
-        "cost": {
-            "type": "object",
-            "properties": {
-                "calls": {"type": "integer"},
-                "prompt_tokens": {"type": "integer"},
-                "completion_tokens": {"type": "integer"},
-                "usd": {"type": ["number", "null"], "description": "By list prices; null if one is not known."},
-                "seconds": {"type": "number"},
-            },
-        },
+        "cost": COST,
         "warnings": {"type": "array", "items": {"type": "string"}},
         "error": {"type": ["string", "null"], "description": "What went wrong, and what to do."},
     },
 }
-"""The JSON Schema of what a tool answers."""
+"""The JSON Schema of what the tool of a debate system answers."""
+OF_A_CLAIM = ("claim", "speaker", "date", "score", "reason", "quote", "start", "end", "page", "heading")
+FOUND: dict[str, Any] = {
+    "type": "object",
+    "required": ["status", "claims", "cost"],
+    "properties": {
+        "status": {"type": "string", "description": "done or failed."},
+        "claims": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "claim": {"type": "string", "description": "Rewritten so that it stands alone."},
+                    "filled_in": {
+                        "type": "array",
+                        "items": {"type": "string"},
+                        "description": "Words of the claim that its quote does not have.",
+                    },
+                    "quote": {"type": "string", "description": "The words of the text, from `start` to `end`."},
+                    "score": {"type": "number", "description": "How much it is worth checking, from 0 to 1."},
+                },
+            },
+        },
+        "left_out": {"type": "integer", "description": "Claims that are less worth checking."},
+        "dropped": {"type": "integer", "description": "Replies that the text does not bear out."},
+        "unread": {"type": "integer", "description": "Parts of the text on which there is no usable reply."},
+        "cost": COST,
+        "warnings": {"type": "array", "items": {"type": "string"}},
+        "error": {"type": ["string", "null"]},
+    },
+}
+"""The JSON Schema of what `find_claims` answers."""
+TOOLS = DESCRIPTIONS | OTHER_GRAPHS
+"""What the tools are called, and what each does."""
 
 
 class Tools:
@@ -104,16 +146,25 @@ class Tools:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers, or passes a request on."""
-        if scope["type"] != "http" or scope["method"] != "POST" or scope["path"].rstrip("/") != "/mcp":
+        if scope["type"] != "http" or scope["path"].rstrip("/") != "/mcp":
             return await self.app(scope, receive, send)
+        if scope["method"] != "POST":
+            if has_own():
+                return await self.app(scope, receive, send)
+            return await JSONResponse({"detail": "MCP's messages are POSTed here."}, 405)(scope, receive, send)
         content = await Request(scope, receive).body()
         try:
             asked = json.loads(content)
         except (ValueError, RecursionError):
             asked = None
         answer = await self._answered(asked, caller_client(scope)) if is_for_tools(asked) else None
-        if answer is None:
+        if answer is None and has_own():
             return await self.app(scope, replay(content, receive), send)
+        if answer is None and isinstance(asked, dict) and asked.get("id") is None:
+            return await Response(status_code=202)(scope, receive, send)
+        if answer is None:
+            asked = asked if isinstance(asked, dict) else {"id": None}
+            answer = greeted(asked)
         return await JSONResponse({"jsonrpc": "2.0", "id": asked["id"], **answer})(scope, receive, send)
 
     async def _answered(self, asked: Mapping[str, Any], client: LangGraphClient) -> dict[str, Any]:
@@ -130,6 +181,23 @@ class Tools:
             return {"result": told(error.detail)}
         text = {"type": "text", "text": json.dumps(result, ensure_ascii=False)}
         return {"result": {"content": [text], "structuredContent": result, "isError": result["status"] != "done"}}
+
+
+def has_own() -> bool:
+    """Whether the server has an endpoint of its own."""
+    return "langgraph_api" in sys.modules
+
+
+def greeted(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer to a message that is about no tool: a client says hello, or asks for what there is not."""
+    if asked.get("method") == "initialize":
+        wanted = asked["params"].get("protocolVersion") if isinstance(asked.get("params"), dict) else None
+        version = wanted if wanted in VERSIONS else VERSIONS[0]
+        about = {"name": "moot", "version": moot_version()}
+        return {"result": {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about}}
+    if asked.get("method") == "ping":
+        return {"result": {}}
+    return {"error": {"code": NO_METHOD, "message": "This server knows initialize, ping, tools/list and tools/call."}}
 
 
 def is_for_tools(asked: Any) -> bool:
@@ -151,8 +219,8 @@ def told(problem: str) -> dict[str, Any]:
 async def listed(client: LangGraphClient) -> list[dict[str, Any]]:
     """Every system as a tool, then the assistants that people made."""
     tools = [
-        {"name": name, "title": load_graph(name).graph.name, "description": about, **shape(name)}
-        for name, about in DESCRIPTIONS.items()
+        {"name": name, "title": load_graph(name, others=True).graph.name, "description": about, **shape(name)}
+        for name, about in TOOLS.items()
     ]
     for name, one in (await assistants(client)).items():
         about = one.get("description") or f"{one['graph_id']} with settings of its own."
@@ -163,10 +231,16 @@ async def listed(client: LangGraphClient) -> list[dict[str, Any]]:
 async def assistants(client: LangGraphClient) -> dict[str, Any]:
     """The assistants that people made, by the names of their tools; the first of several with one name."""
     found: dict[str, Any] = {}
-    for one in await client.assistants.search(limit=MOST):
+    made: list[Any] = []
+    while len(made) < MOST:
+        more = await client.assistants.search(limit=A_PAGE, offset=len(made))
+        made += more
+        if len(more) < A_PAGE:
+            break
+    for one in made:
         name = NAME.sub("", re.sub(r"\s+", "_", one["name"].strip()))[:LONGEST]
         own = (one.get("metadata") or {}).get("created_by") != "system" and one["graph_id"] in DESCRIPTIONS
-        if own and name and name not in DESCRIPTIONS:
+        if own and name and name not in TOOLS:
             found.setdefault(name, one)
     return found
 
@@ -174,17 +248,22 @@ async def assistants(client: LangGraphClient) -> dict[str, Any]:
 @lru_cache(maxsize=64)
 def shape(name: str) -> dict[str, Any]:
     """The schemas of a system's tool: what it takes, and what it answers."""
-    system = load_graph(name)
+    system = load_graph(name, others=True)
     given, settings = system.graph.get_input_jsonschema(), system.settings.model_json_schema()
     properties = {key: field for key, field in given["properties"].items() if key != "messages"}
     properties |= {key: settings["properties"][key] for key in SETTINGS if key in settings["properties"]}
     properties["settings"] = {"type": "object", "description": OTHERS.format(name=name)}
-    takes: dict[str, Any] = {"type": "object", "properties": properties, "required": ["claim"]}
+    takes: dict[str, Any] = {
+        "type": "object",
+        "properties": properties,
+        "required": ["claim" if name in DESCRIPTIONS else "text"],
+    }
     takes |= {"additionalProperties": False}
     if parts := used_in(properties, given.get("$defs", {}) | settings.get("$defs", {})):
         takes["$defs"] = parts
     hints = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": True}
-    return {"inputSchema": takes, "outputSchema": RESULT, "annotations": hints}
+    gives = RESULT if name in DESCRIPTIONS else FOUND
+    return {"inputSchema": takes, "outputSchema": gives, "annotations": hints}
 
 
 def used_in(schema: Any, parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -212,16 +291,17 @@ async def called(name: Any, arguments: Mapping[str, Any], client: LangGraphClien
         MootError: the server refuses.
     """
     graph, asked = str(name), str(name)
-    if name not in DESCRIPTIONS:
+    if name not in TOOLS:
         own = await assistants(client)
         if name not in own:
             raise UserError(
-                f"There is no tool {name!r}. {nearest(str(name), [*DESCRIPTIONS, *own])}See tools/list.",
+                f"There is no tool {name!r}. {nearest(str(name), [*TOOLS, *own])}See tools/list.",
                 kind="unknown_graph",
             )
         graph, asked = own[str(name)]["graph_id"], own[str(name)]["assistant_id"]
     known = shape(graph)["inputSchema"]["properties"]
-    fields = load_graph(graph).settings.model_fields
+    kind = load_graph(graph, others=True).settings
+    fields = kind.model_fields.keys() - kind.without
     if unknown := [key for key in arguments if key not in known and key not in fields]:
         raise UserError(
             f"{name} takes no {unknown[0]!r}. {nearest(unknown[0], [*known, *fields])}Known: {', '.join(known)}.",
@@ -230,9 +310,12 @@ async def called(name: Any, arguments: Mapping[str, Any], client: LangGraphClien
     further = arguments.get("settings") or {}
     if not isinstance(further, dict):
         raise UserError('`settings` is an object: {"attempts": 2}.', kind="invalid_setting")
-    usual = await asyncio.to_thread(usual_settings) if asked in DESCRIPTIONS else {}
+    usual = await asyncio.to_thread(usual_settings) if asked in TOOLS else {}
+    usual = {key: value for key, value in usual.items() if key in fields}
     context = usual | {key: value for key, value in arguments.items() if key in fields} | further
     given = {key: value for key, value in arguments.items() if key not in fields and key != "settings"}
+    if graph in OTHER_GRAPHS and asked == graph and not {"model", "models"} & context.keys():
+        raise UserError("The built-in model is too weak to find claims: name a `model`.", kind="invalid_setting")
     try:
         document: Any = await client.runs.wait(None, asked, input=given, context=context, raise_error=False)
     except httpx.HTTPStatusError as error:
@@ -240,7 +323,27 @@ async def called(name: Any, arguments: Mapping[str, Any], client: LangGraphClien
         raise MootError(said["detail"], kind=str(said.get("kind") or "bad_request")) from error
     if "__error__" in document:
         raise MootError(str(document["__error__"].get("message") or document["__error__"]), kind="server_error")
-    return summed_up(document, cost_of(document["calls"], await asyncio.to_thread(read_prices)))
+    usd = cost_of(document["calls"], await asyncio.to_thread(read_prices))
+    return summed_up(document, usd) if graph in DESCRIPTIONS else found_claims(document, usd)
+
+
+def found_claims(found: dict[str, Any], usd: float | None) -> dict[str, Any]:
+    """What `find_claims` found as its tool answers it.
+
+    Args:
+        found: the graph's output.
+        usd: what it cost, if that is known.
+    """
+    claims = [{**{key: one[key] for key in OF_A_CLAIM}, "filled_in": filled_words(one)} for one in found["claims"]]
+    usage = {key: found["usage"][key] for key in ("calls", "prompt_tokens", "completion_tokens")}
+    return {
+        "status": found["status"],
+        "claims": claims,
+        **{key: len(found[key]) for key in ("left_out", "dropped", "unread")},
+        "cost": usage | {"usd": usd},
+        "warnings": [warning["detail"] for warning in found["warnings"]],
+        "error": (found["error"] or {}).get("detail"),
+    }
 
 
 def summed_up(document: dict[str, Any], usd: float | None) -> dict[str, Any]:

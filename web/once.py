@@ -32,10 +32,10 @@ from moot.nodes.models.keeping import asked_with
 from moot.nodes.runtime.opening import INPUT
 from moot.nodes.runtime.settings import checked_settings
 from moot.web import debates
-from moot.web.caller import caller_client
+from moot.web.caller import asking, caller_client
 from moot.web.checks import assistant, replay
 from moot.web.guard import is_own
-from moot.web.table import OVER, TABLE, Claim, found
+from moot.web.table import OVER, TABLE, Claim, found, own_key
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -104,6 +104,9 @@ class Once:
 
     async def _answer(self, key: str, place: re.Match[str], scope: Scope, receive: Receive, send: Send) -> None:
         body = read(key, await Request(scope, receive).body())
+        said = key
+        if TABLE.is_shared:
+            key = own_key(said, asking.get())
         client = caller_client(scope)
         fingerprint = await meant(body, client)
         how = place["how"] or ""
@@ -137,19 +140,28 @@ class Once:
         if not begins:
             joined(scope, f"/threads/{first.thread}/runs/{await asyncio.shield(first.run)}{JOINED[how]}", body)
             return await self.app(scope, replay(b"", receive), send)
-        body |= {"metadata": {**(body.get("metadata") or {}), **TABLE.claim(Claim(row.id if row else None, key))}}
+        for name, more in TABLE.claiming(Claim(row.id if row else None, said)).items():
+            body[name] = merged(body.get(name) or {}, more)
         body |= {"stream_resumable": True} | ({} if place["thread"] else {"if_not_exists": "create"})
         body.pop("on_completion", None)
         try:
             rewrite(scope, f"/threads/{first.thread}/runs{how}")
             await self.app(scope, replay(json.dumps(body).encode(), receive), noting(first, send))
         finally:
-            if how or not first.run.done():
+            if how or TABLE.is_shared or not first.run.done():
                 await TABLE.unlock(key)
             if not first.run.done():  # it was refused
                 self.first.pop(key, None)
                 first.run.set_exception(UserError("The first request of this key was refused.", kind="bad_request"))
                 first.run.exception()
+
+
+def merged(said: Any, more: Mapping[str, Any]) -> Any:
+    """What a request says, with what we say; what is no object is left for the server to refuse."""
+    if not isinstance(said, dict):
+        return said
+    both = {name: merged(said[name], more[name]) for name in said.keys() & more.keys() if isinstance(more[name], dict)}
+    return {**said, **more, **both}
 
 
 def elsewhere() -> UserError:

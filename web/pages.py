@@ -40,9 +40,10 @@ from moot.transcript.report.sources import marks_of
 from moot.transcript.report.summary import summarised
 from moot.web import claims, debates, table
 from moot.web.batches import routes as batches
-from moot.web.caller import body_of, caller_client, json_in
+from moot.web.caller import USERS, body_of, caller_client, json_in
 from moot.web.docs import PLACE, docs_page
 from moot.web.login import LOG_IN, TOKEN
+from moot.web.service.quotas import readable
 from moot.web.telling import STEPS, told_of
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -108,7 +109,7 @@ async def page(request: Request) -> Response:
 
 
 def _with_way_out(content: bytes) -> bytes:
-    way_out = f' <a href="{LOG_IN}">Log out</a>'.encode() if os.environ.get(TOKEN) else b""
+    way_out = f' <a href="{LOG_IN}">Log out</a>'.encode() if os.environ.get(TOKEN) or os.environ.get(USERS) else b""
     return content.replace(b"</nav>", way_out + b"</nav>")
 
 
@@ -161,7 +162,7 @@ async def _shell(title: str, content: str, status: int = 200) -> Response:
 
 async def api(request: Request) -> Response:
     """The server's routes, for whoever writes programs."""
-    return Response(await docs_page(), media_type="text/html")
+    return Response(await docs_page(request.app), media_type="text/html")
 
 
 async def static(request: Request) -> Response:
@@ -175,6 +176,11 @@ async def static(request: Request) -> Response:
 def _file(name: str) -> Response:
     content, kind = STATIC[name]
     return Response(content, media_type=kind)
+
+
+async def is_up(request: Request) -> Any:
+    """That the server runs. LangGraph's own has a route of this name, which goes first; Aegra has none."""
+    return {"ok": True}
 
 
 async def to_page(request: Request) -> Response:
@@ -191,7 +197,7 @@ async def choices(request: Request) -> Any:
 
 
 def _choices() -> dict[str, Any]:
-    corpora = known_corpora()
+    corpora = readable(known_corpora())
     searched = [f"{kind}:{corpus}" for kind in ("hybrid", "chroma", "bm25") for corpus in corpora]
     prices = read_prices()
     offered, lacks = _offered()
@@ -418,7 +424,7 @@ def _download(id: str, kind: str, publisher: str, url: str) -> str | bytes:
     document = debates.load(id)
     if kind == "claimreview":
         return claim_review(document, publisher, url)
-    return debates.path_of(id).read_bytes() if kind == "json" else report(document, kind)
+    return debates.content_of(id) if kind == "json" else report(document, kind)
 
 
 def route(path: str, handler: Callable[[Request], Awaitable[Any]], method: str = "GET") -> Route:
@@ -427,6 +433,7 @@ def route(path: str, handler: Callable[[Request], Awaitable[Any]], method: str =
 
 
 ROUTES: list[Route] = [
+    route("/ok", is_up),
     route("/moot", page),
     route("/moot/", to_page),
     route(PLACE, api),
@@ -443,6 +450,7 @@ ROUTES: list[Route] = [
     route("/moot/api/added", added, "POST"),
     route("/moot/api/texts", texts_in_file, "POST"),
     route("/moot/api/claims/text", claims.text_read, "POST"),
+    route("/moot/api/claims/sentences", claims.sentences_of, "POST"),
     route("/moot/api/claims/csv", claims.as_csv, "POST"),
     route("/moot/api/claims/rows", claims.rows_of_file, "POST"),
     route("/moot/api/batches", batches.listed),

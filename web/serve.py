@@ -21,15 +21,17 @@ from moot.core.files import check_home
 from moot.core.lazy import imported
 from moot.core.own_folder import own_folder
 from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS
+from moot.web.caller import USERS
 from moot.web.guard import is_known, listed
 from moot.web.login import FEWEST, TOKEN, read_token
+from moot.web.service.users import read_users
 
 STUDIO = "https://smith.langchain.com"
 ANYWHERE = ("0.0.0.0", "::")
 PATIENCE = 3
 """Seconds that those who are being answered have when the server stops."""
 WEBHOOKS = "LANGGRAPH_WEBHOOKS"
-PATHS = ("MOOT_HOME", "MOOT_PRICES")
+PATHS = ("MOOT_HOME", "MOOT_PRICES", USERS)
 """Environment variables that may name a folder or file from here."""
 
 
@@ -106,16 +108,21 @@ def serve(host: str, port: int, at_once: int, *, studio: bool, opened: bool) -> 
         )
 
 
-def check_token(host: str) -> None:
+def check_token(host: str, *, users: bool = False) -> None:
     """Makes sure that whoever reaches the server from elsewhere has to have a token.
+
+    Args:
+        host: where it listens.
+        users: whether the server can have users with tokens of their own.
 
     Raises:
         UserError: others can reach it, and it has none; or its token is no good.
     """
-    if not read_token() and not is_local(host):
+    if not read_token() and not is_local(host) and not (users and read_users()):
+        more = f"; or name users in {USERS}" * users
         raise UserError(
             f"Others can reach a server at {host}, and use the keys that it has: set {TOKEN} to a token of at least "
-            f"{FEWEST} characters, which they have to know. Make one with: openssl rand -hex 32",
+            f"{FEWEST} characters, which they have to know{more}. Make one with: openssl rand -hex 32",
             kind="invalid_environment",
         )
 

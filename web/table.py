@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
@@ -30,17 +31,21 @@ from moot.nodes.models.session import Session
 from moot.nodes.records.reducers import place_of, written_values
 from moot.nodes.runtime.document import unfinished
 from moot.web import debates
-from moot.web.caller import has_users
+from moot.web.caller import EVERYBODY, asking, has_auth
 from starlette.concurrency import run_in_threadpool
 
 log = logging.getLogger(__name__)
 
 CLAIMED = "moot_request"
 """The key of a run's metadata by which its debate finds what its request said of it."""
+CLAIMED_DEBATE, CLAIMED_KEY = "moot_debate", "moot_key"
+"""Keys by which it does in a service, whose debates run in other processes. The ledger checks whose debate it is."""
 THREADS = UUID("2a1de1f3-5d3f-4a37-9d52-5f0e6bb0b6c1")
 """The name space of threads that debates go on on, if they had none."""
 A_SEARCH = 1000
 """Threads that are asked for at a time."""
+A_LINE = 120
+"""Characters of a text's first line."""
 OVER = ("interrupted", "failed")
 """The status of debates that can be taken up."""
 
@@ -57,6 +62,8 @@ class Table:
     """Notes every debate that runs in this process; see `moot.nodes.models.session.Recorder`."""
 
     def __init__(self) -> None:
+        self.is_shared = False
+        """Whether other processes have the same table, and run debates that were asked for here; see `moot service`."""
         self.claims: dict[str, Claim] = {}
         self.latest: dict[str, str] = {}
         """By thread, the id of its last document; of debates that no ledger knows, this alone does."""
@@ -70,12 +77,22 @@ class Table:
 
     def claim(self, claim: Claim) -> dict[str, str]:
         """Metadata for a run whose debate shall find the claim. It serves once: threads hand metadata on."""
+        if self.is_shared:
+            said = {CLAIMED_DEBATE: claim.debate, CLAIMED_KEY: claim.key}
+            return {name: value for name, value in said.items() if value}
         name = uuid4().hex
         self.claims[name] = claim
         return {CLAIMED: name}
 
+    def claiming(self, claim: Claim) -> dict[str, Any]:
+        """What `runs.create` is told, so that its debate finds a claim: Aegra hands on the config's metadata alone."""
+        said = self.claim(claim)
+        return {"config": {"metadata": said}} if self.is_shared else {"metadata": said}
+
     def use(self, run: RunnableConfig) -> LedgerUse:
         """How a run uses the ledger, for the debate that its request claimed: by ``MOOT_LEDGER``, else ``record``."""
+        if self.is_shared:
+            return shared_use(run)
         claim = self.claims.pop((run.get("metadata") or {}).get(CLAIMED) or "", Claim())
         return replace(current_use("record"), id=claim.debate, idempotency_key=claim.key)
 
@@ -89,26 +106,53 @@ class Table:
     async def ended(self, session: Session, error: BaseException | None) -> tuple[str | None, str | None]:
         """Writes the document of a debate whose run is over: its path, and what else is to be said."""
         note = anonymised(f"{type(error).__name__}: {error}"[:500]) if isinstance(error, Exception) else None
+        token = asking.set(session.use.person)
         try:
             path = await asyncio.to_thread(keep, session)
         except Exception as fault:  # the debate itself is not to fail for it; the log and the row say so
             log.exception("The document of the debate %s cannot be kept.", session.id)
             return None, f"Its document cannot be kept: {getattr(fault, 'detail', fault)}"
+        finally:
+            asking.reset(token)
         thread = (session.run.get("configurable") or {}).get("thread_id")
         if path and thread:
             self.latest[str(thread)] = Path(path).stem
         return path, note
 
 
+def shared_use(run: RunnableConfig) -> LedgerUse:
+    """How a run of a service uses the ledger.
+
+    Its debate has the run's id, unless it goes on with another. So a run that is begun again, as its worker was lost,
+    goes on with its debate.
+    """
+    said, place = run.get("metadata") or {}, run.get("configurable") or {}
+    debate, key, id = said.get(CLAIMED_DEBATE), said.get(CLAIMED_KEY), str(place["run_id"])
+    if debate is not None and not (isinstance(debate, str) and debates.HEX.fullmatch(debate)):
+        raise UserError(f"{CLAIMED_DEBATE} is a debate's id.", kind="bad_request")
+    user = place["langgraph_auth_user"].identity
+    person = None if user == EVERYBODY else user
+    used = current_use("record")
+    return replace(
+        used, id=debate or UUID(id).hex, idempotency_key=key and own_key(str(key), person), person=person, run=id
+    )
+
+
+def own_key(key: str, person: str | None) -> str:
+    """An idempotency key as the table has it: two users may have the same."""
+    return f"{person or ''} {key}"
+
+
 def keep(session: Session) -> str | None:
     """Writes a debate's document, of one that is not over what there is; its path. None before anything is known."""
+    run = str((session.run.get("configurable") or {}).get("run_id", "")) or None
     document = session.document
     if document is None:
         if "started_at" not in session.state:
             return None
         within = [written_values(update) for update in session.written]
         document = unfinished(session.state, [update for update in within if is_news(update, session.state)])
-    return str(debates.write(document))
+    return debates.write(document, run)
 
 
 def is_news(update: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
@@ -137,12 +181,12 @@ async def listed(page: int, client: LangGraphClient, words: str = "") -> tuple[l
     many of its calls are kept, ``thread``, and what can be done: ``resume``, ``watch``, ``answer``.
     """
     ledger = open_ledger()
-    rows = await ledger.outline()
+    rows = await ledger.outline(asking.get())
     known = {stem[-32:]: stem for stem in reversed(await run_in_threadpool(debates.stems))}
     begun = {id: started for id, status, started in rows if id not in known and status != "done"}
     moments = {id: f"{debates.moment_at(started)}-{id}" for id, started in begun.items()}
     ids = sorted((moments | known).items(), key=lambda one: one[1], reverse=True)
-    if has_users():
+    if has_auth():
         own, places = await threads_of(client), await ledger.places()
         ids = [(id, stem) for id, stem in ids if id in places and places[id][0] in own]
     first = (page - 1) * debates.A_PAGE
@@ -195,6 +239,8 @@ def described(row: Debate) -> dict[str, Any]:
 async def standing(row: Debate, client: LangGraphClient) -> dict[str, Any]:
     """How a debate of the table stands, and what can be done: it can be watched, answered, or go on."""
     place = await open_ledger().place_of(row.id)
+    if row.status == "interrupted" and place and await is_begun_again(*place, client):
+        row = replace(row, status="running")
     more: dict[str, Any] = {"status": row.status, "debate": row.id, "calls": row.calls, "note": row.note}
     if row.status == "running" and place and await runs_here(*place, client):
         return more | {"thread": place[0], "can": "watch"}
@@ -204,12 +250,19 @@ async def standing(row: Debate, client: LangGraphClient) -> dict[str, Any]:
 
 
 def claim_in(input: Any) -> str:
-    """The claim of a debate's input, in a conversation the last message."""
+    """The claim of a debate's input, in a conversation the last message; of a text, its title, or how it begins."""
+    if "claim" not in input and isinstance(input.get("text"), str):
+        return str(input.get("title") or input.get("source") or first_line(input["text"]))[:500]
     claim = input.get("claim")
     if not isinstance(claim, str):
         messages = input.get("messages") or [{}]
         claim = messages[-1].get("content") if isinstance(messages[-1], dict) else None
     return claim[:500] if isinstance(claim, str) else ""
+
+
+def first_line(text: str) -> str:
+    """The first line of a text that holds something, shortened."""
+    return shorten(next((line for line in text.splitlines() if line.strip()), ""), A_LINE, placeholder=" ...")
 
 
 async def lives(thread: str, client: LangGraphClient) -> bool:
@@ -230,6 +283,14 @@ async def runs_here(thread: str, run: str, client: LangGraphClient) -> bool:
     return True
 
 
+async def is_begun_again(thread: str, run: str, client: LangGraphClient) -> bool:
+    """Whether the server itself goes on with a run whose worker was lost."""
+    try:
+        return TABLE.is_shared and (await client.runs.get(thread, run))["status"] in ("pending", "running")
+    except APIError:
+        return False
+
+
 async def found(id: str, client: LangGraphClient) -> tuple[str | None, Debate | None]:
     """The document's id and the row of a debate, by either's id or by its thread's; of a thread, of its last debate.
 
@@ -246,7 +307,9 @@ async def found(id: str, client: LangGraphClient) -> tuple[str | None, Debate | 
         stem: str | None = id
     else:  # of several branches the last
         stem = await run_in_threadpool(newest, row) if row else None
-    place = await ledger.place_of(row.id) if row and has_users() else None
+    if row is not None and asking.get() not in (None, row.person):
+        stem = row = None
+    place = await ledger.place_of(row.id) if row and has_auth() else None
     if (stem is None and row is None) or (place and not await lives(place[0], client)):
         raise UserError("There is no such debate: it was deleted, or the link is wrong.", kind="missing_file")
     return stem, row
@@ -254,9 +317,8 @@ async def found(id: str, client: LangGraphClient) -> tuple[str | None, Debate | 
 
 def newest(row: Debate) -> str | None:
     """The id of a debate's last document, if it has one here."""
-    written = [Path(row.document)] if row.document else []
-    here = [path for path in (*written, *debates.files_of(row.id)) if path.parent == debates.debates_folder()]
-    return next((path.stem for path in here if path.is_file()), None)
+    written = [Path(row.document).stem] if row.document else []
+    return next((stem for stem in (*written, *debates.of_debate(row.id)) if debates.is_kept(stem)), None)
 
 
 async def go_on(id: str, client: LangGraphClient) -> dict[str, str]:
@@ -269,6 +331,8 @@ async def go_on(id: str, client: LangGraphClient) -> dict[str, str]:
         UserError: there is none, or it is not to be taken up.
     """
     _, row = await found(id, client)
+    if row is not None and (await standing(row, client))["status"] == "running":
+        raise UserError("This debate is still going on.", kind="bad_request")
     if row is None or row.graph not in DESCRIPTIONS:
         raise UserError("This debate is in no table: its input and settings are not known here.", kind="bad_request")
     if row.status not in (*OVER, "waiting"):
@@ -283,7 +347,7 @@ async def go_on(id: str, client: LangGraphClient) -> dict[str, str]:
             row.graph,
             input=row.input,
             context=row.settings,
-            metadata=TABLE.claim(Claim(debate=row.id)),
+            **TABLE.claiming(Claim(debate=row.id)),
             stream_mode=["updates", "custom"],
             stream_subgraphs=True,
             stream_resumable=True,
@@ -315,7 +379,7 @@ async def delete(id: str, client: LangGraphClient) -> None:
 
                 await delete_thread(place[0])
         await open_ledger().delete(row.id)
-        for path in await run_in_threadpool(debates.files_of, row.id):
-            await run_in_threadpool(path.unlink, missing_ok=True)
+        for one in await run_in_threadpool(debates.of_debate, row.id):
+            await run_in_threadpool(debates.delete, one)
     if stem is not None and (row is None or not stem.endswith(row.id)):
         await run_in_threadpool(debates.delete, stem)

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from moot.core.errors import WorldError
+from moot.core.telemetry.switch import telemetry
 
 if TYPE_CHECKING:
     from moot.cli.batch.hands import Ended, Rows
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 LONGEST = 64 * 2**20
 """Bytes of a line from a worker."""
+FAREWELL = 5.0
+"""Seconds that a process has to send its telemetry when it is no longer needed."""
 DEATHS = 2
 """Workers that a row may kill; the last of them did nothing else."""
 
@@ -84,8 +87,16 @@ class Worker:
         code = await self._process.wait()
         return f"signal {-code}" if code < 0 else f"exit code {code}"
 
+    async def close(self) -> None:
+        """Ends the process; one that has telemetry to send has `FAREWELL` seconds to send it."""
+        if telemetry() is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._process.wait(), FAREWELL)
+        await self.end()
+
     async def end(self) -> None:
-        """Ends the process."""
+        """Ends the process at once."""
         with suppress(ProcessLookupError):
             self._process.kill()
         await self._listening

@@ -148,7 +148,8 @@ def show_table(summary: Summary, folder: Path, console: Console, why: str) -> No
         console.print(_screen(shown, summary))
     for fault, ids in summary.faults.most_common(MOST_FAULTS):
         console.print(
-            Text(f"{summary.where[fault]}{f' and {ids - 1:,} more' if ids > 1 else ''}: {fault}", style="red")
+            Text(f"{summary.where[fault]}{f' and {ids - 1:,} more' if ids > 1 else ''}: {fault}", style="red"),
+            soft_wrap=True,
         )
     if len(summary.faults) > MOST_FAULTS:
         console.print(Text("Other faults are in the table.", style="red"))

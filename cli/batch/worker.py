@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from contextvars import copy_context
@@ -19,12 +20,15 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from moot.cli.batch.jobs import Job
+from moot.cli.batch.process import FAREWELL
 from moot.cli.batch.work import Folder, Work
 from moot.core.garbage import collected_seldom
+from moot.core.telemetry.switch import finish, telemetry
 from moot.nodes.models.ceilings import Spend, within
 from moot.nodes.models.joint_ceilings import JointCeilings, JointFile
 from moot.nodes.models.keeping import Mode
 from moot.nodes.models.prices import read_prices
+from moot.nodes.telemetry.start import begin_telemetry
 
 ALIVE = 5.0
 """Seconds between two signs of life."""
@@ -58,6 +62,7 @@ class Orders:
 def main() -> None:
     """Works until the standard input ends."""
     told, out = opened()
+    begin_telemetry(port=False)
     orders = Orders(**told)
     joint = JointFile(Path(orders.joint)) if orders.joint else None
     ceilings = JointCeilings(joint, orders.place, Spend(*orders.most), orders.seconds) if joint else None
@@ -100,6 +105,9 @@ async def listen(hold: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]], ou
     def hear() -> None:
         for line in sys.stdin:
             loop.call_soon_threadsafe(begin, line, context=context)
+        if telemetry() is not None:
+            loop.call_soon_threadsafe(finish_and_exit)  # in the loop, so that nothing more is asked meanwhile
+            time.sleep(FAREWELL)
         os._exit(0)  # whoever began this has ended: the next command goes on with what is in the ledger
 
     threading.Thread(target=hear, daemon=True).start()
@@ -107,6 +115,12 @@ async def listen(hold: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]], ou
     while True:
         await asyncio.sleep(ALIVE)
         tell(out, {"alive": True})
+
+
+def finish_and_exit() -> None:
+    """Sends what telemetry is still to be sent, and ends the process."""
+    finish()
+    os._exit(0)
 
 
 def tell(out: TextIO, value: dict[str, Any]) -> None:

@@ -59,6 +59,7 @@ class Processes:
                 else:
                     suspects = await self._several(worker, rows, ended)
                     if not suspects:
+                        await worker.close()
                         return
             finally:
                 await worker.end()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from moot.cli.completing import completing
 
 
 def claims(
@@ -24,6 +25,9 @@ def claims(
     split: Annotated[
         bool, typer.Option("--split", help="Make several claims of a sentence that says several.")
     ] = False,
+    sentences: Annotated[
+        bool, typer.Option("--sentences", help="List every sentence, unrated, for you to choose: without a model.")
+    ] = False,
     title: Annotated[str | None, typer.Option(help="The text's title.", show_default="as the document says")] = None,
     date: Annotated[
         str | None,
@@ -33,11 +37,20 @@ def claims(
             show_default="as the document says",
         ),
     ] = None,
-    model: Annotated[str | None, typer.Option(help="Model of all roles, as provider:name.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Model of all roles, as provider:name; it has to be named here or by `moot config set model`.",
+            autocompletion=completing("models"),
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="KEY=VALUE", help="A setting, such as min_score=0.7 or max_claims=20. Repeatable."
+            "--set",
+            metavar="KEY=VALUE",
+            help="A setting, such as min_score=0.7 or max_claims=20; see `moot settings find_claims`. Repeatable.",
+            autocompletion=completing("settings find_claims"),
         ),
     ] = None,
     ledger: Annotated[
@@ -52,8 +65,10 @@ def claims(
     from moot.cli.signals import Stop
 
     with Stop() as stop:  # from here on: what follows is imported for a second
-        from moot.cli.claims.find import find_claims
+        from moot.cli.claims.find import find_claims, list_sentences
 
+        if sentences:
+            raise SystemExit(list_sentences(text, title=title, date=date, as_json=as_json, out=out))
         named = {"model": model, "split": split or None}
         known = {name: value for name, value in named.items() if value is not None}
         how: Any = {"title": title, "date": date, "ledger": ledger, "fresh": fresh, "as_json": as_json, "out": out}

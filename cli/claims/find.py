@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 from pathlib import Path
 from textwrap import shorten
 from typing import Any, cast
 
-from moot.cli.options import parse_settings
-from moot.cli.resuming import mode_of
+from moot.cli.options import parse_pairs, parse_settings
+from moot.cli.resuming import check_models, mode_of
 from moot.cli.signals import Stop, end_now
+from moot.cli.waiting import waiting
+from moot.core.config import usual_settings, value_of
 from moot.core.endpoint import close_clients
 from moot.core.errors import USER_KINDS, UserError
 from moot.core.files import check_writable, not_written, write_whole
 from moot.graphs.find_claims import graph
+from moot.nodes.claims.places import sentences_in
 from moot.nodes.claims.reading import read_article
+from moot.nodes.claims.state import ClaimSettings
+from moot.nodes.claims.steps import checked_text
+from moot.nodes.models.chat_models import EMBEDDED
 from moot.nodes.models.keeping import LedgerUse, ledger_use
 from moot.nodes.runtime.settings import Settings
 from moot.retrievers.evidence import clean
@@ -27,9 +32,16 @@ from rich.padding import Padding
 from rich.text import Text
 
 SHOWN = 3
-"""Dropped replies that are named."""
+"""Dropped replies, and parts that were not read, that are named."""
 LONGEST = 160
 """Characters of a quote on the screen."""
+STEPS = 3
+"""Steps of a part of the text."""
+NO_MODEL = (
+    "The built-in model is too weak to find claims. Name another one with --model provider:name (or for good: moot "
+    "config set model NAME), or list every sentence to choose from, without a model: --sentences"
+)
+SENTENCES = "Each is a sentence as it stands: delete those that are not to be checked."
 Found = dict[str, Any]
 
 
@@ -52,20 +64,21 @@ def find_claims(
         UserError: the text cannot be read, a setting is wrong, the file cannot be written.
         WorldError: a page cannot be fetched.
     """
-    settings = parse_settings(graph.context_schema, pairs, named)  # type: ignore[arg-type]
-    if out is not None:
-        if out.suffix.lower() not in (".csv", ".json"):
-            raise UserError(f"--out ends in .csv or .json, not {out.name!r}.", kind="invalid_setting")
-        check_writable(out)
-    asked: dict[str, Any] = dict(read_article(given) if given != "-" else {"text": sys.stdin.read(), "source": "stdin"})
-    asked |= {key: value for key, value in (("title", title), ("date", date)) if value}
-    use = LedgerUse(mode_of(ledger or os.environ.get("MOOT_LEDGER") or "record"), adopt=not fresh)
+    usual = {name: value for name, value in usual_settings().items() if name not in ClaimSettings.without}
+    settings = parse_settings(graph.context_schema, pairs, {**usual, **named})  # type: ignore[arg-type]
+    check_models(settings)
+    if settings.model == EMBEDDED and not {"model", *settings.models} & {*usual, *named, *parse_pairs(pairs)}:
+        raise UserError(NO_MODEL, kind="invalid_setting")
+    check_out(out)
+    asked = text_of(given, title, date)
+    use = LedgerUse(mode_of(ledger or value_of("ledger") or "record"), adopt=not fresh)
     runner = asyncio.Runner()
     try:
         with ledger_use(use):
             found = stop.run(runner, _found(asked, settings))
     except (asyncio.CancelledError, KeyboardInterrupt):
-        print("moot: interrupted. The same command goes on by what is in the ledger.", file=sys.stderr)  # noqa: T201
+        kept = "The same command goes on: what was answered is not paid again." if use.mode == "record" else ""
+        print(f"moot: interrupted. {kept}".rstrip(), file=sys.stderr)  # noqa: T201
         end_now(stop.exit_code)
     runner.close()
     give(found, as_json=as_json, out=out)
@@ -75,21 +88,55 @@ def find_claims(
     return 3 if found["unread"] else 0
 
 
+def list_sentences(given: str, *, title: str | None, date: str | None, as_json: bool, out: Path | None) -> int:
+    """Shows or writes every sentence of a text as a claim to choose, without a model; returns the exit code.
+
+    Raises:
+        UserError: the text cannot be read, the file cannot be written.
+        WorldError: a page cannot be fetched.
+    """
+    check_out(out)
+    asked = checked_text(text_of(given, title, date))
+    own: Found = {"speaker": None, "date": asked.get("date"), "filled": [], "also": [], "score": None, "reason": ""}
+    places = sentences_in(asked["text"], asked.get("sections") or [])
+    claims = [{"id": f"c{n}", "claim": " ".join(one["quote"].split()), **one, **own} for n, one in enumerate(places, 1)]
+    found = {**asked, "claims": claims, "usage": {"calls": 0}, "error": None}
+    give(found | {key: [] for key in ("left_out", "dropped", "unread", "warnings")}, as_json=as_json, out=out)
+    return 0
+
+
+def check_out(out: Path | None) -> None:
+    """Refuses a file that cannot be written, before anything is paid for.
+
+    Raises:
+        UserError: its name has another end, or it cannot be written.
+    """
+    if out is not None:
+        if out.suffix.lower() not in (".csv", ".json"):
+            raise UserError(f"--out ends in .csv or .json, not {out.name!r}.", kind="invalid_setting")
+        check_writable(out)
+
+
+def text_of(given: str, title: str | None, date: str | None) -> Found:
+    """The input of the graph: a file's, an address's, or what stands on standard input."""
+    asked: Found = dict(read_article(given) if given != "-" else {"text": sys.stdin.read(), "source": "stdin"})
+    return asked | {key: value for key, value in (("title", title), ("date", date)) if value}
+
+
 async def _found(asked: Found, settings: Settings) -> Found:
     """What the graph comes to, with what is happening on standard error if that is a terminal."""
-    console = Console(stderr=True)
     modes: Any = ["values", "updates"]
     values: Found = {}
-    read = 0
+    done = 0
     try:
-        with console.status("reading the text") as status:
+        with waiting(Console(stderr=True)) as say:
+            say("reading the text")
             async for place, mode, chunk in graph.astream(asked, context=settings, stream_mode=modes, subgraphs=True):
                 if mode == "values" and not place:
                     values = cast(Found, chunk)
-                elif mode == "updates":
-                    read += "part" in chunk
-                    parts = len(values.get("parts") or [])
-                    status.update(f"{read} of {parts} parts of the text are read" if read < parts else "joining claims")
+                done += mode == "updates" and bool(place)
+                parts = len(values.get("parts") or [])
+                say(f"finding claims: {done} of {STEPS * parts} steps" if done < STEPS * parts else "joining claims")
     finally:
         await close_clients()
     return {key: values[key] for key in graph.output_schema.__annotations__ if key in values}
@@ -126,12 +173,14 @@ def show(found: Found, console: Console) -> None:
         claim = Text(one["claim"], style="bold")
         for filled in one["filled"]:
             claim.stylize("italic underline", filled["start"], filled["end"])
-        console.print(Text.assemble((f"{one['id']}  {one['score']:.2f}  ", "cyan"), claim))
+        score = "" if one["score"] is None else f"{one['score']:.2f}  "
+        console.print(Text.assemble((f"{one['id']}  {score}", "cyan"), claim))
         said = f" ({clean(one['speaker'])})" if one["speaker"] else ""
         lines = [f"“{shorten(clean(one['quote']), LONGEST, placeholder=' ...')}”{said}, {place_in_words(one)}"]
         lines += [f"also {place_in_words(other)}" for other in one["also"]]
         lines += [f"filled in: {', '.join(words)}"] if (words := filled_words(one)) else []
-        console.print(Padding(Text("\n".join([*lines, clean(one["reason"])]), style="dim"), (0, 0, 1, 4)))
+        lines += [clean(one["reason"])] if one["reason"] else []
+        console.print(Padding(Text("\n".join(lines), style="dim"), (0, 0, 1, 4)))
 
 
 def summarise(found: Found, out: Path | None) -> None:
@@ -142,12 +191,15 @@ def summarise(found: Found, out: Path | None) -> None:
     parts += [f"{repeated} repeated"] if repeated else []
     parts += [f"{left_out} less worth checking (--set min_score=0 keeps them)"] if left_out else []
     parts += [f"{len(found['dropped'])} dropped, as the text does not bear them out"] if found["dropped"] else []
-    console.print(Text("; ".join(parts) + f". {counted(found['usage']['calls'], 'call')} to models."))
+    calls = f"{counted(found['usage']['calls'], 'call')} to models." if found["usage"]["calls"] else SENTENCES
+    console.print(Text("; ".join(parts) + f". {calls}"))
     for one in found["dropped"][:SHOWN]:
         said = shorten(clean(one["claim"] or one["quote"]), LONGEST, placeholder=" ...")
         console.print(Text(f"Dropped: “{said}” {clean(one['why'])}", "dim"))
-    for one in found["unread"]:
+    for one in found["unread"][:SHOWN]:
         console.print(Text(f"Not read: characters {one['start']}-{one['end']}. {clean(one['why'])}", "yellow"))
+    if (more := len(found["unread"]) - SHOWN) > 0:
+        console.print(Text(f"{counted(more, 'other part')} of the text could not be read either.", "yellow"))
     for warned in found["warnings"]:
         console.print(Text(clean(warned["detail"]), "yellow"))
     if found["claims"] and out is not None and out.suffix.lower() == ".csv":

@@ -28,6 +28,7 @@ from moot.core.postgres.rows import BatchOf, QueuedRows
 from moot.nodes.models.ceilings import Spend, within
 from moot.nodes.models.leased_ceilings import LeasedCeilings
 from moot.nodes.models.prices import read_prices
+from moot.nodes.telemetry.start import begin_telemetry
 
 AWAY = "queue"
 """The kind of errors of a Postgres that is away: such a row is no failure, but is queued again."""
@@ -104,6 +105,7 @@ class Child:
 def main() -> None:
     """Works until the standard input ends."""
     told, out = opened()
+    begin_telemetry(port=False)
     url = told["queue"]
     use_ledger(lambda: PostgresLedger(Postgres(url)))
     with collected_seldom():

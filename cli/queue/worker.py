@@ -11,7 +11,7 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, TypeVar
 
@@ -20,6 +20,7 @@ from moot.cli.batch.process import DEATHS, Worker
 from moot.core.errors import MootError
 from moot.core.postgres.connection import LONGEST_PAUSE, PATIENCE, PAUSE, Postgres, needed
 from moot.core.postgres.rows import LOSSES, QUEUE, TASK, Given, QueuedRows
+from moot.core.telemetry.switch import telemetry
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +53,7 @@ class Site:
         self.done = 0
         """Rows that were done here."""
         self._rows = QueuedRows(Postgres(url))
+        self._seen_rows = QueuedRows(Postgres(url), patience=0)  # whoever reads metrics does not wait
         self._orders = json.dumps({"queue": url}) + "\n"
         self._workers: list[Worker] = []
         self._load: dict[Worker, int] = {}
@@ -71,6 +73,8 @@ class Site:
         """
         await asyncio.to_thread(self._rows.prepare)
         self._number = await asyncio.to_thread(self._rows.join)
+        if seen := telemetry():
+            seen.show_queue(self._queue)
         beat = await asyncio.to_thread(self._rows.silence) / BEATS
         async with self._processes(), _procrastinate(self.url, self._row) as app:
             beating = asyncio.create_task(self._beat(beat))
@@ -88,6 +92,11 @@ class Site:
             finally:
                 beating.cancel()
                 await asyncio.to_thread(self._rows.leave, self._number)
+
+    def _queue(self) -> Iterator[tuple[float, Mapping[str, str]]]:
+        """The queue's length; the same at each of its workers."""
+        for state, count in self._seen_rows.lengths().items():
+            yield count, {"moot.queue": "postgres", "moot.state": state}
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
@@ -146,7 +155,7 @@ class Site:
                 await self._started()
             yield
         finally:
-            await self._end_all()
+            await asyncio.gather(*(worker.close() for worker in self._workers))
 
     async def _started(self) -> None:
         worker = await Worker.started(self._orders, PROGRAM)

@@ -169,6 +169,8 @@ class CallLedger:
         adopt: bool = True,
         id: str | None = None,
         idempotency_key: str | None = None,
+        person: str | None = None,
+        run: str | None = None,
     ) -> Begun:
         """Begins a debate, before its first call.
 
@@ -180,6 +182,8 @@ class CallLedger:
                 interrupted or failed.
             id: the debate's id: one that is known goes on (a finished one is run again), else the new debate has it.
             idempotency_key: a name that makes two equal requests one debate; `Begun.owned` says whether it is ours.
+            person: whose it is, on a server with users.
+            run: as which run of a server it is begun.
 
         Raises:
             UserError: the debate of this id runs elsewhere, or the idempotency key belongs to another request.
@@ -193,6 +197,8 @@ class CallLedger:
             as_json(anonymised(settings, self._keys)),
             adopt,
             idempotency_key,
+            person,
+            run,
         )
         begun: Begun | None = None
 
@@ -232,9 +238,9 @@ class CallLedger:
         """Debates, newest first; see `LedgerFile.debates`."""
         return await self._do(lambda file: file.debates(status, graph, text, limit))
 
-    async def outline(self) -> list[tuple[str, Status, float]]:
-        """Of all debates id, status and when they were begun; newest first."""
-        return await self._do(lambda file: file.outline())
+    async def outline(self, person: str | None = None) -> list[tuple[str, Status, float]]:
+        """Of all debates id, status and when they were begun; newest first; of one person's if one is named."""
+        return await self._do(lambda file: file.outline(person))
 
     async def debate(self, id: str) -> Debate | None:
         """A debate; None if there is none of this id."""

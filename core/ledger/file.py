@@ -271,8 +271,11 @@ class LedgerFile:
         rows.close()
         return found
 
-    def outline(self) -> list[tuple[str, Status, float]]:
-        """Of all debates id, status and when they were begun; newest first. Far quicker than `debates`."""
+    def outline(self, person: str | None = None) -> list[tuple[str, Status, float]]:
+        """Of all debates id, status and when they were begun; newest first. Far quicker than `debates`.
+
+        All debates of a file are one person's.
+        """
         living: dict[str, bool] = {}
         return [
             (row["id"], self._owner.status(row["status"], row["owner"], living), row["started"])

@@ -149,6 +149,7 @@ class Debate:
         entries: how many are kept.
         calls: how many of them are replies of models.
         size: bytes of their values.
+        person: whose it is, of a server with users.
     """
 
     id: str
@@ -167,6 +168,7 @@ class Debate:
     entries: int
     calls: int
     size: int
+    person: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +199,8 @@ class Request:
     settings: str
     adopt: bool
     idempotency_key: str | None
+    person: str | None = None
+    run: str | None = None
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from moot.core.redaction import redact
 T = TypeVar("T")
 Job = Callable[[Any], T]
 
-VERSION = 1
-"""Of our tables; goes up with each change of them."""
+VERSION = 2
+"""Of our tables; goes up with each change of them, which `UPGRADES` then has, too."""
 PATIENCE = 120.0
 """Seconds for which a server that is away, or whose disk is full, is asked again."""
 PAUSE = 0.25
@@ -65,6 +65,27 @@ CREATE TABLE moot.entries (
 );
 CREATE INDEX entries_key ON moot.entries (key);
 """
+SERVED = """
+ALTER TABLE moot.debates ADD COLUMN person text, ADD COLUMN owner text, ADD COLUMN pid integer,
+    ADD COLUMN idempotency_key text UNIQUE, ADD COLUMN thread text, ADD COLUMN run text;
+CREATE INDEX debates_of_person ON moot.debates (person, started DESC);
+CREATE INDEX debates_of_thread ON moot.debates (thread) WHERE thread IS NOT NULL;
+CREATE TABLE moot.servers (
+    id text PRIMARY KEY, host text NOT NULL, pid integer NOT NULL, seen timestamptz NOT NULL DEFAULT now()
+);
+CREATE TABLE moot.documents (
+    id text PRIMARY KEY, debate text NOT NULL, person text, run text, status text NOT NULL, entry text NOT NULL,
+    tokens float8 NOT NULL, usd float8, document bytea NOT NULL, written timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX documents_of_debate ON moot.documents (debate);
+CREATE INDEX documents_of_person ON moot.documents (person, id DESC);
+CREATE TABLE moot.asked (
+    id bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY, person text NOT NULL, at timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX asked_by ON moot.asked (person, at);
+"""
+UPGRADES = {1: SERVED}
+"""By version, what makes the tables those of the next."""
 
 
 def needed(name: str) -> Any:
@@ -165,10 +186,10 @@ class Postgres:
     # --- our tables ---------------------------------------------------------------------------------------------------
 
     def prepare(self, patience: float = 0) -> None:
-        """Makes the tables if they are not there: ours and those of procrastinate.
+        """Makes the tables if they are not there, ours and those of procrastinate; earlier ones are upgraded.
 
         Raises:
-            UserError: they are those of another version.
+            UserError: they are those of a later version.
         """
         schema = needed("procrastinate.schema").SchemaManager.get_schema()
 
@@ -180,15 +201,19 @@ class Postgres:
                 cursor.execute(schema)
             if ours is None:
                 cursor.execute(TABLES)
-                cursor.execute("INSERT INTO moot.about VALUES (%s)", (VERSION,))
+                cursor.execute("INSERT INTO moot.about VALUES (1)")
             cursor.execute("SELECT version FROM moot.about")
-            return int(cursor.fetchone()[0])
+            found = int(cursor.fetchone()[0])
+            while found in UPGRADES:
+                cursor.execute(UPGRADES[found])
+                found += 1
+                cursor.execute("UPDATE moot.about SET version = %s", (found,))
+            return found
 
         found = self.do(make, patience)
         if found != VERSION:
-            which = "a later" if found > VERSION else "an earlier"
             raise UserError(
-                f"The queue's tables are those of {which} version of moot (theirs is {found}, this version knows "
+                f"The tables are those of a later version of moot (theirs is {found}, this version knows "
                 f"{VERSION}). Use that version on all machines, or another database.",
                 kind="invalid_environment",
             )

@@ -236,6 +236,16 @@ class QueuedRows:
         found: list[dict[str, Any]] = self._do(job)
         return found
 
+    def lengths(self) -> dict[str, int]:
+        """How many rows wait (of batches that are not stopped), and how many run."""
+        query = (
+            "SELECT (SELECT count(*) FROM moot.rows AS r JOIN moot.batches AS b ON b.id = r.batch "
+            "WHERE r.status = 'waiting' AND b.stopped = ''), "
+            "(SELECT count(*) FROM moot.rows WHERE status = 'running')"
+        )
+        waiting, running = self._do(lambda cursor: cursor.execute(query).fetchone())
+        return {"waiting": waiting, "running": running}
+
     def workers(self) -> list[tuple[str, int, int]]:
         """Of each worker that lives its host, its process and how many rows it runs."""
         query = (

@@ -221,9 +221,8 @@ _ALL = [
         *("hover", "HoVer", "hover", "MIT; text of Wikipedia CC BY-SA 4.0", "https://github.com/hover-nlp/hover"),
         ("hover.jsonl", "hover_dev_release_v1.1.json", "data/hover/hover_dev_release_v1.1.json"),
         claims.hover,
-        LABELS,
+        (*LABELS, "hover_score"),
         Hub("hover-nlp/hover", "default", "validation", converted=True),
-        uncomputed={"HoVer score": "it asks for a supporting sentence of each page; not implemented"},
     ),
     Benchmark(
         *("scifact", "SciFact", "scifact", "claims CC BY 4.0, abstracts ODC-By 1.0"),

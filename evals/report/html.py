@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 LEFT, RIGHT, TOP, HEIGHT = 44, 540, 24, 286
 """Edges of the chart of costs, in its own units."""
-NEXT = 17
-"""How far apart labels of points are."""
+NEXT, LETTER = 15, 6.2
+"""How far labels are from points, and how wide a letter is at most, on average."""
 ASIDE = ("tokens", "seconds")
 """Columns of the overview that are not on the page: it has what an item costs, and its calls."""
 LONGEST = 30
@@ -174,7 +174,7 @@ def chart_of(of: Table | None) -> dict[str, Any] | None:
         "unit": f"{what} an item; each step to the right is dearer (log scale)",
         "ticks": ticks,
         "lines": lines,
-        "points": _labelled(points),
+        "points": labelled(points),
         "front": _steps(sorted((p["x"], p["y"]) for p in points if p["on"])),
     }
 
@@ -209,16 +209,36 @@ def _scale(low: float, high: float) -> tuple[Callable[[float], float], list[tupl
     return up, [(up(n * step), f"{n * step:.{3 if step < 0.01 else 2}f}") for n in numbers]
 
 
-def _labelled(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Points with places for their labels, none over another: beside the point, or below the label that is there."""
+def labelled(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Points with places for their labels: over no point and no other label, if there is such a place near by.
+
+    The line of the front goes to the right of its points and up, so that their labels are to the left above, or below.
+    """
     placed: list[dict[str, Any]] = []
+    taken = [(p["x"] - 7, p["x"] + 7, p["y"] - 7, p["y"] + 7) for p in points]
     for point in sorted(points, key=lambda one: one["y"]):
-        to_left = point["x"] > (LEFT + RIGHT) / 2
-        side = [one["at"] for one in placed if (one["anchor"] == "end") == to_left]
-        at = max([point["y"], *(y + NEXT for y in side)]) if side and max(side) + NEXT > point["y"] else point["y"]
-        label = point["x"] + (-11 if to_left else 11)
-        placed.append({**point, "at": at, "label": label, "anchor": "end" if to_left else "start"})
+        x, y, width = point["x"], point["y"], LETTER * len(point["name"])
+        left_above, left, right = (x - 4, y - NEXT, "end"), (x - 11, y, "end"), (x + 11, y, "start")
+        above, below = (x + 4, y - NEXT, "start"), (x + 4, y + NEXT, "start")
+        near = [left_above, below, above] if point["on"] else [right, left_above, below, left]
+        steps = [(step * NEXT, side, anchor) for step in (2, -2, 3, -3) for side, anchor in ((4, "start"), (-4, "end"))]
+        spots = [*near, *((x + side, y + down, anchor) for down, side, anchor in steps)]
+        boxes = [
+            (at - width if anchor == "end" else at, at if anchor == "end" else at + width, up - 7, up + 7)
+            for at, up, anchor in spots
+        ]
+        best = next((n for n, box in enumerate(boxes) if _free(box, taken)), 0)
+        taken.append(boxes[best])
+        label, at, anchor = spots[best]
+        placed.append({**point, "at": at, "label": label, "anchor": anchor, "far": abs(at - y) > NEXT})
     return placed
+
+
+def _free(box: Sequence[float], taken: Sequence[Sequence[float]]) -> bool:
+    """Whether a box (left, right, top, bottom) is within the chart and over none of these."""
+    left, right, top, bottom = box
+    apart = all(right <= a or b <= left or bottom <= c or d <= top for a, b, c, d in taken)
+    return apart and left >= LEFT and right <= RIGHT + 16 and top >= 0 and bottom <= HEIGHT + 4
 
 
 def _steps(best: Sequence[tuple[float, float]]) -> str:

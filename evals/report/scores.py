@@ -31,6 +31,7 @@ TITLES = {
     "judged": "judged right",
     "fever_score": "FEVER score",
     "feverous_score": "FEVEROUS score",
+    "hover_score": "HoVer score",
     "support_em": "supporting-fact EM",
     "support_f1": "supporting-fact F1",
     "joint_em": "joint EM",

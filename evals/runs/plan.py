@@ -20,7 +20,7 @@ from moot.evals.stats.significance import Family
 from moot.graphs import load_graph, suggest
 from moot.nodes.models.equal_cost import SAID, shared_settings
 from moot.nodes.models.prices import price_of, read_prices
-from moot.nodes.runtime.settings import EvidenceSettings, ModelName, checked_settings, problem_of
+from moot.nodes.runtime.settings import EvidenceSettings, ModelName, Settings, checked_settings, problem_of
 from moot.nodes.runtime.state import Equal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
@@ -257,15 +257,29 @@ def cell_of(plan: Plan, task: Benchmarked, system: System, model: str | None, se
     """A system on a benchmark; its own settings go before the model and seed, and these before the plan's settings.
 
     Raises:
-        UserError: an unknown graph or setting, a value out of its range.
+        UserError: an unknown graph or setting, a value out of its range, or `sources` of a plan for a system whose
+            speakers have sources of their own.
     """
     kind = load_graph(system.graph).settings
+    own = "sources" in plan.settings and speakers_with_sources(kind)
+    if own and own not in {**plan.settings, **system.settings}:
+        raise UserError(
+            f"{system.label or system.graph} does not read the plan's `sources`: each of its {own} has a `retriever`. "
+            f"Name its {own}, in its settings or the plan's.",
+            kind="invalid_setting",
+        )
     named = {key: value for key, value in (("model", model), ("seed", seed)) if value is not None}
     settings = {**{k: v for k, v in plan.settings.items() if k in kind.model_fields}, **named, **system.settings}
     checked_settings(kind, settings)
     task = task.model_copy(update={"limit": min(filter(None, (task.limit, plan.limit)), default=None)})
     label = system.label.strip() or system.graph
     return Cell(label, system.graph, task, settings, settings.get("model"), settings.get("seed"))
+
+
+def speakers_with_sources(kind: type[Settings]) -> str | None:
+    """The setting that names speakers who each have a source of their own; None if a system has no such speakers."""
+    plain = {} if "sources" in kind.model_fields else kind().model_dump(mode="json")
+    return next((key for key in SPEAKERS & plain.keys() if any("retriever" in one for one in plain[key] or ())), None)
 
 
 def _variants(cell: Cell) -> Iterable[Cell]:

@@ -9,15 +9,23 @@ from moot.evals.runs.scorers import (
     accuracy,
     citation_precision,
     exact_match,
+    fever_score,
+    feverous_score,
     gold_recall,
+    hover_score,
+    joint_em,
+    joint_f1,
     judged,
     numeric_match,
+    support_em,
+    support_f1,
     token_f1,
 )
 from moot.evals.runs.solver import debate
 from moot.evals.runs.tasks import TASKS
 
-SCORERS = (accuracy, citation_precision, exact_match, gold_recall, judged, numeric_match, token_f1)
+OFFICIAL_SCORERS = (fever_score, feverous_score, hover_score, joint_em, joint_f1, support_em, support_f1)
+SCORERS = (accuracy, citation_precision, exact_match, gold_recall, judged, numeric_match, token_f1, *OFFICIAL_SCORERS)
 
 for scorer in SCORERS:  # logs name scorers without their package, and `inspect score LOG` looks for these names
     scorer_register(scorer, scorer.__name__)
@@ -31,9 +39,16 @@ __all__ = [
     "control",
     "debate",
     "exact_match",
+    "fever_score",
+    "feverous_score",
     "gold_recall",
+    "hover_score",
+    "joint_em",
+    "joint_f1",
     "judged",
     "moot_models",
     "numeric_match",
+    "support_em",
+    "support_f1",
     "token_f1",
 ]

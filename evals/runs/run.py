@@ -123,7 +123,7 @@ def run_plan(
         in_words = [cell for cell in cells if "judged" in BENCHMARKS[cell.task.name].metrics]
         check_grader(plan.judge, [(cell.system, cell.graph, cell.settings) for cell in in_words])
     logs = logs.absolute()
-    with alone_in(logs):
+    with alone_in(logs), redirect_stdout(StringIO()):  # Inspect's greetings go nowhere
         return _run_cells(cells, plan, logs, limits, watch, tell)
 
 
@@ -152,7 +152,8 @@ def _run_cells(
         solver = solver_of(cell, logs, keys)
         told = {"key": key, "parts": parts[cell.key], "plan": saved, "family": plan.family}
         facts = (task.metadata or {})["moot"] | cell.facts() | told
-        return task_with(task, solver=solver, metadata={"moot": facts, **shown(facts)}, tags=tags_of(facts))
+        named: dict[str, Any] = {"metadata": {"moot": facts, **shown(facts)}, "tags": tags_of(facts)}
+        return task_with(task, solver=solver, model="none" if cell.model is None else f"moot/{cell.model}", **named)
 
     with watching(watch(samples, held(keys.values(), logs))), collected_seldom(), limits.shared():
         _run([task_of(cell) for cell in first], logs, limits)
@@ -241,11 +242,11 @@ def other_runs(cells: Sequence[Cell], parts: Mapping[str, Mapping[str, Any]], lo
     for cell in cells:
         before = [one for key, one in found.items() if key.partition(".")[0] == cell.key]
         if before and log_key(cell.key, parts[cell.key]) not in found:
-            known = facts_of(before[0]).get("parts")
-            told = "an older moot did not note what it depends on"
-            if known:
-                told = f"these differ: {', '.join(differences(known, parts[cell.key]))}"
-            yield f"{cell.system} on {cell.task.name} is another run than {name_of(before[0])}: {told}."
+            known = [(facts_of(one).get("parts"), name_of(one)) for one in before]
+            differ = [(differences(noted, parts[cell.key]), name) for noted, name in known if noted]
+            said, than = min(differ, key=lambda one: len(one[0]), default=([], known[0][1]))
+            told = f"these differ: {', '.join(said)}" if differ else "an older moot did not note what it depends on"
+            yield f"{cell.system} on {cell.task.name} is another run than {than}: {told}."
 
 
 def name_of(log: EvalLog) -> str:
@@ -331,11 +332,11 @@ def _run(tasks: Sequence[Task], logs: Path, limits: Limits) -> None:
     if not tasks:
         return
     side_by_side = min(SIDE_BY_SIDE, len(tasks), limits.at_once)
-    with redirect_stdout(StringIO()), samples_written_once():  # Inspect's greetings go nowhere
+    with samples_written_once():
         _, ended = eval_set(
             list(tasks),
             str(logs),
-            model="none",
+            model="none",  # of tasks that name none
             display="none",
             score_display=False,  # else all scores are counted again and again for a display that is not there
             log_dir_allow_dirty=True,

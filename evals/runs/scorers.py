@@ -196,6 +196,18 @@ def mean_if_named() -> Metric:
     return value
 
 
+@metric(name="stderr")
+def stderr_if_named() -> Metric:
+    """The mean's standard error; undefined where the mean is."""
+    error = stderr()
+
+    def value(scores: list[SampleScore]) -> float:
+        named = any((score.score.metadata or {})["named"] for score in scores)
+        return float(error(scores)) if named else float("nan")  # type: ignore[arg-type]
+
+    return value
+
+
 def official(measure: str) -> Scorer:
     """A scorer of an official score (`moot.evals.stats.official`)."""
 
@@ -207,37 +219,43 @@ def official(measure: str) -> Scorer:
     return measured(value, of_answers=False)
 
 
-@scorer(metrics=[mean_if_named(), stderr()], name="fever_score")
+@scorer(metrics=[mean_if_named(), stderr_if_named()], name="fever_score")
 def fever_score() -> Scorer:
     """Whether the label is right and the verdict cites one full set of its sentences (FEVER)."""
     return official("fever_score")
 
 
-@scorer(metrics=[mean_if_named(), stderr()], name="feverous_score")
+@scorer(metrics=[mean_if_named(), stderr_if_named()], name="feverous_score")
 def feverous_score() -> Scorer:
     """Whether the label is right and the verdict cites one full set of its sentences and cells (FEVEROUS)."""
     return official("feverous_score")
 
 
-@scorer(metrics=[mean_if_named(), stderr()], name="support_em")
+@scorer(metrics=[mean_if_named(), stderr_if_named()], name="hover_score")
+def hover_score() -> Scorer:
+    """Whether the label is right and the verdict cites a right sentence of each page (HoVer)."""
+    return official("hover_score")
+
+
+@scorer(metrics=[mean_if_named(), stderr_if_named()], name="support_em")
 def support_em() -> Scorer:
     """Whether the verdict quotes the supporting facts, and no other sentence (HotpotQA)."""
     return official("support_em")
 
 
-@scorer(metrics=[mean_if_named(), stderr()], name="support_f1")
+@scorer(metrics=[mean_if_named(), stderr_if_named()], name="support_f1")
 def support_f1() -> Scorer:
     """F1 of the sentences that the verdict quotes and the supporting facts (HotpotQA)."""
     return official("support_f1")
 
 
-@scorer(metrics=[mean_if_named(), stderr()], name="joint_em")
+@scorer(metrics=[mean_if_named(), stderr_if_named()], name="joint_em")
 def joint_em() -> Scorer:
     """Whether both the answer and the supporting facts match (HotpotQA)."""
     return official("joint_em")
 
 
-@scorer(metrics=[mean_if_named(), stderr()], name="joint_f1")
+@scorer(metrics=[mean_if_named(), stderr_if_named()], name="joint_f1")
 def joint_f1() -> Scorer:
     """F1 of the products of precisions and recalls of the answer and of its supporting facts (HotpotQA)."""
     return official("joint_f1")

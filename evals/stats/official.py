@@ -1,4 +1,4 @@
-"""Official scores that ask for evidence: FEVER's, FEVEROUS's, and HotpotQA's supporting facts and joint scores.
+"""Official scores that ask for evidence: of FEVER, FEVEROUS and HoVer, and HotpotQA's supporting facts and joint ones.
 
 What a system puts forward is what its verdict cites, in that order (`moot.nodes.texts.verdict.verdict_citations`); for
 HotpotQA it is the sentences that the cited quotes stand in.
@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from moot.evals.benchmarks.records import ELEMENTS
-from moot.evals.stats.metrics import YES_NO, exact_match, fever_score, feverous_score, shared_words
+from moot.evals.stats.metrics import YES_NO, exact_match, fever_page, fever_score, feverous_score, shared_words
 from moot.evals.stats.observations import Observation
 from moot.evals.stats.outcomes import Document
 from moot.nodes.texts.quotes import find_quote
 from moot.nodes.texts.verdict import verdict_citations
 from moot.retrievers.evidence import Origin, clean
 
-OF_PAGES = ("fever_score", "feverous_score")
+OF_PAGES = ("fever_score", "feverous_score", "hover_score")
 OF_FACTS = ("support_em", "support_f1", "joint_em", "joint_f1")
 OFFICIAL = (*OF_PAGES, *OF_FACTS)
 """Measures of `moot.evals.benchmarks.catalogue.Benchmark.metrics` that are computed here."""
@@ -69,6 +69,26 @@ def matched_answer(outcome: str, gold: Collection[str]) -> Matched:
         return Matched(exact_match(outcome, right) or 0.0, shared / words, shared / wanted)
 
     return max((beside(right) for right in gold), key=lambda one: (one.whole, one.f1))
+
+
+def hover_score(gold: str, outcome: str, facts: Collection[Fact], found: Sequence[Fact]) -> float:
+    """HoVer score of an item (Jiang et al. 2020, hover-nlp.github.io): the right label, a right sentence of each page.
+
+    Of a claim over k pages the first k + 1 pages that were found count, and of each its first two sentences.
+
+    Args:
+        gold: the right label.
+        outcome: the item's.
+        facts: the supporting sentences.
+        found: what a system puts forward, best first.
+    """
+    right = {(fever_page(page), number) for page, number in facts}
+    pages = {page for page, _ in right}
+    ours: dict[str, list[int]] = {}
+    for page, number in found:
+        ours.setdefault(fever_page(page), []).append(number)
+    heard = {(page, n) for page, numbers in [*ours.items()][: len(pages) + 1] for n in numbers[:2]}
+    return float(outcome == gold and pages == {page for page, _ in heard & right})
 
 
 # --- what a verdict puts forward --------------------------------------------------------------------------------------
@@ -154,11 +174,13 @@ def official_score(
             supports = joint(matched_answer(outcome, gold), supports)
         return supports.whole if measure.endswith("em") else supports.f1, facts is not None
     places = cited_places(document)
-    if not sets and (measure == "feverous_score" or gold[0] != OPEN_LABEL):
+    if not sets and (measure != "fever_score" or gold[0] != OPEN_LABEL):
         return None, places is not None
     if measure == "feverous_score":
         return feverous_score(gold[:1], [outcome], [sets], [places or []]).value, places is not None
     numbered = [(page, int(e.removeprefix(SENTENCE))) for page, e in places or [] if e.startswith(SENTENCE)]
+    if measure == "hover_score":
+        return hover_score(gold[0], outcome, [(page, number) for page, number in sets[0]], numbered), places is not None
     return fever_score(gold[:1], [outcome], [sets], [numbered]).value, places is not None
 
 

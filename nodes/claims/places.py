@@ -17,6 +17,8 @@ WORD = re.compile(rf"{UNSPACED.pattern}|\d+(?:[.,]\d+)*|(?:(?!{UNSPACED.pattern}
 """A figure, a letter of a script without spaces, or a word, without the s of a genitive."""
 GROUPED = re.compile(r"(?<=\d)[,.](?=\d{3}(?!\d))")
 PARAGRAPH = re.compile(r"\S[^\n]*(?:\n(?!\s*\n)[^\n]*)*")
+A_SENTENCE = 4
+"""Words that a sentence has at least."""
 SHORT = 3
 """Letters of words that may be grammar, in any language."""
 STEM = 4
@@ -83,6 +85,18 @@ def parts_of(text: str, most: int) -> list[Span]:
     return parts
 
 
+def sentences_in(text: str, sections: Sequence[Section]) -> list[Place]:
+    """Every sentence of a text in its place, but for headings and other short ones.
+
+    Args:
+        text: the text.
+        sections: of it, in order.
+    """
+    paragraphs = ((found.start(), found[0]) for found in PARAGRAPH.finditer(text))
+    spans = ((at + start, at + end) for at, paragraph in paragraphs for start, end in sentences(paragraph))
+    return [_placed(text, *span, sections) for span in spans if words_in(text[slice(*span)]) >= A_SENTENCE]
+
+
 def place_in(text: str, part: Span, quote: str, sections: Sequence[Section]) -> Place | None:
     """Where a quote stands in a part of a text, as it stands there; None if it does not.
 
@@ -96,6 +110,10 @@ def place_in(text: str, part: Span, quote: str, sections: Sequence[Section]) -> 
     if found is None:
         return None
     start, end = (part["start"] + at for at in found)
+    return _placed(text, start, end, sections)
+
+
+def _placed(text: str, start: int, end: int, sections: Sequence[Section]) -> Place:
     at = bisect_right([section["start"] for section in sections], start) - 1
     page, heading = (sections[at]["page"], sections[at]["heading"]) if at >= 0 else (None, "")
     return {"quote": text[start:end], "start": start, "end": end, "page": page, "heading": heading}

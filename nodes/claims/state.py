@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, ClassVar, Literal, NotRequired
 
 from moot.core.errors import ErrorRecord
 from moot.nodes.records.entries import Call, Warned
@@ -22,6 +22,9 @@ Kind = Literal["fact", "forecast", "opinion", "other"]
 
 class ClaimSettings(Settings):
     """Settings of the finding of claims."""
+
+    without: ClassVar = frozenset({"calibration", "corpus", "embedder", "reader_summary", "verified_quotes"})
+    why_without: ClassVar = "Finding claims looks for no evidence and gives no verdict"
 
     split: bool = Field(
         False, description="On: a quote that says several things becomes a claim for each that can be checked alone."

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from typing import Any, Literal, cast
 
 from langgraph.types import Send
-from moot.core.errors import MootError, ReplyError, UserError, WorldError
+from moot.core.errors import BUDGET_EXHAUSTED, MootError, ReplyError, UserError, WorldError
+from moot.nodes.claims.parts import begin_part, ceilings_of, end_part, least
 from moot.nodes.claims.places import GRAMMAR, filled_in, months, parts_of, place_in, score_of, vocabulary
 from moot.nodes.claims.state import (
     FINDER,
@@ -28,10 +30,11 @@ from moot.nodes.claims.state import (
     Rated,
     Step,
 )
+from moot.nodes.models.ceilings import SETTINGS, Asked
 from moot.nodes.models.chat_models import EMBEDDED
 from moot.nodes.models.speaker import Speaker
 from moot.nodes.records.reducers import OPENING, anew
-from moot.nodes.runtime.budget import open_budget
+from moot.nodes.runtime.budget import open_budget, spent_against
 from moot.nodes.runtime.document import DEMO_MODEL_LINE, usage
 from moot.nodes.runtime.node import Node, Run, choose_model
 from moot.nodes.runtime.state import LONGEST_SPEAKER
@@ -182,6 +185,8 @@ def each_part(state: ClaimsState) -> list[Send]:
 def part_node(how: Any, role: str, prompt: str) -> Node:
     """A step of a part; a part of which no usable reply comes is said to be unread.
 
+    Under a ceiling a part is begun only if all its steps can be paid.
+
     Reads: asked, part, found.
 
     Args:
@@ -191,13 +196,35 @@ def part_node(how: Any, role: str, prompt: str) -> Node:
     """
 
     async def step(state: PartState, run: Run) -> dict[str, Any]:
+        part = state["part"]
+        done: dict[str, Any] = {}
         try:
-            done: dict[str, Any] = await how(state, await run.speaker(role), run)
+            if prompt == EXTRACT and run.ceilings.bounded:
+                await begin_part(run, part["start"], await _steps(state, run))
+            run = replace(run, ceilings=ceilings_of(run, part["start"]))
+            done = await how(state, await run.speaker(role), run)
         except ReplyError as error:
-            return {"found": [], "unread": [{**state["part"], "why": error.detail, "kind": error.kind}]}
+            return {"found": [], "unread": [{**part, "why": error.detail, "kind": error.kind}]}
+        finally:
+            if not done.get("found"):
+                end_part(run, part["start"])
         return done
 
-    return Node(step, prompts=(prompt,), idle=None if prompt == EXTRACT else lambda state, settings: not state["found"])
+    return Node(
+        step, prompts=(prompt,), idle=None if prompt == EXTRACT else lambda state, settings: not state.get("found")
+    )
+
+
+async def _steps(state: PartState, run: Run) -> list[Asked]:
+    """The calls that a part takes at most: quotes are no longer than the reply that they came in."""
+    finder, rater, writer = [await run.speaker(role) for role in (FINDER, RATER, WRITER)]
+    values, first = _shown(state), least(finder, EXTRACT, _shown(state), FoundReply)
+    more = values | {"how_many": SEVERAL, **_before(state)}
+    return [
+        first,
+        least(rater, RATE, values, RatingsReply, first.reply),
+        least(writer, REWRITE, more, RewrittenReply, first.reply),
+    ]
 
 
 async def _extract(state: PartState, speaker: Speaker, run: Run) -> dict[str, Any]:
@@ -239,13 +266,11 @@ async def _rate(state: PartState, speaker: Speaker, run: Run) -> dict[str, Any]:
 
 async def _rewrite(state: PartState, speaker: Speaker, run: Run) -> dict[str, Any]:
     found, asked, split = state["found"], state["asked"], run.settings.split
-    text, part = asked["text"], state["part"]
-    before = text[max(0, part["start"] - BEGINNING // 2) : part["start"]].strip()
+    text = asked["text"]
     values = _shown(state) | {
         "quotes": _quotes(found, speakers=True),
         "how_many": SEVERAL if split else ONE_EACH,
-        "opening": as_data("opening", text[:BEGINNING]) if part["start"] else "(the part is the beginning)",
-        "before": as_data("before", before) if before else "(nothing)",
+        **_before(state),
     }
     reply = await speaker.ask(REWRITE, values, RewrittenReply)
     await asyncio.to_thread(months)  # its tables are files
@@ -270,6 +295,16 @@ async def _rewrite(state: PartState, speaker: Speaker, run: Run) -> dict[str, An
     missing = (quote for number, quote in enumerate(found, 1) if number not in written)
     dropped += [_dropped("rewrite", quote["quote"], "", "No claim was written for it.") for quote in missing]
     return {"found": [], "claims": claims, "dropped": dropped}
+
+
+def _before(state: PartState) -> dict[str, str]:
+    """What a rewriter is shown of the text beside the part."""
+    text, start = state["asked"]["text"], state["part"]["start"]
+    before = text[max(0, start - BEGINNING // 2) : start].strip()
+    return {
+        "opening": as_data("opening", text[:BEGINNING]) if start else "(the part is the beginning)",
+        "before": as_data("before", before) if before else "(nothing)",
+    }
 
 
 def extract_claims_node() -> Node:
@@ -397,10 +432,21 @@ def finish_node() -> Node:
         }:
             error = WorldError(unread[0]["why"], kind=unread[0]["kind"]).record("part")
         run.session.finished = "failed" if error else "done"
-        update: dict[str, Any] = {"status": run.session.finished, "usage": usage(state["calls"]), "error": error}
+        bounds = {name: getattr(run.settings, setting) for name, setting in SETTINGS.items()}
+        spent = spent_against(
+            bounds | {"prices": run.ceilings.prices}, state["calls"], round(run.ceilings.elapsed(), 3)
+        )
+        took = usage(state["calls"]) | ({"ceilings": spent} if spent else {})
+        warned = []
+        if cut := sum(one["kind"] == BUDGET_EXHAUSTED for one in unread):
+            detail = (
+                f"The budget did not allow for every part of the text: {cut} of {len(state['parts'])} were not read."
+            )
+            warned.append({"kind": BUDGET_EXHAUSTED, "where": "part", "detail": detail})
         if any(call["model"] == EMBEDDED for call in state["calls"]):
             detail = DEMO_MODEL_LINE.replace("verdicts are", "claims are")
-            update["warnings"] = [{"kind": "demo_model", "where": "model", "detail": detail}]
-        return update
+            warned.append({"kind": "demo_model", "where": "model", "detail": detail})
+        update: dict[str, Any] = {"status": run.session.finished, "usage": took, "error": error}
+        return update | ({"warnings": warned} if warned else {})
 
     return Node(step, always=True)

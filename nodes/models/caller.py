@@ -6,17 +6,20 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables.config import var_child_runnable_config
 from moot.core.endpoint import DEFAULT_LIMITS, Limits
 from moot.core.errors import BudgetExhausted, MootError, UserError
+from moot.core.lazy import imported
 from moot.core.limiter import limiter, with_retries
 from moot.core.refusals import explain
+from moot.core.telemetry.switch import telemetry
 from moot.nodes.models.ceilings import REPLY, Asked, Ceilings, Spend
 from moot.nodes.models.chat_models import ChatModel, StructuredOutput
 from moot.nodes.models.contexts import count_prompt, learn_refusal
@@ -28,6 +31,9 @@ from moot.nodes.models.session import Session
 from moot.nodes.records.entries import Call, LeftOut
 from moot.nodes.runtime.trace import speaking
 
+if TYPE_CHECKING:
+    from moot.nodes.telemetry.observed import CallWatch
+
 T = TypeVar("T")
 
 Sending = Callable[[BaseChatModel], Awaitable[BaseMessage]]
@@ -38,6 +44,7 @@ SendingMessages = Callable[[BaseChatModel, Sequence[BaseMessage]], Awaitable[Bas
 REFUSALS = 4
 """How often a prompt is shortened that an endpoint finds too long."""
 
+UNSEEN: AbstractContextManager[None] = nullcontext()
 chain: ContextVar[int] = ContextVar("chain", default=0)
 """How many calls were made in which each waited for the last."""
 
@@ -119,6 +126,7 @@ class Caller:
                 message, call = await self._bounded(
                     lambda chat, some=fit.messages: send(self._seeded(chat, some), some),  # type: ignore[misc]
                     asked,
+                    fit.messages,
                 )
             except UserError as error:
                 if error.kind != "too_long" or refusals == REFUSALS or fit.size == before:
@@ -145,20 +153,24 @@ class Caller:
         most = ceilings.prompt_bytes(self._asked(prompt, 0)) if ceilings.decides(self.role, prompt) else None
         return None if most is None else most - beside
 
-    async def _bounded(self, send: Sending, asked: Asked) -> tuple[AIMessage, Call]:
+    async def _bounded(
+        self, send: Sending, asked: Asked, messages: Sequence[BaseMessage] = ()
+    ) -> tuple[AIMessage, Call]:
         """One call within the debate's ceilings: reserved before it is made, settled after it.
+
+        Telemetry may show the messages, if they are known.
 
         Raises:
             BudgetExhausted: a ceiling leaves too little for it.
         """
         ceilings = self.ceilings
         if not ceilings.bounded:
-            return await self._call(send)
+            return await self._call(send, messages)
         held, started = await ceilings.reserve(asked), time.perf_counter()
         spent = held.spend  # nobody knows what a call took that is broken off
         try:
             async with asyncio.timeout_at(held.until):
-                message, call = await self._call(send)
+                message, call = await self._call(send, messages)
             spent = ceilings.came_to(held, call)
         except MootError:
             spent = Spend(calls=1)
@@ -172,8 +184,23 @@ class Caller:
             ceilings.settle(held, spent, time.perf_counter() - started)
         return message, call
 
-    async def _call(self, send: Sending) -> tuple[AIMessage, Call]:
+    def _came_to(self, outcome: str) -> None:
+        if seen := telemetry():
+            seen.replied(outcome, self.model.name)
+
+    def _watched(self, messages: Sequence[BaseMessage]) -> AbstractContextManager[CallWatch | None]:
+        """What telemetry sees of a call; None if it is off."""
+        if (seen := telemetry()) is None:
+            return UNSEEN
+        kind: type[CallWatch] = imported("moot.nodes.telemetry.observed").CallWatch
+        return kind(seen, self.role, self.model, self.ledger, self.session, messages)
+
+    async def _call(self, send: Sending, messages: Sequence[BaseMessage] = ()) -> tuple[AIMessage, Call]:
         """One call with its retries."""
+        with self._watched(messages) as watch:
+            return await self._tried(send, watch)
+
+    async def _tried(self, send: Sending, watch: CallWatch | None) -> tuple[AIMessage, Call]:
         gate = limiter(self.model.endpoint.base_url)
         started = time.perf_counter()
         depth = chain.get() + 1
@@ -190,8 +217,9 @@ class Caller:
                 raise explain(error, self.model.endpoint, self.model.name) from error
             return repeating_no_key(message, self.session.keys)
 
+        request = watch.watching(attempt) if watch else attempt
         try:
-            message, attempts = await with_retries(attempt, self.limits, gate, self.model.name)
+            message, attempts = await with_retries(request, self.limits, gate, self.model.name)
         except MootError as error:
             error.where = error.where or self.ledger.place()
             self.ledger.note(

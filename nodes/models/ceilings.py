@@ -1,10 +1,10 @@
 """Hard ceilings: what a debate, a batch of debates or an evaluation may spend, reserved before each call.
 
-Before a call its prompt (bytes by `bytes_per_token`: 3 until the endpoint has counted some, and rather more carefully
-for calls that are made until then) and its longest reply are reserved; afterwards what it really took is written down.
-A call that does not fit waits for those in flight, which may take less than was reserved for them; one that never fits
-is not made (`BudgetExhausted`). For whoever decides a debate the least that a decision takes is kept back from the
-start. A debate within a debate has ceilings of its own within those of the other.
+Before a call its prompt (`weight_of` by `bytes_per_token`: 3 until the endpoint has counted some, and rather more
+carefully for calls that are made until then) and its longest reply are reserved; afterwards what it really took is
+written down. A call that does not fit waits for those in flight, which may take less than was reserved for them; one
+that never fits is not made (`BudgetExhausted`). For whoever decides a debate the least that a decision takes is kept
+back from the start. A debate within a debate has ceilings of its own within those of the other.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def reservation(
     """What is reserved for one call: its prompt as estimated, and its longest reply.
 
     Args:
-        prompt_bytes: UTF-8 bytes of what is sent, with the schema of the reply.
+        prompt_bytes: UTF-8 bytes of what is sent (`weight_of`), with the schema of the reply.
         reply_tokens: the most tokens of the reply.
         bytes_per_token: of the model.
         price: of the model, if cost is bounded.
@@ -80,7 +80,7 @@ class Asked:
         role: who is asked.
         prompt: the prompt's name; empty for a conversation.
         model: as settings name it.
-        bytes: of the prompt, with the schema.
+        bytes: of the prompt (`weight_of`), with the schema.
         reply: most tokens of the reply.
     """
 
@@ -90,16 +90,19 @@ class Asked:
     bytes: int
     reply: int = REPLY
 
-    def spend(self, prices: Mapping[str, Price], sure: float = 1.0) -> Spend:
+    def spend(self, prices: Mapping[str, Price], sure: float = 1.0, kept: int = 0) -> Spend:
         """What is reserved for it.
 
         Args:
             prices: by model, if cost is bounded.
             sure: the share of the bytes that a token is taken to have, as long as the endpoint has not counted any.
+            kept: bytes of which that is not so, as something was kept back for them.
         """
         price = price_of(self.model, prices) if prices else None
-        per = bytes_per_token(self.model)
-        return reservation(self.bytes, self.reply, per * sure if per == BYTES_PER_TOKEN else per, price)
+        per, size = bytes_per_token(self.model), self.bytes
+        if per == BYTES_PER_TOKEN and size > kept:
+            size = kept + math.ceil((size - kept) / sure)
+        return reservation(size, self.reply, per, price)
 
 
 class Held(NamedTuple):
@@ -241,7 +244,7 @@ class Ceilings:
         key = (asked.role, asked.prompt)
         own = self._kept.get(key)
         until = min(level._deadline(own is not None) for level in self._levels())
-        sure = 1.0 if own else UNSURE
+        careful = own.bytes if own else 0
 
         def hold(need: Spend) -> None:
             self._kept.pop(key, None)
@@ -251,7 +254,10 @@ class Ceilings:
 
         try:
             need = await self._room_for(
-                lambda: asked.spend(self.prices, sure), own.spend(self.prices) if own else NOTHING, until, hold
+                lambda: asked.spend(self.prices, UNSURE, careful),
+                own.spend(self.prices) if own else NOTHING,
+                until,
+                hold,
             )
         except BudgetExhausted:
             self.left_out[asked.role] += 1
@@ -338,6 +344,12 @@ class Ceilings:
         whose = f"`{SETTINGS[name]}`" if level is self else f"the ceiling that several debates share ({SETTINGS[name]})"
         return BudgetExhausted(f"Not asked: it may take {said(name, wanted)}, and {whose} leaves {said(name, left)}.")
 
+    async def changed(self) -> None:
+        """Waits until a call or a debate within these ceilings has ended."""
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        await turn
+
     def _wake(self) -> None:
         waiting, self._waiting = self._waiting, []
         for turn in waiting:
@@ -393,7 +405,10 @@ class Ceilings:
         return max(0, math.floor(min(shares, default=0)))
 
     def prompt_bytes(self, asked: Asked) -> int | None:
-        """The most bytes of a deciding prompt: what is kept for it and its share of what is left; None for no bound."""
+        """The most bytes (`weight_of`) of a deciding prompt: what is kept for it, and its share of what is left.
+
+        None if nothing bounds it.
+        """
         kept, price = self._kept.get((asked.role, asked.prompt)), price_of(asked.model, self.prices)
         among, tokens = max(1, len(self._kept)), math.inf
         for room in (level._outlook() for level in self._levels()):

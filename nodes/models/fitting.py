@@ -10,13 +10,13 @@ from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 from moot.core.errors import UserError
 from moot.nodes.models.ceilings import REPLY
 from moot.nodes.models.chat_models import ChatModel
-from moot.nodes.models.contexts import MARGIN, bytes_of, bytes_per_token, context_of, reply_room
+from moot.nodes.models.contexts import MARGIN, bytes_of, bytes_per_token, context_of, reply_room, weight_of
 from moot.nodes.records.entries import LeftOut
 from moot.nodes.texts.shorten import bared, shorten
 
 
 class Fitted(NamedTuple):
-    """Messages that fit, their bytes, and what was left out of them, if anything was."""
+    """Messages that fit, their bytes (`weight_of`), and what was left out of them, if anything was."""
 
     messages: Sequence[BaseMessage]
     size: int
@@ -44,36 +44,45 @@ def fitted(
         role: who speaks.
         context_tokens: as for `context_of`, the setting.
         ranks: as for `shorten`.
-        room: bytes that ceilings leave to them, if they bound them; then all but the claim may be left out.
+        room: bytes (`weight_of`) that ceilings leave to them, if they bound them; then all but the claim may be left
+            out.
 
     Raises:
         UserError: even the least that can be sent is too long.
     """
-    size = sum(bytes_of(str(message.content)) for message in messages)
+    weight = weight_of_all(messages)
     context = context_of(model.name, model.endpoint.base_url, context_tokens)
     reply = reply_room(context, most_tokens(model)) if context else most_tokens(model) or REPLY
-    most = int(MARGIN * (context - reply) * bytes_per_token(model.name)) if context else size
-    if room is not None and room < most:
-        most, context = room, reply + max(0, math.ceil(room / bytes_per_token(model.name)))
-    if context is None or size <= most:
-        return Fitted(messages, size)
+    per = bytes_per_token(model.name)
+    most = int(MARGIN * (context - reply) * per) if context else weight
+    by_ceiling = room is not None and room < most
+    if room is not None and by_ceiling:
+        most, context = room, reply + max(0, math.ceil(room / per))
+    if context is None or weight <= most:
+        return Fitted(messages, weight)
     places = [at for at, message in enumerate(messages) if isinstance(message, HumanMessage | ToolMessage)]
     data = [str(messages[at].content) for at in places]
+    size = sum(bytes_of(str(message.content)) for message in messages)
     fixed = size - sum(map(bytes_of, data))
-    made = shorten(data, most - fixed, ranks)
-    if most == room and fixed + made.size > most:
-        made = bared(made, most - fixed)
-    elif fixed + made.size > most:
-        least = math.ceil((fixed + made.size) / bytes_per_token(model.name))
+    aim, least = int(most * size / weight), most + 1
+    while least > most:
+        made = shorten(data, aim - fixed, ranks)
+        if by_ceiling and fixed + made.size > aim:
+            made = bared(made, aim - fixed)
+        texts = dict(zip(places, made.texts, strict=True))
+        cut = [m.model_copy(update={"content": texts[at]}) if at in texts else m for at, m in enumerate(messages)]
+        least = weight_of_all(cut)
+        if fixed + made.size > aim:
+            break  # nothing more can be left out
+        aim = int(aim * most / least) - 1  # what remains may have more digits than what is left out
+    if least > most and not by_ceiling:
         raise UserError(
             f"The prompt for {model.name} as {role} does not fit: the model takes {context:,} tokens, of which "
             f"{reply:,} are kept for the reply, and with all evidence and all rounds but the last left out the prompt "
-            f"still has about {least:,}. Use a model that takes more, fewer agents, a shorter claim, or, if the model "
-            "takes more than that, set `context_tokens`.",
+            f"still has about {math.ceil(least / per):,}. Use a model that takes more, fewer agents, a shorter claim, "
+            "or, if the model takes more than that, set `context_tokens`.",
             kind="too_long",
         )
-    texts = dict(zip(places, made.texts, strict=True))
-    cut = [m.model_copy(update={"content": texts[at]}) if at in texts else m for at, m in enumerate(messages)]
     left: LeftOut = {
         "context": context,
         "evidence": made.evidence,
@@ -84,4 +93,9 @@ def fitted(
         "of_rounds": made.of_rounds,
         "said": made.said,
     }
-    return Fitted(cut, fixed + made.size, left)
+    return Fitted(cut, least, left)
+
+
+def weight_of_all(messages: Sequence[BaseMessage]) -> int:
+    """The bytes of messages, as `weight_of` counts them."""
+    return sum(weight_of(str(message.content)) for message in messages)

@@ -35,6 +35,8 @@ class LedgerUse:
         idempotency_key: what makes two equal requests one debate.
         ends: whether a debate that came to its end is over in the ledger, too. Else that is for whoever began it to say
             (`CallLedger.end`) once they have its document; if they are killed before, it is gone on with at no cost.
+        person: whose the debate is, on a server with users.
+        run: as which run of a server it is begun.
     """
 
     mode: Mode = "off"
@@ -42,6 +44,8 @@ class LedgerUse:
     id: str | None = None
     idempotency_key: str | None = None
     ends: bool = True
+    person: str | None = None
+    run: str | None = None
 
 
 _use: ContextVar[LedgerUse | None] = ContextVar("ledger use", default=None)
@@ -234,7 +238,14 @@ async def begin_keeping(
     if use.mode == "replay":
         return Keeping(use.mode, ledger, use.id or "", replies)
     begun = await ledger.begin(
-        graph, asked_with(given), settings, adopt=use.adopt, id=id or use.id, idempotency_key=use.idempotency_key
+        graph,
+        asked_with(given),
+        settings,
+        adopt=use.adopt,
+        id=id or use.id,
+        idempotency_key=use.idempotency_key,
+        person=use.person,
+        run=use.run,
     )
     if not begun.owned:
         raise UserError(

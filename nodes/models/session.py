@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
 from langchain_core.runnables import RunnableConfig
@@ -19,6 +20,10 @@ from moot.core.redaction import Keys, held_keys
 from moot.nodes.models.ceilings import Ceilings, open_ceilings
 from moot.nodes.models.keeping import Keeping, LedgerUse, begin_keeping
 from moot.nodes.records.entries import PERSON
+from moot.nodes.telemetry.logs import tell_begun, tell_ended
+
+if TYPE_CHECKING:
+    from moot.nodes.telemetry.observed import DebateWatch
 
 log = logging.getLogger(__name__)
 
@@ -54,10 +59,17 @@ class Session:
     """The debate's state after its last superstep, if there is a `Recorder`."""
     written: list[Mapping[str, Any]] = field(default_factory=list)
     """What nodes of the run wrote, those of graphs within it too, if there is a `Recorder`."""
+    parts: dict[int, Ceilings] = field(default_factory=dict)
+    """Of a text that is read in parts, what those may spend that are being read, by where they begin."""
     ceilings: Ceilings = field(default_factory=open_ceilings)
     """What the debate may spend; debates within it have ceilings of their own, see `current_ceilings`."""
 
+    watch: DebateWatch | None = None
+    """What telemetry sees of the run; None if it is off."""
+
     _seeded: dict[int, dict[Any, int]] = field(default_factory=dict)
+    _graph: str = ""
+    _started: float = field(default_factory=time.perf_counter)
 
     def __post_init__(self) -> None:
         self.id = self.id or self.before.get("id") or ""
@@ -75,6 +87,7 @@ class Session:
         if self.keeping is None:
             self.keeping = await begin_keeping(self.use, graph, given, settings.recorded(), self.id)
         self.id = self.keeping.id if self.keeping and self.is_written else self.id or uuid4().hex
+        self._told(graph, again=False)
         await self._begun()
         return self.id
 
@@ -89,7 +102,15 @@ class Session:
             graph, settings = self.before.get("graph") or "", self.before.get("settings")
             replies = replied + sum(turn["agent"] == PERSON for turn in self.before.get("turns") or ())
             self.keeping = await begin_keeping(self.use, graph, given, settings, self.id, replies)
+            self._told(graph, again=True)
             await self._begun()
+
+    def _told(self, graph: str, *, again: bool) -> None:
+        """Telemetry and the log hear which debate it is."""
+        self._graph = graph
+        tell_begun(self.id, graph, again=again)
+        if self.watch:
+            self.watch.begun(self.id)
 
     async def _begun(self) -> None:
         if self.is_written and self.recorder:
@@ -112,6 +133,12 @@ class Session:
             error: what ended the run before its end.
         """
         self.ceilings.end()
+        status = self._status(error)
+        if self.watch:
+            self.watch.ended(status, self.document, error)
+        if self.id:
+            seconds = time.perf_counter() - self._started
+            tell_ended(self.id, self._graph, status, seconds, self.document, error)
         ending = asyncio.create_task(self._end(error))
         _ending.add(ending)
         ending.add_done_callback(_ending.discard)
@@ -123,20 +150,22 @@ class Session:
             path, note = await self.recorder.ended(self, error)
         if self.keeping is None or not self.is_written:
             return
-        if self.document is not None:
-            if not self.use.ends:
-                return
-            status: Status = "done" if self.document["status"] == "done" else "failed"
-        elif self.finished is not None:
-            status = self.finished
-        elif error is None:
-            status = "waiting"
-        else:
-            status = "failed" if isinstance(error, Exception) else "interrupted"
+        if self.document is not None and not self.use.ends:
+            return
         try:
-            await self.keeping.ledger.end(self.id, status, path, note)
+            await self.keeping.ledger.end(self.id, self._status(error), path, note)
         except MootError as fault:  # the debate itself is not to be lost for it; its row says that it was interrupted
             log.error("%s", fault.detail)
+
+    def _status(self, error: BaseException | None) -> Status:
+        """How the run ends."""
+        if self.document is not None:
+            return "done" if self.document["status"] == "done" else "failed"
+        if self.finished is not None:
+            return self.finished
+        if error is None:
+            return "waiting" if self.id else "done"
+        return "failed" if isinstance(error, Exception) else "interrupted"
 
     def earlier(self, seed: int, place: Any) -> int:
         """How many earlier places of the run have come to this seed; those who ask at one place may share it."""

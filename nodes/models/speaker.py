@@ -16,7 +16,8 @@ from moot.core.ledger import Key, key_of
 from moot.core.ledger.records import hashes_of
 from moot.nodes.models.caller import Caller, Sending, SendingMessages, chain, run_metadata
 from moot.nodes.models.chat_models import ChatModel, StructuredOutput
-from moot.nodes.models.contexts import bytes_of, count_prompt
+from moot.nodes.models.contexts import count_prompt
+from moot.nodes.models.fitting import weight_of_all
 from moot.nodes.models.kept import kept_model, key_messages, message_of, model_hashes, value_of
 from moot.nodes.models.ledger import branch, tokens_of
 from moot.nodes.models.reply_parsing import fault_of, read_reply, text_of
@@ -161,6 +162,7 @@ class Speaker(Caller):
                     raise unusable from None
                 raise
             found, outcome, problem = read(message)
+            self._came_to(outcome)
             call["outcome"] = outcome
             if problem:
                 call["detail"] = problem
@@ -234,6 +236,7 @@ class Speaker(Caller):
                     lambda chat: cast(Sending, send)(speaker._seeded(chat, messages)), speaker._asked("", 0)
                 )
             outcome, problem = conversation_fault(message)
+            speaker._came_to(outcome or "ok")
             speaker.ledger.note(call)
             if outcome:
                 call |= {"outcome": outcome, "detail": problem}
@@ -353,7 +356,7 @@ class Speaker(Caller):
         self, messages: Sequence[BaseMessage], parts: Mapping[str, Any], calls: Sequence[Call], *, left_out: bool
     ) -> None:
         """Learns of an ask that the ledger has what was learned as it was made, so that ceilings decide alike."""
-        size = sum(bytes_of(str(message.content)) for message in messages)
+        size = weight_of_all(messages)
         if calls and "left_out" not in calls[0]:
             count_prompt(self.model.name, size, calls[0]["prompt_tokens"])
         beside = parts.get("schema") or parts.get("tools")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any, TypeVar
@@ -256,7 +257,8 @@ class Node:
         embeddings.set(run.session.keeping)
         replaying.set(run.session.use.mode == "replay")
         try:
-            update = await self._taken(state, run)
+            with run.session.watch.node(ledger) if run.session.watch else nullcontext():
+                update = await self._taken(state, run)
             fault: MootError | None = uncounted(ledger.calls, run.ceilings)
         except MootError as error:
             update, fault = {}, error

@@ -12,7 +12,7 @@ from uuid import uuid4
 from moot.core.errors import MootError, WorldError
 from moot.nodes.models.ceilings import REPLY, Asked
 from moot.nodes.models.chat_models import ModelChoice
-from moot.nodes.models.contexts import bytes_of
+from moot.nodes.models.contexts import weight_of
 from moot.nodes.models.speaker import own_response_format
 from moot.nodes.records.entries import Task
 from moot.nodes.records.reducers import OPENING, anew
@@ -152,7 +152,7 @@ def least(role: str, decision: Decision, needs: Needs, state: Mapping[str, Any],
     values = {**dict.fromkeys(placeholders(text), ""), **wording(task), "claim": show_claim(state["claim"], task)}
     values |= decision.values(known, settings) if decision.values else {}
     schema = json.dumps(own_response_format(decision.reply(task)))
-    size = decision.around + sum(map(bytes_of, (*fill(text, values), schema)))
+    size = decision.around + sum(map(weight_of, (*fill(text, values), schema)))
     return Asked(role, decision.prompt, choice.model, size, choice.max_tokens or settings.max_tokens or REPLY)
 
 

@@ -13,7 +13,15 @@ from moot.prompts import shipped
 from moot.retrievers.encoders import DEFAULT_ENCODER
 from moot.retrievers.normalise import MOST_TOKENS
 from moot.retrievers.search import demo_corpus
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
 
 ModelName = Annotated[
     str,
@@ -68,6 +76,10 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     prompts: ClassVar[Mapping[str, str]] = {}
     """Fields that hold prompts, each with the prompt's name; a graph adds those of its nodes."""
+    without: ClassVar[frozenset[str]] = frozenset()
+    """Fields that mean nothing to a graph: its schema leaves them out, and values for them are refused."""
+    why_without: ClassVar[str] = ""
+    """Why they mean nothing to it, for whoever sets one."""
 
     model: ModelName = Field(
         EMBEDDED,
@@ -215,10 +227,25 @@ class Settings(BaseModel):
     @model_validator(mode="after")
     def _roles_are_known(self) -> Settings:
         roles = self.roles()
-        unknown = sorted(set(self.models) - roles - {REPORTER}) if roles is not None else []
+        others = set() if "reader_summary" in self.without else {REPORTER}
+        unknown = sorted(set(self.models) - roles - others) if roles is not None else []
         if unknown:
             raise ValueError(f"models: there is no role {unknown[0]!r}; known are {', '.join(sorted(roles or ()))}")
         return self
+
+    @model_validator(mode="after")
+    def _set_only_what_means_something(self) -> Settings:
+        fields = type(self).model_fields  # a default is what settings hold that were written down as a whole
+        if idle := sorted(name for name in self.without if getattr(self, name) != fields[name].default):
+            raise ValueError(f"{self.why_without}: leave out {', '.join(idle)}")
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        found = handler.resolve_ref_schema(handler(core_schema))
+        for name in cls.without:
+            found["properties"].pop(name, None)
+        return found
 
 
 S = TypeVar("S", bound=Settings)
@@ -347,11 +374,14 @@ def problem_of(kind: type[BaseModel], error: Any, called: str = "setting") -> st
     if error["type"] == "extra_forbidden" and len(error["loc"]) > 1:
         return f"{'.'.join(map(str, error['loc'][:-1]))}: there is no field {error['loc'][-1]!r}"
     if error["type"] == "extra_forbidden":
-        known = ", ".join(sorted(kind.model_fields))
-        meant = nearest(place, kind.model_fields)
+        names = sorted(set(kind.model_fields) - getattr(kind, "without", frozenset()))
+        known, meant = ", ".join(names), nearest(place, names)
         return f"There is no {called} {place!r}{f'. {meant}Known' if meant else '; known'} are {known}"
     if error["type"] == "string_pattern_mismatch" and "model" in place:
-        return f"{place.split('.constrained')[0]}: name a model as provider:name, not {json.dumps(error['input'])[:80]}"
+        return (
+            f"{place.split('.constrained')[0]}: name a model as provider:name, for example openai:gpt-5-mini, not "
+            f"{json.dumps(error['input'])[:80]}"
+        )
     said = error["msg"].removeprefix("Value error, ").replace("Tuple", "The list").replace(" after validation", "")
     if not place:
         return str(said)

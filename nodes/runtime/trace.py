@@ -14,6 +14,8 @@ from typing import Any, Literal, Protocol
 from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tracers import LangChainTracer
 from langsmith import RunTree, get_current_run_tree, trace
+from moot.core.lazy import imported
+from moot.core.telemetry.switch import telemetry
 from moot.nodes.records.entries import PERSON
 from moot.retrievers import Evidence, Retriever
 
@@ -109,6 +111,8 @@ def inherited(part: Literal["handlers", "inheritable_tags"]) -> Sequence[Any]:
 def watched(source: Retriever, place: Place | None = None) -> Retriever:
     """A source whose searches are runs of their own in a trace; the source itself where there is none."""
     node = get_current_run_tree()
+    if (seen := telemetry()) is not None:
+        source = imported("moot.nodes.telemetry.observed").WatchedRetriever(seen, source)
     return source if node is None else TracedRetriever(source, node, place)
 
 

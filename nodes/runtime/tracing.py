@@ -35,6 +35,7 @@ from moot.nodes.models.kept import FROM_LEDGER
 from moot.nodes.models.prices import Price, costs_of, price_of, read_prices
 from moot.nodes.models.session import Session, ceilings_in, recording, session_in, with_session, within
 from moot.nodes.runtime.trace import graph_run, note
+from moot.nodes.telemetry.start import watch
 
 log = logging.getLogger(__name__)
 
@@ -165,6 +166,7 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
             if not left.next and not (isinstance(input, Command) and (input.goto or input.update)):
                 session.finished = "done" if left.values.get("status") == "done" else "failed"  # by another's reply
         added = with_values(options) if recorder else False
+        session.watch = await watch(getattr(self.builder, "opened", "") or self.name, session.id)
         run: Any = super().astream(input, with_session(config, session), **options)
         ended: BaseException | None = None
         try:

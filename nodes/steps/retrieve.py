@@ -170,7 +170,7 @@ def said_of_share(beyond: Sequence[Evidence], beside: Sequence[Evidence], settin
         beside: the pool that they did not join.
         settings: the debate's.
     """
-    names = origins([*beside, *beyond])
+    names = origins([*beside, *beyond], in_parts=True)
     count = Counter(names[piece["id"]] for piece in beyond)
     each = ", ".join(f"{number} of {name}" for name, number in count.items())
     return (

@@ -4,7 +4,8 @@ A prompt's data is made of elements whose tags nobody but us can write (`moot.pr
 apart again: pieces of evidence, answers and arguments by round, lines of a record by round. Everything else stays.
 What goes, until the rest fits:
 
-1. Evidence, the lowest rank first; what the turns in the prompt cite goes last. The last piece that there is room for,
+1. Evidence, the lowest rank first: that at which a search found it, else by the words that it shares with the claim
+   (`ranks_by_words`). What the turns in the prompt cite goes last. The last piece that there is room for,
    and one that would take more than half of the room, is shown in part; the only one that is cited may take all of it.
    A quarter of the prompt stays for evidence.
 2. The oldest rounds, the same of each debate; the last one stays.
@@ -19,11 +20,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import groupby
 from typing import Literal
 
 from moot.nodes.models.contexts import bytes_of
-from moot.retrievers.excerpts import GAP, sentences
+from moot.retrievers.excerpts import GAP, ranks_by_words, sentences
 
 SHARE = 0.25
 """The share of a prompt that evidence keeps, if it has as much, before rounds are left out."""
@@ -44,6 +46,7 @@ EVIDENCE, ROUNDS, LINES = (
 )
 _ELEMENT = re.compile(rf"<({'|'.join((*EVIDENCE, *ROUNDS, *LINES))})( [^<>]*)?>\n(.*?)\n</\1>", re.DOTALL)
 _SAID = re.compile(r"(<(reasons|argument|testimony|summary|review)(?: [^<>]*)?>\n)(.*?)(\n</\2>)", re.DOTALL)
+_CLAIM = re.compile(r"<(claim|question)>\n(.*?)\n</\1>", re.DOTALL)
 _ATTRIBUTE = re.compile(r' (\w+)="([^"]*)"')
 _HEADING = re.compile(r"(?:^|\n)(Round (\d+)\n)$")
 """Stands above the answers of a round in a whole debate."""
@@ -103,7 +106,7 @@ def shorten(texts: Sequence[str], most: int, ranks: Mapping[str, int] | None = N
     Args:
         texts: the data of a prompt, or of each message of a conversation.
         most: bytes of UTF-8 that they may have together.
-        ranks: of evidence, by its id, 1 or less the best; by default its place in its list.
+        ranks: of evidence, by its id, 1 or less the best; of pieces that have none, those by their words.
     """
     if (size := sum(map(bytes_of, texts))) <= most:
         return Shortened(list(texts), size=size)
@@ -116,7 +119,8 @@ def shorten(texts: Sequence[str], most: int, ranks: Mapping[str, int] | None = N
             newest[unit.series] = max(unit.place, newest.get(unit.series, 0))
         pieces += [unit for unit in group if unit.kind == "evidence"]
         old += [unit for unit in group if unit.kind == "round" and unit.place < newest[unit.series]]
-    pieces.sort(key=lambda unit: (unit.id not in cited, (ranks or {}).get(unit.id, unit.place)))
+    known = {**_near_the_claim(texts, [unit for unit in pieces if unit.id not in (ranks or {})]), **(ranks or {})}
+    pieces.sort(key=lambda unit: (unit.id not in cited, known.get(unit.id, unit.place)))
     shown = cited & {unit.id for unit in pieces}
     alone = min(shown) if len(shown) == 1 else ""
     aim = most
@@ -126,6 +130,19 @@ def shorten(texts: Sequence[str], most: int, ranks: Mapping[str, int] | None = N
             break
         aim -= made.size - most + attempt * STEP
     return made
+
+
+def _near_the_claim(texts: Sequence[str], pieces: Sequence[Unit]) -> dict[str, int]:
+    """By id, the ranks of pieces by the words that they share with the claim in a prompt; none if it has no claim."""
+    claim = next((found[2] for text in texts if (found := _CLAIM.search(text))), "")
+    different = {unit.id: unit.text for unit in pieces}
+    return dict(zip(different, _ranks(claim, tuple(different.values())), strict=True)) if claim else {}
+
+
+@lru_cache(maxsize=8)
+def _ranks(claim: str, texts: tuple[str, ...]) -> list[int]:
+    """Kept, as those who speak in one debate are shown the same texts."""
+    return ranks_by_words(claim, texts)
 
 
 def bared(made: Shortened, most: int) -> Shortened:

@@ -35,7 +35,7 @@ NOT_LOOKED_FOR = "(none, as none was looked for)"
 
 
 class Ranked(str):
-    """A text that shows evidence, with the best rank at which each piece was found, by its id."""
+    """A text that shows evidence, with the best rank at which each piece was found, by its id, if a search found it."""
 
     ranks: Mapping[str, int]
 
@@ -47,7 +47,7 @@ def show_evidence(
 ) -> str:
     """Evidence, each piece with its id; where there is none, the words that say why.
 
-    A prompt that is too long leaves out pieces by their ranks; those that were given have their places as ranks.
+    A prompt that is too long leaves out pieces by their ranks, those that no search found by their words (`shorten`).
 
     Args:
         evidence: what is shown.
@@ -57,7 +57,7 @@ def show_evidence(
     shown = standing(evidence)
     blocks = (as_data("evidence", _passage(piece), id=piece["id"], **about(piece)) for piece in shown)
     text = Ranked(listed(blocks, empty=nothing))
-    text.ranks = {piece["id"]: best_rank(piece, place) for place, piece in enumerate(shown, 1)}
+    text.ranks = {piece["id"]: rank for piece in shown if (rank := best_rank(piece, 0))}
     return text
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langgraph.types import Send
-from moot.core.errors import ReplyError, UserError, WorldError
+from moot.core.errors import BUDGET_EXHAUSTED, ReplyError, UserError, WorldError
 from moot.nodes.models.speaker import Speaker
 from moot.nodes.records.entries import CourtDebate, Task, Turn, Vote
-from moot.nodes.runtime.budget import Decision
+from moot.nodes.runtime.budget import Decision, was_cut
 from moot.nodes.runtime.node import Node, Run, choose_model
 from moot.nodes.runtime.state import DebateState, TrialState
 from moot.nodes.speakers.hand_over import declared, new_turn
@@ -304,6 +304,8 @@ def no_verdict(judged: Sequence[Turn]) -> WorldError:
     if all(turn.get("outcome") == "failed" for turn in judged):
         detail = "No judge could be reached. See the warnings for why; another model can be named in `judges`."
         return WorldError(detail, kind="no_judge", retryable=True)
+    if any(was_cut(turn) for turn in judged):
+        return WorldError("A ceiling was reached before any judge gave a verdict. Raise it.", kind=BUDGET_EXHAUSTED)
     detail = (
         "No judge gave a verdict that can be used. Try other models for the judges, or another `structured_output`."
     )

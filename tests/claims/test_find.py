@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 from moot.core.endpoint import close_clients
+from moot.core.errors import UserError
 from moot.evals.benchmarks.claim_files import ClaimRow, ClaimsFile
 from moot.graphs.find_claims import graph
 from moot.nodes.claims.state import ClaimSettings
 from moot.nodes.models.keeping import LedgerUse, ledger_use
+from moot.nodes.runtime.settings import checked_settings
 from moot.transcript.claims import claims_csv
 
 from tests.commands import moot
@@ -187,9 +189,55 @@ async def test_bad_input(asked: dict[str, Any]) -> None:
 async def test_ceilings_hold(start_stub: StartStub) -> None:
     start_stub(rules())
     found = await find(max_calls=2)
-    assert len(found["calls"]) == 2
+    assert found["calls"] == []  # the three steps of its only part take more
     assert found["status"] == "failed"
     assert "max_calls" in found["error"]["detail"]
+
+
+async def test_an_endpoint_that_refuses_the_first_call(start_stub: StartStub) -> None:
+    start_stub([{"status": 401}])
+    found = await find()
+    assert (found["status"], found["claims"], found["error"]["where"]) == ("failed", [], "extract_claims")
+    assert "refused the key" in found["error"]["detail"]
+
+
+async def test_settings_that_mean_nothing_here_are_refused_and_not_shown() -> None:
+    for name, value in {
+        "corpus": "mine",
+        "embedder": "openai:x",
+        "reader_summary": True,
+        "verified_quotes": True,
+    }.items():
+        with pytest.raises(UserError, match=f"Finding claims looks for no evidence and gives no verdict: .*{name}"):
+            checked_settings(ClaimSettings, {name: value})
+        assert name not in ClaimSettings.model_json_schema()["properties"]
+        assert name not in (graph.get_context_jsonschema() or {})["properties"]
+    with pytest.raises(UserError) as unknown:
+        checked_settings(ClaimSettings, {"min_scor": 1})
+    assert "corpus" not in unknown.value.detail
+    settings = ClaimSettings(model="fake:1")
+    assert checked_settings(ClaimSettings, settings.model_dump(mode="json")) == settings  # as a ledger keeps them
+
+
+async def test_under_a_ceiling_parts_are_read_to_their_end(start_stub: StartStub) -> None:
+    quote = "The tower of Norwick is 40 metres high."
+    part = "\n\n".join(f"Chapter {n}. {quote} " + "The miller owned no watch. " * 60 for n in range(30))
+    good = {"number": 1, "checkable": 2, "specific": 2, "public_interest": 2, "kind": "fact", "reason": "It is one."}
+    replies = {
+        "Find the claims": {"claims": [{"quote": quote, "speaker": ""}]},
+        "how much it is worth checking": {"ratings": [good]},
+        "": {"claims": [{"number": 1, "claim": quote}], "groups": []},
+    }
+    start_stub([{"match": words, "reply": json.dumps(reply)} for words, reply in replies.items()], latency_ms=5)
+    for ceiling in ({"budget": 20_000}, {"max_calls": 20}):
+        found = await find(part, part_words=300, **ceiling)
+        read = found["usage"]["by_role"]
+        assert read["claim_finder"]["calls"] == read["claim_rater"]["calls"] == read["claim_writer"]["calls"] > 2
+        assert len(found["claims"][0]["also"]) == read["claim_finder"]["calls"] - 1
+        assert len(found["unread"]) == len(found["parts"]) - read["claim_finder"]["calls"] > 0
+        [(name, most)] = ceiling.items()
+        assert most / 2 < found["usage"]["ceilings"][name]["spent"] <= most
+        assert [warned["kind"] for warned in found["warnings"]] == ["budget_exhausted"]
 
 
 async def test_the_ledger_gives_what_was_paid_for(start_stub: StartStub) -> None:

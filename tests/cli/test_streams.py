@@ -23,6 +23,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "settings": (["nope"], "moot: There is no graph 'nope'"),
     "config": (["set", "modle", "x"], "moot: There is no 'modle' to set. Did you mean model?"),
     "index": (["nowhere", "--corpus", "mine"], "moot: There is no file or folder nowhere"),
+    "service": ([], "moot: The service needs the package aegra_api"),
     "serve": (["--port", "{taken}"], "moot: The server cannot listen"),
     "ledger": (["show", "nowhere"], "moot: "),
     "batch": (["nowhere.csv", "--out", "there"], "moot: nowhere.csv: it cannot be read"),

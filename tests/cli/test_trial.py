@@ -11,7 +11,7 @@ import pytest
 from moot.cli.options import parse_settings
 from moot.cli.resuming import Begins
 from moot.cli.signals import Stop
-from moot.cli.tables import settings_table
+from moot.cli.tables import listing_table
 from moot.cli.verify import debate
 from moot.core.errors import UserError
 from moot.graphs import load_graph
@@ -242,7 +242,7 @@ def test_settings_of_a_trial_from_the_command_line() -> None:
 
 def test_settings_are_listed_whole_in_a_narrow_terminal() -> None:
     page = io.StringIO()
-    Console(file=page, width=100).print(settings_table("proclaim"))
+    Console(file=page, width=100).print(listing_table("settings proclaim"))
     lines = page.getvalue().splitlines()
     assert max(map(len, lines)) <= 100
     assert "…" not in page.getvalue()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ def index(name: str, *texts: str) -> None:
 
 
 def test_a_corpus_with_other_content_under_the_same_name_makes_another_run(
-    start_stub: StartStub, tmp_path: Path
+    start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start_stub()
     index("farm", "Saffron grows in autumn.", "Wheat grows in summer.")
@@ -66,6 +67,10 @@ def test_a_corpus_with_other_content_under_the_same_name_makes_another_run(
     parts = [facts_of(log)["parts"] for log in headers(str(tmp_path / "logs"))]
     assert {tuple(part["corpora"]) for part in parts} == {("farm",)}
     assert len({part["corpora"]["farm"] for part in parts}) == 2
+    monkeypatch.setenv("OPENAI_BASE_URL", os.environ["OPENAI_BASE_URL"].replace("/v1", "/other/v1"))
+    ran, (said,) = again()
+    assert ran == 3
+    assert said.endswith(".eval: these differ: the endpoint of openai."), "it is told from the run that is nearest"
 
 
 def test_a_corpus_has_the_same_digest_in_whatever_order_it_was_built(start_stub: StartStub) -> None:

@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 from inspect_ai import eval
+from inspect_ai._util.registry import registry_lookup, registry_unqualified_name
 from inspect_ai.analysis import evals_df
 from inspect_ai.event import ModelEvent
 from inspect_ai.log import EvalLog
+from moot.evals.benchmarks.catalogue import BENCHMARKS
 from moot.evals.runs.inspect_side import messages_of
 from moot.evals.runs.plan import make_plan
 from moot.evals.runs.run import Limits, run_plan
 from moot.evals.runs.solver import debate
-from moot.evals.runs.tasks import benchmark_task
+from moot.evals.runs.tasks import benchmark_task, scorers_of
 
 from tests.conftest import StartStub
 from tests.evals.test_solver import claims, said, samples_of, says
@@ -116,3 +118,13 @@ def test_inspect_s_data_frames_tell_the_logs_of_a_plan_apart(start_stub: StartSt
             for seed in (1, 2)
         }
         assert all('"model": "openai:stub"' in facts for facts in frame["metadata"])
+        assert set(frame["model"]) == {"moot/openai:stub"}
+
+
+@pytest.mark.parametrize("name", sorted(BENCHMARKS))
+def test_inspect_finds_a_log_s_scorers_by_their_names(name: str) -> None:
+    import moot.evals.runs.registry  # noqa: F401 - as Inspect imports it, by its entry point
+
+    for scorer in scorers_of(BENCHMARKS[name], "openai:grader"):
+        short = registry_unqualified_name(scorer)
+        assert registry_lookup("scorer", short) is not None, f"`inspect score` cannot load {short}"

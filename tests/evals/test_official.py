@@ -17,7 +17,16 @@ from moot.evals.runs.logs import Run, read_runs
 from moot.evals.runs.plan import make_plan
 from moot.evals.runs.run import Limits, run_plan
 from moot.evals.stats.metrics import fever_score, feverous_score
-from moot.evals.stats.official import OFFICIAL, Matched, joint, matched_answer, place_of, supporting_facts
+from moot.evals.stats.official import (
+    OFFICIAL,
+    Matched,
+    hover_score,
+    joint,
+    matched_answer,
+    official_score,
+    place_of,
+    supporting_facts,
+)
 from moot.retrievers import index_passages
 from moot.retrievers.evidence import GIVEN, evidence_id
 from moot.retrievers.files import Passage
@@ -74,6 +83,26 @@ def test_feverous_score_leaves_out_what_names_no_elements() -> None:
         feverous_score([N], [N], [[]], [[]])
 
 
+HOPS = [("A (film)", 0), ("A (film)", 2), ("B", 1)]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "found", "value"),
+    [
+        (S, [("A_-LRB-film-RRB-", 2), ("B", 1)], 1.0),  # one right sentence of each page is enough
+        (R, [("A (film)", 2), ("B", 1)], 0.0),
+        (S, [("A (film)", 0), ("A (film)", 2)], 0.0),
+        (S, [("X", 0), ("A (film)", 2), ("B", 1)], 1.0),  # the first three pages of a claim over two
+        (S, [("X", 0), ("Y", 0), ("A (film)", 2), ("B", 1)], 0.0),
+        (S, [("A (film)", 1), ("A (film)", 3), ("A (film)", 0), ("B", 1)], 0.0),  # two sentences of each page
+        (S, [("A (film)", 1), ("B", 1), ("A (film)", 0)], 1.0),
+        (S, [], 0.0),
+    ],
+)
+def test_hover_score(outcome: str, found: list[tuple[str, int]], value: float) -> None:
+    assert hover_score(S, outcome, HOPS, found) == value
+
+
 def test_hotpotqa_s_scores_are_those_of_its_script() -> None:
     """hotpot_evaluate_v1.py gives these for the answer and the facts, and their products."""
     answer = matched_answer("the city of Paris", ["Paris"])
@@ -99,6 +128,27 @@ def test_hotpotqa_s_scores_are_those_of_its_script() -> None:
 )
 def test_the_place_of_a_piece_is_the_end_of_its_address(url: str | None, place: tuple[str, str] | None) -> None:
     assert place_of({"title": "Page", "url": url}) == place
+
+
+def test_a_hover_score_is_of_what_a_verdict_cites() -> None:
+    """As for FEVER, of the pieces that a verdict cites; without a page and a sentence to name there is no score."""
+    gold = {"sets": [[["A", 0], ["B", 1]]], "pages": ["A", "B"]}
+    pieces = [{"id": f"e{n}", "title": page, "url": f"wiki#sentence_{n}"} for n, page in enumerate("AB")]
+    cited = [{"evidence_id": piece["id"], "quote": "", "fabricated": False} for piece in pieces]
+    turn = {"step": "argue", "side": "plaintiff", "citations": cited}
+    document: dict[str, Any] = {
+        "evidence": pieces,
+        "turns": [turn],
+        "raw_verdict": "SUPPORTED",
+        "answer": S,
+        "votes": [],
+        "task": {},
+    }
+    assert official_score("hover_score", S, [S], document, gold) == (1.0, True)
+    assert official_score("hover_score", R, [S], document, gold) == (0.0, True)
+    bare = {**document, "evidence": [{**piece, "url": None} for piece in pieces]}
+    assert official_score("hover_score", S, [S], bare, gold) == (0.0, False)
+    assert official_score("hover_score", S, [S], document, None) == (None, True)
 
 
 # --- of debates -------------------------------------------------------------------------------------------------------

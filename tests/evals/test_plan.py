@@ -145,3 +145,17 @@ def test_flags_go_before_a_file_setting_by_setting_and_the_smaller_limit_holds(t
     )
     (found,) = cells_of(read_plan(tmp_path / "plan.yaml", {"settings": {"k": 4}, "limit": 2}))
     assert (found.settings, found.task.limit) == ({"k": 4, "max_tokens": 77}, 2)
+
+
+def test_sources_of_a_plan_are_refused_where_each_debater_has_its_own() -> None:
+    both: dict[str, Any] = {"graphs": ["rag", "tool_mad"], "settings": {"sources": ["bm25:demo-news"]}}
+    with pytest.raises(UserError, match="tool_mad does not read the plan's `sources`: each of its debaters"):
+        cells(**both)
+    gated = both | {"graphs": ["rag", "gated"]}
+    with pytest.raises(UserError, match="gated does not read the plan's `sources`: each of its agents"):
+        cells(**gated)
+    debaters = [{"name": "news", "retriever": "bm25:demo-news"}, {"name": "plain", "retriever": None}]
+    named = {"graph": "tool_mad", "settings": {"debaters": debaters}}
+    rag, debate = cells(**both | {"graphs": ["rag", named, "society_of_minds"]})[:2]
+    assert rag.settings["sources"] == ["bm25:demo-news"]
+    assert debate.settings["debaters"] == debaters

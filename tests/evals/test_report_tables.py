@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
+from moot.evals.report.html import LEFT, LETTER, RIGHT, labelled
 from moot.evals.report.scores import confusion_table, labels_table
 from moot.evals.report.tests import comparisons_of
 from moot.evals.report.write import compare
@@ -66,3 +68,23 @@ def test_reports_say_which_family_their_tests_are(tmp_path: Path, stated: tuple[
         [differences] = [table for table in section.tables if table.key == "differences"]
         assert f"Holm's correction is for {expected}" in differences.caption
     assert len([note for note in made.notes if "different families" in note]) == (len(set(stated)) > 1)
+
+
+def test_labels_of_points_are_over_no_point_and_no_other_label() -> None:
+    names = ["standard prompting", "a debate of many rounds and ...", "its control at equal USD", "sc5", "rag"]
+    places = [(120, 200), (420, 90), (440, 88), (400, 90), (530, 200)]
+    points = [
+        {"name": name, "x": x, "y": y, "on": n in (0, 3)}
+        for n, (name, (x, y)) in enumerate(zip(names, places, strict=True))
+    ]
+    placed = labelled(points)
+    assert {one["name"] for one in placed} == set(names)
+    boxes = []
+    for one in placed:
+        width = LETTER * len(one["name"])
+        left = one["label"] - width if one["anchor"] == "end" else one["label"]
+        boxes.append((left, left + width, one["at"] - 6, one["at"] + 6))
+    boxes += [(x - 6, x + 6, y - 6, y + 6) for x, y in places]
+    for (a, b, c, d), (e, f, g, h) in combinations(boxes, 2):
+        assert b <= e or f <= a or d <= g or h <= c
+    assert all(left >= LEFT and right <= RIGHT + 16 for left, right, *_ in boxes)

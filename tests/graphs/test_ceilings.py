@@ -93,15 +93,21 @@ async def test_a_trial_ends_with_a_verdict(stub: StubEndpoint) -> None:
     assert "judge" not in warning["detail"]
 
 
+async def test_the_first_of_those_who_decide_takes_no_more_than_there_is(stub: StubEndpoint) -> None:
+    document = await spend("isolate", GIVEN, max_origins=50, budget=20_000)
+    assert (document["status"], document["error"]) == ("done", None)
+    assert 10_000 < spent(document) <= 21_000
+
+
 async def test_calls_that_are_sent_once_for_several_are_counted(
     plain: StubEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     with ledger_use(LedgerUse("record")):
-        document = await spend("proclaim", [], budget=6_500)
+        document = await spend("proclaim", [], budget=9_000)
     assert any(call.get("shared") for call in document["calls"])
     assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
-    assert 0 < spent(document) <= 6_500
+    assert 0 < spent(document) <= 9_000
     sent = [call for call in document["calls"] if not call.get("shared")]
     assert spent_by(document["calls"], {}) == Spend(spent(document), 0, len(sent))
     shown = "\n".join(line.text for section in lines(document) for line in section.lines)
@@ -161,6 +167,12 @@ async def test_loading_models_is_not_the_debates_time(plain: StubEndpoint, monke
     document = await spend("society_of_minds", [], max_rounds=1, max_seconds=500)
     assert (document["status"], document["stop_reason"]) == ("done", "max_rounds")
     assert document["usage"]["ceilings"]["max_seconds"]["spent"] < 500
+
+
+async def test_a_panel_that_nobody_was_asked_for_names_the_ceiling(plain: StubEndpoint) -> None:
+    document = await spend("proclaim", [], max_seconds=1e-6)
+    assert (document["answer"], document["error"]["kind"]) == (None, "budget_exhausted")
+    assert "A ceiling was reached" in document["error"]["detail"]
 
 
 async def test_a_vote_that_nobody_was_asked_for_names_the_ceiling(plain: StubEndpoint) -> None:
@@ -288,7 +300,8 @@ async def test_what_is_kept_back_is_for_those_who_decide_alone() -> None:
     with pytest.raises(BudgetExhausted, match="leaves 1,000 tokens"):
         await ceilings.reserve(Asked("a", "", "openai:m", 3000, 500))
     assert ceilings.is_spent()
-    assert (await ceilings.reserve(Asked("judge", "p", "openai:m", 4500, 500))).spend == Spend(2000, 0, 1)
+    held = await ceilings.reserve(Asked("judge", "p", "openai:m", 3900, 500))
+    assert held.spend == Spend(2000, 0, 1)  # 2.4 bytes a token of what is beyond what was kept
 
 
 async def test_calls_that_nobody_has_counted_yet_are_reserved_with_care() -> None:

@@ -13,7 +13,7 @@ from moot.nodes.runtime.settings import checked_settings
 from moot.nodes.steps.gate import asked_again, verified_origins
 from moot.nodes.texts.given import check_given
 from moot.nodes.texts.task import make_task
-from moot.transcript import lines
+from moot.transcript import Live, lines
 
 from tests.conftest import CLAIM, StartStub
 
@@ -170,6 +170,15 @@ async def test_a_debate_that_fails_fails_the_whole_with_all_that_was_said(start_
     assert (document["status"], document["answer"]) == ("failed", None)
     assert document["error"]["kind"] == "authentication"
     assert [turn["agent"] for turn in document["turns"] if turn["phase"] == "gate"] == ["one", "two"]
+
+
+async def test_a_debate_that_ends_before_the_gate_is_told(start_stub: StartStub) -> None:
+    start_stub([{"status": 401}])
+    document = await debate()
+    assert (document["status"], document["metrics"].get("gate")) == ("failed", None)
+    interrupted = {**document, "status": "interrupted", "error": None}  # as SIGTERM leaves it
+    for ended in (document, interrupted):
+        assert "No verdict" in "\n".join(line.text for line in Live(chosen()).end(ended))
 
 
 async def test_ceilings_hold_for_both_and_the_debate_s_judge_is_kept_for(start_stub: StartStub) -> None:

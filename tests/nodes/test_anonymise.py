@@ -49,6 +49,13 @@ def test_fields_whose_names_are_secrets() -> None:
     assert anonymised(plain) == plain
 
 
+def test_headers_of_the_environment_that_hold_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = "X-Team: biology-lab\nApi-Key: gate-0815-0815\nAuthorization: Bearer ab12cd34"
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", lines)
+    shown = redact("biology-lab sent gate-0815-0815, Bearer ab12cd34")
+    assert shown == "biology-lab sent [OPENAI_CUSTOM_HEADERS], Bearer [OPENAI_CUSTOM_HEADERS]"
+
+
 def test_keys_of_the_environment_wherever_they_stand(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_PASSWORD", "open sesame/1")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://me:hunter%2F2222@host.test/v1")
@@ -91,6 +98,12 @@ def test_no_text_takes_long(part: str) -> None:
         ("AWS_BEARER_TOKEN_BEDROCK", "abcdefgh12345678", True),
         ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/v2/credentials/4f6a-11", True),
         ("SSH_KEY_PASSPHRASE", "correct horse", True),
+        ("PGPASSWORD", "correct horse", True),
+        ("SMTP_PASS", "correct horse", True),
+        ("DB_PWD", "correct horse", True),
+        ("SHOP_APIKEY", "abcdefgh12345678", True),
+        ("OLDPWD", "work place", False),
+        ("GIT_ASKPASS", "git-prompt", False),
         ("AWS_REGION", "us-east-1", False),
         ("AWS_PROFILE", "production", False),
         ("AWS_SHARED_CREDENTIALS_FILE", "/home/me/.aws/credentials", False),

@@ -15,9 +15,9 @@ from moot.nodes.models.contexts import (
     count_prompt,
     forget_contexts,
     learn_refusal,
-    prompt_tokens,
     refused_at,
     reply_room,
+    weight_of,
 )
 
 MODEL, HERE = "openai:some-model", "http://127.0.0.1:1/v1"
@@ -115,11 +115,27 @@ def test_without_a_figure_half_is_tried() -> None:
 
 def test_a_prompt_that_should_have_fit_was_counted_too_low() -> None:
     learn_refusal(MODEL, HERE, "maximum context length is 8192 tokens", 18_000)
-    assert prompt_tokens("x" * 18_000, bytes_per_token(MODEL)) > 8192
+    assert 18_000 / bytes_per_token(MODEL) > 8192
+
+
+COUNTS = {
+    "\n".join(f"{1900 + i},{i * 37 % 100},{i * 7919 % 10007}" for i in range(100)): 1277,
+    "千克不再由保存在法国的金属圆柱体定义。" * 20: 640,
+    "Килограмм больше не определяется металлическим цилиндром, хранящимся во Франции." * 20: 1260,
+    "กิโลกรัมไม่ได้ถูกกำหนดโดยกระบอกโลหะที่เก็บไว้ในฝรั่งเศสอีกต่อไป" * 20: 2460,
+    "The kilogram is no longer defined by a metal cylinder kept in France. " * 20: 281,
+}
+"""Texts, with the tokens that the demonstration model (SmolLM2) takes them for."""
+
+
+def test_texts_of_digits_and_other_scripts_have_no_more_tokens_than_estimated() -> None:
+    for text, tokens in COUNTS.items():
+        assert tokens <= weight_of(text) / bytes_per_token(MODEL) <= 2.2 * tokens
 
 
 def test_tokens_are_estimated_and_the_estimate_is_corrected() -> None:
-    assert [prompt_tokens(text) for text in ("", "abc", "abcd", "ééé", "日本語", "\ud800")] == [0, 1, 2, 2, 3, 1]
+    texts = {"": 0, "abc": 3, "ééé": 2 * 6, "日本語": 2 * 9, "\ud800": 1, "in 1905": 3 + 4 * 4}
+    assert {text: weight_of(text) for text in texts} == texts
     count_prompt(MODEL, 100, 100)  # too short to say anything
     count_prompt(MODEL, 4000, None)
     assert bytes_per_token(MODEL) == 3.0
@@ -129,7 +145,6 @@ def test_tokens_are_estimated_and_the_estimate_is_corrected() -> None:
     assert bytes_per_token(MODEL) == 2.0  # less at once
     count_prompt(MODEL, 4000, 10**9)
     assert bytes_per_token(MODEL) == 0.5
-    assert prompt_tokens("x" * 100, 2.0) == 50
 
 
 def test_room_for_the_reply() -> None:

@@ -85,7 +85,17 @@ def test_evidence_of_the_lowest_rank_goes_first() -> None:
 
 def test_ranks_are_those_at_which_pieces_were_found() -> None:
     found = [piece(1, "One.", 3), piece(2, "Two.", 1), piece(3, "Three.")]
-    assert vars(show_evidence(found))["ranks"] == {"p1": 3, "p2": 1, "p3": 3}
+    assert vars(show_evidence(found))["ranks"] == {"p1": 3, "p2": 1}
+
+
+def test_what_no_search_found_goes_by_the_words_that_it_shares_with_the_claim() -> None:
+    given = [piece(n, "The miller owned no watch. " * 60) for n in range(1, 10)]
+    given.append(piece(10, "The miller's wife wrote that the mill has had two bells. " + "She owned a watch. " * 60))
+    made = shorten([prompt(given, [])], 5_000)
+    assert shown(made)[-1] == "p10"
+    assert "two bells" in made.texts[0].partition("p10")[2]
+    assert made.ids == [f"p{n}" for n in range(3, 10)]
+    assert shown(shorten([prompt(given, [])], 5_000, {"p10": 9})) != shown(made)  # a search's rank counts first
 
 
 def test_what_is_cited_goes_last() -> None:

@@ -226,6 +226,21 @@ def test_a_folder_is_indexed_as_far_as_it_can_be_read(tmp_path: Path, monkeypatc
     assert moot("index", str(folder / "locked.pdf"), "--corpus", "none").returncode == 2
 
 
+def test_links_and_what_is_no_file_in_a_folder(tmp_path: Path) -> None:
+    (folder := tmp_path / "folder").mkdir()
+    (folder / "inside").mkdir()
+    in_folder(folder / "inside", {"notes.txt": "A note."})
+    os.symlink(folder / "inside", folder / "again")
+    os.symlink(tmp_path, folder / "out")
+    os.mkfifo(folder / "pipe.txt")
+    refused: list[UserError] = []
+    assert [p.id for p in read_passages(folder, refused.append)] == ["inside/notes.txt#1"]
+    assert [error.detail.partition(" cannot be read: ")[::2] for error in refused] == [
+        ("out", "it is a link out of the folder."),
+        ("pipe.txt", "it is no file but a pipe, a socket or a device."),
+    ]
+
+
 def test_a_newer_version_of_a_document_replaces_the_older(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     (tmp_path / "shelf").mkdir()

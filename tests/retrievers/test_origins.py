@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from moot.retrievers import read_passages
 from moot.retrievers.evidence import Evidence, make_evidence
 from moot.retrievers.origins import ALIKE, near_duplicates, origins, registered_domain
+
+from tests.papers import pdf
 
 REPORTS = [json.loads(line) for line in Path(__file__).with_name("reprints.jsonl").read_text().splitlines()]
 
@@ -56,6 +59,13 @@ def test_websites_collections_and_corpora() -> None:
         *["notes: Harbours"] * 2,
     ]
     assert of[7] != of[8]
+
+
+def test_pages_and_headings_of_a_file_are_one_document(tmp_path: Path) -> None:
+    (tmp_path / "report.pdf").write_bytes(pdf(["It is long.", "It was dear."], ["Length", "Costs"], title="Tunnel"))
+    (tmp_path / "faq.md").write_text("# Hours\n\nDay and night.\n\n# Toll\n\nSix euros.\n", encoding="utf-8")
+    found = [piece(p.text, title=p.title, source=p.source) for p in read_passages(tmp_path)]
+    assert [*origins(found).values()] == ["faq.md", "faq.md", "report.pdf", "report.pdf"]
 
 
 def test_what_was_found_at_two_places_joins_them() -> None:

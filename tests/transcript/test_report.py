@@ -20,6 +20,7 @@ from moot.core.errors import Outcome, UserError
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.nodes.records.entries import RoundReason, StopReason
 from moot.nodes.runtime.document import upgraded
+from moot.nodes.steps.retrieve import stood_in
 from moot.nodes.texts.quotes import check_citations
 from moot.nodes.texts.replies import Quote
 from moot.nodes.texts.task import make_task
@@ -164,7 +165,7 @@ async def test_every_citation_is_told_with_its_check() -> None:
     for text in (page, plain):
         assert "not in this source in these words" in text
         assert "names a source that it was not shown" in text
-        assert re.search(r"1 quote of \d+ found .* \d+ invented", text)
+        assert re.search(r"\d+ quotes checked: 1 found in its source\. 1 is not .* words\. \d+ w\w+ invented", text)
         assert "ev-x" not in text
         assert piece["id"] not in text
 
@@ -253,6 +254,56 @@ async def test_no_code_is_in_a_readers_way() -> None:
             assert not re.search(r"\bev-[0-9a-f]{10}\b", page), graph
 
 
+@pytest.mark.parametrize(
+    ("asked", "name", "read", "lead", "said"),
+    [
+        ("web", "web", "bm25:moor", "The web was not searched.", "The collection “moor”, by keyword stood in."),
+        (
+            "tavily",
+            "wikipedia",
+            "wikipedia",
+            "Another source",
+            "The web (Tavily) could not be searched; Wikipedia stood",
+        ),
+        (
+            "chroma",
+            "chroma",
+            "chroma:demo-encyclopaedia",
+            "A demonstration",
+            "so a small one that comes with moot was searched",
+        ),
+    ],
+)
+async def test_a_source_that_stood_in_is_told_without_codes(
+    asked: str, name: str, read: str, lead: str, said: str
+) -> None:
+    [detail] = stood_in(asked, name, read, load_graph("rag").settings(model="openai:m"))
+    document = await a_debate()
+    document["warnings"].append({"kind": "stand_in", "where": "sources", "detail": detail})
+    page = report(document, "md").replace("\\", "")
+    beside = page.partition("## ")[2].partition("\n## ")[0]
+    assert f"**{lead}" in beside
+    assert said in beside
+    assert not re.search(r"TAVILY_API_KEY|`|bm25", beside)
+
+
+async def test_a_debate_that_failed_before_it_searched_is_not_told_to_need_no_search() -> None:
+    document = await a_debate("tool_mad") | {"corpora": [], "evidence": [], "turns": [], "status": "failed"}
+    document |= {"answer": None, "error": {"kind": "x", "where": "x", "detail": "No encoder.", "retryable": False}}
+    for kind in ("html", "md"):
+        assert "from what the model knows" not in report(document, kind)
+        assert "Nothing, before it ended." in report(document, kind)
+
+
+async def test_a_verdict_that_falls_without_a_source_is_warned_of() -> None:
+    document = await a_debate()
+    hangs = {"said": "Falls without a.org. 2 more could have been asked (robustness_calls).", "holds": False}
+    page = report(document | {"robustness": hangs}, "html")
+    assert "<b>The verdict hangs on a source.</b> Asked again, it falls without a.org. 2 more could" in page
+    assert "robustness_calls" not in page.partition("Do it again")[0]
+    assert "Asked again: holds." in report(document | {"robustness": {"said": "Holds.", "holds": True}}, "html")
+
+
 def test_every_code_has_words() -> None:
     told = {name for source in (ROOT / "nodes").rglob("*.py") for name in WARNED.findall(source.read_text("utf-8"))}
     assert told
@@ -331,14 +382,22 @@ async def test_what_has_no_claim_review() -> None:
 @pytest.mark.parametrize(
     ("answers", "judged", "said"),
     [
-        (["REFUTES", "REFUTES"], "SUPPORTS", "Both debaters answered “REFUTES”. {}a judge decided against them."),
+        (["REFUTES", "REFUTES"], "SUPPORTS", "Both debaters answered “Refuted”. {}a judge decided against them."),
         (["REFUTES", "REFUTES"], "REFUTES", "Both debaters gave the same answer. {}a judge agreed."),
-        (["REFUTES", "SUPPORTS"], "REFUTES", "Of 2 answers: 1 “REFUTES” and 1 “SUPPORTS”. {}a judge decided."),
+        (["REFUTES", "SUPPORTS"], "REFUTES", "Of 2 answers: 1 “Refuted” and 1 “Supported”. {}a judge decided."),
     ],
 )
 def test_a_judge_may_decide_against_all_debaters(answers: list[str], judged: str, said: str) -> None:
     votes = [{"agent": name, "answer": one, "group": one} for name, one in zip("ab", answers, strict=True)]
-    ended = {"metrics": {}, "votes": votes, "stop_reason": "max_rounds", "rounds": 1, "round_log": [], "warnings": []}
+    ended = {
+        "task": make_task("fever", claim="Eggs."),
+        "metrics": {},
+        "votes": votes,
+        "stop_reason": "max_rounds",
+        "rounds": 1,
+        "round_log": [],
+        "warnings": [],
+    }
     names: Any = str
     told = backing({**ended, "turns": [{"step": "judge", "answer": judged}]}, names)
     assert told == said.format("The rounds were used up, and ")

@@ -191,8 +191,8 @@ async def test_citations_of_a_verdict_are_counted(start_stub: StartStub) -> None
     for page in pages_of(document)[1:]:
         assert "eggs" in page
         assert "names a source that it was not shown. Not counted." in page
-        assert "0 quotes of 1 found" in page
-        assert "1 invented" in page
+        assert "1 quote checked: 0 found" in page
+        assert "1 was invented: names a source that its writer was not shown" in page
 
 
 async def test_equal_votes_are_named(start_stub: StartStub) -> None:

@@ -45,7 +45,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     said: Any = {"rationale": MARKUP, "query": MARKUP}
     rules: list[dict[str, Any]] = [*finding(), says("rag", "SUPPORTS", **said), says("search", "SUPPORTS", **said)]
     rules += [says("judge", "SUPPORTS")]
-    rules += [{"model": "gone", "status": 400}]
+    rules = [{"model": "unhurried", "delay_ms": 30_000}, {"model": "gone", "status": 400}, *rules]
     rules += [{"model": "slow", "match": "your `answer`", "delay_ms": 1500}, *supports([True, True], CLAIM)]
     with running_stub(folder / "stub", rules) as stub:
         yield from serve(folder, stub.url)

@@ -155,7 +155,7 @@ async def test_graphs_and_assistants_are_tools_of_an_mcp_client(server: Server, 
         assert {*DESCRIPTIONS, "quick_check"} <= set(tools)
         for tool in tools.values():
             assert tool.description
-            assert next(iter(tool.input_schema["properties"])) == "claim"
+            assert next(iter(tool.input_schema["properties"])) == ("text" if tool.name == "find_claims" else "claim")
             assert {"model", "budget"} <= set(tool.input_schema["properties"])
             assert "messages" not in tool.input_schema["properties"]
             assert all(field.get("description") for field in tool.input_schema["properties"].values())
@@ -185,6 +185,23 @@ async def test_graphs_and_assistants_are_tools_of_an_mcp_client(server: Server, 
     for fault, said in zip(
         faults, ("The claim is empty.", "Did you mean max_rounds?", "Did you mean openai", "max_rounds"), strict=True
     ):
+        assert fault.is_error
+        assert said in fault.content[0].text
+
+
+async def test_an_mcp_client_finds_the_claims_of_a_text(server: Server) -> None:
+    async with Client(f"{server.url}/mcp") as session:
+        [tool] = [tool for tool in (await session.list_tools()).tools if tool.name == "find_claims"]
+        found: Any = await session.call_tool("find_claims", {"text": CLAIM, "model": "fake:1"})
+        faults: list[Any] = [
+            await session.call_tool("find_claims", {"text": CLAIM}),
+            await session.call_tool("find_claims", {"text": CLAIM, "model": "fake:1", "corpus": "mine"}),
+            await session.call_tool("find_claims", {"text": CLAIM, "model": "fake:1", "settings": {"corpus": "mine"}}),
+        ]
+    assert (found.is_error, found.structured_content["status"]) == (False, "done")
+    jsonschema.validate(found.structured_content, tool.output_schema)
+    assert found.structured_content["cost"]["calls"] > 0
+    for fault, said in zip(faults, ("too weak to find claims", "takes no 'corpus'", "leave out corpus"), strict=True):
         assert fault.is_error
         assert said in fault.content[0].text
 

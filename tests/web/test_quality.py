@@ -129,6 +129,10 @@ async def test_states_of_many_claims(bare: Page, served: Served, tmp_path: Path)
     await bare.locator(".batch .chip").first.wait_for()
     await bare.get_by_role("button", name="Try again: It fails.").wait_for()
     wrong += await look(bare, tmp_path, "batch")
+    await bare.set_viewport_size({"width": 820, "height": 844})
+    claim = await bare.locator(".batch tbody .claim").first.bounding_box()
+    assert claim is not None
+    assert claim["width"] > 120  # a tablet, or A4 without margins
     await reach(bare, "Stop")
     await bare.keyboard.press("Enter")
     await bare.get_by_text("It was stopped.").wait_for()

@@ -226,7 +226,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "tool_mad": "Tool-MAD",
         "tool_mad_consistency": "Tool-MAD, first version",
         "madke": "MADKE",
-        "proclaim": "PROClaim, a trial",
+        "proclaim": "PROClaim",
         "standard_mad": "Standard debate",
         "standard_prompting": "One direct answer",
         "chain_of_thought": "Step-by-step reasoning",
@@ -271,6 +271,37 @@ def source_words(name: str) -> str:
     if kind in ("chroma", "bm25", "hybrid"):
         return f"the collection “{corpus}”, {how}" if corpus else f"a collection, {how}"
     return how
+
+
+NOT_SEARCHED = "The web was not searched."
+STOOD_IN: tuple[tuple[str, str, str], ...] = (
+    ("`web` was asked for; (.+) was read in its place, as .*", NOT_SEARCHED, "{0} stood in."),
+    (
+        r"`(.+?)` could not be searched; its fallback `.+?` was read in its place \((.+)\)\.",
+        "Another source stood in.",
+        "{0} could not be searched; {1} stood in.",
+    ),
+    (
+        r"`(.+?)` was asked for without a corpus; moot's small demo corpus (.+) was read\..*",
+        "A demonstration collection stood in.",
+        "No collection was named, so a small one that comes with moot was searched.",
+    ),
+)
+"""What is warned of a source that stood in for another one (`moot.nodes.steps.retrieve.stood_in`), each with what a
+report says: bold words, and a sentence with the names of the sources."""
+
+
+def stood_in_words(detail: str) -> tuple[str, str]:
+    """The warning that a source stood in, as a reader's bold words and a sentence.
+
+    Args:
+        detail: the warning's.
+    """
+    for warned, lead, said in STOOD_IN:
+        if found := re.fullmatch(warned, detail):
+            told = said.format(*map(source_words, found.groups()))
+            return lead, told[:1].upper() + told[1:]
+    return words_for("warning", "stand_in"), detail
 
 
 def model_words(name: str) -> str:

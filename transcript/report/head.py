@@ -14,7 +14,15 @@ from moot.nodes.texts.verdict import caveat_in_words, caveats, reasons_by_who
 from moot.transcript.end import tied, why_none
 from moot.transcript.line import counted, list_of
 from moot.transcript.panel import votes_for
-from moot.transcript.report.codes import ANSWERS, FOUND, answer_kind, answer_word, source_words, words_for
+from moot.transcript.report.codes import (
+    ANSWERS,
+    FOUND,
+    answer_kind,
+    answer_word,
+    source_words,
+    stood_in_words,
+    words_for,
+)
 from moot.transcript.report.names import Names
 from moot.transcript.report.sources import Quoted, Sources, plain, title_of
 
@@ -133,9 +141,14 @@ def confidence(document: Mapping[str, Any]) -> str:
 
 
 def hangs_on(document: Mapping[str, Any]) -> str:
-    """What the verdict hangs on; an empty text if that was not asked."""
+    """What came of asking for the verdict again; an empty text if it was not asked, or if `warned_of` tells it."""
     found = document.get("robustness")
-    return f"{plain(found['said'])} " if found else ""
+    return f"Asked again: {_asked_again(found)} " if found and found["holds"] is not False else ""
+
+
+def _asked_again(found: Mapping[str, Any]) -> str:
+    said = plain(found["said"]).replace(" (robustness_calls)", "")
+    return said[:1].lower() + said[1:]
 
 
 def backing(document: Mapping[str, Any], names: Names) -> str:
@@ -148,13 +161,13 @@ def backing(document: Mapping[str, Any], names: Names) -> str:
         judges = counted(sum(panel["verdicts"].values()), "judge")
         return f"A panel of {judges} read the whole trial: {given}{why}{more}."
     votes, stop = document["votes"], document["stop_reason"]
-    said = _voted(votes, document["rounds"] if len(document["round_log"]) > 1 else 0)
+    said = _voted(document, document["rounds"] if len(document["round_log"]) > 1 else 0)
     if judged := [turn for turn in document["turns"] if turn["step"] == "judge" and turn.get("answer") is not None]:
         verb = "decided"
         if votes and _unanimous(votes):
             verb = "agreed" if votes[0]["answer"] == judged[-1]["answer"] else "decided against them"
         if verb == "decided against them":
-            said = f"{_all_of(votes)} answered {_quoted(votes)}."
+            said = f"{_all_of(votes)} answered {_quoted(document, votes)}."
         how = f"{words_for('stop', stop)}, and a judge {verb}"
         return f"{said} {how[:1].upper()}{how[1:]}."
     if stop == "judge_preference":
@@ -171,7 +184,8 @@ def _silent(votes: list[Any]) -> str:
     return "that tell nothing" if any(vote["answer"] is not None for vote in votes) else "no answer"
 
 
-def _voted(votes: list[Any], rounds: int) -> str:
+def _voted(document: Mapping[str, Any], rounds: int) -> str:
+    votes = document["votes"]
     after = f" after {rounds} rounds" if rounds > 1 else ""
     if not votes:
         return f"Nobody voted{after}."
@@ -182,7 +196,9 @@ def _voted(votes: list[Any], rounds: int) -> str:
         groups.setdefault(vote["group"], []).append(vote)
     if _unanimous(votes):
         return f"{_all_of(votes)} gave the same answer{after}."
-    told = [f"{len(same)} {_silent(same) if group is None else _quoted(same)}" for group, same in groups.items()]
+    told = [
+        f"{len(same)} {_silent(same) if group is None else _quoted(document, same)}" for group, same in groups.items()
+    ]
     return f"Of {len(votes)} answers{after}: {list_of(told)}."
 
 
@@ -194,8 +210,8 @@ def _all_of(votes: list[Any]) -> str:
     return "Both debaters" if len(votes) == 2 else f"All {len(votes)}"
 
 
-def _quoted(same: list[Any]) -> str:
-    return f"“{plain(same[0]['answer'])}”"
+def _quoted(document: Mapping[str, Any], same: list[Any]) -> str:
+    return f"“{chip_of(document, same[0]['answer']).word}”"
 
 
 def _warned(document: Mapping[str, Any], kind: str) -> bool:
@@ -209,7 +225,11 @@ def warned_of(document: Mapping[str, Any]) -> list[tuple[str, str]]:
         lead, said = words_for("warning", one["kind"]), plain(caveat_in_words(one))
         if one["kind"] == "retrieval_failed":
             said = failed_source(one)
+        elif one["kind"] == "stand_in":
+            lead, said = stood_in_words(said)
         told.append((lead, said.removeprefix(lead).strip()))
+    if (found := document.get("robustness")) and found["holds"] is False:
+        told.append(("The verdict hangs on a source.", f"Asked again, it {_asked_again(found)}"))
     if one_sided(document):
         said = "All chose their answer freely and chose the same. Nobody argued the other side, so it may be thinner "
         told.append(("One-sided debate.", f"{said}than the evidence."))

@@ -20,7 +20,7 @@ from moot.retrievers.evidence import GIVEN, clean
 from moot.transcript.document import fitting
 from moot.transcript.line import counted, list_of
 from moot.transcript.report import head
-from moot.transcript.report.codes import source_words, words_for
+from moot.transcript.report.codes import NOT_SEARCHED, source_words, stood_in_words, words_for
 from moot.transcript.report.made import command, made, not_in_command
 from moot.transcript.report.names import Names
 from moot.transcript.report.paper import fill_first_page
@@ -121,6 +121,7 @@ def _values(document: Document) -> dict[str, Any]:
         "warned": warned,
         "summary": summary,
         "sentences": sentences,
+        "left_out": _left_out(summary) if summary and sentences else "",
         "reasons": [(who, sources.numbered(plain(text))) for who, text in reasons],
         "glance": _glance(document, sources),
         "beside": beside,
@@ -166,6 +167,14 @@ def _sentences(summary: Mapping[str, Any], sources: Sources) -> list[tuple[str, 
     ]
 
 
+def _left_out(summary: Mapping[str, Any]) -> str:
+    """How many sentences the summary had that are not shown; an empty text if none."""
+    if not (count := summary["dropped"]):
+        return ""
+    more = "1 more sentence was" if count == 1 else f"{count} more sentences were"
+    return f"{more} left out: each has to rest on a checked quote, and at most three are shown."
+
+
 def _glance(document: Document, sources: Sources) -> list[tuple[str, str, bool]]:
     count = document["metrics"].get("citations") or {}
     told = []
@@ -174,7 +183,9 @@ def _glance(document: Document, sources: Sources) -> list[tuple[str, str, bool]]
         told.append(("Quotes found", f"{found} of {total}", found < total))
     told.append(("Sources quoted", str(len({one.id for one in sources.quotes})), False))
     kinds = Counter(one["kind"] for one in document["warnings"])
-    if kinds["stand_in"] or any(map(_stood_in, document["corpora"])):
+    if any(map(_stood_in, document["corpora"])):
+        told.append(("The web", "not searched", True))
+    elif kinds["stand_in"]:
         told.append(("A source", "stood in", True))
     if kinds["retrieval_failed"]:
         told.append(("A source", "failed", True))
@@ -248,12 +259,10 @@ def _searched(document: Document, sources: Sources, names: Names, summary: Mappi
         for one in document["corpora"]
         if _stood_in(one)
     )
-    failed = [
-        head.failed_source(one) if one["kind"] == "retrieval_failed" else one["detail"]
-        for one in document["warnings"]
-        if one["kind"] in STAND_INS
-    ]
-    if told := [*instead, *dict.fromkeys(names.within(plain(one)) for one in failed)]:
+    failed = [head.failed_source(one) for one in document["warnings"] if one["kind"] == "retrieval_failed"]
+    other_ones = [stood_in_words(plain(one["detail"])) for one in document["warnings"] if one["kind"] == "stand_in"]
+    failed += [said for lead, said in other_ones if not instead or lead != NOT_SEARCHED]
+    if told := [*instead, *dict.fromkeys(map(names.within, map(plain, failed)))]:
         facts.append(Fact("Stood in or failed", told, bad=True))
     cut = sum("shown" in piece or bool(piece.get("truncated")) for piece in document["evidence"])
     short = [f"{cut} of the {counted(len(sources.pieces), 'passage')} were shown in part."] if cut else []
@@ -280,7 +289,8 @@ def _stood_in(reading: Mapping[str, Any]) -> bool:
 def _where(document: Document, sources: Sources) -> list[str]:
     read = {source_words(one["retriever"]): one.get("passages") for one in document["corpora"]}
     if not read and not sources.pieces:
-        return ["Nothing: this method answers from what the model knows."]
+        ended = document["status"] != "done"
+        return ["Nothing, before it ended." if ended else "Nothing: this method answers from what the model knows."]
     where = [name + (f" ({passages:,} passages)" if passages is not None else "") for name, passages in read.items()]
     searches = sum("retrieval" in turn for turn in document["turns"])
     given = sum(GIVEN in (r["retriever"] for r in piece["retrievals"]) for piece in sources.pieces.values())
@@ -304,15 +314,19 @@ def _checked(sources: Sources) -> str:
     invented = sum(c["fabricated"] for c in cited)
     missing = len(cited) - len(found) - invented
     differ = sum(one.differs for one in sources.quotes)
-    told = f"{counted(len(found), 'quote')} of {len(cited)} found in {'its' if len(found) == 1 else 'their'} source"
+    told = f"{counted(len(cited), 'quote')} checked: {len(found)} found in "
+    told += f"{'its' if len(found) == 1 else 'their'} source"
     told += f", {differ} of them with other signs (quotation marks, dashes, brackets)." if differ else "."
-    told += f" {missing or 'None'} not in the source in these words."
-    return told + f" {invented or 'None'} invented: naming a source that its writer was not shown."
+    told += f" {missing} {'is' if missing == 1 else 'are'} not in the source in these words." if missing else ""
+    if not invented:
+        return f"{told} None was invented."
+    which = "names a source that its writer" if invented == 1 else "name a source that their writer"
+    return f"{told} {invented} {'was' if invented == 1 else 'were'} invented: {which} was not shown."
 
 
 def _went_wrong(document: Document, names: Names, sources: Sources) -> list[tuple[str, Any, int]]:
     """The warnings that do not stand beside the verdict, each once: its words, what exactly was said, how often."""
-    beside = [(one["kind"], one["detail"]) for one in caveats(document) if one["kind"] != "retrieval_failed"]
+    beside = [(one["kind"], one["detail"]) for one in caveats(document) if one["kind"] not in STAND_INS]
     warned = [(one["kind"], one["detail"]) for one in document["warnings"]]
     found = Counter(one for one in warned if one not in beside)
     return [

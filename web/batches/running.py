@@ -117,7 +117,7 @@ class Running:
             job.graph,
             input=dict(job.input),
             context=dict(job.context),
-            metadata=TABLE.claim(Claim(debate=job.debate)),
+            **TABLE.claiming(Claim(debate=job.debate)),
             stream_mode=["updates", "custom"],
             stream_subgraphs=True,
             stream_resumable=True,

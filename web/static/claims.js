@@ -4,9 +4,13 @@ import { ask, events } from "./api.js";
 import { batches } from "./batch.js";
 import { fault, h, icon, message, sync } from "./dom.js";
 import { lists } from "./fields.js";
-import { Home, uuid } from "./home.js";
+import { Floor } from "./floor.js";
+import { Home, inWords, uuid } from "./home.js";
 
 const KEPT = "moot-claims";
+const UNDATED = "When the text was published is not known, so “last year” and its like stand as they are. Say it under More options, and find the claims again.";
+/** Times that depend on when a text was published. */
+const RELATIVE = /\b(yesterday|today|ago|(last|this|next) (year|month|week|summer|winter|spring|autumn))\b/i;
 
 /** The claims of this tab: those that were found last, or a way to begin. */
 export async function claimsPage(main) {
@@ -21,10 +25,10 @@ export async function claimsPage(main) {
 /** From the start page: reads an article or an address, finds its claims, and shows them. */
 export async function fromHome(main, kind, text, request) {
   const read = kind === "url" ? await ask(`/moot/api/claims/text?${new URLSearchParams({ url: text })}`, { raw: "", method: "POST" }) : { text };
+  await find(main, read, request);
   history.pushState(null, "", "/moot/claims");
   document.querySelector("nav [aria-current]")?.removeAttribute("aria-current");
   document.querySelector('nav [href="/moot/claims"]').setAttribute("aria-current", "page");
-  await find(main, read, request);
 }
 
 /** What there is if nothing was read yet. */
@@ -55,33 +59,82 @@ async function fromRows(main, file, request) {
   new Claims(main, { source: file.name, url: "", claims, problems, request }).show();
 }
 
-/** Finds the claims in a text, and says how far it is. */
+/** Finds the claims in a text; on an error what stood there before stands there again. */
 async function find(main, read, request) {
-  const now = h("b", {}, "Reading the text.");
-  const bar = h("div", { class: "meter", role: "progressbar", "aria-label": "Parts read", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": 0 }, h("i", {}));
-  main.replaceChildren(h("h1", { class: "claimline", dir: "auto" }, read.title || "Finding the claims in the text"), h("div", { class: "status" }, h("div", { class: "now" }, icon("run"), h("div", {}, h("p", { role: "status" }, now), h("p", {}, "Next: you tick the claims to check."))), bar));
-  const context = { model: request.context.model, ...(request.context.max_cost && { max_cost: request.context.max_cost }) };
-  const thread = (await ask("/threads", { body: {} })).thread_id;
-  const stream = events(`/threads/${thread}/runs/stream`, { body: { assistant_id: "find_claims", input: read, context, stream_mode: ["custom", "updates", "values"] } });
-  let [parts, ended, output] = [1, 0, null];
-  for await (const { event, data } of stream) {
-    if (event === "error") throw new Error(data?.message ?? data?.error ?? "The claims could not be found.");
-    if (event === "updates" && data?.read_text?.parts) parts = Math.max(1, data.read_text.parts.length);
-    if (event === "values") output = data;
-    if (event !== "custom" || data?.event !== "step") continue;
-    ended += 1;
-    const percent = Math.min(100, Math.round((100 * ended) / (3 * parts + 3)));
-    bar.setAttribute("aria-valuenow", percent);
-    bar.firstChild.style.flex = `0 0 ${percent}%`;
-    now.textContent = `Finding claims: ${percent}% of ${parts === 1 ? "the text" : `${parts} parts`}.`;
+  const before = [...main.childNodes];
+  const text = { ...read, date: read.date ?? request.input.claim_date ?? null };
+  const kept = { source: read.title || read.source || firstLine(read.text), url: read.url ?? "", request };
+  try {
+    const found = request.builtIn ? await sentences(text) : await foundIn(main, text, request.context);
+    new Claims(main, { ...kept, ...found }).show();
+  } catch (error) {
+    main.replaceChildren(...before);
+    throw error;
   }
-  if (!output || output.status !== "done") throw new Error(output?.error?.detail ?? "The claims could not be found.");
+}
+
+/** Every sentence, for models that are too weak to find claims. */
+async function sentences(text) {
+  const { claims } = await ask("/moot/api/claims/sentences", { body: text });
+  const told = "The built-in model is too weak to find claims, so every sentence stands here. Tick those to check, and edit them: a claim has to be understood without its text.";
+  return { claims: claims.map((one) => ({ ...one, date: text.date, ticked: false })), problems: [], told };
+}
+
+/** What a model finds; says how far it is, and can be stopped. */
+async function foundIn(main, read, { model, max_cost: most }) {
+  const view = new Floor(main);
+  const bar = h("div", { class: "meter", role: "progressbar", "aria-label": "Parts read", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": 0 }, h("i", {}));
+  const began = Date.now();
+  const tick = () => {
+    const seconds = Math.round((Date.now() - began) / 1000);
+    view.clock.textContent = `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
+  };
+  const ticking = setInterval(tick, 1000);
+  view.title.textContent = read.title || firstLine(read.text);
+  view.say("Reading the text.", "Next: you tick the claims to check.");
+  view.slot.replaceChildren(bar);
+  const context = { ...(model && { model }), ...(most && { max_cost: most }) };
+  const thread = (await ask("/threads", { body: {} })).thread_id;
+  const stop = h("button", { type: "button", class: "btn", onclick: () => end() }, "Stop");
+  let [parts, ended, calls, output, run, stopped] = [1, 0, 0, null, null, false];
+  const end = async () => {
+    [stop.disabled, stopped] = [true, true];
+    view.say("Stopping.", "What was answered is kept: the same text goes on there.");
+    if (run) await ask(`/threads/${thread}/runs/${run}/cancel?wait=true&action=interrupt`, { body: {} }).catch((error) => view.say(error.message));
+  };
+  view.acts.replaceChildren(stop);
+  try {
+    const body = { assistant_id: "find_claims", input: read, context, stream_mode: ["custom", "updates", "values"] };
+    for await (const { event, data, place } of events(`/threads/${thread}/runs/stream`, { body })) {
+      if (event === "opened") run = place?.split("/").pop();
+      if (event === "error" && !stopped) throw new Error(data?.message ?? data?.error ?? "The claims could not be found.");
+      if (event === "updates" && data?.read_text?.parts) parts = Math.max(1, data.read_text.parts.length);
+      if (event === "values") output = data;
+      if (event !== "custom" || data?.event !== "step") continue;
+      ended += 1;
+      calls += data.calls ?? 0;
+      view.spent.textContent = String(calls);
+      const percent = Math.min(100, Math.round((100 * ended) / (3 * parts + 3)));
+      bar.setAttribute("aria-valuenow", percent);
+      bar.firstChild.style.flex = `0 0 ${percent}%`;
+      if (!stopped) view.say(`Finding claims: ${percent}% of ${parts === 1 ? "the text" : `${parts} parts`}.`, "Next: you tick the claims to check.");
+    }
+  } finally {
+    clearInterval(ticking);
+  }
+  if (output?.status !== "done") throw new Error(stopped ? "Stopped. The same text goes on where it was: what was answered is not paid again." : (output?.error?.detail ?? "The claims could not be found."));
   const { claims, left_out: left = [], dropped = [], unread = [] } = output;
   const problems = [];
   if (unread.length) problems.push(`${unread.length} of ${parts} parts could not be read by the model.`);
   if (dropped.length) problems.push(`${dropped.length} ${dropped.length === 1 ? "claim was dropped, as the text does not hold it" : "claims were dropped, as the text does not hold them"}.`);
-  const some = left.map((one) => ({ ...one, claim: one.quote, ticked: false, left: true }));
-  new Claims(main, { source: output.source || output.title || "the text", url: output.url ?? "", claims: [...claims.map((one) => ({ ...one, ticked: true })), ...some], problems, request }).show();
+  const some = left.map((one) => ({ ...one, claim: one.quote, date: read.date, ticked: false, left: true }));
+  const told = !read.date && claims.some((one) => RELATIVE.test(one.claim)) ? UNDATED : "";
+  return { claims: [...claims.map((one) => ({ ...one, ticked: true })), ...some], problems, told };
+}
+
+function firstLine(text) {
+  const line = text.split("\n").find((one) => one.trim())?.trim() ?? "the text";
+  return line.length > 80 ? `${line.slice(0, 79)}…` : line;
 }
 
 /** A list of claims: ticked, edited, and handed to the server. */
@@ -115,14 +168,16 @@ class Claims {
     const other = h("button", { type: "button", class: "btn slim", onclick: () => this.forget() }, "Another text");
     const add = h("button", { type: "button", class: "btn slim", onclick: () => this.add() }, "Add a claim");
     const told = this.kept.problems.map((one) => h("p", { class: "warning small" }, h("b", {}, "Not everything was taken."), ` ${one}`));
+    if (this.kept.told) told.unshift(h("p", { class: "warning small" }, this.kept.told));
+    this.all = h("input", { type: "checkbox", id: "all", onchange: () => this.tickAll(this.all.checked) });
+    const all = h("p", { class: "small all" }, h("label", { for: "all" }, this.all, " All of them"));
     const table = h("table", { class: "claims" }, h("caption", { class: "vh" }, "Claims, and where they stand in the text"), h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "tick" }, h("span", { class: "vh" }, "Check it")), h("th", { scope: "col" }, "Claim"), h("th", { scope: "col", class: "from" }, "Where it stands, and why"))), this.body);
     this.main.replaceChildren(
       h("div", { class: "headrow" }, h("div", {}, h("h1", {}, `${this.kept.claims.length} ${this.kept.claims.length === 1 ? "claim" : "claims"}`), h("p", { class: "quiet small", dir: "auto" }, this.kept.source)), h("div", { class: "acts" }, csv, other)),
       ...told,
-      this.kept.claims.length ? h("div", {}, table) : message("No claims found", "The text holds nothing that can be checked."),
-      this.problem,
+      h("div", { class: "gostrip list" }, this.start, this.count, h("span", {}, h("label", { for: "at-once" }, "At the same time"), this.once), h("span", {}, h("label", { for: "most" }, "Stop after spending (USD)"), this.most), this.problem),
+      this.kept.claims.length ? h("div", {}, all, table) : message("No claims found", "The text holds nothing that can be checked."),
       h("div", { class: "acts more" }, add),
-      h("div", { class: "gostrip" }, this.start, this.count, h("span", {}, h("label", { for: "at-once" }, "At the same time"), this.once), h("span", {}, h("label", { for: "most" }, "Stop after spending (USD)"), this.most)),
     );
     this.update();
   }
@@ -132,9 +187,23 @@ class Claims {
     const ticked = this.ticked.length;
     this.start.textContent = ticked === 1 ? "Check 1 claim" : `Check ${ticked} claims`;
     this.start.disabled = !ticked;
-    const { graph } = this.kept.request;
+    const wanted = this.kept.claims.filter((one) => !one.left);
+    this.all.checked = wanted.length > 0 && wanted.every((one) => one.ticked);
+    this.all.indeterminate = !this.all.checked && ticked > 0;
+    const { graph, each } = this.kept.request;
     const method = { rag: "a quick check", tool_mad: "a debate", proclaim: "a trial" }[graph] ?? graph.replaceAll("_", " ");
-    this.count.textContent = `Each gets ${method}. The server works them off; you can close this page.`;
+    const cost = each && ticked ? `: at most about ${inWords({ calls: each.calls * ticked, cost: each.cost && each.cost * ticked })} in all` : "";
+    this.count.textContent = ticked ? `Each gets ${method}${cost}. The server works them off; you can close this page.` : "Tick the claims to check.";
+  }
+
+  /** Ticks all claims but those that were left out, or none. */
+  tickAll(ticked) {
+    this.kept.claims.forEach((one, i) => {
+      one.ticked = ticked && !one.left;
+      this.body.children[i].querySelector(".tick input").checked = one.ticked;
+    });
+    this.keep();
+    this.update();
   }
 
   row(one) {

@@ -111,7 +111,7 @@ export class Home {
         "details",
         { class: "fold", id: "more-options" },
         h("summary", {}, h("span", { class: "nb" }, "More options"), h("span", { class: "quiet" }, "who said it and when, rounds, limits, when to ask you")),
-        h("div", { class: "inside" }, h("div", { class: "grid" }, labelled("Who said it", this.speaker), labelled("When it was said", this.date)), this.first),
+        h("div", { class: "inside" }, h("div", { class: "grid" }, labelled("Who said it", this.speaker), labelled("When it was said or published", this.date)), this.first),
       ),
       h(
         "details",
@@ -225,26 +225,31 @@ export class Home {
   update() {
     const text = this.claim.value.trim();
     this.kind = this.forced ? "claim" : kindOf(text);
-    this.button.textContent = this.kind === "claim" ? "Check it" : "Find its claims";
+    const builtIn = this.model.key === "embedded" && !this.more.value.includes('"model"');
+    this.button.textContent = this.kind === "claim" ? "Check it" : builtIn ? "List its sentences" : "Find its claims";
     this.asOne.hidden = this.kind !== "article" || text.length > LONGEST;
     for (const one of [this.thorough, this.evidence, this.model]) one.update();
     const searches = this.properties && (this.properties.sources || this.properties.debaters?.default?.some?.((one) => one.retriever));
     this.evidence.silence(searches ? "" : "This method searches for nothing: it argues from what models know.");
-    const said = this.kind === "url" ? "The page is read, and the claims in it are listed for you to tick." : this.kind === "article" ? "This looks like an article: the claims in it are listed for you to tick." : this.#cost();
+    const said = this.kind !== "claim" && builtIn ? "The built-in model is too weak to find claims: every sentence is listed for you to tick." : this.kind === "url" ? "The page is read, and the claims in it are listed for you to tick." : this.kind === "article" ? "This looks like an article: the claims in it are listed for you to tick." : this.#cost();
     this.line.textContent = said;
   }
 
   #cost() {
+    const { calls, cost } = this.reckoned();
+    const limit = this.fields.find((one) => one.name === "max_cost")?.read();
+    return `At most about ${inWords({ calls, cost })}${this.model.key === "embedded" ? ", free" : ""}. It stops ${limit ? `at $${limit}, or ` : ""}when you stop it.`;
+  }
+
+  /** About what one check takes at most: {calls, cost}; the cost in USD, null if no price is known. */
+  reckoned() {
     const of = (name, otherwise) => Number(this.fields.find((one) => one.name === name)?.read() ?? this.properties[name]?.default ?? otherwise);
     const speakers = (this.properties.debaters?.default ?? this.properties.agents?.default)?.length ?? 1;
     const rounds = of("max_rounds", of("rounds", 1));
-    const reckoned = { rag: 1, standard_prompting: 1, chain_of_thought: 1, self_consistency: 5, react: 7, multi_agent_voting: 3, tool_mad: speakers * rounds * 5 + 1, proclaim: 20 + 7 * rounds + 14 };
-    const calls = reckoned[this.graph.value] ?? speakers * (rounds + 1) + rounds;
+    const known = { rag: 1, standard_prompting: 1, chain_of_thought: 1, self_consistency: 5, react: 7, multi_agent_voting: 3, tool_mad: speakers * rounds * 5 + 1, proclaim: 20 + 7 * rounds + 14 };
+    const calls = known[this.graph.value] ?? speakers * (rounds + 1) + rounds;
     const price = this.choices.prices[this.#modelName()];
-    const cost = price && (calls * (A_CALL[0] * price.input + A_CALL[1] * price.output)) / 1e6;
-    const dollars = cost ? ` and ${cost < 0.001 ? "under $0.001" : `$${cost.toPrecision(cost < 0.1 ? 1 : 2)}`}` : this.model.key === "embedded" ? ", free" : "";
-    const limit = this.fields.find((one) => one.name === "max_cost")?.read();
-    return `At most about ${calls} model ${calls === 1 ? "call" : "calls"}${dollars}. It stops ${limit ? `at $${limit}, or ` : ""}when you stop it.`;
+    return { calls, cost: price ? (calls * (A_CALL[0] * price.input + A_CALL[1] * price.output)) / 1e6 : null };
   }
 
   #modelName() {
@@ -277,7 +282,8 @@ export class Home {
 
   /** What a debate is begun with: {graph, input without a claim, context}. */
   request() {
-    return { graph: this.graph.value, input: this.#input(), context: { ...this.#chosen(), ...this.#typed() } };
+    const context = { ...this.#chosen(), ...this.#typed() };
+    return { graph: this.graph.value, input: this.#input(), context, each: this.reckoned(), builtIn: context.model === this.choices.embedded };
   }
 
   #input() {
@@ -318,6 +324,12 @@ export class Home {
     const typed = Object.fromEntries(this.fields.map((field) => [field.name, field.read()]).filter(([, value]) => value !== undefined));
     return { ...typed, ...(this.more.value.trim() ? json("Settings as JSON", this.more.value) : {}) };
   }
+}
+
+/** Calls and what they cost. */
+export function inWords({ calls, cost }) {
+  const dollars = cost ? ` and ${cost < 0.001 ? "under $0.001" : `$${cost.toPrecision(cost < 0.1 ? 1 : 2)}`}` : "";
+  return `${calls.toLocaleString("en")} model ${calls === 1 ? "call" : "calls"}${dollars}`;
 }
 
 /** What somebody pasted: a claim, an article, or the address of one. */

@@ -33,7 +33,11 @@ export async function watch(main, thread) {
   const place = `/threads/${encodeURIComponent(thread)}`;
   const [state, [last]] = await Promise.all([ask(`${place}/state`), ask(`${place}/runs?limit=1`)]).catch(explained);
   if (!last && !state.values?.graph) throw new Error("Nothing has run on this thread.");
-  const live = new Live(main, { thread, run: last?.run_id, graph: last?.assistant_id ?? state.values.graph });
+  const { input, context } = last?.kwargs ?? {}; // until models are loaded, nothing else says what is checked
+  const system = state.values?.graph ?? last?.metadata?.graph_id;
+  const opened = last && Date.parse(last.created_at);
+  const live = new Live(main, { thread, run: last?.run_id, graph: last?.assistant_id ?? system, system, context, opened });
+  live.debate.claim = input?.claim;
   fold(live.debate, state.values ?? {});
   return last ? live.follow(null) : live.end(state); // what ran on it ran before the server was started
 }
@@ -44,8 +48,8 @@ function explained(error) {
 }
 
 class Live {
-  constructor(main, { thread, run, graph, context }) {
-    Object.assign(this, { main, thread, run, graph, context });
+  constructor(main, { thread, run, graph, context, system = graph, opened = Date.now() }) {
+    Object.assign(this, { main, thread, run, graph, context, system, opened });
     this.debate = {};
     this.view = new Floor(main);
     this.spent = { calls: 0, tokens: 0 };
@@ -66,7 +70,6 @@ class Live {
     this.view.sign.replaceChildren(icon("run"));
     this.view.clockName.textContent = "Elapsed";
     this.since = null;
-    this.opened = Date.now();
     this.say("The check begins.", `Next: models and sources are opened, and the first answers are written.${this.loading()}`);
     clearInterval(this.ticking);
     this.ticking = setInterval(() => this.tick(), 1000);
@@ -182,9 +185,9 @@ class Live {
 
   /** What is told of the debate so far; null if the connection is lost, and so nothing new is known. */
   async tell(debate) {
-    if (!(debate.graph ?? this.graph)) return null; // nothing was written yet
+    if (!(debate.graph ?? this.system)) return null; // nothing was written yet
     const { turns = [], ...others } = debate;
-    const body = JSON.stringify({ ...others, graph: debate.graph ?? this.graph, calls: [], evidence: (debate.evidence ?? []).map(({ text, summary_of, shown, ...piece }) => ({ ...piece, text: "" })) });
+    const body = JSON.stringify({ ...others, graph: debate.graph ?? this.system, calls: [], evidence: (debate.evidence ?? []).map(({ text, summary_of, shown, ...piece }) => ({ ...piece, text: "" })) });
     const raw = `${body.slice(0, -1)},"turns":[${sent(turns, this.view.open.size > 0).join(",")}]}`;
     const wanted = new URLSearchParams([...this.view.open].map((one) => ["open", one]));
     try {
@@ -250,6 +253,7 @@ class Live {
     this.view.slot.replaceChildren();
     this.round = null;
     this.run = value.place?.split("/").pop();
+    this.opened = Date.now();
     this.place();
     return this.follow(stream);
   }

@@ -56,7 +56,7 @@ export async function recent() {
 
 const WORDS = { running: "under way", waiting: "waits for your answer", interrupted: "interrupted", failed: "failed", cancelled: "cancelled" };
 /** What a system is called for people. */
-export const METHODS = { rag: "Quick check", tool_mad: "Debate", proclaim: "Trial" };
+export const METHODS = { rag: "Quick check", tool_mad: "Debate", proclaim: "Trial", find_claims: "Claims of a text" };
 
 function rowOf(one) {
   if (one.fault) return h("li", {}, h("span", { class: "bad" }, icon("warn"), " Damaged"), h("span", {}, `${one.id}: ${one.fault}`), remover(one.id));
@@ -65,7 +65,8 @@ function rowOf(one) {
   const claim = one.claim || "(no claim)";
   const kept = one.can === "resume" && one.calls > 0 && `${one.calls} ${one.calls === 1 ? "call is" : "calls are"} kept`;
   const at = h("time", { datetime: one.started_at }, when(new Date(one.started_at)));
-  const facts = [METHODS[one.graph] ?? one.graph.replaceAll("_", " "), kept, one.note].filter(Boolean);
+  const again = one.graph === "find_claims" && one.status !== "running" && "the same text again goes on where it was";
+  const facts = [METHODS[one.graph] ?? one.graph.replaceAll("_", " "), kept, again, one.note].filter(Boolean);
   return h(
     "li",
     {},

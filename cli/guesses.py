@@ -1,0 +1,100 @@
+"""Commands that people guess: other names of those that there are, and a sentence for those that there are not."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from typer.core import TyperGroup
+
+PANELS = {
+    "Check claims": ("verify", "claims", "batch", "serve", "report"),
+    "Look again": ("list", "show", "delete"),
+    "Choose": ("config", "index", "corpora", "graphs", "presets", "tasks", "settings"),
+    "Measure, and run many": ("eval", "calibrate", "ledger", "worker", "assistants", "schema"),
+}
+"""The commands in the order in which help shows them, and under which headings."""
+OTHER_NAMES = {
+    "check": "verify",
+    "debate": "verify",
+    "history": "list",
+    "ls": "list",
+    "systems": "graphs",
+    "methods": "graphs",
+}
+INSTEAD = {
+    "models": "Models are named provider:name, for example openai:gpt-5-mini or ollama:qwen3:8b. To set one for good: "
+    "moot config set model NAME. To see what is set: moot config",
+    "page": "The page is opened by: moot serve --open",
+    "web": "The page is opened by: moot serve --open",
+    "ui": "The page is opened by: moot serve --open",
+    "resume": "The same `moot verify` goes on with a debate that was interrupted; so does moot verify CLAIM --resume",
+    "export": "To write reports: moot report ID --html. To write the record: moot show ID --json",
+    "run": "To check a claim: moot verify CLAIM. Many: moot batch FILE --out FOLDER. Benchmarks: moot eval run",
+}
+OF_GROUPS = {
+    "corpora": {
+        "ls": "list",
+        "add": "To add files to a corpus: moot index PATH --corpus NAME",
+        "create": "To make a corpus: moot index PATH --corpus NAME",
+        "index": "To add files to a corpus: moot index PATH --corpus NAME",
+    },
+    "config": {"ls": "show", "list": "show", "edit": "To set a value: moot config set KEY VALUE"},
+    "eval": {"list": "To list the benchmarks: moot eval tasks", "benchmarks": "tasks"},
+    "ledger": {
+        "list": "To list what the ledger holds: moot ledger",
+        "ls": "To list what the ledger holds: moot ledger",
+    },
+}
+"""What is guessed within groups: another name, or a sentence."""
+A_SENTENCE = 3
+"""Words from which on what follows ``moot`` is taken for a claim."""
+LISTS = ("graphs", "tasks", "presets", "list")
+"""Commands that list something by themselves, so that ``list`` after them says nothing new."""
+
+
+class Guessing(TyperGroup):
+    """A group of commands that takes other names for them, and answers a wrong name with the command that is meant."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of commands, in the order of help."""
+        order = [name for names in PANELS.values() for name in names]
+        known = super().list_commands(ctx)
+        return sorted(known, key=lambda name: order.index(name) if name in order else len(order))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that arguments begin with."""
+        word = args[0]
+        guesses = OF_GROUPS.get(str(ctx.info_name), {}) if ctx.parent else OTHER_NAMES | INSTEAD
+        if word == "help" and not args[1:]:
+            print(self.get_help(ctx))  # noqa: T201
+            ctx.exit()
+        if word == "help":
+            args = [args[1], "--help"]
+        elif word in LISTS and args[1:2] == ["list"]:
+            args = [word, *args[2:]]
+        elif guesses.get(word) in self.commands:
+            args = [guesses[word], *args[1:]]
+        if args[0] not in self.commands:
+            ctx.fail(guesses.get(word) or ("" if ctx.parent else instead(args)) or self._unknown(ctx, args[0], guesses))
+        return super().resolve_command(ctx, args)
+
+    def _unknown(self, ctx: Any, word: str, guesses: dict[str, str]) -> str:
+        near = get_close_matches(word, [*self.commands, *guesses], n=1)
+        named = guesses.get(near[0], near[0]) if near else ""
+        known = f"Did you mean {ctx.command_path} {named}?" if named in self.commands else f"See: {ctx.command_path} -h"
+        return f"There is no command {word!r}. {known}"
+
+
+def instead(args: list[str]) -> str:
+    """What is meant by arguments that begin with a claim, a file or an address; an empty text if nothing is seen."""
+    word = args[0]
+    if Path(word).suffix.lower() in (".csv", ".tsv", ".jsonl"):
+        return f"To check the claims of a list: moot batch {word} --out FOLDER"
+    if word.startswith(("http://", "https://")) or Path(word).is_file():
+        return f"To find the claims of a text: moot claims {word}"
+    words = [one for one in args if not one.startswith("-")]
+    if len(" ".join(words).split()) >= A_SENTENCE:
+        return f'To check a claim: moot verify "{" ".join(words)}"'
+    return ""

@@ -1,0 +1,230 @@
+"""The ledger of a server of several processes, in one Postgres: whose each debate is, and which process runs it.
+
+A process is there as long as it says so every `BEAT` seconds; what a silent one ran is interrupted, and others may go
+on with it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import threading
+import time
+from typing import Any
+
+from moot.core.errors import MootError, UserError
+from moot.core.ledger.records import FAILED, Begun, Debate, Pruned, Request, Status, moot_version, new_id
+from moot.core.postgres.connection import Postgres
+from moot.core.postgres.ledger import PostgresLedger
+
+log = logging.getLogger(__name__)
+
+BEAT = 2.0
+"""Seconds between two signs of life."""
+SILENCE = 8
+"""Seconds after which a silent process is dead; less than the service's lease of a run."""
+ENDS = ("done", "failed", "waiting")
+"""How a debate ends that nobody stopped."""
+LIVES = f"EXISTS (SELECT 1 FROM moot.servers AS s WHERE s.id = d.owner AND s.seen > now() - interval '{SILENCE} s')"
+STATUS = f"CASE WHEN d.status = 'running' AND d.owner IS NOT NULL AND NOT {LIVES} THEN 'interrupted' ELSE d.status END"
+USABLE = f"e.kind = 'chat' AND e.about::json ->> '{FAILED}' IS NULL"
+
+
+class Presence:
+    """Says every few seconds that this process is there, from a thread of its own.
+
+    Args:
+        url: of the database.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.id = new_id()
+        self._postgres = Postgres(url)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="moot-presence", daemon=True)
+
+    def begin(self) -> None:
+        """Says so for the first time.
+
+        Raises:
+            UserError, WorldError: the database cannot be used.
+        """
+        self._say(10)
+        self._thread.start()
+
+    def end(self) -> None:
+        """This process ends. Blocking."""
+        self._over.set()
+        self._thread.join(10)
+        try:
+            self._postgres.do(lambda cursor: cursor.execute("DELETE FROM moot.servers WHERE id = %s", (self.id,)), 0)
+        except MootError as error:  # it is silent from now on, which says the same
+            log.warning("%s", error.detail)
+        self._postgres.close()
+
+    def _beat(self) -> None:
+        while not self._over.wait(BEAT):
+            try:
+                self._say(0)
+            except MootError as error:
+                log.warning("%s", error.detail)
+
+    def _say(self, patience: float) -> None:
+        values = (self.id, socket.gethostname()[:100], os.getpid())
+
+        def job(cursor: Any) -> None:
+            cursor.execute(
+                "INSERT INTO moot.servers (id, host, pid) VALUES (%s, %s, %s) "
+                "ON CONFLICT (id) DO UPDATE SET seen = now()",
+                values,
+            )
+            cursor.execute("DELETE FROM moot.servers WHERE seen < now() - interval '1 hour'")
+
+        self._postgres.do(job, patience)
+
+
+class ServedLedger(PostgresLedger):
+    """The ledger, as a process of the service has it.
+
+    Args:
+        postgres: the connection.
+        owner: this process; see `Presence`.
+    """
+
+    def __init__(self, postgres: Postgres, owner: str) -> None:
+        super().__init__(postgres)
+        self._owner = owner
+
+    def begin(self, request: Request) -> Begun:
+        """Takes over a debate, or writes a new one; see `LedgerFile.begin`.
+
+        A debate of the same run is the same debate, however it ended before: its worker was lost.
+        """
+        return self._postgres.do(lambda cursor: self._begin(cursor, request))
+
+    def _begin(self, cursor: Any, request: Request) -> Begun:
+        cursor.execute(
+            "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (request.idempotency_key or request.id,)
+        )
+        cursor.execute(
+            f"SELECT d.id, d.person, d.run, d.fingerprint, {STATUS} FROM moot.debates AS d "
+            "WHERE d.id = %s OR d.idempotency_key = %s ORDER BY d.id = %s DESC LIMIT 1 FOR UPDATE OF d",
+            (request.id, request.idempotency_key, request.id),
+        )
+        if (found := cursor.fetchone()) is None:
+            id, now = request.id or new_id(), time.time()
+            texts = (request.fingerprint, moot_version(), request.graph, request.input, request.settings)
+            cursor.execute(
+                "INSERT INTO moot.debates (id, fingerprint, version, graph, input, settings, status, started, updated, "
+                "person, owner, pid, idempotency_key, run) VALUES (%s, %s, %s, %s, %s, %s, 'running', %s, %s, %s, %s, "
+                "%s, %s, %s)",
+                (id, *texts, now, now, request.person, self._owner, os.getpid(), request.idempotency_key, request.run),
+            )
+            return Begun(id, resumed=False)
+        id, person, run, fingerprint, status = found
+        same = run is not None and run == request.run
+        if person != request.person:
+            raise UserError("There is no such debate.", kind="missing_file")
+        if id != request.id and fingerprint != request.fingerprint:
+            raise UserError(
+                "This idempotency key was used for another request. Use a new one for each debate.", kind="bad_request"
+            )
+        if id != request.id and not same and status in ("running", "waiting", "done"):
+            return Begun(id, resumed=False, owned=False)
+        if status == "running" and not same:
+            raise UserError(f"The debate {id} is running. Wait until it has ended.", kind="debate_running")
+        if same and status in ENDS:  # it ended, and its worker was lost before the server heard of it
+            return Begun(id, resumed=True)
+        cursor.execute(
+            "UPDATE moot.debates SET status = 'running', owner = %s, pid = %s, updated = %s, run = %s WHERE id = %s",
+            (self._owner, os.getpid(), time.time(), request.run, id),
+        )
+        return Begun(id, resumed=same or status != "done")
+
+    def end(self, id: str, status: Status, document: str | None, note: str | None) -> None:
+        """As `LedgerFile.end`. Of a run that was begun again while its first worker lives, the first end counts."""
+        said = "status = %s, updated = %s, document = coalesce(%s, document), note = coalesce(%s, note), owner = NULL"
+        mine = "(owner = %s OR (status <> 'done' AND %s))"
+        query = f"UPDATE moot.debates SET {said} WHERE id = %s AND {mine}"
+        values = (status, time.time(), document, note, id, self._owner, status in ENDS)
+        self._postgres.do(lambda cursor: cursor.execute(query, values))
+
+    def debates(
+        self,
+        status: Status | None = None,
+        graph: str | None = None,
+        text: str | None = None,
+        limit: int | None = None,
+        id: str | None = None,
+    ) -> list[Debate]:
+        """As `LedgerFile.debates`."""
+        asked: dict[str, Any] = {"status": status, "graph": graph, "text": text, "limit": limit, "id": id}
+        wanted = {
+            "status": f"{STATUS} = %(status)s",
+            "graph": "d.graph = %(graph)s",
+            "text": "strpos(lower(d.input), lower(%(text)s)) > 0",
+            "id": "starts_with(d.id, %(id)s)",
+        }
+        where = " AND ".join(["true", *(wanted[name] for name in wanted if asked[name] is not None)])
+        query = (
+            f"SELECT d.id, d.fingerprint, d.version, d.graph, d.input, d.settings, {STATUS}, d.pid, d.started, "
+            "d.updated, d.document, d.idempotency_key, d.note, count(e.seq), "
+            f"count(e.seq) FILTER (WHERE {USABLE}), coalesce(sum(e.size), 0), d.person "
+            f"FROM moot.debates AS d LEFT JOIN moot.entries AS e ON e.debate = d.number WHERE {where} "
+            "GROUP BY d.number ORDER BY d.started DESC, d.id LIMIT %(limit)s"
+        )
+        rows = self._postgres.do(lambda cursor: cursor.execute(query, asked).fetchall())
+        return [_debate(*row) for row in rows]
+
+    def outline(self, person: str | None = None) -> list[tuple[str, Status, float]]:
+        """As `LedgerFile.outline`, of one person's debates if one is named; without those of batches of a queue."""
+        query = (
+            f"SELECT d.id, {STATUS}, d.started FROM moot.debates AS d WHERE d.thread IS NOT NULL "
+            "AND (%s::text IS NULL OR d.person = %s) ORDER BY d.started DESC, d.id"
+        )
+        return self._postgres.do(lambda cursor: cursor.execute(query, (person, person)).fetchall())
+
+    def delete(self, id: str) -> None:
+        """Removes a debate with its entries."""
+        self._postgres.do(lambda cursor: cursor.execute("DELETE FROM moot.debates WHERE id = %s", (id,)))
+
+    def of_key(self, idempotency_key: str) -> Debate | None:
+        """The debate of an idempotency key."""
+        query = "SELECT id FROM moot.debates WHERE idempotency_key = %s"
+        found = self._postgres.do(lambda cursor: cursor.execute(query, (idempotency_key,)).fetchone())
+        return self.debates(id=found[0])[0] if found else None
+
+    def place(self, id: str, thread: str, run: str) -> None:
+        """Notes on which thread of the server a debate runs, and as which run."""
+        query = "UPDATE moot.debates SET thread = %s, run = %s WHERE id = %s"
+        self._postgres.do(lambda cursor: cursor.execute(query, (thread, run, id)))
+
+    def place_of(self, id: str) -> tuple[str, str] | None:
+        """The thread and the run of a debate, if it has run on the server."""
+        query = "SELECT thread, run FROM moot.debates WHERE id = %s AND thread IS NOT NULL"
+        found: tuple[str, str] | None = self._postgres.do(lambda cursor: cursor.execute(query, (id,)).fetchone())
+        return found
+
+    def places(self, thread: str | None = None) -> dict[str, tuple[str, str]]:
+        """As `LedgerFile.places`."""
+        query = (
+            "SELECT id, thread, run FROM moot.debates WHERE thread = %s OR (%s::text IS NULL AND thread IS NOT NULL) "
+            "ORDER BY started DESC"
+        )
+        rows = self._postgres.do(lambda cursor: cursor.execute(query, (thread, thread)).fetchall())
+        return {id: (on, run) for id, on, run in rows}
+
+    def prune(self, *_: Any) -> Pruned:
+        """Refuses: the database is pruned by whoever runs it."""
+        raise UserError(
+            "This ledger is in Postgres: see docs/howto/service.md for how to prune it.", kind="bad_request"
+        )
+
+
+def _debate(*row: Any) -> Debate:
+    id, fingerprint, version, graph, input, settings, *rest, entries, calls, size, person = row
+    counts = (int(entries), int(calls), int(size))
+    texts: Any = (id, fingerprint, version, graph, json.loads(input), json.loads(settings), *rest, *counts, person)
+    return Debate(*texts)

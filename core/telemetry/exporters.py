@@ -1,0 +1,135 @@
+"""Where telemetry goes: OpenTelemetry's providers, made as its environment variables say.
+
+What reads the variables is OpenTelemetry's SDK: the sampler, the resource, batches, intervals, addresses and headers.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterable
+from importlib.metadata import entry_points, version
+from typing import Any
+
+from moot.core.errors import UserError
+from moot.core.telemetry.switch import is_set
+from opentelemetry import metrics, trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+log = logging.getLogger(__name__)
+
+PATIENCE = 3.0
+"""Seconds that the end of a process waits for what is still to be sent."""
+PROTOCOLS = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
+"""OTLP's protocols, and what the exporters for them are called."""
+
+
+def install(traces: Iterable[str], metric_exporters: Iterable[str], *, page: bool) -> None:
+    """Makes the process's providers. One that somebody has set before stays.
+
+    Args:
+        traces: names of exporters of spans.
+        metric_exporters: names of exporters of metrics.
+        page: whether metrics are kept for this process's ``/metrics``.
+
+    Raises:
+        UserError: there is no such exporter, or it cannot begin.
+    """
+    resource = _resource()
+    if is_set(trace.get_tracer_provider()):
+        traces = ()
+    if is_set(metrics.get_meter_provider()):
+        metric_exporters, page = (), False
+    if processors := [BatchSpanProcessor(_made("traces", name)) for name in traces]:
+        provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+        for processor in processors:
+            provider.add_span_processor(processor)
+        trace.set_tracer_provider(provider)
+        _made_here.append(provider)
+    readers = [_reader(_made("metrics", name)) for name in metric_exporters]
+    if page and not any(_is_prometheus(reader) for reader in readers):
+        readers.append(_page_reader())
+    if readers:
+        meters = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
+        metrics.set_meter_provider(meters)
+        _made_here.append(meters)
+    atexit.register(finish)
+
+
+_made_here: list[TracerProvider | MeterProvider] = []
+
+
+def finish() -> None:
+    """Sends what is still to be sent, and ends; an address that does not answer delays it by `PATIENCE`. Blocking."""
+    ending = [threading.Thread(target=provider.shutdown, daemon=True) for provider in _made_here]
+    _made_here.clear()
+    for thread in ending:
+        thread.start()
+    until = time.monotonic() + PATIENCE
+    for thread in ending:
+        thread.join(max(0, until - time.monotonic()))
+    if any(thread.is_alive() for thread in ending):
+        log.error("moot: not all of the telemetry has reached its address.")
+
+
+def _resource() -> Resource:
+    said = os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    named = {part.partition("=")[0].strip() for part in said.split(",")}
+    own = {SERVICE_NAME: "moot", SERVICE_VERSION: version("moot")}
+    if os.environ.get("OTEL_SERVICE_NAME"):
+        del own[SERVICE_NAME]
+    return Resource.create({name: value for name, value in own.items() if name not in named})
+
+
+def _made(signal: str, name: str) -> Any:
+    """An exporter of ``traces`` or ``metrics``."""
+    variable = f"OTEL_{signal.upper()}_EXPORTER"
+    if name == "otlp":
+        name = _otlp(signal)
+    group = f"opentelemetry_{signal}_exporter"
+    found = [*entry_points(group=group, name=name)]
+    if not found:
+        known = sorted({"otlp", "none", *(point.name for point in entry_points(group=group))})
+        raise UserError(
+            f"{variable} names {name!r}, which is not installed. Known here: {', '.join(known)}.",
+            kind="invalid_environment",
+        )
+    try:
+        return found[0].load()()
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"The exporter {name!r} of {variable} cannot begin ({error}). Check OpenTelemetry's variables.",
+            kind="invalid_environment",
+        ) from error
+
+
+def _otlp(signal: str) -> str:
+    variables = (f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+    said = next(filter(None, (os.environ.get(name, "").strip() for name in variables)), "http/protobuf")
+    if said not in PROTOCOLS:
+        raise UserError(
+            f"OTEL_EXPORTER_OTLP_PROTOCOL is {said!r}; it may be {' or '.join(PROTOCOLS)}.", kind="invalid_environment"
+        )
+    return PROTOCOLS[said]
+
+
+def _reader(exporter: Any) -> MetricReader:
+    return exporter if isinstance(exporter, MetricReader) else PeriodicExportingMetricReader(exporter)
+
+
+def _is_prometheus(reader: MetricReader) -> bool:
+    return any(kind.__name__ == "PrometheusMetricReader" for kind in type(reader).__mro__)
+
+
+def _page_reader() -> MetricReader:
+    from opentelemetry.exporter.prometheus import PrometheusMetricReader
+
+    # LangGraph's server has a reader in the same registry, which says what the target is.
+    return PrometheusMetricReader(disable_target_info=True, scope_info_enabled=False)

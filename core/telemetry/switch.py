@@ -1,0 +1,102 @@
+"""Whether telemetry is on. Nothing of OpenTelemetry is imported here, as most processes do without."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from moot.core.errors import UserError
+from moot.core.lazy import imported
+
+if TYPE_CHECKING:
+    from moot.core.telemetry.instruments import Telemetry
+
+_on: Telemetry | None = None
+
+
+def telemetry() -> Telemetry | None:
+    """What this process records telemetry with; None if it is off."""
+    return _on
+
+
+def turn_on(*, page: bool = False, port: bool = True) -> Telemetry | None:
+    """Turns telemetry on for one of moot's own programs, if OpenTelemetry's variables ask for it. Blocking.
+
+    Args:
+        page: metrics are shown at this process's ``/metrics``, too, unless ``OTEL_METRICS_EXPORTER`` is ``none``.
+        port: whether this process may open the port of ``OTEL_METRICS_EXPORTER=prometheus``: one of several that work
+            together may.
+
+    Raises:
+        UserError: a variable says something that cannot be done, or a package is missing.
+    """
+    global _on
+    if _on is not None or is_disabled():
+        return _on
+    traces, metrics = wanted("traces"), wanted("metrics")
+    page = page and os.environ.get("OTEL_METRICS_EXPORTER", "").strip() != "none"
+    if not port:
+        metrics = [name for name in metrics if name != "prometheus"]
+    if traces or metrics or page:
+        _install(traces, metrics, page=page)
+        _on = _recording()
+    return join()
+
+
+def join() -> Telemetry | None:
+    """As `telemetry`; in a program of yours that has set OpenTelemetry up, it is on from here on."""
+    global _on
+    if _on is None and "opentelemetry.sdk" in sys.modules and not is_disabled():
+        trace, metrics = imported("opentelemetry.trace"), imported("opentelemetry.metrics")
+        if is_set(trace.get_tracer_provider()) or is_set(metrics.get_meter_provider()):
+            _on = _recording()
+    return _on
+
+
+def finish() -> None:
+    """Sends what is still to be sent, if telemetry goes anywhere; for a process that ends by ``os._exit``. Blocking."""
+    if (exporters := sys.modules.get("moot.core.telemetry.exporters")) is not None:
+        exporters.finish()
+
+
+def is_disabled() -> bool:
+    """Whether ``OTEL_SDK_DISABLED`` switches OpenTelemetry off."""
+    return os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+
+
+def wanted(signal: str) -> list[str]:
+    """The exporters that the environment names for ``traces`` or ``metrics``.
+
+    An address without an exporter means OTLP; neither means none, other than OpenTelemetry has it.
+    """
+    if said := os.environ.get(f"OTEL_{signal.upper()}_EXPORTER", "").strip():
+        return [] if said == "none" else [name.strip() for name in said.split(",") if name.strip()]
+    addresses = ("OTEL_EXPORTER_OTLP_ENDPOINT", f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT")
+    return ["otlp"] if any(os.environ.get(name, "").strip() for name in addresses) else []
+
+
+def needs_package(error: ModuleNotFoundError) -> UserError:
+    """The error for a package of the extra ``telemetry`` that is not installed."""
+    return UserError(
+        f'Telemetry needs the package {error.name}: pip install "moot[telemetry]". Or unset the OTEL_ variables and '
+        "LOG_JSON.",
+        kind="missing_package",
+    )
+
+
+def _install(traces: list[str], metrics: list[str], *, page: bool) -> None:
+    try:
+        imported("moot.core.telemetry.exporters").install(traces, metrics, page=page)
+    except ModuleNotFoundError as error:
+        raise needs_package(error) from error
+
+
+def _recording() -> Telemetry:
+    made: Telemetry = imported("moot.core.telemetry.instruments").Telemetry()
+    return made
+
+
+def is_set(provider: object) -> bool:
+    """Whether somebody has set a provider: OpenTelemetry's own stand-ins come from its API package."""
+    return not type(provider).__module__.startswith(("opentelemetry.trace", "opentelemetry.metrics"))

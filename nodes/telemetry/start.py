@@ -1,0 +1,60 @@
+"""Where telemetry begins: of one of moot's programs, or of a debate in a program of yours."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from moot.core.lazy import imported
+from moot.core.telemetry.switch import join, telemetry, turn_on
+from moot.nodes.telemetry.logs import log_json
+
+if TYPE_CHECKING:
+    from moot.core.telemetry.instruments import Telemetry
+    from moot.nodes.telemetry.observed import DebateWatch
+
+
+def begin_telemetry(*, page: bool = False, port: bool = True, logs: bool = True) -> Telemetry | None:
+    """Turns on what the environment asks for in one of moot's programs: metrics, spans, logs as JSON lines. Blocking.
+
+    Args:
+        page: metrics are shown at this process's ``/metrics``, too.
+        port: whether this process may open a port for them.
+        logs: whether moot sees to the logs: a server does that itself.
+
+    Raises:
+        UserError: a variable says something that cannot be done, a package is missing, or the prices cannot be read.
+    """
+    if logs:
+        log_json()
+    seen = turn_on(page=page, port=port)
+    if seen is not None:
+        _prepare(seen)
+    return seen
+
+
+async def watch(graph: str, id: str = "") -> DebateWatch | None:
+    """What watches a run of a debate that begins now; None while telemetry is off.
+
+    Args:
+        graph: the system.
+        id: the debate's, if it goes on.
+
+    Raises:
+        UserError: as `begin_telemetry`.
+    """
+    seen = telemetry()
+    if seen is None:
+        if (seen := join()) is None:
+            return None
+        await asyncio.to_thread(_prepare, seen)
+    watching: DebateWatch = imported("moot.nodes.telemetry.observed").DebateWatch(seen, graph)
+    if id:
+        watching.begun(id)
+    return watching
+
+
+def _prepare(seen: Telemetry) -> None:
+    observed = imported("moot.nodes.telemetry.observed")
+    observed.prices()
+    observed.show_endpoints(seen)

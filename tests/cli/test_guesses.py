@@ -1,0 +1,95 @@
+"""Commands that people guess: they work, or a sentence names the right one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from moot.cli.completing import names
+from moot.cli.guesses import PANELS
+from moot.cli.main import app
+from typer.main import get_command
+
+from tests.commands import moot
+
+SENTENCES = {
+    "verfy x": "There is no command 'verfy'. Did you mean moot verify?",
+    "chek x": "Did you mean moot verify?",
+    "claim x": "Did you mean moot claims?",
+    "nonsense": "There is no command 'nonsense'. See: moot -h",
+    "corpora shwo": "Did you mean moot corpora show?",
+    "corpora add x": "moot index PATH --corpus NAME",
+    "models": "moot config set model NAME",
+    "page": "moot serve --open",
+    "eval list": "moot eval tasks",
+    "ledger list": "moot ledger",
+    "config edit": "moot config set KEY VALUE",
+    "The earth is flat": 'moot verify "The earth is flat"',
+    "https://example.org/a": "moot claims https://example.org/a",
+    "there/mine.csv": "moot batch there/mine.csv --out FOLDER",
+    "settings": "Name a system, for example: moot settings tool_mad.",
+}
+SAME = {
+    "history": "list",
+    "check A-claim --graph nope": "verify A-claim --graph nope",
+    "graphs list": "graphs",
+    "presets list": "presets",
+    "corpora list": "corpora",
+    "corpora ls": "corpora",
+    "config list": "config",
+    "help claims": "claims --help",
+    "help": "--help",
+}
+LISTS = ("graphs", "tasks", "presets", "settings gated", "settings find_claims", "eval tasks", "corpora list")
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+@pytest.mark.parametrize("guess", SENTENCES)
+def test_a_guess_gets_a_sentence(guess: str) -> None:
+    done = moot(*guess.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert SENTENCES[guess] in done.stderr
+
+
+@pytest.mark.parametrize("guess", SAME)
+def test_another_name_works(guess: str) -> None:
+    done, known = moot(*guess.split()), moot(*SAME[guess].split())
+    assert (done.returncode, done.stdout, done.stderr) == (known.returncode, known.stdout, known.stderr)
+
+
+def test_a_file_that_is_there(tmp_path: Path) -> None:
+    (tmp_path / "article").write_text("A text.")
+    assert f"moot claims {tmp_path / 'article'}" in moot(tmp_path / "article").stderr
+
+
+@pytest.mark.parametrize("listing", LISTS)
+def test_lists_as_json(listing: str) -> None:
+    rows = json.loads(moot(*listing.split(), "--json").stdout)
+    assert rows
+    assert all(row["name"] for row in rows)
+    if listing.startswith("settings"):
+        assert next(row for row in rows if row["name"] == "attempts")["default"] == 3
+
+
+def test_a_value_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (moot("config", "get", "model").returncode, moot("config", "get", "model").stdout) == (1, "")
+    monkeypatch.setenv("MOOT_MODEL", "fake:1")
+    assert moot("config", "get", "model").stdout == "fake:1\n"
+
+
+def test_help_shows_every_command_under_a_heading() -> None:
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    assert {name for panel in PANELS.values() for name in panel} == set(commands)
+    assert {panel for panel in PANELS if panel not in moot("--help").stdout} == set()
+
+
+def test_what_the_shell_completes() -> None:
+    assert "find_claims" in names("all graphs")
+    assert "min_score=" in names("settings find_claims")
+    assert "corpus=" not in names("settings find_claims")

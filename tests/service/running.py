@@ -1,0 +1,156 @@
+"""The service as ``deploy/compose.yaml`` runs it, by the file's own commands, without containers."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import httpx
+from moot.core.lazy import imported
+
+from tests.cluster.postgres import Server, binaries, running_postgres
+from tests.conftest import StubEndpoint, free_port
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+TOKENS = {"ann": "ann-and-her-token-1234", "bob": "bob-and-his-token-5678"}
+OURS = ("page", "worker-1", "worker-2", "chroma")
+PATIENCE = 180.0
+"""Seconds that something may take on a machine that has other work."""
+
+
+@cache
+def python() -> str | None:
+    """A Python that has the extra `service`: the one that ``MOOT_SERVICE_PYTHON`` names, else this one; None if not."""
+    named = os.environ.get("MOOT_SERVICE_PYTHON", sys.executable)
+    found = subprocess.run([named, "-c", "import aegra_api, procrastinate"], capture_output=True, check=False)
+    return None if found.returncode else named
+
+
+def lacking() -> str:
+    """What the tests lack here; empty if nothing."""
+    if python() is None:
+        return "no Python with the extra `service` (MOOT_SERVICE_PYTHON)"
+    return "" if binaries() and shutil.which("redis-server") else "no Postgres or no Redis is installed"
+
+
+def compose() -> dict[str, Any]:
+    """What the file says of each service."""
+    services: dict[str, Any] = imported("yaml").safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    return services
+
+
+@dataclass
+class Service:
+    """A running service.
+
+    Args:
+        folder: where its processes run.
+        postgres: its database.
+        stub: the endpoint that it calls.
+    """
+
+    folder: Path
+    postgres: Server
+    stub: StubEndpoint
+    ports: dict[str, int] = field(default_factory=lambda: {name: free_port() for name in (*OURS, "redis")})
+    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def environment(self, name: str) -> dict[str, str]:
+        """What the file sets, with the addresses of this machine."""
+        users = self.folder / "users.toml"
+        said = {"OPENAI_BASE_URL": self.stub.url, "OPENAI_API_KEY": "stub", "POSTGRES_PASSWORD": "unused"}
+        found = {}
+        for key, value in compose()[name].get("environment", {}).items():
+            text = re.sub(r"\$\{(\w+):[-?]([^}]*)\}", lambda one: said.get(one[1], one[2]), str(value))
+            text = re.sub(r"^postgresql://.*", self.postgres.url, text).replace("/run/secrets/users", str(users))
+            for host, port in (("redis:6379", "redis"), ("chroma:8000", "chroma")):
+                text = text.replace(f"//{host}", f"//127.0.0.1:{self.ports[port]}")
+            found[key] = text
+        return found
+
+    def start(self, name: str) -> None:
+        """Starts a process by the file's command."""
+        program, *words = compose()[name]["command"]
+        port = str(self.ports[name])
+        named = {"8000": port, "0.0.0.0": "127.0.0.1", "/data": str(self.folder / "chroma")}
+        command = [program] if name == "redis" else [str(Path(python() or "").with_name(program))]
+        command += [named.get(word, word) for word in words] + (["--port", port] if name == "redis" else [])
+        home = {"MOOT_HOME": str(self.folder / f"home-{name}"), "HF_HUB_OFFLINE": "1", "LANGSMITH_TRACING": "false"}
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self.processes[name] = subprocess.Popen(
+                command, cwd=self.folder, env=os.environ | home | self.environment(name), stdout=log, stderr=log
+            )
+
+    def log(self, name: str) -> str:
+        """What a process has said last."""
+        return (self.folder / f"{name}.log").read_text()[-3000:]
+
+    def wait_for(self, is_so: Callable[[], bool], what: str) -> None:
+        """Waits until something is so."""
+        until = time.monotonic() + PATIENCE
+        while not is_so():
+            assert time.monotonic() < until, what
+            time.sleep(0.1)
+
+    def is_ready(self, name: str) -> bool:
+        """Whether a process answers that it is ready; one that has ended is a failure."""
+        assert self.processes[name].poll() is None, self.log(name)
+        try:
+            path = "/api/v2/heartbeat" if name == "chroma" else "/ready"
+            return httpx.get(f"http://127.0.0.1:{self.ports[name]}{path}").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def start_all(self) -> None:
+        """Starts all that the file starts, and waits until all are ready."""
+        for name in ("redis", *OURS):
+            self.start(name)
+        for name in OURS:
+            self.wait_for(lambda name=name: self.is_ready(name), f"{name} is not ready")  # type: ignore[misc]
+
+    def kill(self, name: str) -> None:
+        """Kills a process, as a machine that fails does."""
+        self.processes[name].send_signal(signal.SIGKILL)
+        self.processes[name].wait()
+
+    def of(self, user: str) -> httpx.Client:
+        """A client of the page's process, as a user."""
+        headers = {"Authorization": f"Bearer {TOKENS[user]}"}
+        return httpx.Client(base_url=f"http://127.0.0.1:{self.ports['page']}", headers=headers, timeout=PATIENCE)
+
+    def end(self) -> None:
+        """Ends all processes."""
+        for process in self.processes.values():
+            process.terminate()
+        for process in self.processes.values():
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+@contextmanager
+def running_service(folder: Path, stub: StubEndpoint) -> Iterator[Service]:
+    """A service of one page and two workers, with two users."""
+    digests = {name: hashlib.sha256(token.encode()).hexdigest() for name, token in TOKENS.items()}
+    limits = {"ann": 'corpora = ["press"]\ndebates_a_day = 30\n', "bob": ""}
+    users = [f'[{name}]\ntoken_sha256 = "{digest}"\n{limits[name]}' for name, digest in digests.items()]
+    (folder / "users.toml").write_text("\n".join(users))
+    with ExitStack() as stack:
+        service = Service(folder, stack.enter_context(running_postgres()), stub)
+        stack.callback(service.end)
+        service.start_all()
+        yield service

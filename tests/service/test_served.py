@@ -1,0 +1,143 @@
+"""What the service keeps in Postgres: whose each debate is, who runs it, its documents; and older tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from moot.core.errors import UserError
+from moot.core.ledger.records import Request
+from moot.core.postgres.connection import TABLES, UPGRADES, VERSION, Postgres
+from moot.core.postgres.served import Presence, ServedLedger
+from moot.web import debates
+from moot.web.caller import asking
+from moot.web.service.documents import Documents
+
+from tests.cluster.postgres import Server, binaries, running_postgres
+from tests.web.documents import a_debate
+
+pytest.importorskip("procrastinate", reason="the extra `queue` is not installed")
+pytestmark = pytest.mark.skipif(binaries() is None, reason="no Postgres is installed (initdb is not found)")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with running_postgres() as found:
+        yield found
+
+
+@pytest.fixture
+def postgres(server: Server) -> Iterator[Postgres]:
+    with closing(Postgres(server.url)) as found:
+        found.do(lambda cursor: cursor.execute("DROP SCHEMA IF EXISTS moot CASCADE"))
+        found.prepare()
+        yield found
+
+
+def request(run: str, person: str | None = "ann", key: str | None = None, id: str = "a" * 32) -> Request:
+    return Request(id, "print", "rag", '{"claim": "It rains."}', "{}", True, key, person, run)
+
+
+@pytest.fixture
+def two(postgres: Postgres, server: Server) -> Iterator[tuple[ServedLedger, ServedLedger]]:
+    """The ledger, as two processes have it."""
+    processes = [Presence(server.url), Presence(server.url)]
+    for one in processes:
+        one.begin()
+    yield ServedLedger(postgres, processes[0].id), ServedLedger(postgres, processes[1].id)
+    for one in processes:
+        one.end()
+
+
+def test_earlier_tables_are_upgraded_and_later_ones_refused(server: Server) -> None:
+    with closing(Postgres(server.url)) as postgres:
+        postgres.do(lambda cursor: cursor.execute("DROP SCHEMA IF EXISTS moot CASCADE"))
+        postgres.do(lambda cursor: cursor.execute(TABLES))
+        postgres.do(lambda cursor: cursor.execute("INSERT INTO moot.about VALUES (1)"))
+        old = "INSERT INTO moot.debates (id, fingerprint, version, graph, input, settings, status, started, updated) "
+        postgres.do(lambda cursor: cursor.execute(old + "VALUES ('b', '', '', 'rag', '{}', '{}', 'done', 1, 1)"))
+        postgres.prepare()
+        assert [row.status for row in ServedLedger(postgres, "me").debates(id="b")] == ["done"]
+        assert 1 + len(UPGRADES) == VERSION
+        postgres.do(lambda cursor: cursor.execute("UPDATE moot.about SET version = %s", (VERSION + 1,)))
+        with pytest.raises(UserError, match="later version"):
+            postgres.prepare()
+
+
+def test_a_debate_is_run_by_one_process_and_goes_on_in_another(
+    two: tuple[ServedLedger, ServedLedger], postgres: Postgres
+) -> None:
+    one, other = two
+    assert not one.begin(request("run")).resumed
+    with pytest.raises(UserError, match="is running"):
+        other.begin(request("another"))
+    assert [status for _, status, _ in placed(one)] == ["running"]
+    one.delete("a" * 32)
+    lost = ServedLedger(postgres, "a process that is silent")
+    lost.begin(request("run"))
+    assert [status for _, status, _ in placed(one)] == ["interrupted"]
+    assert other.begin(request("run")).resumed  # its worker was lost, and the server begins the run again
+    lost.end("a" * 32, "interrupted", None, None)  # it was only slow
+    assert other.debates()[0].status == "running"
+    lost.end("a" * 32, "done", "document", None)
+    assert other.debates()[0].status == "done"
+    other.end("a" * 32, "interrupted", None, None)
+    assert other.begin(request("run")).resumed
+    assert other.debates()[0].status == "done"
+    one.begin(request("second", id="c" * 32))
+    one.begin(request("second", id="c" * 32))  # the only worker has lost its lease, and takes the run once more
+    one.end("c" * 32, "interrupted", None, None)
+    one.end("c" * 32, "done", None, None)
+    assert one.debates(id="c")[0].status == "done"
+
+
+def placed(ledger: ServedLedger, person: str | None = None) -> list[Any]:
+    ledger.place("a" * 32, "thread", "run")
+    return ledger.outline(person)
+
+
+def test_nobody_goes_on_with_anothers_debate(two: tuple[ServedLedger, ServedLedger]) -> None:
+    one, _ = two
+    one.begin(request("run"))
+    one.end("a" * 32, "interrupted", None, None)
+    for person in ("bob", None):
+        with pytest.raises(UserError, match="no such debate"):
+            one.begin(request("another", person))
+    assert placed(one, "bob") == []
+    assert len(placed(one, "ann")) == len(placed(one)) == 1
+    assert one.places("thread") == {"a" * 32: ("thread", "run")}
+
+
+def test_two_requests_with_one_key_are_one_debate(two: tuple[ServedLedger, ServedLedger]) -> None:
+    one, other = two
+    assert one.begin(request("run", key="ann key")).owned
+    again = other.begin(request("another", key="ann key", id="b" * 32))
+    assert (again.id, again.owned) == ("a" * 32, False)
+    found = one.of_key("ann key")
+    assert found is not None
+    assert (found.id, found.person, found.status) == ("a" * 32, "ann", "running")
+
+
+async def test_documents_are_found_by_their_user_alone(postgres: Postgres) -> None:
+    document = await a_debate()
+    with debates.kept_in(Documents(postgres)):
+        token = asking.set("ann")
+        id = debates.write(document, "run")
+        assert debates.write(document, "run") == id  # the run was begun again
+        assert debates.write(document, "another") != id  # another branch of a debate that is over
+        saved = debates.save({**document, "claim": "Another."})
+        assert debates.save({**document, "claim": "Another."}) == saved
+        assert sorted(debates.of_debate(document["id"])) == [id]
+        assert debates.load(id) == document
+        assert debates.entry(id)["claim"] == document["claim"]
+        asking.set("bob")
+        assert debates.stems() == debates.of_debate(document["id"]) == []
+        for reach in (debates.load, debates.delete, debates.entry, debates.content_of):
+            with pytest.raises(UserError, match="no such debate"):
+                reach(id)
+        asking.reset(token)
+        assert len(debates.stems()) == 3
+        debates.delete(id)
+        assert id not in debates.stems()

@@ -1,0 +1,89 @@
+"""Who may use the service: the file of users, their sessions, and what they may read."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+from moot.core.errors import UserError
+from moot.web.service.config import environment
+from moot.web.service.quotas import check_corpora
+from moot.web.service.users import User, Users, read_users
+
+DIGEST = hashlib.sha256(b"a token").hexdigest()
+OTHER = hashlib.sha256(b"another token").hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("said", "fault"),
+    [
+        ("", "names nobody"),
+        ("[ann", "no valid TOML"),
+        ("[ann]", "ann.token_sha256: Field required"),
+        ('[ann]\ntoken_sha256 = "1234"', "64 hexadecimal digits"),
+        (f'[Ann]\ntoken_sha256 = "{DIGEST}"', "'Ann' is no name"),
+        (f'[system]\ntoken_sha256 = "{DIGEST}"', "'system' is no name"),
+        (f'[ann]\ntoken_sha256 = "{DIGEST}"\ncolour = "red"', "ann has 'colour'"),
+        (f'[ann]\ntoken_sha256 = "{DIGEST}"\n[bob]\ntoken_sha256 = "{DIGEST}"', "the same token"),
+    ],
+)
+def test_a_file_that_is_no_good(said: str, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "users.toml").write_text(said)
+    monkeypatch.setenv("MOOT_USERS", str(tmp_path / "users.toml"))
+    with pytest.raises(UserError, match=fault):
+        read_users()
+
+
+def test_a_file_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MOOT_USERS", raising=False)
+    assert read_users() is None
+    monkeypatch.setenv("MOOT_USERS", "/nowhere/users.toml")
+    with pytest.raises(UserError, match="cannot be read"):
+        read_users()
+
+
+def test_a_session_ends_and_cannot_be_made_up() -> None:
+    users = Users({"ann": User(DIGEST), "bob": User(OTHER)})
+    assert (users.of_token(b"a token"), users.of_token(b"no token")) == ("ann", None)
+    cookie = users.session("ann", 60)
+    assert users.of_session(cookie) == "ann"
+    name, until, signature = cookie.split(".")
+    assert users.of_session(f"{name}.{int(until) + 60}.{signature}") is None
+    assert users.of_session(cookie.replace("ann.", "bob.")) is None
+    assert users.of_session(users.session("ann", -1)) is None
+    assert Users({"ann": User(OTHER)}).of_session(cookie) is None  # she has another token now
+    for odd in ("", "ann", "ann..", f"ann.x.{signature}", f"ann.{until}.é"):
+        assert users.of_session(odd) is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"context": {"corpus": "law"}},
+        {"context": {"sources": ["hybrid:law"]}},
+        {"config": {"configurable": {"debaters": [{"name": "a", "retriever": "bm25:law"}]}}},
+        [{"context": {}}, {"context": {"fallback": ["chroma:law"]}}],
+    ],
+)
+def test_a_corpus_is_for_some(body: object) -> None:
+    with pytest.raises(UserError, match="'law' is not for you"):
+        check_corpora(body, User(DIGEST, corpora=("press",)))
+    check_corpora(body, User(DIGEST, corpora=("press", "law")))
+    check_corpora(body, User(DIGEST))
+    check_corpora({"input": {"claim": "bm25:law"}}, User(DIGEST, corpora=("press",)))
+
+
+def test_what_the_environment_lacks_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MOOT_DATABASE", raising=False)
+    with pytest.raises(UserError, match="MOOT_DATABASE is not set"):
+        environment(Path("aegra.json"), 1)
+    monkeypatch.setenv("MOOT_DATABASE", "mysql://x")
+    with pytest.raises(UserError, match="MOOT_DATABASE does not begin with postgresql://"):
+        environment(Path("aegra.json"), 1)
+    monkeypatch.setenv("MOOT_DATABASE", "postgresql://x/y")
+    monkeypatch.setenv("REDIS_URL", "")
+    with pytest.raises(UserError, match="REDIS_URL is not set"):
+        environment(Path("aegra.json"), 1)
+    monkeypatch.setenv("REDIS_URL", "redis://x")
+    assert environment(Path("aegra.json"), 0)["WORKER_COUNT"] == "0"

@@ -1,0 +1,69 @@
+"""Telemetry that stays in the test's process: OpenTelemetry's own exporters in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from moot.core.telemetry import switch
+from moot.core.telemetry.instruments import Telemetry
+from moot.nodes.telemetry import observed
+from moot.nodes.telemetry.start import _prepare
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+
+@dataclass
+class Recorded:
+    """What telemetry has recorded."""
+
+    exporter: InMemorySpanExporter = field(default_factory=InMemorySpanExporter)
+    reader: InMemoryMetricReader = field(default_factory=InMemoryMetricReader)
+
+    def spans(self, name: str = "") -> list[ReadableSpan]:
+        """Spans that have ended, whose name begins so, in the order in which they began."""
+        found = [span for span in self.exporter.get_finished_spans() if span.name.startswith(name)]
+        return sorted(found, key=lambda span: span.start_time or 0)
+
+    def points(self, metric: str, **wanted: Any) -> list[Any]:
+        """A metric's points with these attributes; a dot in a name is written as two underscores."""
+        data: Any = self.reader.get_metrics_data()
+        found: list[Any] = [one for of in data.resource_metrics for scope in of.scope_metrics for one in scope.metrics]
+        points = [point for one in found if one.name == metric for point in one.data.data_points]
+        asked = {name.replace("__", "."): value for name, value in wanted.items()}
+        return [point for point in points if set(asked.items()) <= set(point.attributes.items())]
+
+    def sum(self, metric: str, **wanted: Any) -> float:
+        """The sum of a metric's points: of a histogram, of what was recorded."""
+        return float(sum(p.sum if hasattr(p, "sum") else p.value for p in self.points(metric, **wanted)))
+
+    def count(self, metric: str, **wanted: Any) -> int:
+        """How often something was recorded in a histogram."""
+        return sum(point.count for point in self.points(metric, **wanted))
+
+    def text(self) -> str:
+        """Everything that was recorded, as text."""
+        data: Any = self.reader.get_metrics_data()
+        return "".join([*(span.to_json() for span in self.spans()), str(data.to_json())])
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorded]:
+    """Telemetry is on, and recorded here."""
+    made = Recorded()
+    tracers = TracerProvider()
+    tracers.add_span_processor(SimpleSpanProcessor(made.exporter))
+    meters = MeterProvider([made.reader])
+    seen = Telemetry(tracers, meters)
+    monkeypatch.setattr(switch, "_on", seen)
+    observed.prices.cache_clear()
+    _prepare(seen)
+    yield made
+    tracers.shutdown()
+    meters.shutdown()
+    observed.prices.cache_clear()

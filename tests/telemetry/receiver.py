@@ -1,0 +1,102 @@
+"""A collector of this machine: takes OTLP over HTTP, as an OpenTelemetry collector does."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+
+def value_of(value: Any) -> Any:
+    """What an attribute holds."""
+    return getattr(value, value.WhichOneof("value"))
+
+
+def attributes_of(thing: Any) -> dict[str, Any]:
+    """The attributes of a span, a point or a resource."""
+    return {pair.key: value_of(pair.value) for pair in thing.attributes}
+
+
+class Receiver(ThreadingHTTPServer):
+    """Keeps what it was sent: ``raw`` bytes, ``spans`` with their attributes, and the last points of each process."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.raw = b""
+        self.spans: list[tuple[str, dict[str, Any]]] = []
+        self.resources: list[dict[str, Any]] = []
+        self.points: dict[tuple[Any, ...], float] = {}
+        self.came = threading.Condition()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables with which a process sends here."""
+        return {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{self.server_address[1]}"}
+
+    def take(self, path: str, body: bytes) -> None:
+        """One upload."""
+        with self.came:
+            self.raw += body
+            if path == "/v1/traces":
+                for of in ExportTraceServiceRequest.FromString(body).resource_spans:
+                    self.resources.append(attributes_of(of.resource))
+                    self.spans += [(span.name, attributes_of(span)) for s in of.scope_spans for span in s.spans]
+            else:
+                for of in ExportMetricsServiceRequest.FromString(body).resource_metrics:
+                    self.resources.append(attributes_of(of.resource))
+                    process = attributes_of(of.resource)["service.instance.id"]
+                    for metric in (metric for scope in of.scope_metrics for metric in scope.metrics):
+                        self._keep(process, metric)
+            self.came.notify_all()
+
+    def _keep(self, process: str, metric: Any) -> None:
+        kind = metric.WhichOneof("data")
+        for point in getattr(metric, kind).data_points:
+            value = point.count if kind == "histogram" else getattr(point, point.WhichOneof("value"))
+            self.points[process, metric.name, *sorted(attributes_of(point).items())] = value
+
+    def total(self, metric: str, **wanted: Any) -> float:
+        """Of all processes: the sum of a metric, or how often something was recorded in it."""
+        asked = {(name.replace("__", "."), value) for name, value in wanted.items()}
+        return sum(value for (_, name, *of), value in self.points.items() if name == metric and asked <= {*of})
+
+    def wait_for(self, known: Callable[[], bool]) -> None:
+        """Waits until what has come is enough, for as long as a test may take."""
+        with self.came:
+            assert self.came.wait_for(known, timeout=120), self.points
+
+
+class Handler(BaseHTTPRequestHandler):
+    """OTLP's two routes."""
+
+    server: Receiver
+
+    def do_POST(self) -> None:
+        """Takes an upload."""
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.take(self.path, gzip.decompress(body) if self.headers["Content-Encoding"] == "gzip" else body)
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        """Says nothing."""
+
+
+@contextmanager
+def receiving() -> Iterator[Receiver]:
+    """A receiver that runs."""
+    with Receiver() as receiver:
+        threading.Thread(target=receiver.serve_forever, daemon=True).start()
+        try:
+            yield receiver
+        finally:
+            receiver.shutdown()

@@ -1,0 +1,135 @@
+"""A real server's ``/metrics``: what it shows, and who may read it. And its log."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moot.web.serve import server_config
+
+from tests.commands import COMMAND
+from tests.conftest import free_port, running_stub
+from tests.serving import QUIET, Server, running
+from tests.telemetry.receiver import receiving
+from tests.web.test_auth import ADA, HOOK
+
+TOKEN, OF_METRICS = "correct-horse-battery-staple", "prometheus-battery-staple"
+BEARER, SCRAPER = {"authorization": f"Bearer {TOKEN}"}, {"authorization": f"Bearer {OF_METRICS}"}
+MARKED = "MARKED: the platypus lays eggs."
+RUN: dict[str, Any] = {
+    "assistant_id": "standard_prompting",
+    "input": {"claim": MARKED},
+    "context": {"model": "openai:gpt-4o-mini"},
+}
+
+
+def serving(folder: Path, **environment: str) -> Iterator[Server]:
+    """``moot serve`` on an endpoint that refuses the first call."""
+    port = free_port()
+    with running_stub(folder / "stub", [{"status": 429, "retry_after": "0", "times": 1}]) as stub:
+        yield from running([*COMMAND[1:], "serve", "--port", str(port)], folder, port, stub, **environment)
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with a token, and one for whoever reads metrics; its log is JSON lines."""
+    folder = tmp_path_factory.mktemp("locked")
+    logs = {"LOG_JSON": "true", "LOG_LEVEL": "INFO"}
+    yield from serving(folder, MOOT_TOKEN=TOKEN, MOOT_METRICS_TOKEN=OF_METRICS, **logs)
+
+
+def sample(text: str, name: str, *labels: str) -> float:
+    """The sum of a metric's samples whose labels hold all these."""
+    lines = [re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line) for line in text.splitlines() if not line.startswith("#")]
+    found = [line for line in lines if line and line[1] == name and all(label in (line[2] or "") for label in labels)]
+    assert found, f"{name} is not shown with {labels}"
+    return sum(float(line[3]) for line in found)
+
+
+def test_metrics_show_what_happened(locked: Server) -> None:
+    document = json.loads(locked.send("/runs/wait", RUN, BEARER))
+    assert document["status"] == "done"
+    text = locked.send("/metrics", headers=SCRAPER).decode()
+    model = 'gen_ai_request_model="gpt-4o-mini"'
+    assert sample(text, "gen_ai_client_operation_duration_seconds_count", model) == 1
+    tokens = sample(text, "gen_ai_client_token_usage_sum", 'gen_ai_token_type="input"')
+    assert tokens == document["usage"]["prompt_tokens"]
+    assert sample(text, "moot_cost_usd_total", model) > 0
+    assert sample(text, "moot_endpoint_refusals_total") == 1
+    assert sample(text, "moot_debate_duration_seconds_count", 'moot_status="done"') == 1
+    assert sample(text, "moot_debates_running") == 0
+    assert sample(text, "moot_endpoint_calls", 'moot_state="waiting"') == 0
+    assert sample(text, "moot_queue_length", 'moot_queue="page"') == 0
+    assert sample(text, "lg_api_workers_max") == 10  # LangGraph's own are there, too
+    assert "MARKED" not in text
+    assert text.count("# TYPE target_info") == 1
+
+
+def test_the_log_has_the_debate_s_id_and_nothing_that_was_said(locked: Server) -> None:
+    document = json.loads(locked.send("/runs/wait", RUN, BEARER))
+    locked.send("/moot/api/debates?q=MARKED", headers=BEARER)
+    lines = [json.loads(line) for line in locked.log().splitlines() if line.startswith("{")]
+    ours = [line for line in lines if line.get("debate") == document["id"]]
+    assert [line["event"] for line in ours] == ["debate begun", "debate ended"]
+    assert ours[1]["thread_id"] == ours[0]["thread_id"]
+    assert (ours[1]["status"], ours[1]["calls"]) == ("done", 1)
+    assert "MARKED" not in locked.log()
+
+
+def test_metrics_have_a_token_that_serves_for_nothing_else(locked: Server) -> None:
+    for headers in ({}, {"authorization": "Bearer another-token-altogether"}):
+        assert locked.refused("/metrics", headers=headers)[0] == 401
+        assert locked.refused("/metrics?format=json", headers=headers)[0] == 401
+    for path in ("/threads/search", "/runs/wait", "/mcp"):
+        assert locked.refused(path, {}, SCRAPER)[0] == 401, path
+    for path in ("/moot", "/moot/api/debates", "/metrics/", "/docs"):
+        assert locked.refused(path, headers=SCRAPER)[0] == 401, path
+    assert locked.send("/metrics", headers=BEARER)
+    assert "queue" in json.loads(locked.send("/metrics?format=json", headers=SCRAPER))
+
+
+def test_no_other_website_reads_metrics(locked: Server) -> None:
+    for headers in ({"host": "evil.example"}, {"origin": "http://evil.example"}, {"sec-fetch-site": "cross-site"}):
+        assert locked.refused("/metrics", headers=SCRAPER | headers)[0] == 403
+
+
+@pytest.mark.parametrize("token", ["", OF_METRICS])
+def test_users_of_a_server_with_users_read_no_metrics(tmp_path: Path, token: str) -> None:
+    (tmp_path / "hook.py").write_text(HOOK)
+    config = server_config() | {"dependencies": ["."], "auth": {"path": "./hook.py:auth", "disable_studio_auth": True}}
+    config["http"] |= {"enable_custom_route_auth": True}
+    (tmp_path / "langgraph.json").write_text(json.dumps(config))
+    port = free_port()
+    command = ["-m", "langgraph_cli", "dev", "--no-browser", "--no-reload", "--port", str(port)]
+    with running_stub(tmp_path / "stub", []) as stub:
+        for server in running(command, tmp_path, port, stub, **QUIET, MOOT_METRICS_TOKEN=token):
+            for headers in ({}, ADA):
+                status, said = server.refused("/metrics", headers=headers)
+                assert status == (401 if token else 403), said
+            if token:
+                assert b"moot_queue_length" in server.send("/metrics", headers=SCRAPER)
+            else:
+                assert "MOOT_METRICS_TOKEN" in said["detail"]
+
+
+def test_a_server_sends_spans_too(tmp_path: Path) -> None:
+    with receiving() as receiver:
+        for server in serving(tmp_path, **receiver.environment, OTEL_BSP_SCHEDULE_DELAY="100"):
+            server.send("/runs/wait", RUN)
+            receiver.wait_for(lambda: any(name.startswith("invoke_workflow") for name, _ in receiver.spans))
+            assert "chat gpt-4o-mini" in {name for name, _ in receiver.spans}
+            assert b"moot_debate_duration" in server.send("/metrics")
+    assert b"MARKED" not in receiver.raw
+
+
+def test_metrics_can_be_switched_off(tmp_path: Path) -> None:
+    for server in serving(tmp_path, OTEL_METRICS_EXPORTER="none"):
+        server.send("/runs/wait", RUN)
+        text = server.send("/metrics").decode()
+        assert "lg_api_workers_max" in text
+        assert "gen_ai" not in text
+        assert "moot_" not in text

@@ -1,0 +1,118 @@
+"""Somebody with an article: while claims are found, if that fails, is stopped, or no model is there; a shared link."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.claims.test_find import TEXT
+from tests.web.conftest import Served
+from tests.web.documents import CLAIM
+from tests.web.test_browser import BOX, EXPERT, GO, SLOW, start
+from tests.web.test_quality import bare, look
+
+__all__ = ["bare"]
+if TYPE_CHECKING:
+    from playwright.async_api import Page, Route
+
+ARTICLE = f"A line\n\n{TEXT}\n\n{'It rained on that day, as it often does there. ' * 12}"
+LISTS, FINDS = "List its sentences", "Find its claims"
+
+
+async def paste(page: Page, model: str) -> None:
+    """An article in the box, and a model by its name."""
+    await page.goto("/moot")
+    await page.get_by_label(BOX).fill(ARTICLE)
+    await page.get_by_label("Another", exact=True).check()
+    await page.get_by_label("Name of the model").fill(model)
+
+
+async def test_an_error_is_said_where_the_text_still_stands(bare: Page, served: Served, tmp_path: Path) -> None:
+    await paste(bare, "openai:gone")
+    await bare.get_by_role("button", name=FINDS).click()
+    await bare.locator(".fault").wait_for()
+    assert await bare.locator(".fault").inner_text() != ""
+    assert await bare.get_by_label(BOX).input_value() == ARTICLE
+    assert await bare.get_by_role("button", name=FINDS).is_enabled()
+    assert bare.url.endswith("/moot")
+    assert await look(bare, tmp_path, "failed") == []
+    await bare.goto("/moot/debates")
+    row = bare.locator(".checks li").first
+    assert "A line" in await row.inner_text()
+    assert "the same text again goes on where it was" in await row.inner_text()
+
+
+async def test_finding_is_stopped_and_goes_on(bare: Page, served: Served, tmp_path: Path) -> None:
+    await paste(bare, "openai:unhurried")
+    await bare.get_by_role("button", name=FINDS).click()
+    await bare.get_by_role("heading", name="A line").wait_for()
+    await bare.get_by_text("Next: you tick the claims to check.").wait_for()
+    wrong = await look(bare, tmp_path, "finding")
+    await bare.get_by_role("button", name="Stop").click()
+    await bare.get_by_text("The same text goes on where it was").wait_for()
+    await bare.get_by_text("More options").click()
+    await bare.get_by_label("When it was said or published").fill("2025-05-14")
+    await bare.get_by_label("Name of the model").fill("openai:stub")
+    await bare.get_by_role("button", name=FINDS).click()
+    await bare.get_by_role("heading", name="4 claims").wait_for()
+    assert await bare.get_by_text("2025-05-14").count() == 4
+    button = await bare.get_by_role("button", name="Check 3 claims").bounding_box()
+    assert button
+    assert button["y"] + button["height"] < 844
+    assert await look(bare, tmp_path, "found") + wrong == []
+
+
+async def test_the_built_in_model_lists_sentences(page: Page, served: Served, tmp_path: Path) -> None:
+    await page.goto("/moot")
+    await page.get_by_label(BOX).fill(ARTICLE)
+    await page.get_by_label("Built in").check()
+    await page.get_by_text("too weak to find claims").wait_for()
+    await page.get_by_role("button", name=LISTS).click()
+    await page.get_by_text("every sentence stands here").wait_for()
+    assert await page.get_by_role("button", name="Check 0 claims").is_disabled()
+    everything = page.get_by_label("All of them")
+    await everything.check()
+    await page.get_by_role("button", name="Check 16 claims").wait_for()
+    assert await page.locator(".claims input:checked").count() == 16
+    await everything.uncheck()
+    await page.get_by_label("Check: Norwick opened its tram line").check()
+    assert await everything.evaluate("(box) => box.indeterminate")
+    await page.get_by_text("at most about 31 model calls in all").wait_for()
+    await page.reload()  # the list is kept
+    await page.get_by_role("button", name="Check 1 claim").wait_for()
+    await page.screenshot(path=tmp_path / "sentences.png", full_page=True)
+
+
+async def test_a_link_that_is_opened_while_a_model_loads(page: Page, served: Served) -> None:
+    """Before the first node has ended nothing but the run itself says what is checked."""
+    await start(page, CLAIM, SLOW | {"max_rounds": 20, "scoring": "all_rounds"})
+    await page.wait_for_url("**thread=*")
+    assert page.context.browser
+    other = await page.context.browser.new_page()
+
+    async def loading(route: Route) -> None:
+        state: Any = await (await route.fetch()).json()
+        early = {key: state["values"][key] for key in ("claim",) if key in state["values"]}
+        await route.fulfill(body=json.dumps({**state, "values": early}), content_type="application/json")
+
+    await other.route("**/threads/*/state", loading)
+    await other.route("**/runs/*/stream*", lambda route: None)  # no event comes yet
+    async with other.expect_response("**/moot/api/told*") as told:
+        await other.goto(page.url)
+    assert (await told.value).ok
+    await other.get_by_role("heading", name=CLAIM).wait_for()
+    assert await other.locator(".fault").count() == 0
+    await page.get_by_role("button", name="Stop").click()
+    await page.get_by_role("button", name="Stop").wait_for(state="detached")
+
+
+async def test_settings_as_json_have_the_last_word(page: Page, served: Served) -> None:
+    await page.goto("/moot")
+    await page.get_by_label("Built in").check()
+    await page.get_by_text(EXPERT).click()
+    await page.get_by_label("Settings as JSON").fill('{"model": "openai:stub"}')
+    await page.get_by_label(BOX).fill(ARTICLE)
+    await page.get_by_role("button", name=FINDS).wait_for()
+    await page.get_by_label(BOX).fill(CLAIM)
+    await page.get_by_role("button", name=GO).wait_for()

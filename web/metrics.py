@@ -1,0 +1,49 @@
+"""``/metrics``: what the server shows of itself, as Prometheus reads it. `moot.web.login` says who may."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from moot.nodes.telemetry.logs import OfDebate
+from moot.nodes.telemetry.start import begin_telemetry
+from moot.web.batches.running import BATCHES
+from prometheus_client import make_asgi_app
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+METRICS = "/metrics"
+
+
+class Metrics:
+    """Middleware that answers `METRICS` itself: of LangGraph's route its ``Auth`` object is not asked."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+        self.metrics = make_asgi_app()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers, or passes the request on."""
+        ours = scope["type"] == "http" and scope["path"] == METRICS and b"format=json" not in scope["query_string"]
+        await (self.metrics if ours else self.app)(scope, receive, send)
+
+
+def begin_server_telemetry() -> None:
+    """Turns telemetry on in a server. Blocking.
+
+    Raises:
+        UserError: as `begin_telemetry`.
+    """
+    OfDebate.add_to_handlers()
+    if seen := begin_telemetry(page=True, logs=False):
+        seen.show_queue(claims_of_batches)
+
+
+def claims_of_batches() -> Iterator[tuple[float, Mapping[str, str]]]:
+    """How many claims of the page's batches wait, and how many are debated."""
+    found = Counter(waiting=0, running=0)
+    for running, task in [*BATCHES.running.values()]:
+        if not task.done():
+            stopped = bool(running.batch.stopped)
+            found += Counter(waiting=0 if stopped else len(running.left), running=len(running.active))
+    for state in ("waiting", "running"):
+        yield found[state], {"moot.queue": "page", "moot.state": state}

@@ -1,0 +1,89 @@
+"""What a server with ``MOOT_DATABASE`` keeps there: the ledger and documents, which all its processes share."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from typing import Any
+
+from moot.core.errors import WorldError
+from moot.core.ledger import use_ledger
+from moot.core.limiter import share_endpoints
+from moot.core.postgres.connection import Postgres, needed
+from moot.core.postgres.endpoints import SharedEndpoints
+from moot.core.postgres.served import Presence, ServedLedger
+from moot.core.redaction import redact
+from moot.web import debates
+from moot.web.caller import DATABASE
+from moot.web.service.documents import Documents
+from moot.web.table import TABLE
+
+STARTS = 1836019574
+"""The number of the lock that a process holds while it starts."""
+
+
+class Starting:
+    """Processes of a service start one after another: Aegra makes its rows as if it were alone."""
+
+    def __init__(self) -> None:
+        self._connection: Any = None
+
+    def begin(self, url: str) -> None:
+        """Waits until no other process starts. Blocking.
+
+        Raises:
+            WorldError: the database cannot be reached.
+        """
+        psycopg = needed("psycopg")
+        try:
+            self._connection = psycopg.connect(url, connect_timeout=10, autocommit=True, application_name="moot start")
+            # Not waited for in the database: an index that Aegra builds would wait for that in its turn.
+            while not self._connection.execute("SELECT pg_try_advisory_lock(%s)", (STARTS,)).fetchone()[0]:
+                time.sleep(0.2)
+        except psycopg.Error as error:
+            said = redact(" ".join(str(error).split()))[:300]
+            raise WorldError(
+                f"The database that {DATABASE} names cannot be reached ({said}).", kind="unreachable", retryable=True
+            ) from error
+
+    def end(self) -> None:
+        """This process has started."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+STARTING = Starting()
+
+
+@asynccontextmanager
+async def shared_stores(url: str) -> AsyncIterator[None]:
+    """As long as the server runs, its debates are kept in a database.
+
+    Args:
+        url: of the database.
+
+    Raises:
+        UserError, WorldError: it cannot be used, or has tables of a later version.
+    """
+    with closing(Postgres(url)) as postgres:
+        await asyncio.to_thread(postgres.prepare, 30.0)
+    STARTING.end()
+    presence = Presence(url)
+    await asyncio.to_thread(presence.begin)
+    ledger = use_ledger(lambda: ServedLedger(Postgres(url), presence.id))
+    endpoints = SharedEndpoints(Postgres(url))
+    share_endpoints(endpoints.join)
+    sharing = asyncio.create_task(endpoints.work())
+    TABLE.is_shared = True
+    try:
+        with closing(Documents(Postgres(url))) as documents, debates.kept_in(documents):
+            yield
+    finally:
+        TABLE.is_shared = False
+        sharing.cancel()
+        await asyncio.to_thread(endpoints.close)
+        await asyncio.to_thread(ledger.close)
+        await asyncio.to_thread(presence.end)
