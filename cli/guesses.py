@@ -12,7 +12,7 @@ PANELS = {
     "Check claims": ("verify", "claims", "batch", "serve", "report"),
     "Look again": ("list", "show", "delete"),
     "Choose": ("config", "index", "corpora", "graphs", "presets", "tasks", "settings"),
-    "Measure, and run many": ("eval", "calibrate", "ledger", "worker", "assistants", "schema"),
+    "Measure, and run many": ("eval", "calibrate", "ledger", "worker", "service", "assistants", "schema"),
 }
 """The commands in the order in which help shows them, and under which headings."""
 OTHER_NAMES = {
