@@ -121,7 +121,7 @@ class Telemetry:
 
     def show_queue(self, seen: Seen) -> None:
         """Shows how long a queue is; as `gauge`."""
-        self.gauge("moot.queue.length", "{row}", "Rows of batches (claims, or parts of a corpus) that wait, and that run.", seen)
+        self.gauge("moot.queue.length", "{row}", "Rows of batches (claims, parts of a corpus) that wait and run.", seen)
 
     def refused(self, address: str, asked: str) -> None:
         """An endpoint refused a request as one too many.
