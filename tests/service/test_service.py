@@ -6,11 +6,13 @@ import os
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from moot.core.postgres.connection import Postgres
 
 from tests.conftest import running_stub
 from tests.service.running import TOKENS, Service, lacking, python, running_service
@@ -33,6 +35,16 @@ def begin(client: httpx.Client, claim: str, graph: str = "society_of_minds", **c
     asked = {"assistant_id": graph, "input": {"claim": claim}, "context": {**CONTEXT, **context}}
     run = client.post(f"/threads/{thread}/runs", json=asked).raise_for_status().json()
     return thread, run["run_id"]
+
+
+def rows(service: Service) -> Any:
+    """The rows of debates that are not done, with who runs them and when that was seen last."""
+    query = (
+        "SELECT d.id, d.status, d.owner, d.run, d.note, to_timestamp(d.updated), s.seen, now() FROM moot.debates AS d "
+        "LEFT JOIN moot.servers AS s ON s.id = d.owner WHERE d.status <> 'done'"
+    )
+    with closing(Postgres(service.postgres.url)) as postgres:
+        return postgres.do(lambda cursor: cursor.execute(query).fetchall())
 
 
 def status(client: httpx.Client, place: tuple[str, str]) -> str:
@@ -75,7 +87,7 @@ def test_debates_go_on_at_a_call_when_workers_are_killed(service: Service) -> No
         service.wait_for(lambda: all(status(bob, one) == "success" for one in places), "not all debates ended")
         entries = bob.get("/moot/api/debates", params={"q": "Saffron"}).json()
         assert entries["total"] == 12
-        assert {one["status"] for one in entries["debates"]} == {"done"}
+        assert {one["status"] for one in entries["debates"]} == {"done"}, rows(service)
         kept = [bob.get(f"/moot/api/debates/{one['id']}/json").json() for one in entries["debates"]]
     needed = sum(len(document["calls"]) for document in kept)
     assert len(service.stub.calls()) - before <= needed + 2 * 10 * 3  # at most those in flight were made again
