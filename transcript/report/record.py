@@ -197,7 +197,7 @@ def parts(document: Mapping[str, Any], sources: Sources, names: Names) -> list[P
         cards, notes, done = list[Card](), list[Said](), set[tuple[int, str]]()
         for one in lines_of:
             if not one.who and one.turn is None:
-                notes.append(sources.numbered(_note(one.text, names)))
+                notes.append(sources.numbered(_note(one.text, document, names)))
                 continue
             who = names(one.who) if one.who else cards[-1].who if cards else ""
             if not cards or cards[-1].who != who:
@@ -220,8 +220,12 @@ def _inside(cards: Iterable[Card]) -> str:
     return "; ".join(f"{list_of(who) if len(who) <= 4 else len(who)}: {word}" for word, who in given.items())
 
 
-def _note(text: str, names: Names) -> str:
+def _note(text: str, document: Mapping[str, Any], names: Names) -> str:
     """A sentence of moot's own, without codes."""
+    for label in (document["task"] or {}).get("labels") or []:
+        chip = chip_of(document, label)
+        if chip.kind != "text":
+            text = re.sub(rf"(?<![\w-]){re.escape(label)}(?![\w-])", f"“{chip.word}”", text)
     for code, said in CODES["stop"].items():
         text = text.replace(f"The debate stops: {code}.", f"The debate ended: {said}.")
     return names.within(text)
