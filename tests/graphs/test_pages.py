@@ -19,7 +19,7 @@ MOST = {
     "group_debate": 55,
     "tool_mad_consistency": 50,
 }
-"""Lines of code that a file may have; those of all other systems 45."""
+"""Lines of code that a file may have; those of all other systems 46."""
 PLUMBING = re.compile(r"""\[['"]error|get\(['"]error|\b(settings_of|runtime|open_node|close_node|question_or)\b""")
 
 
@@ -37,5 +37,5 @@ def test_a_page_holds_its_paper(page: Path) -> None:
     said = set(docstring_lines(ast.parse(text)))
     code = [line for n, line in enumerate(text.splitlines(), 1) if n not in said and line.split("#")[0].strip()]
     system = page.relative_to(GRAPHS).parts[0].removesuffix(".py")
-    assert len(code) <= MOST.get(system, 45)
+    assert len(code) <= MOST.get(system, 46)
     assert not [line for line in code if not line.startswith("from ") and PLUMBING.search(line)]
