@@ -68,10 +68,16 @@ _made_here: list[TracerProvider | MeterProvider] = []
 
 def finish() -> None:
     """Sends what is still to be sent, and ends; an address that does not answer delays it by `PATIENCE`. Blocking."""
-    ending = [threading.Thread(target=provider.shutdown, daemon=True) for provider in _made_here]
-    _made_here.clear()
-    for thread in ending:
-        thread.start()
+    ending = []
+    while _made_here:
+        provider = _made_here.pop(0)
+        thread = threading.Thread(target=provider.shutdown, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # Python 3.12 and later begin no thread once the interpreter ends
+            provider.shutdown()
+        else:
+            ending.append(thread)
     until = time.monotonic() + PATIENCE
     for thread in ending:
         thread.join(max(0, until - time.monotonic()))
