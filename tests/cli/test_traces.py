@@ -83,7 +83,7 @@ def test_a_trace_is_sent_before_the_command_ends() -> None:
 @pytest.mark.parametrize("dead", [closed, silent, mute])
 def test_a_dead_langsmith_holds_nothing_up(dead: Any, arguments: tuple[str, ...]) -> None:
     plain, _, usual = untraced(arguments)
-    delays = []
+    delays: list[float] = []
     while len(delays) < TRIES and (not delays or delays[-1] >= usual + MOST):  # a busy machine is slow once
         with collecting() as collector, dead() as address:
             document, said, delay = moot(arguments, **collector.environment | {"LANGSMITH_ENDPOINT": address})
