@@ -38,10 +38,12 @@ check: setup
 
 docs: setup
 	mkdir -p docs
+	$(BIN)/python docs/registered.py
 	$(BIN)/moot graphs --drawings > docs/graphs.md.new
 	mv docs/graphs.md.new docs/graphs.md
 	$(BIN)/python -m moot.cli.listings > cli/listings.jsonl.new
 	mv cli/listings.jsonl.new cli/listings.jsonl
+	$(BIN)/python -m tests.evals.behaviours --new
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: setup
@@ -69,7 +71,7 @@ service: setup $(SERVICE_VENV)/.ready
 
 $(SERVICE_VENV)/.ready: pyproject.toml constraints.txt
 	test -x $(SERVICE_VENV)/bin/python || $(SERVICE_PYTHON) -m venv $(SERVICE_VENV)
-	$(SERVICE_VENV)/bin/pip install --quiet --constraint constraints.txt --editable ".[service]"
+	$(SERVICE_VENV)/bin/pip install --quiet --constraint constraints.txt --editable ".[service,chroma,encoders]"
 	touch $@
 
 clean:

@@ -1,1 +1,1 @@
-"""What every room uses: errors, redaction, calls over the network with their limits and retries, late imports."""
+"""Errors, redaction, network calls with limits and retries, and late imports: used by all other packages."""

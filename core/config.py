@@ -1,4 +1,4 @@
-"""What is otherwise typed each time: a file of settings, the environment over it, and a `.env` file that is named.
+"""Defaults for settings: a configuration file, environment variables that override it, and a named `.env` file.
 
 The file is ``config.toml`` in ``$MOOT_HOME``, else in the user's configuration folder. It never holds a secret.
 """
@@ -20,7 +20,7 @@ from moot.core.redaction import KEY_NAME, SHAPES
 
 @dataclass(frozen=True)
 class Key:
-    """Something that can be set: its environment variable, what it is, and the class of its value."""
+    """A key that can be set: its environment variable, its meaning, and its type."""
 
     variable: str
     about: str
@@ -36,27 +36,27 @@ KEYS = {
     "max_cost": Key("MOOT_MAX_COST", "Most USD of a debate.", float),
     "max_calls": Key("MOOT_MAX_CALLS", "Most calls of a debate.", int),
     "max_seconds": Key("MOOT_MAX_SECONDS", "Most seconds of a debate.", float),
-    "ledger": Key("MOOT_LEDGER", "What the ledger does: record, reuse, replay, off."),
+    "ledger": Key("MOOT_LEDGER", "s: How the ledger is used: record, reuse, replay, off."),
     "env_file": Key("MOOT_ENV_FILE", "A file of environment variables, such as keys, that is read at the start."),
 }
 SETTINGS = ("model", "embedder", "corpus", "budget", "max_cost", "max_calls", "max_seconds")
-"""Those that are settings of every debate."""
+"""The keys that are settings of every debate."""
 SECRET = (
-    "{what} is a secret, which moot keeps in no file of its own: set it in the environment, or in a .env file that "
-    "`moot --env-file FILE` or `moot config set env_file FILE` names."
+    "{what} is a secret, and moot never stores secrets in its own files: set it in the environment, or in a .env "
+    "file that `moot --env-file FILE` or `moot config set env_file FILE` names."
 )
 
 
 @dataclass(frozen=True)
 class Value:
-    """A value, and where it comes from: the environment variable, the file, or nothing ("default")."""
+    """A value and its origin: an environment variable, the file, or nothing ("default")."""
 
     value: Any
     source: str
 
 
 def config_file() -> Path:
-    """The file; it need not exist."""
+    """The path of the configuration file; it need not exist."""
     if home := os.environ.get("MOOT_HOME"):
         return Path(home) / "config.toml"
     from platformdirs import user_config_path
@@ -65,10 +65,10 @@ def config_file() -> Path:
 
 
 def read_config() -> dict[str, Any]:
-    """What the file says; nothing if there is none. Blocking.
+    """The values in the file; empty if there is no file. Blocking.
 
     Raises:
-        UserError: it cannot be read, is no TOML, or sets what cannot be set there.
+        UserError: the file cannot be read, is not valid TOML, or sets an unknown key or a secret.
     """
     file = config_file()
     try:
@@ -78,7 +78,7 @@ def read_config() -> dict[str, Any]:
     except OSError as error:
         raise UserError(f"{file} cannot be read ({error.strerror}).", kind="invalid_file") from error
     except ValueError as error:
-        raise UserError(f"{file} is no valid TOML ({error}). Mend it, or delete it.", kind="invalid_file") from error
+        raise UserError(f"{file} is not valid TOML ({error}). Correct or delete it.", kind="invalid_file") from error
     try:
         return {name: checked(name, value) for name, value in said.items()}
     except UserError as error:
@@ -86,17 +86,17 @@ def read_config() -> dict[str, Any]:
 
 
 def checked(name: str, value: Any) -> Any:
-    """A value as its key takes it; numbers may be written as texts.
+    """The value, checked and converted to the type of its key; numbers may be given as strings.
 
     Raises:
-        UserError: a secret, no such key, or a value of another kind.
+        UserError: a secret, an unknown key, or a value of the wrong type.
     """
     if name not in KEYS:
         if KEY_NAME.fullmatch(name):
             raise UserError(SECRET.format(what=name), kind="invalid_setting")
         raise UserError(
-            f"There is no {name!r} to set. {nearest(name, KEYS)}Known: {', '.join(KEYS)}. Other settings are said with "
-            "--set.",
+            f"There is no setting {name!r}. {nearest(name, KEYS)}Known: {', '.join(KEYS)}. Other settings are given "
+            "with --set.",
             kind="invalid_setting",
         )
     if isinstance(value, str) and any(shape.search(value) for shape in SHAPES):
@@ -116,7 +116,7 @@ def checked(name: str, value: Any) -> Any:
 
 
 def write_config(values: dict[str, Any]) -> Path:
-    """Writes the file anew, for this user alone. Blocking.
+    """Replaces the file; only this user can read it. Blocking.
 
     Args:
         values: by key.
@@ -131,16 +131,16 @@ def write_config(values: dict[str, Any]) -> Path:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"{file.parent} cannot be made ({error.strerror}).", kind="invalid_environment") from error
+        raise UserError(f"{file.parent} cannot be created ({error.strerror}).", kind="invalid_environment") from error
     write_whole(file, "".join(lines), private=True)
     return file
 
 
 def values() -> Iterator[tuple[str, Value]]:
-    """Every key with its value and where that comes from. Blocking.
+    """Every key with its value and the value's origin. Blocking.
 
     Raises:
-        UserError: as `read_config`, or a variable of the environment holds what its key does not take.
+        UserError: as `read_config`, or an environment variable holds a value that its key does not accept.
     """
     said, file = read_config(), config_file()
     for name, key in KEYS.items():
@@ -156,7 +156,7 @@ def values() -> Iterator[tuple[str, Value]]:
 
 
 def value_of(name: str) -> Any:
-    """A key's value; None if nothing sets it. Blocking.
+    """The value of a key; None if it is not set. Blocking.
 
     Raises:
         UserError: as `values`.
@@ -165,7 +165,7 @@ def value_of(name: str) -> Any:
 
 
 def usual_settings() -> dict[str, Any]:
-    """The settings of debates that are set. Blocking.
+    """The debate settings that are set in the file or the environment. Blocking.
 
     Raises:
         UserError: as `values`.
@@ -174,10 +174,10 @@ def usual_settings() -> dict[str, Any]:
 
 
 def load_env_file(named: Path | None) -> None:
-    """Reads a file of environment variables; those that are set already stay. Blocking.
+    """Loads a file of environment variables; variables that are already set keep their values. Blocking.
 
     Args:
-        named: the file; by default the one that is set as ``env_file``, if any.
+        named: the file; by default the value of ``env_file``, if it is set.
 
     Raises:
         UserError: it cannot be read.
@@ -192,7 +192,7 @@ def load_env_file(named: Path | None) -> None:
         with path.open(encoding="utf-8-sig") as lines:
             load_dotenv(stream=lines, override=False)
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise UserError(
             f"The file of environment variables {path} cannot be read ({why}).", kind="missing_file"
         ) from error

@@ -1,4 +1,4 @@
-"""What every call over the network shares: where it goes, how often it may, and what belongs to an event loop."""
+"""Endpoints of network calls: addresses, keys and limits, and the objects that belong to one event loop."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ PROVIDERS = {
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where calls go. ``key_variable`` is empty where no key is read from the environment.
+    """The address and key of an endpoint. ``key_variable`` is empty if the key is not read from the environment.
 
-    ``api`` says whose API it is, if it is not OpenAI's or one like it.
+    ``api`` names the API if it is neither OpenAI's nor compatible with it.
     """
 
     base_url: str
@@ -66,7 +66,7 @@ def find_endpoint(provider: str) -> Endpoint:
     """The endpoint of a provider, from the environment.
 
     Raises:
-        UserError: the provider is unknown, or a hosted one has no key.
+        UserError: the provider is unknown, or it is a hosted one and its key is missing.
     """
     known = PROVIDERS.get(provider)
     if known is None:
@@ -80,7 +80,7 @@ def find_endpoint(provider: str) -> Endpoint:
 
 
 replaying: ContextVar[bool] = ContextVar("replaying", default=False)
-"""Whether a debate is replayed: nothing is sent then, so that no key is needed."""
+"""Whether the debate is a replay: it sends no requests, so it needs no key."""
 
 
 @lru_cache(maxsize=256)
@@ -89,23 +89,24 @@ def _endpoint(known: Provider, base_url: str, key: str, *, needs_key: bool) -> E
     check_address(base_url, known.base_url_variable)
     if not (key.isascii() and key.isprintable()):
         raise UserError(
-            f"{known.key_variable} holds characters that no key has. Copy the key again, without line breaks.",
+            f"{known.key_variable} holds characters that are not allowed in a key. Copy the key again, without line "
+            "breaks.",
             kind="invalid_environment",
         )
     if needs_key and not key and base_url == PROVIDERS["openai"].base_url:
         raise UserError(
-            f"{known.key_variable} is not set, so models of {known.name} cannot be called. Set it, or point "
-            f"{known.base_url_variable} at an endpoint of your own, or use the model embedded:smollm2-135m.",
+            f"{known.key_variable} is not set, so models of {known.name} cannot be called. Set it, or set "
+            f"{known.base_url_variable} to your own endpoint, or use the model embedded:smollm2-135m.",
             kind="missing_key",
         )
     return Endpoint(base_url, key or "not-needed", known.key_variable)
 
 
 def check_address(url: str, variable: str) -> None:
-    """Refuses what is no web address.
+    """Raises an error if a URL is not a valid web address.
 
     Raises:
-        UserError: no scheme, no host, or a port that is none.
+        UserError: no scheme, no host, or an invalid port.
     """
     try:
         parts = urlsplit(url)
@@ -114,22 +115,24 @@ def check_address(url: str, variable: str) -> None:
         fine = False
     if not fine:
         raise UserError(
-            f"{variable} is {redact(without_user(url))[:200]!r}, which is no web address. It looks like http://localhost:1234/v1.",
+            f"{variable} is {redact(without_user(url))[:200]!r}, which is not a web address. It looks like "
+            "http://localhost:1234/v1.",
             kind="invalid_environment",
         )
 
 
 def is_loopback(url: str) -> bool:
-    """Whether an address is this machine's own."""
+    """Whether the host of an address is this machine (loopback)."""
     host = urlsplit(url).hostname or ""
     return host == "localhost" or host.startswith("127.") or host == "::1"
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How an endpoint may be called: requests per call, seconds per request, calls at once and in a minute.
+    """Limits of an endpoint: requests per call, seconds per request, concurrent calls and calls per minute.
 
-    A request that is refused as one too many is not counted; ``max_wait`` is for how many seconds a call is asked anew.
+    A request that is refused with HTTP 429 does not count as an attempt; a call is retried for at most ``max_wait``
+    seconds.
     """
 
     attempts: int = 3
@@ -148,7 +151,7 @@ _per_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Any, Any]] = WeakKe
 
 
 class _Here(threading.local):
-    """This thread's last loop with its values: each call asks for them several times."""
+    """This thread's last event loop and its values: a cache, because each call reads them several times."""
 
     def __init__(self) -> None:
         self.forget()
@@ -162,7 +165,7 @@ _here = _Here()
 
 
 def _of_loop() -> dict[Any, Any]:
-    """The running loop's values."""
+    """The values of the running event loop."""
     loop = asyncio.get_running_loop()
     if _here.loop() is not loop:
         _here.loop, _here.values = weakref.ref(loop), _per_loop.setdefault(loop, {})
@@ -170,10 +173,10 @@ def _of_loop() -> dict[Any, Any]:
 
 
 def once_per_loop(key: Any, make: Callable[[], T]) -> T:
-    """The value under a key for the running event loop, made when first asked for.
+    """The value under a key for the running event loop, created on first use.
 
-    Clients and locks belong to the loop that they were made in: sharing them between loops ends in
-    "Event loop is closed".
+    Clients and locks belong to the loop in which they were created: sharing them between loops ends in "Event loop is
+    closed".
     """
     values = _of_loop()
     if key not in values:
@@ -183,7 +186,9 @@ def once_per_loop(key: Any, make: Callable[[], T]) -> T:
 
 
 async def made_once(key: Any, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """As `once_per_loop`, for what is made by awaiting; whoever asks meanwhile waits, and errors are not kept."""
+    """As `once_per_loop`, with a coroutine that creates the value. Concurrent callers wait for it; errors are not
+    cached.
+    """
     values = _of_loop()
 
     def start() -> asyncio.Future[T]:
@@ -195,7 +200,7 @@ async def made_once(key: Any, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         if values.get(key) is not task:
             return
         del values[key]
-        if not (task.cancelled() or task.exception()):  # without the task, whose context would keep a debate alive
+        if not (task.cancelled() or task.exception()):  # not the task itself: its context would keep a debate alive
             once_per_loop(key, asyncio.Future).set_result(task.result())
 
     made = once_per_loop(key, start)
@@ -203,22 +208,22 @@ async def made_once(key: Any, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 async def made_in_thread(key: Any, make: Callable[[], T]) -> T:
-    """As `made_once`, for what blocks while it is made."""
+    """As `made_once`, with a blocking function that creates the value."""
     return await made_once(key, lambda: asyncio.to_thread(make))
 
 
 @lru_cache(maxsize=1)
 def tls() -> Any:
-    """The TLS settings that all HTTP clients share: reading the certificates takes a while. Blocking."""
+    """The TLS settings that all HTTP clients share, because loading the certificates is slow. Blocking."""
     import ssl
 
     return ssl.create_default_context()
 
 
 def make_client(kind: Any, base_url: str, **options: Any) -> Any:
-    """An HTTP client of that class. Blocking.
+    """Creates an HTTP client of the given class. Blocking.
 
-    Proxies of the environment are used, except for this machine's own addresses.
+    The proxies in the environment are used, except for addresses of this machine.
 
     Raises:
         UserError: the environment names a proxy or certificates that cannot be used.
@@ -230,18 +235,18 @@ def make_client(kind: Any, base_url: str, **options: Any) -> Any:
 
 
 def no_client(error: Exception) -> UserError:
-    """The error for an environment that no HTTP client can be made in."""
+    """The error raised if no HTTP client can be created from the environment."""
     return UserError(
-        f"No HTTP client can be made ({type(error).__name__}: {error}). Check the variables HTTP_PROXY, "
+        f"No HTTP client can be created ({type(error).__name__}: {error}). Check the variables HTTP_PROXY, "
         "HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE.",
         kind="invalid_environment",
     )
 
 
 async def http_client(timeout: float, base_url: str, model: str) -> Any:
-    """The running loop's HTTP client for the openai SDK, which few calls go through; ``timeout`` in seconds.
+    """The running loop's HTTP client for the openai SDK, which few calls use; ``timeout`` in seconds.
 
-    Each model has connections of its own: at every request a client looks through all that are idle.
+    Each model has its own connections, because a client searches all idle connections at every request.
 
     Raises:
         UserError: as `make_client`.
@@ -254,9 +259,9 @@ async def http_client(timeout: float, base_url: str, model: str) -> Any:
 
 
 def forget_loops(ended: bool = True) -> None:
-    """Lets go of what was made for event loops: those that have ended without `close_clients`, or all.
+    """Drops the values of event loops that ended without `close_clients`, or of all loops.
 
-    Their sessions would complain to them of having been left open.
+    Their sessions would otherwise warn that they were not closed.
     """
     _here.forget()
     for loop in [reference() for reference in _per_loop.keyrefs()]:
@@ -266,10 +271,10 @@ def forget_loops(ended: bool = True) -> None:
 
 
 async def close_clients() -> None:
-    """Closes the running loop's HTTP clients (keys that begin with "http"), so that a loop can end without any open."""
+    """Closes the running loop's HTTP clients (keys that begin with "http"), so that none is open when the loop ends."""
     values = _per_loop.pop(asyncio.get_running_loop(), {})
     _here.forget()
-    for key, value in [*values.items()]:  # what fails to be made meanwhile takes itself away
+    for key, value in [*values.items()]:  # a value whose creation fails meanwhile removes itself
         if key[0].startswith("http"):
             client = await value
             await (client.aclose() if hasattr(client, "aclose") else client.close())

@@ -1,17 +1,18 @@
-"""What can go wrong, as one tree.
+"""The tree of moot's errors.
 
 MootError
-    UserError    the caller can mend it: a setting, a key, a model's or a corpus's name (exit code 2)
-    WorldError   the world has to: an endpoint, a network, a quota (exit code 3)
-        ReplyError   a model answered, but with nothing that can be used
-            BudgetExhausted  a model was not asked, as a ceiling leaves too little
+    UserError    the caller can correct it: a setting, a key, the name of a model or a corpus (exit code 2)
+    WorldError   an external cause: an endpoint, a network, a quota (exit code 3)
+        ReplyError   a model answered, but the reply cannot be used
+            BudgetExhausted  a model was not called, because too little of a ceiling is left
 
-Every error says what happened, why, and what to do, in one text that can be shown as it stands.
+Every error states in one text what happened, why, and what to do. The text can be shown unchanged.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from typing import Literal, get_args
 
@@ -56,7 +57,7 @@ USER_KINDS = frozenset(
         "unknown_retriever",
     }
 )
-"""Kinds of errors that the caller can mend; a stored error tells the two sides apart by its kind."""
+"""Kinds of errors that the caller can correct; the kind of a stored error decides whether it is a UserError."""
 
 ENDS_ALL = {
     "missing_key": "all rows would fail like this one",
@@ -67,13 +68,13 @@ ENDS_ALL = {
     "not_written": "nothing more can be written",
     "quota": "the endpoint takes no more calls",
 }
-"""Kinds of failures after which no further debate of a batch is begun, and why."""
+"""Kinds of failures after which a batch starts no further debate, and the reason."""
 
 Outcome = Literal["unparsed", "refused", "cut", "empty", "unquoted"]
 
 
 class ErrorRecord(TypedDict):
-    """An error in the result document: ``retryable`` says whether trying again can help."""
+    """An error in the result document: ``retryable`` says whether a retry can succeed."""
 
     kind: str
     where: str
@@ -81,15 +82,31 @@ class ErrorRecord(TypedDict):
     retryable: bool
 
 
+NEAR, NEAR_WORDS = 0.75, 0.65
+"""Least similarity of two names, and of the words in which they differ, for a suggestion."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
-    """What is said first to somebody who gave an unknown name: "Did you mean X? "; nothing if none is like it.
+    """A suggestion for an unknown name, shown first: "Did you mean X? "; empty if no known name is similar.
 
     Args:
-        name: what was given.
-        known: the names that there are.
+        name: the name that was given.
+        known: the valid names.
     """
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.75)
-    return f"Did you mean {near[0]}? " if near else ""
+    near = difflib.get_close_matches(name, list(known), n=5, cutoff=NEAR)
+    meant = next((one for one in near if _is_misspelt(name, one)), None)
+    return f"Did you mean {meant}? " if meant else ""
+
+
+def _is_misspelt(name: str, known: str) -> bool:
+    """Whether the words in which two names differ are similar: max_rounds is not a misspelt max_seconds."""
+    words, others = (re.split(r"[_\W]+", one.lower()) for one in (name, known))
+    for end in (0, -1):
+        while words and others and words[end] == others[end]:
+            words.pop(end)
+            others.pop(end)
+    rest, other = "_".join(words), "_".join(others)
+    return rest == other or difflib.SequenceMatcher(None, rest, other).ratio() >= NEAR_WORDS
 
 
 class MootError(Exception):
@@ -99,7 +116,7 @@ class MootError(Exception):
         detail: what happened, why, and what to do.
         kind: a short stable name, e.g. ``missing_key``.
         retryable: whether the same call may succeed later.
-        retry_after: seconds that the other side asked us to wait, where it did.
+        retry_after: seconds that the server asked us to wait, if it did.
     """
 
     exit_code = 3
@@ -123,7 +140,7 @@ class MootError(Exception):
 
 
 class UserError(MootError):
-    """Something that the caller can mend; its kind is one of `USER_KINDS`."""
+    """An error that the caller can correct; its kind is one of `USER_KINDS`."""
 
     exit_code = 2
 
@@ -134,29 +151,31 @@ class UserError(MootError):
 
 
 class WorldError(MootError):
-    """Something outside: an endpoint, a network, a quota."""
+    """An error with an external cause: an endpoint, a network, a quota."""
 
 
 class ReplyError(WorldError):
-    """A model answered twice without an answer that can be used; ``kind`` is the last reply's outcome."""
+    """A model answered twice without a usable reply; ``kind`` is the outcome of the last reply."""
 
     def __init__(self, detail: str, outcome: Outcome) -> None:
         super().__init__(detail, kind=outcome, retryable=True)
 
 
-class BudgetExhausted(ReplyError):  # noqa: N818 - what has happened to the budget
-    """A call that was not made, as a ceiling (`budget`, `max_cost`, `max_calls`, `max_seconds`) leaves too little."""
+class BudgetExhausted(ReplyError):  # noqa: N818 - names a state, not an error
+    """A call that was not made, because too little of a ceiling (`budget`, `max_cost`, `max_calls`, `max_seconds`) is
+    left.
+    """
 
     def __init__(self, detail: str) -> None:
         WorldError.__init__(self, detail, kind=BUDGET_EXHAUSTED)
 
 
 BUDGET_EXHAUSTED = "budget_exhausted"
-"""The kind of such an error, and the outcome of a turn whose speaker was not asked."""
+"""The kind of these errors, and the outcome of a turn whose speaker was not asked."""
 
 
 def copied(error: Exception) -> Exception:
-    """An error for each of several who wait for one thing: where it was raised is noted in each by itself."""
+    """A copy of an error for each of several waiting callers, because each adds its own traceback."""
     return error_of(error.record("")) if isinstance(error, MootError) else error
 
 

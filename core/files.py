@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and the folder in which moot keeps what it keeps."""
+"""Atomic writing of files, and checks of moot's home folder."""
 
 from __future__ import annotations
 
@@ -6,35 +6,37 @@ import errno
 import os
 import secrets
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.home import moot_home
 
 FAULTS_OF_THE_WORLD = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
-"""Why a file cannot be written although it is named rightly and its rights are right."""
+"""Error codes of a disk that is full or fails, although the path and the permissions are right."""
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""How a cell begins that a spreadsheet may take for a formula."""
+"""First characters of a cell that a spreadsheet may read as a formula."""
 
 
 def harmless(text: str) -> str:
-    """A cell's text so that no spreadsheet runs it: an apostrophe goes before what begins like a formula."""
+    """The text of a cell, made safe for spreadsheets: an apostrophe precedes a possible formula."""
     return f"'{text}" if text.lstrip(" ").startswith(FORMULA) else text
 
 
 def write_whole(path: Path, content: str | bytes, *, private: bool = False) -> None:
-    """Writes a file so that its name leads to the old content or to the new one, whatever happens. Blocking.
+    """Writes a file atomically: after a crash it has its old content or its new content. Blocking.
 
-    The content goes to a new file beside it, is forced to the disk and takes the old one's place. What is no regular
-    file (``/dev/stdout``, a pipe) is written directly; of a link, the file that it leads to is written.
+    The content is written to a new file in the same folder and synced to the disk; then the new file replaces the old
+    one. A path that is not a regular file (``/dev/stdout``, a pipe) is written directly; a link is followed.
 
     Args:
         path: the file; its folder exists.
-        content: all that it is to hold; text is written as UTF-8.
-        private: whether a new file may be read by its owner alone. The rights of an old one stay.
+        content: the whole content; text is written as UTF-8.
+        private: whether only the owner may read a new file. The permissions of an existing file stay.
 
     Raises:
-        OSError: it cannot be written; the old file is as it was.
+        OSError: it cannot be written; the old file is unchanged.
     """
     data = content.encode() if isinstance(content, str) else content
     path, old = Path(os.path.realpath(path)), _mode(path)
@@ -42,7 +44,7 @@ def write_whole(path: Path, content: str | bytes, *, private: bool = False) -> N
         path.write_bytes(data)
         return
     fresh = _beside(path)
-    # Rights that others have only once it is whole.
+    # Others get permissions only after the file is complete.
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -56,11 +58,47 @@ def write_whole(path: Path, content: str | bytes, *, private: bool = False) -> N
         fresh.unlink(missing_ok=True)
 
 
-def check_writable(file: Path) -> None:
-    """Sees before the work that its document can be written by `write_whole`. Blocking.
+@contextmanager
+def exclusive_folder(folder: Path, who: str, lock: str, file: str = "") -> Iterator[None]:
+    """Keeps other processes of a kind out of a folder, which is made if it is not there.
+
+    Args:
+        folder: the folder.
+        who: what writes to it, such as ``batch``, for errors.
+        lock: the name of the lock's file in it.
+        file: the name of a file in it that has to be writable; empty for none.
 
     Raises:
-        UserError: it cannot.
+        UserError: another process has it, or it cannot be made or written to.
+        WorldError: the disk is full.
+    """
+    from filelock import FileLock, Timeout
+
+    held = FileLock(folder / lock)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if file:
+            check_writable(folder / file)
+        held.acquire(timeout=0)
+    except Timeout as error:
+        raise UserError(
+            f"Another {who} writes to {folder}: wait for it, or name another folder.", kind="invalid_setting"
+        ) from error
+    except OSError as error:
+        raise UserError(
+            f"Nothing can be written to {folder} ({error.strerror}): name another folder.", kind="invalid_file"
+        ) from error
+    try:
+        yield
+    finally:
+        held.release()
+
+
+def check_writable(file: Path) -> None:
+    """Checks, before the work begins, that `write_whole` can write the result document. Blocking.
+
+    Raises:
+        UserError: it cannot be written.
         WorldError: the disk is full.
     """
     try:
@@ -76,7 +114,7 @@ def check_writable(file: Path) -> None:
 
 
 def not_written(file: Path | str, error: OSError) -> MootError:
-    """The error for a file that could not be written: of the world if the disk is full or damaged."""
+    """The error for a file that could not be written: a WorldError if the disk is full or damaged."""
     if error.errno in FAULTS_OF_THE_WORLD:
         detail = f"{file} cannot be written ({error.strerror}). Make room, or name a file on another disk."
         return WorldError(detail, kind="not_written")
@@ -89,14 +127,14 @@ def not_written(file: Path | str, error: OSError) -> MootError:
 
 
 def check_home(what: str, part: str = "") -> None:
-    """Sees before the work that the home can be written; it is made if it is missing. Blocking.
+    """Checks, before the work begins, that the home folder can be written, and creates it if it is missing. Blocking.
 
     Args:
-        what: what is to be kept there, as a sentence begins with it, e.g. ``"Debates"``.
-        part: the folder of the home that it is kept in; none for the home itself.
+        what: the data to be stored there, as the subject of the message, e.g. ``"Debates"``.
+        part: the subfolder of the home; empty for the home itself.
 
     Raises:
-        UserError: it cannot.
+        UserError: it cannot be written.
         WorldError: its disk is full.
     """
     folder = moot_home() / part
@@ -108,15 +146,15 @@ def check_home(what: str, part: str = "") -> None:
 
 
 def not_kept(what: str, folder: Path, error: OSError) -> MootError:
-    """The error for what cannot be kept in the home, or in a folder of it: of the world if the disk is full."""
-    said = f"{what} cannot be kept in {folder} ({error.strerror})."
+    """The error for data that cannot be stored in the home or in a subfolder: a WorldError if the disk is full."""
+    said = f"{what} cannot be stored in {folder} ({error.strerror})."
     if error.errno in FAULTS_OF_THE_WORLD:
         return WorldError(f"{said} Make room, or set MOOT_HOME to a folder on another disk.", kind="not_written")
     return UserError(f"{said} Set MOOT_HOME to a folder that can be written.", kind="invalid_environment")
 
 
 def _mode(path: Path) -> int | None:
-    """The mode of a file, or of that which a link leads to; None if there is none."""
+    """The mode of a file, or of a link's target; None if there is no file."""
     try:
         return path.stat().st_mode
     except FileNotFoundError:
@@ -128,7 +166,7 @@ def _beside(path: Path) -> Path:
 
 
 def _try_folder(folder: Path, path: Path) -> None:
-    """Makes and removes a file in a folder."""
+    """Creates and removes a file in a folder, to test whether it is writable."""
     tried = _beside(path)
     os.close(os.open(tried, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     tried.unlink()

@@ -1,4 +1,4 @@
-"""How often Python looks for cyclic garbage, in a process that holds many debates."""
+"""Less frequent garbage collection in processes that hold many debates."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 EVERY = 200_000
-"""Allocations between two looks. With Python's own 700, they take a quarter of the time beside the model calls of many
-debates at once; what debates leave behind is found later, and fits a few megabytes."""
+"""Allocations between two collections. With Python's default of 700, collection takes a quarter of the time beside the
+model calls of many concurrent debates. The garbage of debates, collected later, fits in a few megabytes.
+"""
 
 
 _lock = threading.Lock()
 _within: list[tuple[int, int, int]] = []
-"""For each who is within: what the thresholds were when the first came."""
+"""One entry for each active context: the thresholds before the first of them."""
 
 
 @contextmanager
 def collected_seldom() -> Iterator[None]:
-    """Within it, Python looks for cyclic garbage seldom, in the whole process; then as often as before.
+    """Context manager that makes garbage collection rare in the whole process, and restores the thresholds at the end.
 
-    It may be entered several times at once: the thresholds are as before when the last has left it. If they are such
-    already, or the collector is switched off, nothing changes. moot's commands and the server of its page enter it. In
-    your process nothing of moot does, so it is for you to decide.
+    It may be active several times at once: the last one to end restores the thresholds. It changes nothing if the
+    thresholds are already this high or the collector is off. moot's commands and the server of its page use it. The
+    library never does: use it yourself if your process should have it.
 
         with collected_seldom():
             asyncio.run(check(claims))

@@ -1,4 +1,4 @@
-"""The folder of this machine that holds what moot keeps: corpora, debates, the ledger of calls."""
+"""The folder in which moot stores corpora, debates and the ledger of calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Imports that are made late, in threads."""
+"""Late imports, in threads."""
 
 from __future__ import annotations
 
@@ -7,21 +7,47 @@ import threading
 from importlib import import_module
 from typing import Any
 
-# At start: chromadb first asks for numpy.typing, for which Python does not wait until a thread that is importing numpy,
-# such as one in which orjson serialises, has done so. They meet half-made modules, and both fail for good.
+# Imported at start, because of a race: chromadb first imports numpy.typing, and Python does not wait until another
+# thread has finished importing numpy (one in which orjson serialises, for example). Both threads then see
+# half-initialised modules and fail for the rest of the process.
 import numpy  # noqa: F401
+from moot.core.errors import UserError
 
 _importing = threading.RLock()
 
 
 def imported(name: str) -> Any:
-    """A module, imported when first asked for.
+    """A module, imported on first use.
 
-    One thread imports at a time: two that import packages which need each other's half-made modules would be handed
-    those (Python prefers that to a deadlock) and fail now and then.
+    One thread imports at a time. If two threads import packages that depend on each other, Python gives them
+    half-initialised modules instead of a deadlock, and the imports sometimes fail.
     """
     module = sys.modules.get(name)
     if module is not None and not getattr(module.__spec__, "_initializing", False):
-        return module  # nobody waits for others' imports
+        return module  # no need to wait for others' imports
     with _importing:
         return import_module(name)
+
+
+def from_extra(name: str, extra: str, needed_by: str, otherwise: str = "") -> Any:
+    """A module of an optional dependency, imported when first asked for.
+
+    Args:
+        name: the module.
+        extra: the extra of moot that installs it.
+        needed_by: who needs it, as a sentence begins, e.g. ``A queue``.
+        otherwise: a sentence that says what can be done without it.
+
+    Raises:
+        UserError: it is not installed.
+    """
+    try:
+        return imported(name)
+    except ModuleNotFoundError as error:
+        raise missing_package(error, extra, needed_by, otherwise) from error
+
+
+def missing_package(error: ModuleNotFoundError, extra: str, needed_by: str, otherwise: str = "") -> UserError:
+    """The error for a package of an extra that is not installed; arguments as for `from_extra`."""
+    text = f'{needed_by} needs the package {error.name}: pip install "moot[{extra}]".'
+    return UserError(f"{text} {otherwise}".rstrip(), kind="missing_package")

@@ -1,7 +1,7 @@
-"""One limiter for each endpoint, and the retry loop around it.
+"""One limiter for each endpoint, and the retry loop that uses it.
 
-All calls of an event loop to one endpoint go through its `Limiter`: chat models, embeddings and web sources. What the
-endpoint says to one of them (HTTP 429, Retry-After) holds for all.
+All calls of an event loop to one endpoint share its `Limiter`: chat models, embeddings and web sources. A refusal of
+one call (HTTP 429, Retry-After) applies to all.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from moot.core.throttle import Throttle
 T = TypeVar("T")
 
 LONGEST_WAIT = 60.0
-"""Seconds that we wait at most because an endpoint asked for it; beyond that the call fails and says so."""
+"""Most seconds that we wait because an endpoint asks for it; if it asks for more, the call fails with a message."""
 
 
 class Share(Protocol):
-    """What this process may send of what all processes may that share an endpoint."""
+    """This process's share of the calls to an endpoint that several processes use."""
 
     granted: int
-    """Calls at once."""
+    """Concurrent calls of this process."""
     most: int
-    """Calls at once of all processes."""
+    """Concurrent calls of all processes."""
 
     def want(self) -> None:
-        """More calls are to be made than are granted."""
+        """Requests a larger share: more calls wait than are granted."""
         ...
 
     def refused(self, seconds: float) -> None:
-        """The endpoint asks all for so many seconds of patience."""
+        """The endpoint asks all processes to wait for this many seconds."""
         ...
 
 
@@ -46,24 +46,24 @@ _share: Callable[[str, Limiter], Share | None] = lambda address, gate: None  # n
 
 
 def share_endpoints(join: Callable[[str, Limiter], Share | None]) -> None:
-    """Has the limiters that are made from now on share their endpoints with those of other processes.
+    """Makes all new limiters share their endpoints with other processes.
 
     Args:
-        join: is given an endpoint's address and its limiter.
+        join: called with an endpoint's address and its limiter.
     """
     global _share
     _share = join
 
 
 class Limiter:
-    """Calls to one endpoint, however many debates make them: so many at once, and so many a minute if that is set.
+    """Limits the calls of all debates to one endpoint: concurrent calls and, if it is set, calls per minute.
 
-    Each caller brings its own limits, and calls start in the order in which they came: one that may not start yet, as
-    its caller allows fewer at once, is not overtaken, and one that was refused as one too many is the first again.
-    Calls of a minute are spaced evenly, and callers of one rate share it. `Throttle` says what the endpoint takes.
+    Each caller brings its own limits. Calls start in the order in which they came: a call that must wait for its
+    caller's lower limit is not overtaken, and a call that was refused with HTTP 429 comes first again. Calls per minute
+    are spaced evenly, and callers with the same rate share it. `Throttle` estimates what the endpoint accepts.
 
     Args:
-        address: the endpoint's.
+        address: the endpoint's address.
     """
 
     def __init__(self, address: str = "") -> None:
@@ -76,7 +76,7 @@ class Limiter:
         self._timer: asyncio.TimerHandle | None = None
         self._closed: dict[str, tuple[float, MootError]] = {}
         self.share: Share | None = None
-        """What this process may send of what all may; None if it shares with nobody."""
+        """This process's share of the calls of all processes; None if it does not share."""
 
     @property
     def running(self) -> int:
@@ -85,11 +85,11 @@ class Limiter:
 
     @property
     def wanted(self) -> int:
-        """Calls in flight, and those that wait."""
+        """Calls in flight and calls that wait."""
         return self._running + len(self._waiting)
 
     def look(self) -> None:
-        """What is granted has changed: those start that may now."""
+        """Starts waiting calls after the granted share has changed."""
         self._start_waiting()
 
     def _at_once(self, limits: Limits) -> int:
@@ -103,14 +103,14 @@ class Limiter:
         return min(limits.max_concurrency, self.share.granted)
 
     def slot(self, limits: Limits, name: str = "") -> Slot:
-        """A place for one call, entered again for each of its requests; ``name`` is the model or source it asks."""
+        """A slot for one call, entered again for each of its requests; ``name`` is the model or source."""
         return Slot(self, limits, name)
 
     async def enter(self, slot: Slot) -> None:
         """Waits for the call's turn.
 
         Raises:
-            WorldError: the endpoint has asked for more patience than we have.
+            WorldError: the endpoint asks for a longer wait than we accept.
         """
         loop, limits = asyncio.get_running_loop(), slot.limits
         now = loop.time()
@@ -133,7 +133,7 @@ class Limiter:
                 await slot.turn
         except (asyncio.CancelledError, TimeoutError) as error:
             if slot.turn.cancelled():
-                self._start_waiting()  # if it was the first, others may start now
+                self._start_waiting()  # it may have been the first, so others may start now
             elif not slot.turn.exception():
                 self.leave(slot, None)
             if slot.refusal and isinstance(error, TimeoutError):
@@ -141,7 +141,7 @@ class Limiter:
             raise
 
     def leave(self, slot: Slot, error: BaseException | None, answered: bool = False) -> None:
-        """Ends a request of a call; ``answered`` says that the endpoint took it."""
+        """Ends a request of a call; ``answered`` says that the endpoint accepted it."""
         self._running -= 1
         if self.throttle.active and answered:
             self.throttle.accept(slot.started, asyncio.get_running_loop().time())
@@ -157,7 +157,7 @@ class Limiter:
         if self.share and 0 < asked <= LONGEST_WAIT:
             self.share.refused(asked)
         if asked > LONGEST_WAIT:
-            self._closed[slot.name] = (now + asked, error)  # of other models or sources nothing was said
+            self._closed[slot.name] = (now + asked, error)  # other models or sources are not affected
             return
         if not is_busy(error):
             self.throttle.close(now + asked)
@@ -176,7 +176,7 @@ class Limiter:
         left = until - loop.time()
         if left > LONGEST_WAIT:
             raise WorldError(
-                f"{error.detail} Nothing is sent to it for another {left:.0f} s.",
+                f"{error.detail} No request is sent to it for another {left:.0f} s.",
                 kind=error.kind,
                 retryable=True,
                 retry_after=left,
@@ -195,7 +195,7 @@ class Limiter:
             self._next[asked] = now + 60 / asked / part
 
     def _start_waiting(self) -> None:
-        """Starts those that wait, in their order, as far as may be now; sets a timer if time holds the first up."""
+        """Starts waiting calls in their order, as far as the limits allow; sets a timer if the first must wait."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         while self._waiting:
@@ -216,13 +216,13 @@ class Limiter:
 
 
 class Slot:
-    """A call's place in a limiter: an asynchronous context manager around each of its requests.
+    """A call's slot in a limiter: an asynchronous context manager around each of its requests.
 
     Attributes:
-        requests: those that were made.
-        refusal: the last answer that the call was one too many; None if there was none.
-        since: the loop's time of the first such answer.
-        turned_away: whether the last request was not made, as the endpoint asks for too much patience.
+        requests: the number of requests that were made.
+        refusal: the last refusal with HTTP 429; None if there was none.
+        since: the loop's time of the first refusal.
+        turned_away: whether the last request was not made, because the endpoint asks for too long a wait.
     """
 
     __slots__ = (
@@ -283,33 +283,32 @@ def limiters() -> list[Limiter]:
 
 
 def is_busy(error: MootError) -> bool:
-    """Whether an endpoint refused a call as one too many (HTTP 429): the call itself is not at fault."""
+    """Whether an endpoint refused a call because of too many requests (HTTP 429)."""
     return error.kind == "rate_limited"
 
 
 def gave_up(error: MootError, limits: Limits) -> WorldError:
-    """The error for a call whose time is up before the endpoint has taken it."""
-    text = f"{error.detail} The call has waited as long as the setting `max_wait` has it ({limits.max_wait:.0f} s)."
+    """The error for a call whose time ran out before the endpoint accepted it."""
+    text = f"{error.detail} The call has waited as long as the setting `max_wait` allows ({limits.max_wait:.0f} s)."
     return WorldError(text, kind=error.kind, retryable=True, retry_after=error.retry_after)
 
 
 async def with_retries(
     call: Callable[[], Awaitable[T]], limits: Limits, gate: Limiter, name: str = ""
 ) -> tuple[T, int]:
-    """Runs a call in its turn until it succeeds, fails for good, or its attempts are used up.
+    """Runs a call under the limiter until it succeeds, fails with a permanent error, or has used its attempts.
 
-    A request that the endpoint refuses as one too many is no attempt: the call takes its turn again, for
-    ``limits.max_wait`` seconds at most. A call whose other side asks for more than `LONGEST_WAIT` seconds is not tried
-    again.
+    A request that is refused with HTTP 429 is not an attempt: the call queues again, for at most ``limits.max_wait``
+    seconds. A call is not retried if the server asks for a wait longer than `LONGEST_WAIT` seconds.
 
     Args:
         call: makes one request.
-        limits: how the endpoint may be called.
+        limits: limits of the endpoint.
         gate: the endpoint's limiter.
-        name: the model or source that is asked.
+        name: the model or source that is called.
 
     Returns:
-        The call's result, and the number of requests that it took.
+        The call's result, and the number of its requests.
 
     Raises:
         MootError: the last request's error, with the number of requests as ``attempts``.
@@ -332,5 +331,7 @@ async def with_retries(
 
 
 def backoff(failures: int) -> float:
-    """Seconds to wait after so many failures: at random, up to half a second, and twice as long after each further."""
+    """Seconds to wait after this many failures: random, up to half a second after the first, doubling with each further
+    one.
+    """
     return random.uniform(0, min(8.0, 0.5 * 2 ** (failures - 1)))

@@ -1,4 +1,4 @@
-"""Temporary folders of this process; those that killed processes left behind go when the next one begins."""
+"""Temporary folders of this process; the next process removes those that killed processes left behind."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # not on Windows, where a killed process's folders stay
+except ImportError:  # on Windows, folders of killed processes stay
     fcntl = None  # type: ignore[assignment]
 
 LOCK = "process"
-"""The file of a folder that its process holds a lock on. The system drops the lock when the process ends, however."""
+"""The file in a folder that its process locks. The operating system releases the lock however the process ends."""
 
 
 @contextlib.contextmanager
 def own_folder(prefix: str) -> Iterator[Path]:
-    """A new temporary folder, for its user alone, which is removed at the end. Blocking.
+    """A new temporary folder, readable by its user only, which is removed at the end. Blocking.
 
     Args:
-        prefix: how its name begins. Folders of this name that this user's killed processes left behind are removed.
+        prefix: the beginning of its name. Folders with this prefix that killed processes of this user left are removed.
     """
     remove_left(prefix)
     with tempfile.TemporaryDirectory(prefix=prefix) as name:
@@ -32,21 +32,21 @@ def own_folder(prefix: str) -> Iterator[Path]:
         with (folder / f"{LOCK}.new").open("w") as held:
             if fcntl:
                 fcntl.flock(held, fcntl.LOCK_EX)
-            # It has its name only now that it is locked, so that no other process takes a folder for a dead one's.
+            # It is renamed only after it is locked, so that no other process takes it for a dead process's folder.
             (folder / f"{LOCK}.new").rename(folder / LOCK)
             yield folder
 
 
 def remove_left(prefix: str) -> None:
-    """Removes the folders of this user's processes that are dead. Links are not followed; what has no lock stays."""
+    """Removes folders of this user's dead processes. Links are not followed; folders without a lock stay."""
     for folder in Path(tempfile.gettempdir()).glob(f"{prefix}*") if fcntl else ():
-        with contextlib.suppress(OSError):  # another process removes it too, or it is nothing of ours
+        with contextlib.suppress(OSError):  # another process removes it too, or it is not one of ours
             if is_own(folder.lstat()) and is_left(folder):
                 shutil.rmtree(folder)
 
 
 def is_own(found: os.stat_result) -> bool:
-    """Whether a file is a folder of this user, and of nobody else."""
+    """Whether a path is a folder that belongs to this user alone."""
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
 
 

@@ -1,9 +1,9 @@
-"""Keeps keys out of what is shown, stored or sent: errors, documents, traces.
+"""Removal of keys from everything that is shown, stored or sent: errors, documents, traces.
 
-What is hidden: the values of keys that the environment holds, wherever they stand; what a field holds whose name says
-that it is a secret (``api_key``, ``authorization``); and in any text what looks like a key, a value given to such a
-name, or a user in an address. LangSmith's own rules are not used: one of them takes quadratic time, which a document
-that somebody else wrote can turn into hours.
+Hidden are the values of the environment's keys, wherever they occur; the values of fields whose name marks a secret
+(``api_key``, ``authorization``); and, in any text, key-like strings, values that follow such a name, and users in
+addresses. LangSmith's own rules are not used: one of them takes quadratic time, so that a hostile document could take
+hours.
 """
 
 from __future__ import annotations
@@ -24,36 +24,42 @@ KEY_NAME = re.compile(
     r"|AWS_(?!.*_FILE$).*(?:KEY|TOKEN|SECRET|CREDENTIALS).*",
     re.IGNORECASE,
 )
-"""Names of variables that hold keys. Of AWS's, most hold none (``AWS_REGION``, ``AWS_PROFILE``), and stand in texts."""
+"""Names of variables that hold keys. Most of AWS's do not (``AWS_REGION``, ``AWS_PROFILE``), and their values occur in
+ordinary texts.
+"""
 HEADERS = "OPENAI_CUSTOM_HEADERS"
-"""The variable whose lines are headers that go with each request: ``name: value``."""
+"""The variable whose lines are headers for each request: ``name: value``."""
 FILE_NAME = re.compile(r"(?:~|\.{0,2}|[A-Za-z]:)[/\\][^\n{]*\.\w{1,8}")
-"""A path, such as ``GOOGLE_APPLICATION_CREDENTIALS`` holds: no secret, and error texts need it."""
+"""A path, as in ``GOOGLE_APPLICATION_CREDENTIALS``: it is not secret, and error texts need it."""
 PASSWORD = re.compile(r"://[^:/@\s]*:([^/\s]+)@")
 """A user's password in an address."""
 
 T = TypeVar("T")
 
 Keys = tuple[tuple[str, str], ...]
-"""Texts that are not to be shown, each with what is shown instead."""
+"""Secret texts, each with its replacement."""
 
 
 def held_keys() -> Keys:
-    """The keys that the environment holds, in all forms in which addresses and JSON write them; longest first.
+    """The keys in the environment, in all spellings that addresses and JSON use; longest first.
 
-    A user's password in an address (``OPENAI_BASE_URL``, a proxy's) is one, too, and so is what a header of
-    ``OPENAI_CUSTOM_HEADERS`` holds whose name says that it is a secret.
+    A user's password in an address (``OPENAI_BASE_URL``, a proxy's) is also a key, and so is the value of a header in
+    ``OPENAI_CUSTOM_HEADERS`` whose name marks a secret.
     """
-    variables = list(os.environ.items())  # each look into the environment takes a while
+    return _held(tuple(os.environ.items()))
+
+
+@lru_cache(maxsize=1)
+def _held(variables: tuple[tuple[str, str], ...]) -> Keys:
     named = {part: name for name, value in variables if KEY_NAME.fullmatch(name) for part in _parts(value.strip())}
     named |= {unquote(user[1]): name for name, value in variables if (user := PASSWORD.search(value))}
-    named |= dict.fromkeys(_secret_headers(os.environ.get(HEADERS, "")), HEADERS)
+    named |= dict.fromkeys(_secret_headers(dict(variables).get(HEADERS, "")), HEADERS)
     forms = {form: n for v, n in named.items() if len(v) >= 8 for form in _written(v)}
-    return tuple((form, f"[{forms[form]}]") for form in sorted(forms, key=len, reverse=True))  # one may begin another
+    return tuple((form, f"[{forms[form]}]") for form in sorted(forms, key=len, reverse=True))  # prefixes last
 
 
 def _secret_headers(lines: str) -> Iterator[str]:
-    """What secret headers hold, without the scheme before it (``Bearer``)."""
+    """The values of secret headers, without the scheme before them (``Bearer``)."""
     for line in lines.splitlines():
         name, _, value = line.partition(":")
         if _is_secret(name.strip()) and value.split():
@@ -65,7 +71,7 @@ def _written(key: str) -> tuple[str, ...]:
 
 
 def _parts(value: str) -> list[str]:
-    """What is secret of a key: all of it; of credentials in JSON the secret fields, too; of a path nothing."""
+    """The secret parts of a value: all of it; for credentials in JSON also the secret fields; for a path none."""
     if FILE_NAME.fullmatch(value):
         return []
     if not value.startswith("{"):
@@ -79,11 +85,11 @@ def _parts(value: str) -> list[str]:
 
 
 def redact(text: str, keys: Keys | None = None) -> str:
-    """The text without the value of any key that the environment holds (endpoints like to echo them).
+    """A text without the values of the environment's keys (endpoints often echo them).
 
     Args:
-        text: what may hold keys.
-        keys: as `held_keys` gives them, where many texts are looked through.
+        text: the text.
+        keys: as `held_keys` returns them, if many texts are redacted.
     """
     for value, shown in held_keys() if keys is None else keys:
         text = text.replace(value, shown)
@@ -91,14 +97,15 @@ def redact(text: str, keys: Keys | None = None) -> str:
 
 
 def without_keys(value: T, keys: Keys) -> T:
-    """Plain data without the value of any key that the environment holds; objects of other kinds stay as they are.
+    """Plain data without the values of the environment's keys; objects of other types are unchanged.
 
-    What models say and what sources find passes it before anybody else reads it, and both in the same way: so quotes
-    still match. Other than `anonymised` it hides nothing that only looks like a key: debates may be about such texts.
+    It is applied to replies of models and results of sources before any other code reads them, and in the same way to
+    both, so that quotes still match. Unlike `anonymised`, it hides no text that only looks like a key, because debates
+    may be about such texts.
 
     Args:
         value: a text, or lists and dicts with texts.
-        keys: as `held_keys` gives them; without any, the value comes back as it is.
+        keys: as `held_keys` returns them; if empty, the value is returned unchanged.
     """
     if not keys:
         return value
@@ -123,7 +130,7 @@ SHAPES = (
     re.compile(r"()\b(?:A[KS]IA[0-9A-Z]{16}|AIza[\w-]{35})"),
     re.compile(r"(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----)[^-]{16,}"),
 )
-"""What is a key by its own shape, as others of `SECRETS`."""
+"""Patterns of keys that are recognisable by their form; see `SECRETS`."""
 SECRETS = (
     *SHAPES,
     re.compile(r"(\bbearer\s{1,9})(?=\S{0,200}\d)[\w.~+/=-]{16,}", re.IGNORECASE),
@@ -134,19 +141,19 @@ SECRETS = (
     ),
     re.compile(r"(://)[^\s/]+(?=@)"),
 )
-"""What looks like a secret in a text, after what may stay of it. Each takes time in proportion to the text."""
+"""Patterns of secrets in a text, each after a group that stays. Each takes linear time."""
 
 PLAIN = (Number, date, UUID, type(None))
 SHORTEST = 8
-"""Characters of the shortest text that is looked at."""
+"""Length of the shortest text that is searched."""
 
 
 def anonymised(value: Any, keys: Keys | None = None) -> Any:
-    """A copy of plain data in which nothing is a key any more; of other objects what `repr` says.
+    """A copy of plain data without any secret; other objects are replaced by their `repr`.
 
     Args:
-        value: what is sent.
-        keys: as `held_keys` gives them, by default the environment's of this moment.
+        value: the data to send.
+        keys: as `held_keys` returns them; by default those in the environment now.
     """
     return _without(value, held_keys() if keys is None else keys, secret=False)
 
@@ -177,7 +184,7 @@ def _is_secret(name: str) -> bool:
 
 @lru_cache(maxsize=1000)
 def _looked_through(text: str, keys: Keys) -> str:
-    """Kept, as the runs of one debate hold the same texts many times."""
+    """Cached, because the runs of one debate contain the same texts many times."""
     text = redact(text, keys)
     for secret in SECRETS:
         text = secret.sub(rf"\g<1>{HIDDEN}", text)

@@ -1,4 +1,4 @@
-"""How an endpoint's failures read: what went wrong, as an error of ours that says what to do."""
+"""Errors of endpoints translated into MootErrors that say what to do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from moot.core.redaction import redact
 
 
 def retry_after_seconds(value: str | None) -> float | None:
-    """Seconds from a Retry-After header (a number, or an HTTP date); None where there is none that can be read."""
+    """Seconds in a Retry-After header (a number, or an HTTP date); None if there is none or it cannot be parsed."""
     if not value:
         return None
     try:
@@ -24,13 +24,13 @@ def retry_after_seconds(value: str | None) -> float | None:
             moment = parsedate_to_datetime(value)
         except (ValueError, OverflowError):  # the latter: a year or an offset of many digits
             return None
-        zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)  # "-0000" means UTC of an unknown place
+        zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)  # "-0000" means UTC at an unknown place
         seconds = (zoned - datetime.now(UTC)).total_seconds()
     return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
 def explain(error: Exception, endpoint: Endpoint, model: str) -> MootError:
-    """An exception of a model's client, as an error of ours that says what to do."""
+    """The MootError for an exception of a model's client."""
     openai = imported("openai")
     if isinstance(error, openai.APITimeoutError):
         return too_slow(endpoint, model)
@@ -42,7 +42,7 @@ def explain(error: Exception, endpoint: Endpoint, model: str) -> MootError:
 
 
 def _of_another_client(error: BaseException, endpoint: Endpoint, model: str) -> MootError:
-    """Other SDKs' errors hold an HTTP status somewhere, or their classes' names say what went wrong."""
+    """The error for other SDKs: their exceptions hold an HTTP status, or their class names state the cause."""
     causes = [error]
     while (cause := causes[-1].__cause__) is not None and cause not in causes:
         causes.append(cause)
@@ -71,7 +71,7 @@ def _of_another_client(error: BaseException, endpoint: Endpoint, model: str) -> 
 
 
 def too_slow(endpoint: Endpoint, model: str) -> WorldError:
-    """The error for a request that took longer than it may."""
+    """The error for a request that timed out."""
     return WorldError(
         f"{endpoint.shown} did not answer for {model} in time. Try again, or raise the setting `timeout`.",
         kind="timeout",
@@ -80,7 +80,7 @@ def too_slow(endpoint: Endpoint, model: str) -> WorldError:
 
 
 def unreachable(endpoint: Endpoint, error: Exception) -> WorldError:
-    """The error for a request that got no answer, or not the whole of it."""
+    """The error for a request without an answer, or with an incomplete one."""
     return WorldError(
         f"{endpoint.shown} could not be reached ({error.__cause__ or error}). "
         "Check the address and that the server runs.",
@@ -90,7 +90,7 @@ def unreachable(endpoint: Endpoint, error: Exception) -> WorldError:
 
 
 def unreadable(endpoint: Endpoint, model: str, why: str, retryable: bool = True) -> WorldError:
-    """The error for an answer that is not what an OpenAI-compatible API gives."""
+    """The error for an answer that does not follow the OpenAI-compatible API."""
     api = f"{endpoint.api} API" if endpoint.api else "an OpenAI-compatible API (it usually ends in /v1)"
     return WorldError(
         f"{endpoint.shown} sent an answer for {model} that cannot be read ({why}). Check that the address is {api}.",
@@ -100,7 +100,7 @@ def unreadable(endpoint: Endpoint, model: str, why: str, retryable: bool = True)
 
 
 def explain_status(status: int, headers: Any, body: Any, endpoint: Endpoint, model: str) -> MootError:
-    """An HTTP error of an endpoint, as an error of ours that says what to do."""
+    """The MootError for an HTTP error of an endpoint."""
     at, said = endpoint.shown, said_by(body)
     code = str(body.get("code") or "") if isinstance(body, dict) else ""
     if status in (401, 403):
@@ -114,8 +114,8 @@ def explain_status(status: int, headers: Any, body: Any, endpoint: Endpoint, mod
     words = f"{code} {said}".casefold()
     if status in (400, 413, 422) and any(w in words for w in ("context", "too long", "too large", "maximum length")):
         return UserError(
-            f"{at} finds the prompt for {model} too long (HTTP {status}{said}). Use a model that reads more, a smaller "
-            "`k`, or shorter passages.",
+            f"{at} finds the prompt for {model} too long (HTTP {status}{said}). Use a model with a longer context, a "
+            "smaller `k`, or shorter passages.",
             kind="too_long",
         )
     if status in (400, 422) and "content_filter" in words:
@@ -130,7 +130,7 @@ def explain_status(status: int, headers: Any, body: Any, endpoint: Endpoint, mod
         )
     if status == 429:
         wait = retry_after_seconds(headers.get("retry-after"))
-        asked = "" if wait is None else f", asking for {wait:.0f} s of patience"
+        asked = "" if wait is None else f", asking for a wait of {wait:.0f} s"
         return WorldError(
             f"{at} is receiving too many requests for {model} (HTTP 429{asked}{said}). "
             "Try again later, or lower `max_concurrency` or `requests_per_minute`.",
@@ -147,31 +147,33 @@ def explain_status(status: int, headers: Any, body: Any, endpoint: Endpoint, mod
         )
     return UserError(
         f"{at} did not accept the request for {model} (HTTP {status}{said}). The model may not support a setting: "
-        "try another `structured_output`, `temperature` null, or fewer `max_tokens`.",
+        "change `structured_output`, set `temperature` to null, or lower `max_tokens`.",
         kind="bad_request",
     )
 
 
 def explain_error(said: Any, headers: Any, endpoint: Endpoint, model: str) -> MootError:
-    """An error in an answer whose HTTP status is one of success, as gateways send them: by its code, if that is one."""
+    """The error in an answer with a successful HTTP status, as gateways send them: classified by its code, if it has
+    one.
+    """
     code = str(said.get("code")) if isinstance(said, dict) else ""
     if len(code) == 3 and code[0] in "45" and code.isdecimal():
         return explain_status(int(code), headers, said, endpoint, model)
     words = said_by(said).rstrip(".")
     return WorldError(
-        f"{endpoint.shown} answered for {model} with an error in place of a reply{words}. Try again later; "
-        "if it stays so, check the model's name and the endpoint.",
+        f"{endpoint.shown} answered for {model} with an error instead of a reply{words}. Try again later; if it "
+        "happens again, check the model's name and the endpoint.",
         kind="bad_response",
         retryable=True,
     )
 
 
 OF_LLAMA_CPP = ("n_prompt_tokens", "n_ctx")
-"""Figures beside the message, where llama.cpp refuses a prompt for its length."""
+"""Fields beside the message if llama.cpp refuses a prompt for its length."""
 
 
 def said_by(body: Any) -> str:
-    """The endpoint's own words, cut to what fits a sentence."""
+    """The endpoint's own words, shortened."""
     message = body.get("message") if isinstance(body, dict) else body
     figures = body if isinstance(body, dict) else {}
     counted = [f"{key} {figures[key]}" for key in OF_LLAMA_CPP if type(figures.get(key)) is int]

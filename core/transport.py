@@ -1,6 +1,6 @@
-"""Requests to OpenAI-compatible endpoints: one pool of connections for each event loop, bounded answers, our errors.
+"""Requests to OpenAI-compatible endpoints: one connection pool for each event loop, limited answers, MootErrors.
 
-Retries and limits are `moot.core.limiter`'s; nothing here asks twice, or follows a redirect.
+Retries and limits belong to `moot.core.limiter`; this module never retries and follows no redirects.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ from moot.core.lazy import imported
 from moot.core.refusals import explain_error, explain_status, too_slow, unreachable, unreadable
 
 LONGEST_REPLY = 16 * 2**20
-"""Bytes of a reply at most, decompressed."""
+"""Most bytes of a reply, decompressed."""
 LONGEST_STREAM = 64 * 2**20
-"""Bytes of a streamed reply at most: each token comes with some hundred of them."""
+"""Most bytes of a streamed reply: each token arrives with about a hundred of them."""
 LONGEST_EVENT = 2**20
-"""Bytes of one event of it at most."""
+"""Most bytes of one event in a stream."""
 LONGEST_REFUSAL = 2**20
-"""Bytes that are read of what comes with an HTTP error."""
+"""Most bytes that are read of an HTTP error's body."""
 OPEN = 0.05
-"""Seconds that the end of a streamed reply is waited for after its last event."""
+"""Seconds to wait for the end of a streamed reply after its last event."""
 KEPT = 4.0
-"""Seconds that an idle connection is kept: many servers close theirs after five."""
+"""Seconds for which an idle connection is kept: many servers close theirs after five."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """The way to a model of an OpenAI-compatible endpoint.
+    """A connection to a model of an OpenAI-compatible endpoint.
 
     Args:
-        endpoint: where requests go.
-        model: as errors name it.
+        endpoint: the endpoint.
+        model: the model's name in errors.
         url: the endpoint's address without a user's name and password.
         headers: sent with each request.
         proxy: the proxy's address; None for none.
@@ -66,10 +66,10 @@ class Line:
     timeout: float
 
     async def post(self, path: str, body: Mapping[str, Any], most: int = LONGEST_REPLY) -> Any:
-        """The JSON that answers a request; ``most`` bounds its bytes.
+        """The JSON answer to a request; the answer has at most ``most`` bytes.
 
         Raises:
-            UserError, WorldError: the endpoint cannot be reached, refuses, takes too long, or answers with no JSON.
+            UserError, WorldError: the endpoint cannot be reached, refuses, times out, or its answer is not JSON.
         """
         async with self._answer(path, body) as answer:
             try:
@@ -86,10 +86,10 @@ class Line:
         return said
 
     async def stream(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[Any]:
-        """The JSON of each server-sent event that answers a request, up to ``[DONE]``.
+        """The JSON of each server-sent event in the answer to a request, up to ``[DONE]``.
 
         Raises:
-            UserError, WorldError: as `post`; or an event holds an error.
+            UserError, WorldError: as `post`; or an event contains an error.
         """
         loop = asyncio.get_running_loop()
         deadline, total, finished = loop.time() + self.timeout, 0, False
@@ -113,7 +113,7 @@ class Line:
                             data.clear()
                     if total > LONGEST_STREAM or len(rest) + sum(map(len, data)) > LONGEST_EVENT:
                         raise self._too_long(LONGEST_EVENT if total <= LONGEST_STREAM else LONGEST_STREAM)
-                    # What is decompressed may come without ever waiting, so that nothing else has its turn.
+                    # Decompressed events may all be ready at once; without a pause, other tasks would never run.
                     await asyncio.sleep(0)
                     if loop.time() > deadline:
                         raise TimeoutError
@@ -144,10 +144,10 @@ class Line:
 
     @asynccontextmanager
     async def _answer(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[Any]:
-        """The answer to a request, if its status is one of success; its connection is closed unless it is read."""
+        """The answer to a request if its status is successful; its connection is closed unless the answer is read."""
         aiohttp = imported("aiohttp")
         session = await open_session()
-        # Twice round the loop, so that it sees which idle connections the server has closed meanwhile.
+        # Two turns of the loop, so that it notices idle connections that the server has closed meanwhile.
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         try:
@@ -172,12 +172,12 @@ class Line:
             raise too_slow(self.endpoint, self.model) from error
 
     async def _refusal(self, answer: Any) -> MootError:
-        """The error for an answer whose status is none of success."""
+        """The error for an answer whose status is not successful."""
         if answer.status < 400:
             to = without_user(answer.headers.get("location", "nowhere").partition("?")[0])[:200]
             return WorldError(
-                f"{self.endpoint.shown} answered with a redirect (HTTP {answer.status} to {to}), and none is followed. "
-                "Check the address; it may have to be the one that is named.",
+                f"{self.endpoint.shown} answered with a redirect (HTTP {answer.status} to {to}), and redirects are "
+                "not followed. Check the address; the new one may be right.",
                 kind="bad_response",
             )
         content = b""
@@ -192,7 +192,7 @@ class Line:
         return explain_status(answer.status, answer.headers, said, self.endpoint, self.model)
 
     async def _read(self, answer: Any, most: int, cut: bool = False) -> bytes:
-        """An answer's bytes, decompressed; those beyond ``most`` are left, or an error."""
+        """An answer's bytes, decompressed; bytes after ``most`` are cut off or raise an error."""
         parts, size = [], 0
         async for part in answer.content.iter_any():
             parts.append(part)
@@ -208,10 +208,10 @@ class Line:
 
 
 def open_line(endpoint: Endpoint, model: str, timeout: float) -> Line:
-    """The way to a model of an endpoint, as the environment has it. Blocking.
+    """A connection to a model of an endpoint, configured by the environment. Blocking.
 
     Raises:
-        UserError: the environment names a proxy or certificates that cannot be used, or a header that cannot be sent.
+        UserError: a proxy or certificates in the environment cannot be used, or a header cannot be sent.
     """
     parts = urlsplit(endpoint.base_url)
     login = ":".join(unquote(part or "") for part in (parts.username, parts.password))
@@ -230,21 +230,22 @@ def open_line(endpoint: Endpoint, model: str, timeout: float) -> Line:
     sent = {name: value.strip() for name, value in headers.items() if value}
     if not all(value.isprintable() for value in sent.values()):
         raise UserError(
-            "OPENAI_ORG_ID, OPENAI_PROJECT_ID or OPENAI_CUSTOM_HEADERS holds a character that no header has.",
+            "OPENAI_ORG_ID, OPENAI_PROJECT_ID or OPENAI_CUSTOM_HEADERS holds a character that is not allowed in a "
+            "header.",
             kind="invalid_environment",
         )
     url = without_user(endpoint.base_url).rstrip("/")
     certificates = os.environ.get("SSL_CERT_FILE")
     if certificates and url.startswith("https:") and not os.path.isfile(certificates):
-        raise no_client(FileNotFoundError(f"SSL_CERT_FILE names {certificates}, which is no file"))
+        raise no_client(FileNotFoundError(f"SSL_CERT_FILE names {certificates}, which is not a file"))
     return Line(endpoint, model, url, sent, proxy_for(url), timeout)
 
 
 def proxy_for(url: str) -> str | None:
-    """The proxy that the environment names for an address; None for this machine's own addresses.
+    """The proxy that the environment names for an address; None for addresses of this machine.
 
     Raises:
-        UserError: it is none of HTTP.
+        UserError: it is not an HTTP proxy.
     """
     from urllib.request import getproxies, proxy_bypass
 
@@ -256,16 +257,18 @@ def proxy_for(url: str) -> str | None:
     try:
         named = urlsplit(address)
         if named.scheme not in ("http", "https") or not named.hostname or named.port == 0:
-            raise ValueError(f"{without_user(address)} is no HTTP proxy, and models are called through no other")
+            raise ValueError(
+                f"{without_user(address)} is not an HTTP proxy, and models are called through no other kind"
+            )
     except ValueError as error:
         raise no_client(error) from error
     return address
 
 
 async def read_on(answer: Any) -> None:
-    """Reads to the end of an answer whose last event has come, so that its connection serves again.
+    """Reads the rest of an answer after its last event, so that its connection can be used again.
 
-    One that an endpoint keeps open is not waited for.
+    It does not wait for an answer that the endpoint keeps open.
     """
     with suppress(TimeoutError, imported("aiohttp").ClientError):
         async with asyncio.timeout(OPEN):
@@ -274,7 +277,7 @@ async def read_on(answer: Any) -> None:
 
 
 def has_finished(event: Any) -> bool:
-    """Whether a chunk of a streamed reply says that the reply is whole."""
+    """Whether a chunk of a streamed reply marks its end."""
     choices = event.get("choices") if isinstance(event, dict) else None
     return isinstance(choices, list) and any(isinstance(c, dict) and c.get("finish_reason") for c in choices)
 
@@ -285,14 +288,14 @@ SESSION = ("http session",)
 
 
 async def open_session() -> Any:
-    """The running loop's session: its connections serve all models of all endpoints."""
+    """The running loop's session: all models of all endpoints share its connections."""
 
     async def make() -> Any:
         forget_loops()
         aiohttp, context = await asyncio.to_thread(lambda: (imported("aiohttp"), tls()))
 
         class Connector(aiohttp.TCPConnector):  # type: ignore[name-defined,misc]
-            """A connection is read in the context in which it was opened, and would keep alive that caller's debate."""
+            """Opens connections in an empty context: they would otherwise keep the first caller's debate alive."""
 
             async def _create_connection(self, *args: Any) -> Any:
                 return await asyncio.create_task(super()._create_connection(*args), context=Context())
@@ -314,24 +317,24 @@ atexit.register(forget_loops, ended=False)
 
 
 def dumps(body: Mapping[str, Any]) -> bytes:
-    """A request's body."""
+    """A value as JSON, such as the body of a request."""
     orjson = imported("orjson")
     try:
         made: bytes = orjson.dumps(body)
-    except TypeError:  # half a character, or a whole number of more than 64 bits
+    except TypeError:  # a lone surrogate, or an integer of more than 64 bits
         return json.dumps(body).encode()
     return made
 
 
-def loads(content: bytes) -> Any:
-    """An answer's JSON.
+def loads(content: bytes | str) -> Any:
+    """Parses a JSON text, such as an answer.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not JSON.
     """
     try:
         return imported("orjson").loads(content)
-    except ValueError:  # it may still hold half a character, or NaN
+    except ValueError:  # it may contain a lone surrogate, or NaN
         try:
             return json.loads(content)
         except RecursionError as error:

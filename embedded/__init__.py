@@ -1,4 +1,4 @@
-"""A small language model inside this process, served like any other endpoint."""
+"""A small language model inside this process, served like other endpoints."""
 
 from moot.embedded.server import MODEL_NAME, serve
 

@@ -1,7 +1,7 @@
 """SmolLM2-135M-Instruct on a loopback port of this process, over the OpenAI-compatible API of xllamacpp.
 
-The server runs in threads of the process that needs it, so that nothing is left behind when that process dies. It is a
-real model and a weak one: good to see every step work, not to believe a verdict.
+The server runs in threads of the process that needs it, so that it ends with that process. The model is real but weak:
+use it to see every step work, not to trust a verdict.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def model_file() -> Path:
 
 
 def serve() -> str:
-    """The API's address, e.g. ``http://127.0.0.1:40123/v1``; the server is started when first asked for. Blocking.
+    """The API's address, e.g. ``http://127.0.0.1:40123/v1``; the server starts on first use. Blocking.
 
     Raises:
         ModuleNotFoundError: xllamacpp or the model's package is not installed.

@@ -1,10 +1,10 @@
-"""A debate as a tool of a ReAct agent: the agent has claims argued over before it answers.
+"""A debate as a tool of a ReAct agent: before the agent answers, it has claims debated.
 
-    python examples/debate_as_a_tool.py                        # a stand-in that calls the tool, whatever is asked
-    python examples/debate_as_a_tool.py openai:gpt-4o-mini     # any model that calls tools (the demonstration's cannot)
+    python examples/debate_as_a_tool.py                        # a stand-in that calls the tool for any question
+    python examples/debate_as_a_tool.py openai:gpt-4o-mini     # any model that calls tools (the demo model cannot)
 
-The agent is LangChain's own. The tool runs Tool-MAD and gives the agent its verdict, with the quotes that stand in the
-evidence; where a debate fails, the agent is told why.
+The agent is LangChain's own. The tool runs Tool-MAD and returns its verdict with the verified quotes; if a debate
+fails, it returns the reason.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ PROMPT = "You answer questions about facts. Before you rely on a claim, have it 
 
 
 def debate_tool(settings: ToolMadSettings) -> BaseTool:
-    """The tool. What it says is written for the agent; the whole result document is the message's artifact."""
+    """The tool. Its text is written for the agent; the message's artifact is the whole result document."""
 
     @tool(response_format="content_and_artifact")
     async def debate(claim: str) -> tuple[str, Any]:
-        """Has one claim (a sentence that is true or false) debated over evidence; gives the verdict and its quotes."""
+        """Debates one claim (a sentence that is true or false) over evidence. Returns the verdict and its quotes."""
         document = await graph.ainvoke({"claim": claim}, context=settings)
         if document["error"]:
             raise ToolException(f"The debate failed: {document['error']['detail']}")
         quotes = [f'"{c["quote"]}" [{c["evidence_id"]}]' for c in verdict_citations(document) if c["verified"]]
         return "\n".join([f"{document['answer']} ({document['stop_reason']})", *quotes]), document
 
-    debate.handle_tool_error = True  # the agent reads the error, and goes on
+    debate.handle_tool_error = True  # the agent reads the error and continues
     return debate
 
 
@@ -42,7 +42,7 @@ async def build(model: str) -> CompiledStateGraph[Any, Any, Any, Any]:
     """A ReAct agent with the debate as its tool."""
     debaters = (Debater(name="encyclopaedia", retriever="bm25:demo-encyclopaedia"), Debater(name="plain"))
     settings = ToolMadSettings(model=model, debaters=debaters, max_rounds=2, scoring="consensus_only")
-    chat = (await open_chat_model(model)).chat  # or a ChatOpenAI(...) of your own
+    chat = (await open_chat_model(model)).chat  # or your own ChatOpenAI(...)
     return create_agent(chat, [debate_tool(settings)], system_prompt=PROMPT)
 
 

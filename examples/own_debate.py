@@ -1,10 +1,10 @@
-"""A debate of your own, from moot's nodes: agents in a ring hear their neighbours until all agree, then they vote.
+"""Your own debate from moot's nodes: agents in a ring hear their neighbours until all agree, then they vote.
 
     python examples/own_debate.py                        # on the demonstration model
-    python examples/own_debate.py openai:gpt-4o-mini     # on any other; see README
+    python examples/own_debate.py openai:gpt-4o-mini     # on any other; see docs/howto/models.md
 
-The debate is what stands between the imports and `main`. It takes claims, questions, tasks, personas and budgets as
-moot's own systems do, a person may be asked, its prompts are settings, and its result is the same document.
+The debate is the code between the imports and `main`. Like moot's own systems, it supports claims, questions, tasks,
+personas and budgets, can ask a person, has its prompts as settings, and returns the same document.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from moot.nodes import (
 
 
 def another_round(state: DebateState, settings: RoundsSettings) -> Any:
-    """Until all agree, or the rounds or the budget are used up, every agent answers anew."""
+    """Every agent answers again, until all agree, or the rounds or the budget are used up."""
     if no_round_left(state, settings) or agreed_answer(state["votes"]) is not None:
         return "vote"
     return to_agents("answer", state, settings, neighbours)
 
 
 def weight(vote: Any, settings: RoundsSettings) -> float:
-    """Who is sure counts more."""
+    """More confident agents count more."""
     return confidence_weight(vote["confidence"])
 
 

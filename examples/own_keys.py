@@ -1,10 +1,10 @@
-"""Own state keys mapped to ours: at a shop's service desk two colleagues disagree, and moot's judge decides.
+"""Your own state keys mapped to moot's: at a shop's service desk two colleagues disagree, and moot's judge decides.
 
     python examples/own_keys.py                        # on the demonstration model
-    python examples/own_keys.py openai:gpt-4o-mini     # on any other; see README
+    python examples/own_keys.py openai:gpt-4o-mini     # on any other; see docs/howto/models.md
 
-The desk's state knows nothing of debates. What the judge reads is made of the desk's keys by `read`, under the names
-that the docstring of `judge_node` gives; what it writes becomes the desk's keys in `write`.
+The desk's state knows nothing of debates. `read` turns the desk's keys into the keys that the docstring of `judge_node`
+lists; `write` turns the judge's result into the desk's keys.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RULINGS = make_task(labels={"refund": "the money is paid back", "repair": "it is
 
 
 class Desk(TypedDict, total=False):
-    """A complaint, the shop's rules, what colleagues say (who, ruling, why), and what is decided."""
+    """A complaint, the shop's rules, the colleagues' opinions (who, ruling, why), and the decision."""
 
     complaint: str
     rules: list[str]
@@ -34,14 +34,14 @@ class Desk(TypedDict, total=False):
 
 
 def read(desk: Desk) -> dict[str, Any]:
-    """The complaint as what is debated, opinions as answers, rules as evidence."""
+    """The complaint as the question, opinions as answers, rules as evidence."""
     said = [{**new_turn(1, who), "answer": ruling, "rationale": why} for who, ruling, why in desk["opinions"]]
     rules = [make_evidence(text=rule, title="Rule", source="the shop's rules") for rule in desk["rules"]]
     return {"claim": desk["complaint"], "task": RULINGS, "turns": said, "evidence": rules}
 
 
 def write(update: dict[str, Any]) -> Desk:
-    """The judge's answer and reasons; and how many tokens it took, as far as they were counted."""
+    """The judge's answer and reasons, and its tokens, if they were counted."""
     tokens = sum((call["prompt_tokens"] or 0) + (call["completion_tokens"] or 0) for call in update["calls"])
     return {"ruling": update["answer"], "grounds": update["turns"][0]["rationale"], "cost": tokens}
 

@@ -1,11 +1,11 @@
-"""A PROClaim-style panel as the last node of somebody's agent: three judges read what it found, and decide.
+"""A panel like PROClaim's as the last node of an agent: three judges read the agent's findings, and decide.
 
     python examples/panel_after_an_agent.py                        # on the demonstration model
-    python examples/panel_after_an_agent.py openai:gpt-4o-mini     # on any other; see README
+    python examples/panel_after_an_agent.py openai:gpt-4o-mini     # on any other; see docs/howto/models.md
 
-`search` and `conclude` stand for an agent of yours. The panel is built from two of moot's nodes; it hears the agent's
-conclusion as a plaintiff's argument and reads what the agent found as exhibits. Give each judge a model of its own
-where you can: ``judges=("openai:gpt-4o-mini", "ollama:llama3.2", ...)``.
+`search` and `conclude` stand for your agent. The panel is built from two of moot's nodes; it reads the agent's
+conclusion as a plaintiff's argument and the agent's findings as exhibits. If you can, give each judge its own model:
+``judges=("openai:gpt-4o-mini", "ollama:llama3.2", ...)``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NOTES = [
 
 
 class Agent(MessagesState, total=False):
-    """The agent's own state, and what the panel adds to it."""
+    """The agent's own state, and the keys that the panel adds to it."""
 
     found: list[Document]
     verdict: str | None
@@ -47,14 +47,14 @@ class Agent(MessagesState, total=False):
 
 
 def read(state: Agent) -> dict[str, Any]:
-    """The agent's last word as an argument, and what it found as exhibits on record."""
+    """The agent's last message as an argument, and its findings as exhibits on record."""
     argued = {**new_turn(1, "plaintiff", "argue", side="plaintiff"), "argument": state["messages"][-1].text}
     exhibits = [{**piece, "status": "admitted"} for piece in from_documents(state["found"])]
     return {"claim": state["messages"][0].text, "task": make_task("fever"), "turns": [argued], "evidence": exhibits}
 
 
 def write(record: dict[str, Any]) -> dict[str, Any]:
-    """What the agent's state takes of the panel's decision."""
+    """The keys of the panel's decision that the agent's state keeps."""
     reasons = [turn["reason"] for turn in record["turns"] if turn["step"] == "judge"]
     return {"verdict": record["answer"], "confidence": record["confidence"], "reasons": reasons}
 
@@ -74,7 +74,7 @@ def build(model: str) -> CompiledStateGraph[Any, Any, Any, Any]:
         return {"found": NOTES}
 
     async def conclude(state: Agent) -> dict[str, Any]:
-        chat = (await open_chat_model(model)).chat  # or a ChatOpenAI(...) of your own
+        chat = (await open_chat_model(model)).chat  # or your own ChatOpenAI(...)
         notes = "\n".join(note.page_content for note in state["found"])
         asked = f"{notes}\n\nSay in two sentences whether this holds: {state['messages'][0].text}"
         return {"messages": [AIMessage((await chat.ainvoke(asked)).text)]}

@@ -1,10 +1,10 @@
-"""Tool-MAD's scoring node in a plain RAG graph: an answer that does not follow from its documents is held back.
+"""Tool-MAD's scoring node in a plain RAG graph: an answer that does not follow from its documents is withheld.
 
     python examples/score_a_rag.py                        # on the demonstration model
-    python examples/score_a_rag.py openai:gpt-4o-mini     # on any other; see README
+    python examples/score_a_rag.py openai:gpt-4o-mini     # on any other; see docs/howto/models.md
 
-`retrieve` and `answer` stand for what your graph has already; `score` is moot's. What it reads is taken from the
-graph's own keys, and of what it writes the graph keeps the score and what stood in its way.
+`retrieve` and `answer` stand for the nodes that your graph already has; `score` is moot's. It reads the graph's own
+keys, and the graph keeps its score and its warnings.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ class Rag(TypedDict, total=False):
 
 
 def read(state: Rag) -> dict[str, Any]:
-    """What the node reads, from the graph's own keys."""
+    """The node's input, from the graph's own keys."""
     turn = {**new_turn(1, "rag"), "answer": state["answer"], "rationale": state["answer"]}
     return {"claim": state["question"], "turns": [turn], "evidence": from_documents(state["documents"])}
 
 
 def write(update: dict[str, Any]) -> Rag:
-    """What the graph keeps of what the node writes; a score is null where there is none, and the warnings say why."""
+    """The part of the node's output that the graph keeps; a missing score is null, and the warnings say why."""
     doubts = [warning["detail"] for warning in update.get("warnings", [])]
     return {"faithfulness": update["turns"][0]["scores"]["faithfulness"], "doubts": doubts}
 
 
 def build(model: str) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """Retrieve, answer, score; an answer below the threshold, or without a score, is held back."""
+    """Retrieve, answer, score; an answer below the threshold, or without a score, is withheld."""
 
     def retrieve(state: Rag) -> Rag:
         words = set(state["question"].lower().strip("?").split())
         return {"documents": sorted(PAGES, key=lambda page: -len(words & set(page.page_content.lower().split())))[:2]}
 
     async def answer(state: Rag) -> Rag:
-        chat = (await open_chat_model(model)).chat  # or a ChatOpenAI(...) of your own
+        chat = (await open_chat_model(model)).chat  # or your own ChatOpenAI(...)
         pages = "\n".join(page.page_content for page in state["documents"])
         return {"answer": (await chat.ainvoke(f"{pages}\n\nAnswer in a sentence or two: {state['question']}")).text}
 

@@ -1,10 +1,10 @@
-"""ChatEval with a summariser (Chan et al., ICLR 2024, arXiv:2308.07201): everybody hears everybody, and a summary.
+"""ChatEval with a summariser (Chan et al., ICLR 2024, arXiv:2308.07201): all agents hear all others, and a summary.
 
-every agent answers on its own
+every agent answers independently
 repeat until the rounds are used up:
-    the summariser sums up the round
-    every agent reads the summary and the others' last answers and answers anew
-the answer that most agents give in the last round is the verdict; a tie goes to the earliest agent
+    the summariser summarises the round
+    every agent reads the summary and the others' last answers and answers again
+the most frequent answer of the last round is the verdict; a tie goes to the earliest agent
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class ChatEvalSettings(RoundsSettings):
 
 
 def answer(state: DebateState, settings: ChatEvalSettings) -> Next:
-    """Every agent goes into the next round, with the summary of the last one."""
+    """Sends every agent into the next round, with the summary of the last one."""
     heard = summaries_of(state["turns"], state["rounds"])
     return to_agents("answer", state, settings, everyone, heard=lambda name: heard)
 
 
 def after_round(state: DebateState, settings: ChatEvalSettings) -> Next:
-    """A round that is not the last is summed up."""
+    """Summarises a round, unless it is the last one."""
     if no_round_left(state, settings):
         return "vote"
     return to_summariser(state, list(last_round(state, settings).values()))

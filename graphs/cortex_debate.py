@@ -1,11 +1,12 @@
-"""CortexDebate (Sun et al., Findings of ACL 2025; S3, algorithm 1): a sparse debate, in which trust says who is heard.
+"""CortexDebate (Sun et al., Findings of ACL 2025; S3, algorithm 1): a sparse debate, in which trust decides who is
+heard.
 
-every agent answers on its own and says how sure it is
+every agent answers independently and states its confidence
 repeat until all give one answer, or the rounds are used up:
     weigh every agent for every other one: credibility x reliability x intimacy / self-orientation
-    keep, for each agent, those who weigh at least the mean of all that it could hear
-    every agent reads the last answers of those and answers anew
-the answer that most agents give in the last round is the verdict; of a tie there is none
+    keep, for each agent, the agents whose weight is at least the mean of all that it could hear
+    every agent reads the last answers of those and answers again
+the most frequent answer of the last round is the verdict; a tie gives no verdict
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from pydantic import Field
 
 
 class CortexSettings(WeighingSettings):
-    """Settings of CortexDebate. The defaults are the paper's, but for its embedder; it names no temperature."""
+    """Settings of CortexDebate. The defaults are the paper's, except the embedder; the paper states no temperature."""
 
-    agents: Agents = Field(so_many(5), min_length=2, max_length=50, description="Who debates: a list, or how many.")
+    agents: Agents = Field(so_many(5), min_length=2, max_length=50, description="The agents: a list, or their number.")
     max_rounds: int = Field(5, ge=1, le=20, description="Most rounds of debate (D) after the first answers.")
 
 
@@ -34,12 +35,12 @@ class CortexSettings(WeighingSettings):
 
 
 def begin(state: DebateState, settings: CortexSettings) -> Next:
-    """The first answers are round 0."""
+    """Starts the first answers, which are round 0."""
     return to_agents("answer", state, settings, everyone, first=0)
 
 
 def consensus(state: DebateState, settings: CortexSettings) -> Next:
-    """One answer ends the debate, and so does the last round; the same answers at first do not."""
+    """A consensus ends the debate, and so does the last round; a consensus of the first answers does not."""
     agreed = agreed_answer(state["votes"]) is not None
     if no_round_left(state, settings) or (state["rounds"] > 0 and agreed):
         return "vote"
@@ -48,7 +49,7 @@ def consensus(state: DebateState, settings: CortexSettings) -> Next:
 
 
 def debate(state: DebateState, settings: CortexSettings) -> Next:
-    """Every agent hears those whose edges to it were kept."""
+    """Every agent hears the agents whose edges to it were kept."""
     kept = state["graphs"][-1]["kept"]
     return to_agents("answer", state, settings, lambda name, names: kept[name], own=False)
 

@@ -1,11 +1,11 @@
-"""Claims out of a text: no system of the literature, but what comes before a debate.
+"""Finds the claims in a text: not a system from the literature, but a step before a debate.
 
 the text is divided into parts, which are read at the same time
     a model finds the words that make a claim
-    says how much each is worth checking
-    and rewrites those that are worth it so that each stands alone
-claims that say the same are joined
-what a model returns that is not in the text is dropped and counted
+    rates how much each claim is worth checking
+    and rewrites the claims worth checking so that each stands alone
+claims with the same meaning are joined
+output of the model that is not in the text is dropped and counted
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Debate behind a gate: a system of our own, as a debate pays where independent answers differ.
+"""Debate behind a gate: our own system, because a debate pays off only if independent answers differ.
 
-several agents answer independently, each from its own retrieval; every quote of theirs is checked
+several agents answer independently, each from its own retrieval; every quote is checked
 if all give one answer, and verified quotes from enough origins support it, that is the verdict
-otherwise another system's debate is held on the union of their evidence, from which its first round starts,
-and its verdict stands
+otherwise another system debates; its first round starts from the union of their evidence, and its verdict counts
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class GatedSettings(GateSettings):
     """Settings of a debate behind a gate."""
 
     def roles(self) -> set[str]:
-        """Who may have a model of its own."""
+        """The roles that may have their own model."""
         return gate_roles(self, self.beneath())
 
     def beneath(self) -> Settings:
@@ -43,19 +42,19 @@ def inner(settings: GateSettings) -> tuple[Any, Settings]:
 
 
 def needs(settings: GatedSettings) -> Needs:
-    """What both use."""
+    """The needs of both systems."""
     graph, own = inner(settings)
     return gate_needs(settings, graph.builder.needs(own))
 
 
 def check(settings: GatedSettings, task: Task) -> None:
-    """Refuses a task that the debate cannot take."""
+    """Raises an error for a task that the debate does not support."""
     graph, own = inner(settings)
     graph.builder.check(own, task)
 
 
 def gate(state: DebateState, settings: GatedSettings) -> Next:
-    """Answers that agree and are supported end it; otherwise the debate is held, if it may be."""
+    """A supported consensus ends the run; otherwise the debate begins, unless the settings turn it off."""
     if settings.when != "always" and state["metrics"]["gate"]["passed"]:
         return "agree"
     return "vote" if settings.when == "never" else "debate"

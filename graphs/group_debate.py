@@ -1,11 +1,11 @@
 """GroupDebate (Liu et al., 2024, arXiv:2409.14051): debates in small groups, with summaries between them.
 
-every agent answers on its own
-every agent reads the last answers in its own group and answers anew
+every agent answers independently
+every agent reads the last answers in its own group and answers again
 repeat until the rounds are used up:
-    every group's last answers are summed up, all groups at the same time; the summaries are shared by all
-    every agent reads the summaries of all groups and the last answers in its own, and answers anew
-the answer that most agents give in the last round is the verdict; a tie goes to the earliest agent
+    every group's last answers are summarised, all groups at the same time; all agents get the summaries
+    every agent reads the summaries of all groups and the last answers in its own, and answers again
+the most frequent answer of the last round is the verdict; a tie goes to the earliest agent
 """
 
 from __future__ import annotations
@@ -34,26 +34,30 @@ from pydantic import Field
 
 
 class GroupSettings(RoundsSettings):
-    """Settings of GroupDebate. Rounds and number of agents are those of S3's comparison."""
+    """Settings of GroupDebate. The numbers of rounds and agents are those of S3's comparison."""
 
     other_roles: ClassVar[frozenset[str]] = frozenset({"summariser"})
-    agents: Agents = Field(so_many(5), min_length=2, max_length=50, description="Who debates: a list, or how many.")
+    agents: Agents = Field(so_many(5), min_length=2, max_length=50, description="The agents: a list, or their number.")
     group_size: int = Field(2, ge=2, le=3, description="Agents in a group: 2, and 3 in one; or 3, and 2 in some.")
 
 
 def groups(settings: GroupSettings) -> list[list[str]]:
-    """The groups, which stay as they are when an agent leaves."""
+    """The groups, which do not change when an agent leaves."""
     return groups_of([agent.name for agent in settings.agents], settings.group_size)
 
 
 def answer(state: DebateState, settings: GroupSettings) -> Next:
-    """Every agent goes into the next round, with all groups' summaries, if there are any, and its group's answers."""
+    """Sends every agent into the next round, with the summaries of all groups, if there are any, and its group's
+    answers.
+    """
     heard = summaries_of(state["turns"], state["rounds"])
     return to_agents("answer", state, settings, same_group(groups(settings)), heard=lambda name: heard)
 
 
 def after_round(state: DebateState, settings: GroupSettings) -> Next:
-    """After a debate within the groups that is not the last, every group is summed up; first answers are none."""
+    """Summarises every group after a debate within the groups, unless it is the last one; first answers are not
+    summarised.
+    """
     if no_round_left(state, settings):
         return "vote"
     if state["rounds"] == 1:

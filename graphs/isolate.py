@@ -1,12 +1,13 @@
-"""Isolated reading: a defence against poisoned evidence (after ReliabilityRAG, arXiv:2509.23519, in our own procedure).
+"""Isolated reading: a defence against poisoned evidence (after ReliabilityRAG, arXiv:2509.23519, with our own
+procedure).
 
-look for the claim in every source
-group what was found by origin: a registered domain, a document; near-duplicates of several are one origin
+search every source for the claim
+group the evidence by origin: a registered domain or a document; near-duplicates of several origins are one
 for every origin at the same time:
     one agent answers from that origin alone, or says that it does not tell
-origins that give one answer are consistent; each weighs the reciprocal of its best rank
-the answer of the heaviest consistent set is the verdict
-a tie, or an answer of one origin that another contradicts, is no verdict
+origins with the same answer are consistent; the weight of an origin is the reciprocal of its best rank
+the answer of the consistent set with the greatest weight is the verdict
+a tie, or one origin's answer that another origin contradicts, gives no verdict
 """
 
 from __future__ import annotations
@@ -29,18 +30,18 @@ class IsolateSettings(PoolSettings, SingleReaderSettings):
     """Settings of isolated reading."""
 
     max_origins: int = Field(
-        8, ge=1, le=50, description="Most origins of evidence that are read, those that were found first."
+        8, ge=1, le=50, description="Most origins of evidence to read; those found first are read."
     )
     ask_person: tuple[Literal["evidence"], ...] = ask_person()
 
 
 def search(state: DebateState, settings: IsolateSettings) -> Next:
-    """The sources are searched once; without that, what was given is all."""
+    """Routes to the search, or without sources to the given evidence."""
     return to_pool(state, settings, AGENT) if settings.searches else "group_origins"
 
 
 def group(state: DebateState) -> Next:
-    """What was found is grouped."""
+    """Groups the evidence by origin."""
     return "group_origins"
 
 

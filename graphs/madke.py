@@ -1,15 +1,15 @@
 """Multi-agent debate with knowledge enhancement (MADKE; Wang et al.; S4, algorithm 1).
 
 fill a pool of evidence from every source, once
-repeat, for every debater at the same time (or, by setting, one after the other from the second round on):
-    select from the pool what helps, or nothing
-    answer from the selection and, from the second round on, from what all debaters answered last
-    the debaters agree if their answers are the same; the judge says it of answers in words whose texts differ
+repeat, for every debater at the same time (or, if set, one after the other from the second round on):
+    select the helpful evidence from the pool, or none
+    answer from the selection and, from the second round on, from all debaters' last answers
+    the debaters agree if their answers are the same; if answers in words differ in their texts, the judge decides
 until they agree, or the rounds are used up
-the summariser puts down which of the last answers the debate came to
+the summariser states which of the last answers the debate reached
 
-S4 asks the judge after every round. Labels and numbers are the same or not, and so are answers of one text: there the
-judge's reply could change nothing, and is not asked for.
+S4 asks the judge after every round. Here it is not asked about labels, numbers and identical texts: they are the same
+or not, so its reply could change nothing.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ class MadkeSettings(PoolDebateSettings):
     sources: tuple[Source, ...] = Field(
         ("wikipedia", "web"),
         max_length=10,
-        description=f"Where the pool comes from: {SOURCES}; an empty list for a debate without a pool.",
+        description=f"Sources of the pool: {SOURCES}; an empty list for a debate without a pool.",
     )
     fallback: tuple[Source, ...] = Field(
-        ("chroma", "bm25"), max_length=10, description="Sources that stand in, in this order, for those that fail."
+        ("chroma", "bm25"), max_length=10, description="Sources that replace failed ones, in this order."
     )
     k: int = Field(5, ge=1, le=50, description="Documents from each source.")
     temperature: float | None = Field(
         0.5, ge=0, le=2, description="Sampling temperature; null leaves it to the endpoint."
     )
     selection: bool = Field(True, description="Off: every debater is given the whole pool.")
-    web_titles: bool = Field(True, description="Off: of what a web search found the snippet alone is shown, as in S4.")
+    web_titles: bool = Field(True, description="Off: of a web search's results only the snippets are shown, as in S4.")
     sequential_talk: bool = Field(
         False,
-        description="On: from the second round on the debaters speak one after the other, and hear what was said in "
+        description="On: from the second round on the debaters speak one after the other, and hear the answers of "
         "the same round.",
     )
 
@@ -64,12 +64,12 @@ class MadkeSettings(PoolDebateSettings):
 
 
 def fill_pool(state: DebateState, settings: MadkeSettings) -> Next:
-    """The sources are searched for the claim; without that, the debate begins."""
+    """The sources are searched for the claim; without sources, the debate begins."""
     return to_pool(state, settings) if settings.searches else debate(state, settings)
 
 
 def debate(state: DebateState, settings: MadkeSettings) -> Next:
-    """Whoever speaks next, with the pool."""
+    """Starts the next debaters, with the pool."""
     pool = state["evidence"] if settings.web_titles else without_titles(state["evidence"], state["corpora"])
     shown = {"pool": pool} if settings.selection else {"evidence": pool}
     in_turn = settings.sequential_talk
@@ -77,19 +77,19 @@ def debate(state: DebateState, settings: MadkeSettings) -> Next:
 
 
 def first_step(state: DebaterState, settings: MadkeSettings) -> Literal["select", "respond"]:
-    """A debater who was given the whole pool selects nothing."""
+    """A debater who gets the whole pool skips the selection."""
     return "select" if settings.selection else "respond"
 
 
 def consensus(state: DebateState, settings: MadkeSettings) -> Next:
-    """After an answer, the next debater; after a round whose votes leave it open that all agree, the judge."""
+    """Routes to the next debater, or after a round to the judge if the votes do not show whether all agree."""
     if not round_is_over(state, settings):
         return debate(state, settings)
     return "agreement" if undecided(state) else go_on(state, settings)
 
 
 def go_on(state: DebateState, settings: MadkeSettings) -> Next:
-    """An agreement ends the debate, and so does the last round."""
+    """A consensus ends the debate, and so does the last round."""
     over = no_round_left(state, settings) or all_agreed(state)
     return "summarise" if over else debate(state, settings)
 

@@ -1,7 +1,7 @@
-"""Multi-agent voting (MaV in S3): several agents and a vote, without a word between them.
+"""Multi-agent voting (MaV in S3): several agents and a vote, without communication.
 
-every agent answers on its own, all at the same time
-the answer that most agents give is the verdict; a tie goes to the earliest agent
+every agent answers independently, all at the same time
+the most frequent answer is the verdict; a tie goes to the earliest agent
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Neighbor debate (sparse communication; Li et al., Findings of EMNLP 2024, arXiv:2406.11776): agents in a ring.
 
-every agent answers on its own
+every agent answers independently
 repeat until the rounds are used up:
-    every agent reads the last answers of its two neighbours in the ring and answers anew
-the answer that most agents give in the last round is the verdict; a tie goes to the earliest agent
+    every agent reads the last answers of its two neighbours in the ring and answers again
+the most frequent answer of the last round is the verdict; a tie goes to the earliest agent
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pydantic import Field
 
 
 class NeighborSettings(RoundsSettings):
-    """Settings of neighbor debate. Rounds and number of agents are those of S3's comparison."""
+    """Settings of neighbor debate. The numbers of rounds and agents are those of S3's comparison."""
 
-    agents: Agents = Field(so_many(5), min_length=2, max_length=50, description="Who debates: a list, or how many.")
+    agents: Agents = Field(so_many(5), min_length=2, max_length=50, description="The agents: a list, or their number.")
 
 
 another_round = rounds(NeighborSettings, neighbours)

@@ -1,10 +1,10 @@
-"""Peer review (Xu et al., 2023, arXiv:2311.08152): agents revise by what the others say of their answers.
+"""Peer review (Xu et al., 2023, arXiv:2311.08152): agents review each other's answers and revise their own.
 
-every agent answers on its own
+every agent answers independently
 repeat for each round of reviews:
     every agent reviews every other one's answer, all reviews at the same time
-    every agent reads the reviews of its answer and answers anew
-the answer that most agents give in the last round is the verdict; a tie goes to the earliest agent
+    every agent reads the reviews of its answer and answers again
+the most frequent answer of the last round is the verdict; a tie goes to the earliest agent
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def answer(state: DebateState, settings: PeerReviewSettings) -> Next:
 
 
 def after_round(state: DebateState, settings: PeerReviewSettings) -> Next:
-    """The answers are reviewed; without an answer there is nothing to review."""
+    """Starts the reviews of the answers; without an answer there is nothing to review."""
     if no_round_left(state, settings):
         return "vote"
     return to_reviewers("review", state, settings) or answer(state, settings)

@@ -12,7 +12,7 @@ from moot.nodes.models.chat_models import EMBEDDED
 
 @dataclass(frozen=True)
 class Preset:
-    """A bundle: what ``moot verify --preset NAME`` sets before any other option."""
+    """A bundle: the settings that ``moot verify --preset NAME`` applies before all other options."""
 
     about: str = ""
     graph: str = "tool_mad"
@@ -25,7 +25,7 @@ def _debaters(**sources: str) -> list[dict[str, str]]:
 
 
 WHOLE = {"max_origin_share": 1.0}
-"""As the papers have it: the best k of each search, wherever they come from."""
+"""As in the papers: the best k of each search, whatever their origins."""
 MADKE = {
     "model": "openai:gpt-3.5-turbo",
     "temperature": 0.5,
@@ -34,7 +34,7 @@ MADKE = {
     "web_titles": False,
     **WHOLE,
 }
-"""What the experiments of MADKE share (S4 4.4)."""
+"""Settings common to the experiments of MADKE (S4 4.4)."""
 
 PRESETS = {
     "fast": Preset(
@@ -46,28 +46,28 @@ PRESETS = {
         settings={"model": "openai:gpt-4o-mini", "temperature": 0.0, "max_rounds": 3, "k": 3, **WHOLE},
     ),
     "thorough": Preset(
-        "Time before money: up to five rounds, five documents a query, and no answer without a quote that stands in "
+        "Time before money: up to five rounds, five documents a query, and no answer without a verified quote from "
         "its evidence.",
         settings={"max_rounds": 5, "k": 5, "questions": 5, "verified_quotes": True},
     ),
     "offline": Preset(
-        "Nothing leaves this machine: the embedded model, and the demo corpora in place of the web.",
+        "Nothing leaves this machine: the embedded model, and the demo corpora instead of the web.",
         settings={"model": EMBEDDED, "debaters": _debaters(rag="chroma", search="bm25")},
     ),
     "medqa": Preset(
-        "MedQA as in the paper: the first debater reads a corpus of PubMed abstracts, the other one searches the web. "
-        "Index the abstracts under the name pubmed first.",
+        "MedQA as in the paper: one debater reads a corpus of PubMed abstracts, the other searches the web. Index "
+        "the abstracts under the name pubmed first.",
         task="medqa",
         settings={"debaters": _debaters(rag="chroma:pubmed", search="web"), **WHOLE},
     ),
     "pubmedqa": Preset(
-        "PubMedQA as in the paper: OpenAlex, which finds and summarises scholarly abstracts, in place of web search.",
+        "PubMedQA as in the paper: OpenAlex, which finds and summarises scholarly abstracts, instead of web search.",
         task="pubmedqa",
         settings={"debaters": _debaters(rag="chroma", search="openalex"), **WHOLE},
     ),
     "proclaim": Preset(
-        "PROClaim as in the paper: a corpus of PubMed abstracts; what the panel leaves open counts as supported. Index "
-        "the abstracts under the name covid first; the paper's models: plans/s2-table-3.yaml.",
+        "PROClaim as in the paper: a corpus of PubMed abstracts; claims that the panel leaves open count as "
+        "supported. Index the abstracts under the name covid first; the paper's models: plans/s2-table-3.yaml.",
         graph="proclaim",
         settings={
             "sources": ["chroma:covid"],
@@ -94,14 +94,14 @@ PRESETS = {
         settings={**MADKE, "sources": ["wikipedia", "chroma:textbooks"]},
     ),
 }
-"""Every preset by name. Those that set a task are the domain settings of Tool-MAD (S0 4.4, C.2; S1 IV-D)."""
+"""Every preset by name. Those with a task are the domain settings of Tool-MAD (S0 4.4, C.2; S1 IV-D)."""
 
 
 def load_preset(name: str | None) -> Preset:
-    """A preset by name; without a name an empty one.
+    """A preset by name; an empty preset if the name is None.
 
     Raises:
-        UserError: there is no preset of that name.
+        UserError: there is no preset with this name.
     """
     if name is None:
         return Preset()

@@ -1,10 +1,10 @@
 """Retrieval-augmented generation (Lewis et al., NeurIPS 2020, arXiv:2005.11401): the control that reads once.
 
-look for the claim in every source
-one agent answers from what was found
+search every source for the claim
+one agent answers from the evidence
 its answer is the verdict
 
-Its sources and k are those of Tool-MAD here, so that the two can be compared; those of any other system can be set.
+Its default sources and k are those of Tool-MAD, so that the two can be compared; other values can be set.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class RagSettings(PoolSettings, SingleReaderSettings):
     """Settings of retrieval-augmented generation."""
 
     sources: tuple[Source, ...] = Field(
-        ("chroma", "web"), min_length=1, max_length=10, description=f"Where evidence is looked for: {SOURCES}."
+        ("chroma", "web"), min_length=1, max_length=10, description=f"Sources of evidence: {SOURCES}."
     )
     ask_person: tuple[Literal["evidence"], ...] = ask_person()
 
 
 def search(state: DebateState, settings: RagSettings) -> Next:
-    """The agent looks for the claim itself; without that, it answers."""
+    """The agent searches for the claim itself; without sources, it answers."""
     return to_pool(state, settings, AGENT) if settings.searches else to_agent(state)
 
 

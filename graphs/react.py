@@ -1,11 +1,11 @@
-"""ReAct (Yao et al., ICLR 2023, arXiv:2210.03629): one agent that searches as it thinks.
+"""ReAct (Yao et al., ICLR 2023, arXiv:2210.03629): one agent that alternates reasoning and search.
 
-repeat: the agent says what it thinks and calls its tools, the sources; it reads what they found
+repeat: the agent states its thoughts and calls its tools, the sources; it reads their results
 until it calls none, or its tool calls, or the budget, are used up
-its last message is its answer; where that holds none that can be used, it is asked for one once more,
-    with everything that it thought, searched for and found
+its last message is its answer; if it has no usable answer, the agent is asked for one once more,
+    with all its thoughts, searches and results
 
-The loop is LangChain's own agent. Every tool call is a turn, what it finds is evidence.
+The loop is LangChain's own agent. Every tool call is a turn, and its results are evidence.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pydantic import Field
 
 
 class ReactSettings(SingleReaderSettings):
-    """Settings of ReAct. The source is S1's, the vector store alone; the bound is ours."""
+    """Settings of ReAct. The source is S1's, the vector store alone; the limit is ours."""
 
     sources: tuple[Source, ...] = Field(
         ("chroma",),

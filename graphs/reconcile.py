@@ -1,8 +1,8 @@
 """RECONCILE (Chen et al., ACL 2024, arXiv:2309.13007): a round table with confidences.
 
-every agent answers on its own and says how sure it is
+every agent answers independently and states its confidence
 repeat until all give one answer, or the rounds are used up:
-    every agent reads all last answers, grouped by what they say, with reasons and confidences, and answers anew
+    every agent reads all last answers, grouped, with reasons and confidences, and answers again
 the answer with the greatest sum of confidence weights is the verdict; a tie goes to the earliest agent
 """
 
@@ -30,7 +30,7 @@ class ReconcileSettings(RoundsSettings):
 
 
 def another_round(state: DebateState, settings: ReconcileSettings) -> Next:
-    """Until all agree."""
+    """Routes after a round: to the next round, or to the vote if all agree or no round is left."""
     if no_round_left(state, settings) or agreed_answer(state["votes"]) is not None:
         return "vote"
     groups = {vote["agent"]: vote["group"] for vote in state["votes"]}
@@ -38,7 +38,7 @@ def another_round(state: DebateState, settings: ReconcileSettings) -> Next:
 
 
 def round_table(state: DebaterState, settings: Any) -> Mapping[str, str]:
-    """All last answers, the agent's own among them, by what they say."""
+    """All last answers, the agent's own among them, grouped by answer."""
     said = {turn["agent"]: turn for turn in (state.get("own"), *state["opponents"]) if turn}
     groups = {name: group for name, group in (state.get("groups") or {}).items() if name in said}
     table = show_groups([said[name] for name in groups], list(groups.values()))
@@ -46,7 +46,7 @@ def round_table(state: DebaterState, settings: Any) -> Mapping[str, str]:
 
 
 def weight(vote: Mapping[str, Any], settings: Any) -> float | None:
-    """What a vote counts, where votes do not count alike."""
+    """The weight of a vote; None if all votes count equally."""
     return confidence_weight(vote["confidence"]) if settings.voting == "confidence" else None
 
 

@@ -1,8 +1,8 @@
 """Self-consistency (Wang et al., ICLR 2023, arXiv:2203.11171): several chains of thought, and a vote.
 
-one agent reasons step by step and answers, n times at the same time, each time anew
-    or, with a budget, as many times as it buys
-the answer that most samples give is the verdict; a tie goes to the earliest
+one agent reasons step by step and answers, n times at the same time and independently
+    or, with a budget, as many times as the budget allows
+the most frequent answer is the verdict; a tie goes to the earliest
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ class SelfConsistencySettings(SingleAgentSettings):
         5,
         ge=1,
         le=100_000,
-        description="How often the agent answers (n), if there is no `budget` or `max_cost`. With one it answers as "
-        "often as that buys, for comparisons with a debate at equal cost; answers in words are then compared by their "
-        "texts alone.",
+        description="How often the agent answers (n), if there is no `budget` or `max_cost`. With one, it answers "
+        "as often as the budget allows, for comparisons with a debate at equal cost; answers in words "
+        "are then compared by their texts alone.",
     )
 
     @property
     def buys(self) -> bool:
-        """Whether a budget says how often the agent answers."""
+        """Whether a budget limits the number of answers."""
         return self.budget is not None or self.max_cost is not None
 
 
 def stop_reason(state: DebateState, settings: SelfConsistencySettings) -> StopReason:
-    """What ended the sampling."""
+    """Why the sampling stopped."""
     return "budget_exhausted" if settings.buys else "single_pass"
 
 
 def samples(state: DebateState, settings: SelfConsistencySettings) -> Next:
-    """All samples at once; with a budget the first, then as many at once as there is room for, until there is none."""
+    """Starts all samples at once. With a budget, it starts one, then in each step as many as the rest allows."""
     taken = len(answers_of(state["turns"]))
     last = taken + (calls_left() if taken else 1) if settings.buys else settings.samples
     return [
@@ -65,4 +65,4 @@ builder.begin(samples, ["answer"])
 builder.add_edge("answer", "gather_samples")
 builder.add_conditional_edges("gather_samples", samples, ["answer", "conclude"])
 builder.verdict_from("conclude")
-graph = builder.compile(name="Self-consistency").with_config(recursion_limit=1_000_000)  # a budget may take many steps
+graph = builder.compile(name="Self-consistency").with_config(recursion_limit=1_000_000)  # a budget may need many steps

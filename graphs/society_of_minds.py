@@ -1,11 +1,11 @@
-"""Multi-agent debate (Du et al., ICML 2024, arXiv:2305.14325; "MLD" in S3, "MAD" in S4): everybody hears everybody.
+"""Multi-agent debate (Du et al., ICML 2024, arXiv:2305.14325; "MLD" in S3, "MAD" in S4): all agents hear all others.
 
-every agent answers on its own
+every agent answers independently
 repeat until the rounds are used up:
-    every agent reads the others' last answers and answers anew
-the answer that most agents give in the last round is the verdict; a tie goes to the earliest agent
+    every agent reads the others' last answers and answers again
+the most frequent answer of the last round is the verdict; a tie goes to the earliest agent
 
-With one agent it is self-correction: nobody is heard, and every round the agent reads its own last answer alone.
+With one agent it is self-correction: in every round the agent reads only its own last answer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ class SocietySettings(RoundsSettings):
     """Settings of multi-agent debate. The defaults are the paper's."""
 
     agents: Agents = Field(
-        so_many(3), min_length=1, max_length=50, description="Who debates: a list, or how many; one corrects itself."
+        so_many(3),
+        min_length=1,
+        max_length=50,
+        description="The agents: a list, or their number; one agent corrects itself.",
     )
     max_rounds: int = Field(2, ge=1, le=20, description="Rounds (T); the first answers are the first round.")
 

@@ -1,6 +1,6 @@
-"""Standard multi-agent debate as PROClaim is measured against it (S2, section 4): one retrieval, two debaters, a judge.
+"""Standard multi-agent debate, the baseline of PROClaim (S2, section 4): one retrieval, two debaters, a judge.
 
-look for the claim in every source, once
+search every source for the claim, once
 repeat, for one debater after the other:
     answer from the evidence, the debater's own last answer and the others' latest ones
 until the rounds are used up
@@ -26,18 +26,18 @@ class StandardMadSettings(PoolDebateSettings):
     """Settings of standard multi-agent debate. The defaults are the paper's."""
 
     sources: tuple[Source, ...] = Field(
-        ("chroma",), min_length=1, max_length=10, description=f"Where evidence is looked for: {SOURCES}."
+        ("chroma",), min_length=1, max_length=10, description=f"Sources of evidence: {SOURCES}."
     )
     k: int = Field(5, ge=1, le=50, description="Documents from each source.")
 
 
 def search(state: DebateState, settings: StandardMadSettings) -> Next:
-    """The sources are searched for the claim; without that, the debate begins."""
+    """The sources are searched for the claim; without sources, the debate begins."""
     return to_pool(state, settings) if settings.searches else next_speaker(state, settings)
 
 
 def next_speaker(state: DebateState, settings: StandardMadSettings) -> Next:
-    """The debater whose turn it is; after the last round the judge."""
+    """Routes to the debater who speaks next, or after the last round to the judge."""
     if round_is_over(state, settings) and no_round_left(state, settings):
         return "judge"
     return talk("argue", state, settings.debaters, in_turn=lambda round: True, evidence=state["evidence"])

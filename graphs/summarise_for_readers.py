@@ -1,7 +1,7 @@
-"""A finished debate for its readers: no system of the literature, but a step over a result document.
+"""Summarises a finished debate for readers: not a system from the literature, but a step over a result document.
 
-a model writes three sentences, each with its quotes, and says what every quote speaks for
-what does not rest on a quote that was checked is dropped
+a model writes three sentences, each with its quotes, and says which answer every quote supports
+sentences without a verified quote are dropped
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class ReaderSettings(Settings):
     """Settings of a summary for readers."""
 
     def roles(self) -> set[str]:
-        """Who may have a model of its own."""
+        """The roles that may have their own model."""
         return {REPORTER}
 
 

@@ -1,8 +1,8 @@
 """Debate in tit for tat (Liang et al., EMNLP 2024, arXiv:2305.19118; "MAD" in S0 and S1): two sides and a moderator.
 
 repeat:
-    the affirmative answers and argues, then the negative, who contradicts
-    the moderator says whether one answer can be preferred
+    the affirmative answers and argues, then the negative contradicts
+    the moderator says whether one answer is preferable
 until one is preferred, or the rounds are used up
 if the rounds are used up, the judge decides from the whole debate
 """
@@ -44,22 +44,22 @@ class TitForTatSettings(Settings):
     ask_person: tuple[Literal["remark", "verdict"], ...] = ask_person()
 
     def roles(self) -> set[str]:
-        """Who may have a model of its own."""
+        """The roles that may have their own model."""
         return {*SIDES, "moderator", "judge"} | SHARED_ROLES
 
 
 def needs(settings: TitForTatSettings) -> Needs:
-    """What a debate with these settings uses."""
+    """The needs of a debate with these settings."""
     return needs_for(settings, {d.name: d.model for d in settings.debaters} | dict.fromkeys(("moderator", "judge")))
 
 
 def stance(state: DebaterState, settings: Any) -> dict[str, str]:
-    """What a debater is told of its side."""
+    """The instructions for a debater's side."""
     return {"stance": STANCES[state["debater"]["name"]]}
 
 
 def speak(state: DebateState, settings: TitForTatSettings) -> Next:
-    """The debater whose turn it is; after both the moderator, unless neither gave an answer."""
+    """Routes to the debater who speaks next; after both, to the moderator, unless neither gave an answer."""
     spoken = answers_of(state["turns"])
     heard = len(spoken) == len(SIDES) and any(turn.get("answer") is not None for turn in spoken)
     return "moderate" if heard else go_on(state, settings)

@@ -8,8 +8,8 @@ repeat, for every debater at the same time:
 until all debaters give one answer and every score reaches its threshold, or the rounds are used up
 if the rounds are used up, the judge decides from the whole debate and each debater's average scores
 
-Only an agreement has to be scored before the debate can go on; the answers of disputed rounds are scored with it, or
-before the judge, all at the same time.
+A consensus has to be scored before the debate continues; answers of rounds without one are scored together with it, or
+before the judge.
 """
 
 from __future__ import annotations
@@ -40,10 +40,13 @@ class ToolMadSettings(DebaterSettings, RelevanceSettings):
     """Settings of Tool-MAD. The defaults are the paper's."""
 
     faithfulness_threshold: float = Field(
-        0.7, ge=0, le=1, description="Least faithfulness of a stable answer that must follow from evidence: see README."
+        0.7, ge=0, le=1, description="Least faithfulness of a stable answer that must follow from evidence."
     )
     answer_relevance_threshold: float = Field(
-        0.8, ge=0, le=1, description="Least answer relevance of a stable answer. It belongs to `embedder`: see README."
+        0.8,
+        ge=0,
+        le=1,
+        description="Least answer relevance of a stable answer. Another `embedder` needs another threshold.",
     )
     scoring: Literal["on", "all_rounds", "consensus_only"] = Field(
         "on",
@@ -52,13 +55,13 @@ class ToolMadSettings(DebaterSettings, RelevanceSettings):
     )
 
     def thresholds(self) -> dict[str, float]:
-        """By score, the least that an answer needs for the debate to end; none where scores decide nothing."""
+        """The thresholds of a stable consensus, by score; empty if scores do not gate the consensus."""
         gate = {"faithfulness": self.faithfulness_threshold, "answer_relevance": self.answer_relevance_threshold}
         return gate if self.scoring == "on" else {}
 
 
 def needs(settings: ToolMadSettings) -> Needs:
-    """What a debate with these settings uses."""
+    """The needs of a debate with these settings."""
     scored = settings.scoring == "on"
     return needs_of(settings, "judge", *(["scorer"] if scored else []), encoder=scored)
 
@@ -69,7 +72,7 @@ SCORES = ("faithfulness", "answer_relevance")
 
 
 def consensus(state: DebateState, settings: ToolMadSettings) -> Next:
-    """After a round's answers: disputed with rounds left, go on at once; otherwise the scores have to be known."""
+    """Routes after a round: to the next round if the debaters disagree and rounds remain, else to the scores."""
     agreed = agreed_answer(state["votes"]) is not None
     if settings.scoring == "consensus_only" and agreed:
         return "agree"
@@ -88,7 +91,7 @@ def is_stable(state: DebateState, settings: ToolMadSettings) -> bool:
 
 
 def stability(state: DebateState, settings: ToolMadSettings) -> Next:
-    """After a round's scores: a stable consensus ends the debate."""
+    """Routes after the scores: a stable consensus ends the debate; else the next round, or finally the judge."""
     if agreed_answer(state["votes"]) is not None and is_stable(state, settings):
         return "agree"
     return "judge" if no_round_left(state, settings) else to_debaters(state, settings)

@@ -31,14 +31,15 @@ class ConsistencySettings(DebaterSettings):
         "cross-encoder/stsb-roberta-base",
         min_length=1,
         max_length=300,
-        description="Cross-encoder that compares answers with evidence: a sentence-transformers CrossEncoder by name "
-        "or folder, loaded when answers are scored. If it cannot be, the cosine of `embedder` takes its place.",
+        description="Cross-encoder that compares answers with evidence: a sentence-transformers CrossEncoder by "
+        "name or folder, loaded when answers are scored. If it cannot be loaded, the cosine of "
+        "`embedder` is used.",
     )
     scoring: Literal["on", "off"] = Field("on", description="off: the judge decides without scores.")
 
 
 def consensus(state: DebateState, settings: ConsistencySettings) -> Next:
-    """After a round's answers: one answer ends the debate; with rounds left, go on; else score and judge."""
+    """Routes after a round: a consensus ends the debate; else the next round, or finally scores and the judge."""
     if agreed_answer(state["votes"]) is not None:
         return "agree"
     if not no_round_left(state, settings):
@@ -47,7 +48,7 @@ def consensus(state: DebateState, settings: ConsistencySettings) -> Next:
 
 
 def to_scoring(state: DebateState) -> Next:
-    """Every response is scored, all at the same time."""
+    """Starts the scoring of all responses at the same time."""
     return unscored_answers(state, "consistency")
 
 

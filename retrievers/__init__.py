@@ -1,4 +1,4 @@
-"""Sources of evidence behind one protocol, text encoders, and corpora on disk."""
+"""Sources of evidence with one protocol, text encoders, and corpora on disk."""
 
 from moot.core.errors import MootError, ReplyError, UserError, WorldError
 from moot.retrievers.corpus import DEMO_CORPORA, index_passages, known_corpora

@@ -1,6 +1,6 @@
 """arXiv: abstracts of preprints (https://info.arxiv.org/help/api/user-manual.html).
 
-No key is needed; ``ARXIV_BASE_URL`` names another address of the same API.
+No key is needed; ``ARXIV_BASE_URL`` sets another address of the same API.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ OPERATORS = ("AND", "OR", "NOT", "ANDNOT", "TO")
 
 
 class Entry(BaseModel):
-    """An entry of the feed as far as it is read. ``published`` is the first version's date."""
+    """The fields of a feed entry that we read. ``published`` is the first version's date."""
 
     id: str = Field(min_length=1)
     title: str
@@ -31,13 +31,13 @@ class Preprint(Entry):
 
 
 def words_of(query: str) -> list[str]:
-    """The query's words, without what has a meaning in arXiv's query language."""
+    """The query's words, without the operators of arXiv's query language."""
     words = re.findall(r"\w+(?:[-'’.]\w+)*", query)
     return [word for word in words if word not in OPERATORS]
 
 
 class ArxivRetriever(WebRetriever):
-    """Search for preprints that share words with the query; each piece is an abstract."""
+    """Search for preprints that share words with the query; each result is an abstract."""
 
     name = "arxiv"
     source = Source("arXiv", "https://export.arxiv.org", "ARXIV_BASE_URL")
@@ -45,7 +45,7 @@ class ArxivRetriever(WebRetriever):
     most_results = 100
 
     async def find(self, query: str, k: int) -> list[Found]:
-        """The abstracts that fit best; any of the query's words may be missing, as in other search engines."""
+        """The best matching abstracts; any of the query's words may be missing, as in other search engines."""
         words = words_of(query)
         if not words:
             return []

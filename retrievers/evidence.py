@@ -1,4 +1,4 @@
-"""A piece of evidence, and the one protocol that every source speaks."""
+"""A piece of evidence, and the protocol of all sources."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from typing import Any, Literal, NotRequired, Protocol, get_args
 from typing_extensions import TypedDict
 
 Standing = Literal["seed", "discarded", "disputed", "discovered", "admitted"]
-"""What a piece is in a courtroom's record: found and not ruled on, kept out, in the panel's record alone, found during
-the debate, part of the record from the start. A later one holds against an earlier one."""
+"""The standing of a piece in a trial's record: found and not ruled on, excluded, only in the panel's record, found
+during the debate, part of the record from the start. If two differ, the later one in this list counts.
+"""
 STANDINGS: tuple[Standing, ...] = get_args(Standing)
 
 UNTITLED = "(no title)"
-"""The title of a piece that has none."""
+"""The title of a piece without one."""
 GIVEN = "given"
-"""In place of a retriever, an agent and a source: the piece was given with the claim."""
+"""The retriever, agent and source of a piece that was given with the claim."""
 
 
 class Retrieval(TypedDict):
-    """One finding of a piece: by which query, how high it scored, and (once a debate holds it) who asked and when.
+    """One retrieval of a piece: its query and score and, once the debate stores it, the agent and the round.
 
-    Of what was given with the claim ``retriever`` and ``agent`` are `GIVEN`, ``query`` is empty and ``round`` 0.
-    ``score`` is the source's own: cosine similarity in [-1, 1] for dense search, the BM25 weight (0 or more) for
-    lexical search, the weighted sum of both in [0, 1] for hybrid search, the vendor's figure for web search; null where
-    the source gives none. ``rank`` counts from 1 in the source's own order, ``retrieved`` is the moment in ISO form.
-    ``phase`` is there where a debate has several. Of a search in court, ``novelty`` says how new the piece was beside
-    what was there before (0 to 2; 0 if it had been ruled out), ``request_similarity`` how near it is to what the side
-    asked for (a cosine). ``left_out`` is true if the piece was shown to nobody, as its origin has its share.
+    For pieces given with the claim, ``retriever`` and ``agent`` are `GIVEN`, ``query`` is empty and ``round`` 0.
+    ``score`` comes from the source: cosine similarity in [-1, 1] for dense search, the BM25 weight (0 or more) for
+    lexical search, the weighted sum of both in [0, 1] for hybrid search, the vendor's score for web search; null if the
+    source gives none. ``rank`` counts from 1 in the source's order, ``retrieved`` is the time in ISO form. ``phase``
+    exists if a debate has several. In a trial, ``novelty`` says how new the piece was compared with the earlier ones (0
+    to 2; 0 if it had been excluded), and ``request_similarity`` its cosine with the side's request. ``left_out`` is
+    true if no agent was shown the piece because its origin already had its share.
     """
 
     query: str
@@ -46,7 +47,7 @@ class Retrieval(TypedDict):
 
 
 class Origin(TypedDict):
-    """Where a text stands."""
+    """The place where a text was published."""
 
     source: str
     title: str
@@ -56,17 +57,17 @@ class Origin(TypedDict):
 
 
 class Evidence(TypedDict):
-    """A piece of evidence. ``id`` is stable: it depends on the source and the text alone.
+    """A piece of evidence. ``id`` is stable: it depends only on the source and the text.
 
-    ``published`` is as the source gives it; in a debate it is a date in ISO form (a year, a month or a day) where it
-    could be read. ``page`` and ``heading`` say where it stands in a document. Of a page of the web that a user named,
-    ``fetched`` is the moment in ISO form (UTC) at which it was read, and ``sha256`` the hash of its bytes. ``also`` is
-    where else the same text was found; ``shown`` is there if the text is too long to be shown whole: the parts of it
-    that somebody was shown, in order, as pairs of a start and an end in code points; ``summary_of`` if a model wrote
-    the text: it holds what was summarised. ``truncated`` is in documents of moot 0.1, whose texts were cut off. In a
-    courtroom, ``pool`` is the first pool that held the piece, ``status`` what became of it, and ``weight`` its
-    admissibility, ``relevance`` x ``credibility``, all from 0 to 1. ``struck`` is true where a person struck the piece:
-    nobody is shown it any more.
+    ``published`` comes from the source; in a debate it is a date in ISO form (a year, a month or a day) if it could be
+    parsed. ``page`` and ``heading`` give the place in a document. For a web page that a user named, ``fetched`` is the
+    time of the fetch in ISO form (UTC), and ``sha256`` the hash of its bytes. ``also`` lists other places where the
+    same text was found. ``shown`` exists if the text is too long to be shown in full: the parts that were shown to any
+    agent, in order, as pairs of a start and an end in code points. ``summary_of`` holds the original if a model wrote
+    the text as a summary. ``truncated`` is in documents of moot 0.1, whose texts were cut off. In a trial, ``pool`` is
+    the first pool that held the piece, ``status`` its standing, and ``weight`` its admissibility, ``relevance`` x
+    ``credibility``, all from 0 to 1. ``struck`` is true if a person struck the piece: it is no longer shown to any
+    agent.
     """
 
     id: str
@@ -93,12 +94,12 @@ class Evidence(TypedDict):
 
 
 class Retriever(Protocol):
-    """A source of evidence. ``name`` says what was really used, e.g. ``bm25:demo-news``."""
+    """A source of evidence. ``name`` is the source that was really used, e.g. ``bm25:demo-news``."""
 
     name: str
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """At most ``k`` (1 or more) pieces for a query, best first; an empty list for no finding or a blank query.
+        """At most ``k`` (1 or more) pieces for a query, best first; an empty list for a blank query or no result.
 
         Raises:
             UserError: the source is missing or misconfigured.
@@ -108,12 +109,12 @@ class Retriever(Protocol):
 
 
 def clean(text: str) -> str:
-    """The text in Unicode's composed form, without control and format characters (new lines and tabs stay).
+    """A text in Unicode's composed form, without control and format characters (new lines and tabs stay).
 
-    Control characters that part words, such as a form feed, become spaces.
+    Control characters that separate words, such as a form feed, become spaces.
     """
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
-    if lines.replace("\n", "").replace("\t", "").isprintable():  # no such character; most texts
+    if lines.replace("\n", "").replace("\t", "").isprintable():  # no such character, as in most texts
         return unicodedata.normalize("NFC", lines).strip()
     shown = "".join(c if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf", "Cs") else _gap(c) for c in lines)
     return unicodedata.normalize("NFC", shown).strip()
@@ -124,13 +125,13 @@ def _gap(control: str) -> str:
 
 
 def encoded_text(title: str, text: str) -> str:
-    """What encoders read of a passage, or of a piece of evidence: its title, where it has one, and its text."""
+    """The text that encoders read of a passage or a piece of evidence: its title, if it has one, and its text."""
     title, text = clean(title), clean(text)
     return f"{title}. {text}" if title not in ("", UNTITLED) else text
 
 
 def evidence_id(source: str, text: str) -> str:
-    """``ev-`` and ten hexadecimal digits of a hash over source and text."""
+    """``ev-`` and ten hexadecimal digits of a hash of source and text."""
     return "ev-" + hashlib.blake2b(f"{source}\x1f{text}".encode(), digest_size=5).hexdigest()
 
 
@@ -149,20 +150,20 @@ def make_evidence(
     fetched: str | None = None,
     sha256: str | None = None,
 ) -> Evidence:
-    """A piece as a source found it, or as it is given; cleaned and with its id.
+    """Creates a piece that a source found or a user gave, cleaned and with its id.
 
     Args:
-        text: what it says.
+        text: its text.
         title: its title, if it has one.
-        source: whose text it is; the id depends on it and on the text.
-        query: what it was found by.
-        score: the source's own figure for how well it fits (see `Retrieval`); None where there is none.
-        retriever: what found it, e.g. ``bm25:notes``.
+        source: the source of the text; the id depends on it and on the text.
+        query: the query that found it.
+        score: the source's score (see `Retrieval`); None if there is none.
+        retriever: the retriever that found it, e.g. ``bm25:notes``.
         url: its address.
-        published: when it was published, as the source says it.
-        page: the page of a document that it is from, from 1.
-        heading: what stands over it in a document.
-        fetched: the moment at which its page was read, in ISO form.
+        published: its date of publication, as the source gives it.
+        page: its page in a document, from 1.
+        heading: the heading above it in a document.
+        fetched: the time at which its page was fetched, in ISO form.
         sha256: the hash of that page's bytes, in hexadecimal.
 
     Returns:
@@ -192,38 +193,42 @@ def make_evidence(
 
 
 def standing(evidence: Iterable[Evidence]) -> list[Evidence]:
-    """The pieces that no person has struck, and that were not left out whenever they were found."""
+    """The pieces that were neither struck by a person nor left out at every retrieval."""
     return [piece for piece in evidence if not piece.get("struck") and not is_left_out(piece)]
 
 
 def is_left_out(piece: Mapping[str, Any]) -> bool:
-    """Whether nobody is shown a piece, as its origin had its share of the evidence whenever it was found."""
-    return bool(piece["retrievals"]) and all(found.get("left_out") for found in piece["retrievals"])
+    """Whether a piece was left out at every retrieval, because its origin had its share of the evidence."""
+    retrievals = piece["retrievals"]
+    for found in retrievals:  # a loop, as each prompt asks this of all pieces, and the first finding mostly answers
+        if not found.get("left_out"):
+            return False
+    return bool(retrievals)
 
 
 def left_out(piece: Evidence) -> Evidence:
-    """The piece, which nobody is shown, as its origin has its share of the evidence."""
+    """The piece, marked as left out because its origin has its share of the evidence."""
     return {**piece, "retrievals": [{**found, "left_out": True} for found in piece["retrievals"]]}
 
 
 def given_in(evidence: Iterable[Evidence]) -> list[Evidence]:
-    """The pieces that were given with the claim, or added by a person since."""
+    """The pieces that were given with the claim, or added by a person later."""
     return [piece for piece in standing(evidence) if any(r["retriever"] == GIVEN for r in piece["retrievals"])]
 
 
 def merge_evidence(old: Iterable[Evidence], new: Iterable[Evidence]) -> list[Evidence]:
-    """Both lists in order, where one piece found twice is one piece with both retrievals (each finding once).
+    """Both lists in order; a piece that is in both is kept once, with the retrievals of both (each once).
 
     Args:
         old: the pieces so far.
-        new: what is added.
+        new: the pieces to add.
     """
     merged: dict[str, Evidence] = {}
     for piece in [*old, *new]:
         known = merged.get(piece["id"])
         if known is None:
             merged[piece["id"]] = piece
-        elif known is not piece:  # a graph within a graph hands back what it was given
+        elif known is not piece:  # a subgraph returns the pieces that it was given
             joined: Evidence = {**known, "retrievals": _findings(known["retrievals"], piece["retrievals"])}
             merged[piece["id"]] = joined = _ruled(joined, piece)
             if "shown" in joined:
@@ -234,7 +239,7 @@ def merge_evidence(old: Iterable[Evidence], new: Iterable[Evidence]) -> list[Evi
 
 
 def _show(known: Evidence, new: Evidence) -> None:
-    """Adds what is shown of another finding of a piece: all of it, if that is not cut."""
+    """Adds the parts of a piece that another retrieval shows; the whole text if that retrieval shows all."""
     if "shown" in new:
         known["shown"] = joined_spans([*known["shown"], *new["shown"]], known["text"])
     else:
@@ -242,7 +247,7 @@ def _show(known: Evidence, new: Evidence) -> None:
 
 
 def joined_spans(spans: Iterable[Sequence[int]], text: str) -> list[list[int]]:
-    """Parts of a text in its order; those that overlap, or have nothing but white space between them, are one."""
+    """Parts of a text in its order; parts that overlap or have only white space between them are joined."""
     joined: list[list[int]] = []
     for start, end in sorted((start, end) for start, end in spans):
         if joined and not text[joined[-1][1] : start].strip():
@@ -253,11 +258,11 @@ def joined_spans(spans: Iterable[Sequence[int]], text: str) -> list[list[int]]:
 
 
 RULED = ("novelty", "request_similarity", "left_out")
-"""What is said of a finding once it was made."""
+"""Fields of a retrieval that are set after it was made."""
 
 
 def _findings(known: list[Retrieval], new: list[Retrieval]) -> list[Retrieval]:
-    """Both lists in order, each finding once, with what either says of it (`RULED`)."""
+    """Both lists in order, each retrieval once, with the fields in `RULED` from either list."""
     merged: dict[frozenset[tuple[str, object]], Retrieval] = {}
     for finding in [*known, *new]:
         same = frozenset((k, v) for k, v in finding.items() if k not in RULED)
@@ -266,7 +271,7 @@ def _findings(known: list[Retrieval], new: list[Retrieval]) -> list[Retrieval]:
 
 
 def _ruled(known: Evidence, new: Evidence) -> Evidence:
-    """The piece with what a court found of it, in whichever of the two that stands."""
+    """The piece with the court's ruling on it, from whichever of the two has one."""
     ruled: Evidence = {**known}
     if "weight" in new:
         ruled |= {"relevance": new["relevance"], "credibility": new["credibility"], "weight": new["weight"]}

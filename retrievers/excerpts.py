@@ -1,7 +1,7 @@
-"""Sentences and tokens of texts, and which parts of a long one are shown.
+"""Sentences and tokens of texts, and the excerpts that are shown of long ones.
 
-A text longer than a debate allows keeps its beginning and the sentences nearest to the query. Its piece keeps the whole
-text, and says in ``shown`` which parts are read.
+The excerpt of a text that is longer than a debate allows has its beginning and the sentences nearest to the query. The
+piece keeps the whole text, and ``shown`` lists the parts that are read.
 """
 
 from __future__ import annotations
@@ -19,57 +19,59 @@ from moot.retrievers.encoders import Encoder
 from moot.retrievers.evidence import Evidence, joined_spans
 
 TOKEN = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]|\w{1,4}|[^\w\s]")
-"""About what models count as a token: up to four letters or digits, a sign, or a Chinese, Japanese or Korean one."""
+"""An approximate token of a model: up to four letters or digits, a symbol, or a Chinese, Japanese or Korean character.
+"""
 WORD = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]|[^\W\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
-"""A word, or a Chinese, Japanese or Korean sign."""
+"""A word, or a Chinese, Japanese or Korean character."""
 STEM = 6
-"""Characters of a word that are compared, so that its endings do not matter."""
+"""Characters of a word that are compared, so that its ending does not matter."""
 K1, B = 1.2, 0.75
 """BM25's usual parameters."""
 LANGUAGES = ("en", "de", "fr", "es", "ru")
-"""A text's language is not known: a sentence ends where the rules of all of these say so. They know other scripts.
+"""The languages of the sentence rules. A text's language is not known, so a sentence ends only if the rules of all of
+these agree. The rules cover other scripts.
 
-Italian is not among them: its rules join English sentences, and take time by the square of a text's length.
+Italian is left out: its rules join English sentences, and take quadratic time.
 """
 BLOCK = 5000
-"""Characters that are split at a time, as the time for text without spaces or with open quotes grows by the square."""
+"""Characters that are split at a time, because texts without spaces or with open quotes take quadratic time."""
 LONG = 200
-"""Tokens from which on a sentence is taken for a list, a table or a text without stops, and is split."""
+"""Tokens from which a sentence is split: it is probably a list, a table or a text without full stops."""
 MARKS = ("\n", "[;；؛]", r"[,，、،](?!\d)", r"\s", ",", TOKEN.pattern)
-"""After what a sentence that is too long is split; each where the ones before leave parts that are too long."""
+"""Separators for splitting a long sentence; each is used if the earlier ones leave parts that are too long."""
 GAP = "[...]"
-"""Stands where something of a text is left out."""
+"""Marks an omission in a text."""
 BEGINNING = 0.25
-"""The share of the tokens that the beginning has; the first sentence is shown in any case."""
+"""The share of the tokens for the beginning; the first sentence is always shown."""
 READ = 300_000
-"""Characters of a text among which the sentences that are compared are looked for."""
+"""Characters of a text that are searched for sentences to compare."""
 COMPARED = 1000
-"""Sentences that are compared with the query; of texts that have more, the first."""
+"""Most sentences that are compared with the query: the first ones."""
 
 Span = tuple[int, int]
-"""A start and an end, which is exclusive, in code points of a text."""
+"""A start and an end (exclusive), in code points of a text."""
 
 
 @lru_cache(maxsize=512)
 def count_tokens(text: str) -> int:
-    """About how many tokens a text has: words, parts of long ones, and marks."""
+    """The approximate number of tokens of a text: words, parts of long words, and punctuation."""
     return sum(1 for _ in TOKEN.finditer(text))
 
 
 def sentences(text: str, longest: int = LONG) -> list[Span]:
-    """The sentences of a text in any language, as offsets in code points; white space around them is left out.
+    """The sentences of a text in any language, as offsets in code points, without surrounding white space.
 
     Args:
-        text: any.
-        longest: tokens of a sentence that is not split (1 or more). A longer one counts as several: its lines, and of
-            longer lines parts of about half as many tokens, that end at a mark or a space if there is one.
+        text: the text.
+        longest: most tokens of a sentence that is not split (1 or more). A longer one counts as several: its lines, and
+            parts of longer lines with about half as many tokens, which end at punctuation or a space if possible.
     """
     spans = _parts(text, _ends(text), 0, len(text))
     return [part for span in spans for part in _short(text, span, longest, MARKS)]
 
 
 def _ends(text: str) -> Iterator[int]:
-    """Where sentences end. The last one of a block goes on in the next block, unless the block holds no other."""
+    """The ends of sentences. The last sentence of a block continues in the next block, unless it is the only one."""
     boundaries, start = imported("sentencex").get_sentence_boundaries, 0
     while start < len(text):
         block = text[start : start + BLOCK]
@@ -80,7 +82,7 @@ def _ends(text: str) -> Iterator[int]:
 
 
 def _parts(text: str, ends: Iterable[int], start: int, last: int) -> Iterator[Span]:
-    """The parts of a text up to each of these ends, without white space around them, and without empty ones."""
+    """The parts of a text up to each of these ends, without surrounding white space; empty parts are left out."""
     for end in (*ends, last):
         part = text[start:end]
         if part.strip():
@@ -99,7 +101,7 @@ def _short(text: str, span: Span, longest: int, marks: Sequence[str]) -> list[Sp
 
 
 def _packed(text: str, parts: Iterable[Span], most: int) -> list[Span]:
-    """The parts, of which those that follow each other are one as long as they have no more tokens than that."""
+    """The parts, with consecutive ones joined while together they have at most ``most`` tokens."""
     packed: list[Span] = []
     room = 0
     for start, end in parts:
@@ -113,12 +115,12 @@ def _packed(text: str, parts: Iterable[Span], most: int) -> list[Span]:
 
 
 def _longest(most: int) -> int:
-    """The tokens of sentences that are not split: while less than half of the room is taken, any of them fits."""
+    """Most tokens of a sentence that is not split: any such sentence fits while half of the room is free."""
     return max(1, min(LONG, most // 2))
 
 
 def beginning(text: str, most: int) -> str:
-    """The beginning of a text with at most so many tokens: whole sentences, and parts of one that is long."""
+    """The beginning of a text with at most ``most`` tokens: whole sentences, and parts of a long one."""
     over = next(islice(TOKEN.finditer(text), most, None), None)
     if over is None:
         return text
@@ -127,7 +129,7 @@ def beginning(text: str, most: int) -> str:
 
 
 def _end_of_first(text: str, spans: Iterable[Span], most: int) -> int:
-    """Where the last of the first spans ends that have at most so many tokens together."""
+    """The end of the last of the first spans that together have at most ``most`` tokens."""
     last = 0
     for start, end in spans:
         if (most := most - count_tokens(text[start:end])) < 0:
@@ -137,7 +139,7 @@ def _end_of_first(text: str, spans: Iterable[Span], most: int) -> int:
 
 
 def ranks_by_words(query: str, texts: Sequence[str]) -> list[int]:
-    """The rank of each text by the words that it shares with a query, from 1; the earlier first if they share as much.
+    """The rank of each text by the words that it shares with a query, from 1; ties keep their order.
 
     BM25 (Robertson and Zaragoza, 2009) over words without their endings; it needs no model.
 
@@ -164,18 +166,18 @@ def _words(text: str) -> list[str]:
 
 
 def is_short(text: str, most: int) -> bool:
-    """Whether a text has at most so many tokens."""
+    """Whether a text has at most ``most`` tokens."""
     return len(text) <= most or next(islice(TOKEN.finditer(text), most, None), None) is None
 
 
 async def excerpt(text: str, query: str, most: int, encoder: Encoder) -> list[list[int]]:
-    """The parts of a text that are shown: its beginning and the sentences nearest to a query, in the text's order.
+    """The shown parts of a text: its beginning and the sentences nearest to a query, in the text's order.
 
     Args:
         text: with more than ``most`` tokens.
-        query: what the text was found by.
-        most: tokens that are shown, as `count_tokens` counts them.
-        encoder: what compares sentences with the query.
+        query: the query that found the text.
+        most: most tokens to show, as `count_tokens` counts them.
+        encoder: compares sentences with the query.
 
     Raises:
         UserError, WorldError: the encoder's endpoint failed.
@@ -188,9 +190,9 @@ async def excerpt(text: str, query: str, most: int, encoder: Encoder) -> list[li
 
 
 def _divided(text: str, most: int) -> tuple[Span, list[Span]]:
-    """The beginning, and the sentences after it that are short enough to be shown beside it."""
+    """The beginning, and the later sentences that are short enough to be shown with it."""
     found = sentences(text[:READ], _longest(most))
-    found = found if len(text) <= READ else found[:-1] or found  # the last one may go on
+    found = found if len(text) <= READ else found[:-1] or found  # the last one may continue
     start, stop = found[0]
     end = max(stop, _end_of_first(text, found, int(BEGINNING * most)))
     room = most - count_tokens(text[start:end])
@@ -205,7 +207,7 @@ def nearness(query: Sequence[float], vectors: Sequence[Sequence[float]]) -> list
 
 
 def _chosen(text: str, first: Span, others: Sequence[Span], near: Sequence[float], most: int) -> list[list[int]]:
-    """The beginning and the nearest sentences that there is room for."""
+    """The beginning and the nearest sentences that fit."""
     room = most - count_tokens(text[slice(*first)])
     chosen = [first]
     for _, (start, end) in sorted(zip((-n for n in near), others, strict=True)):
@@ -216,7 +218,7 @@ def _chosen(text: str, first: Span, others: Sequence[Span], near: Sequence[float
 
 
 def shown_text(piece: Evidence) -> str:
-    """What is shown of a piece: its text, with `GAP` where something is left out."""
+    """The shown text of a piece, with `GAP` for omissions."""
     if "shown" not in piece:
         return piece["text"]
     parts = [piece["text"][start:end] for start, end in piece["shown"]]

@@ -1,6 +1,6 @@
-"""Passages from files: what becomes one piece of a corpus.
+"""Reads files into the passages of a corpus.
 
-Text, Markdown and JSON Lines are read here; PDF, HTML, Word and CSV by `moot.retrievers.documents`.
+This module reads text, Markdown and JSON Lines; `moot.retrievers.documents` reads PDF, HTML, Word and CSV.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from moot.retrievers.evidence import clean
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 LONGEST_PARAGRAPH = 1200
-"""Characters of a paragraph of a text file that becomes one passage; about what the default encoder reads."""
+"""Most characters of a text file's paragraph in one passage; about the default encoder's limit."""
 
 
 class Passage(BaseModel):
-    """One passage of a corpus, as its JSONL line gives it."""
+    """One passage of a corpus, as a JSONL line."""
 
     model_config = ConfigDict(extra="ignore", coerce_numbers_to_str=True)
 
@@ -52,7 +52,7 @@ class Passage(BaseModel):
 class DocumentPassage(Passage):
     """A passage of a document, which is indexed as a whole: a newer version of the document replaces all of them.
 
-    ``document`` is what the ids of its passages begin with, before a ``#``.
+    ``document`` is the prefix of its passages' ids, before a ``#``.
     """
 
     document: str = Field(default="", exclude=True)
@@ -65,17 +65,17 @@ def read_passages(
 ) -> Iterator[Passage]:
     """Passages of a file or folder, in the order of its files. Blocking.
 
-    ``.jsonl`` has one object a line, ``.txt`` and ``.md`` one passage a paragraph; PDF, HTML, Word (``.docx``) and
-    ``.csv`` keep pages and headings. What a file is, its content says, if that can be told.
+    ``.jsonl`` has one object per line, ``.txt`` and ``.md`` one passage per paragraph; PDF, HTML, Word (``.docx``) and
+    ``.csv`` keep pages and headings. The kind of a file is decided by its content if possible.
 
     Args:
-        path: the file or folder. In a folder, what begins with a dot is passed over.
-        refused: told of each file that cannot be read, and the others are read; by default the first one ends it,
-            and files of other kinds are passed over.
-        noted: told in a sentence of what is missing in a file that was read, or how it was read.
+        path: the file or folder. In a folder, names that begin with a dot are skipped.
+        refused: called for each file that cannot be read, and reading continues; by default the first one raises its
+            error, and files of other kinds are skipped.
+        noted: called with a sentence on missing parts of a file, or on how it was read.
 
     Raises:
-        UserError: nothing to read there, or a file that cannot be read (in JSON Lines with the line).
+        UserError: nothing to read, or a file that cannot be read (in JSON Lines with the line).
     """
     if not path.exists():
         raise UserError(f"There is no file or folder {path}.", kind="missing_file")
@@ -135,7 +135,7 @@ def read_page(url: str) -> list[Passage]:
 
 
 def _files(path: Path) -> list[tuple[Path, str]]:
-    """The files to read, each with its path within the folder; and what else is there but cannot be read."""
+    """The files to read, each with its path within the folder, and the entries that cannot be read."""
     if path.is_file():
         return [(path, path.name)]
     inside: list[Path] = []
@@ -153,19 +153,19 @@ def _leads_out(file: Path, path: Path) -> bool:
 
 
 def _kind(file: Path, name: str, path: Path) -> Kind | UserError | None:
-    """What reads a file: a parser of documents, or a reader of text (None); or why nothing does."""
+    """The reader of a file: a parser of documents, or the text reader (None); or the error if there is none."""
     try:
         if path.is_dir() and _leads_out(file, path):
             return unreadable(name, Unreadable("it is a link out of the folder"))
         if not file.is_file() and not file.is_dir() and file.exists():
-            return unreadable(name, Unreadable("it is no file but a pipe, a socket or a device"))
+            return unreadable(name, Unreadable("it is not a file but a pipe, a socket or a device"))
         kind = kind_of(file) if file.suffix.lower() != ".jsonl" else None
     except Unreadable as why:
         return unreadable(name, why)
     except OSError as error:
         return _not_open(name, error)
     if kind is None and file.suffix.lower() not in READERS:
-        return unreadable(name, Unreadable(f"files of its kind are not read; these are: {', '.join(NAMES)}"))
+        return unreadable(name, Unreadable(f"files of this kind are not supported; these are: {', '.join(NAMES)}"))
     return kind
 
 
@@ -174,7 +174,7 @@ def _not_open(name: str, error: OSError) -> UserError:
 
 
 def _passages_of(found: Parsed, name: str) -> Iterator[Passage]:
-    """A document's parts, short enough for encoders."""
+    """A document's parts, split to the length that encoders read."""
     title = found["title"] or Path(name).stem
     for number, part in enumerate(_sections(found["parts"]), start=1):
         texts = [text.strip() for text in _split(part["text"]) if clean(text)]
@@ -195,7 +195,7 @@ def _passages_of(found: Parsed, name: str) -> Iterator[Passage]:
 
 
 def _sections(parts: list[Part]) -> Iterator[Part]:
-    """The parts, of which those under one heading are one: by itself an item of a list says little."""
+    """The parts, with those under one heading joined: a single list item says little."""
     for (heading, page), same in groupby(parts, lambda part: (part["heading"], part["page"])):
         if heading:
             yield {"text": "\n\n".join(part["text"] for part in same), "heading": heading, "page": page}
@@ -208,8 +208,8 @@ def _passage(name: str, **fields: Any) -> Passage:
         return DocumentPassage(document=name, **fields)
     except ValidationError as error:
         raise UserError(
-            f"{name!r} cannot be indexed: its path, which becomes the passages' id, is too long or not UTF-8. "
-            "Rename or move the file.",
+            f"{name!r} cannot be indexed: its path, which becomes the passages' id, is too long or not UTF-8. Rename "
+            "or move the file.",
             kind="invalid_file",
         ) from error
 
@@ -228,7 +228,7 @@ def _read_jsonl(file: Path, name: str) -> Iterator[Passage]:
 
 
 def parse_passage(line: str, where: str) -> Passage:
-    """The passage that a JSONL line holds; ``where`` names file and line in the error."""
+    """Parses a JSONL line into a passage; ``where`` names file and line in the error."""
     try:
         return Passage.model_validate_json(line)
     except ValidationError as error:
@@ -259,7 +259,7 @@ def text_in(file: Path, name: str) -> str:
 
     Raises:
         OSError: it cannot be read.
-        UserError: it is too large, or its encoding cannot be told.
+        UserError: it is too large, or its encoding cannot be found.
     """
     try:
         if file.stat().st_size > LARGEST_DOCUMENT:
@@ -271,7 +271,7 @@ def text_in(file: Path, name: str) -> str:
 
 
 def _split(block: str) -> list[str]:
-    """A paragraph, at the ends of sentences or words where it is longer than what encoders read."""
+    """A paragraph, split at the ends of sentences or words if it is longer than encoders read."""
     if len(block) <= LONGEST_PARAGRAPH:
         return [block]
     splitter = imported("langchain_text_splitters").RecursiveCharacterTextSplitter(

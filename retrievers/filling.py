@@ -1,15 +1,16 @@
-"""Filling a corpus: passages are encoded and stored, by this process or by others."""
+"""Fills a corpus: encodes and stores passages, in this process or in others."""
 
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from moot.core.errors import UserError, WorldError
-from moot.core.lazy import imported
 from moot.retrievers.encoders import Encoder, Vector, open_encoder
 from moot.retrievers.evidence import clean, encoded_text
 from moot.retrievers.files import Passage
@@ -27,15 +28,15 @@ class Target:
 
 
 Progress = Callable[[int, int], None]
-"""Is told the passages seen and the passages encoded so far."""
+"""Called with the passages seen and the passages encoded so far."""
 Fill = Callable[[Target, Iterator[list[Passage]], Progress], Awaitable[None]]
-"""Sees to it that all passages of some batches are stored."""
+"""Stores all passages of some batches."""
 
 
 async def fill_here(target: Target, batches: Iterator[list[Passage]], progress: Progress) -> None:
-    """Stores what is not stored yet, in this process.
+    """Stores passages that are not stored yet, in this process.
 
-    While a batch is encoded the one before is written, and the next one is begun.
+    While a batch is encoded, the previous one is written and the next one is started.
     """
 
     def read() -> tuple[int, list[Passage]] | None:
@@ -74,7 +75,7 @@ async def fill_here(target: Target, batches: Iterator[list[Passage]], progress: 
 
 
 async def _written(storing: asyncio.Future[None] | None) -> None:
-    """Waits until nothing is written any more, also where the build is cancelled meanwhile."""
+    """Waits until all writes have ended, even if the build is cancelled meanwhile."""
     cancelled: asyncio.CancelledError | None = None
     while storing and not storing.done():
         try:
@@ -86,7 +87,7 @@ async def _written(storing: asyncio.Future[None] | None) -> None:
 
 
 async def _given_up(following: asyncio.Future[Any] | None) -> None:
-    """Ends what was begun for a batch that will not be stored; nothing where all are."""
+    """Cancels the work that was started for batches that will not be stored."""
     if following is not None:
         ahead: Any = (await asyncio.gather(following, return_exceptions=True))[0]
         if isinstance(ahead, tuple):
@@ -95,7 +96,7 @@ async def _given_up(following: asyncio.Future[Any] | None) -> None:
 
 
 async def fill_part(name: str, encoder: str, dimension: int, passages: list[Passage]) -> int:
-    """Stores what is not stored yet of some passages of a corpus that another process builds; how many those were.
+    """Stores the passages that are not stored yet, for a corpus that another process builds. Returns their number.
 
     Args:
         name: the corpus, on a Chroma server.
@@ -116,13 +117,13 @@ async def fill_part(name: str, encoder: str, dimension: int, passages: list[Pass
 
 
 async def encode_passages(encoder: Encoder, dimension: int, passages: list[Passage]) -> list[Vector]:
-    """The vectors of passages, which have the corpus's dimension."""
+    """The vectors of passages, checked to have the corpus's dimension."""
     if not passages:
         return []
     vectors = await encoder.embed([encoded_text(p.title, p.text) for p in passages])
     if len(vectors[0]) != dimension:
         raise WorldError(
-            f"The encoder {encoder.name} gave vectors of {dimension} and then of {len(vectors[0])} dimensions. "
+            f"The encoder {encoder.name} returned vectors of {dimension} and then of {len(vectors[0])} dimensions. "
             "Run the same `moot index` again, or use another encoder.",
             kind="bad_response",
         )
@@ -130,7 +131,7 @@ async def encode_passages(encoder: Encoder, dimension: int, passages: list[Passa
 
 
 def not_stored(name: str, collection: Any, batch: list[Passage]) -> list[Passage]:
-    """Those of some passages that a collection does not hold as they are. Blocking."""
+    """The passages that a collection does not hold with the same content. Blocking."""
     batch = list({p.id: p for p in batch}.values())  # one passage may be given twice
     with chroma_errors(name, "it cannot be read"):
         stored = collection.get(ids=[p.id for p in batch], include=["documents", "metadatas"])
@@ -152,7 +153,7 @@ def store_passages(name: str, collection: Any, passages: list[Passage], vectors:
 
 
 def metadata_of(passage: Passage) -> dict[str, str]:
-    """Title, source, url and date of a passage; Chroma takes no empty metadata, so the source is always there."""
+    """Title, source, url and date of a passage; the source is always present because Chroma rejects empty metadata."""
     fields = {"title": clean(passage.title), "url": passage.url, "published": passage.published}
     fields |= {"page": passage.page, "heading": clean(passage.heading or "")}
     fields |= {"fetched": passage.fetched, "sha256": passage.sha256}
@@ -160,14 +161,17 @@ def metadata_of(passage: Passage) -> dict[str, str]:
 
 
 def damaged(name: str, problem: str) -> UserError:
-    """The error for a corpus that does not hold what it should."""
+    """The error for a corpus with missing or changed data."""
     return open_store().damaged(name, problem)
 
 
 @contextmanager
 def chroma_errors(name: str, problem: str) -> Iterator[None]:
-    """Turns Chroma's errors into `damaged`; those of a server are `ServerStore.errors` already."""
+    """Turns errors of Chroma or SQLite into `damaged`; `ServerStore.errors` has already converted those of a server."""
     try:
         yield
-    except imported("chromadb.errors").ChromaError as error:
-        raise damaged(name, f"{problem} ({error})") from error
+    except Exception as error:
+        chroma = sys.modules.get("chromadb.errors")  # not imported here: a corpus without vectors does not need it
+        if isinstance(error, sqlite3.Error) or (chroma and isinstance(error, chroma.ChromaError)):
+            raise damaged(name, f"{problem} ({error})") from error
+        raise

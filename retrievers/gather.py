@@ -1,4 +1,4 @@
-"""One query put to several sources at once."""
+"""Searches several sources at once."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from moot.retrievers.search import ONLINE
 from moot.retrievers.tampering import current_tampering
 
 MOST_WANTED = 500
-"""Pieces that are asked for at most."""
+"""Most pieces that are requested."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found, and by the sources' names what kept the others from answering."""
+    """The pieces found, and the errors of the sources that failed, by name."""
 
     evidence: list[Evidence]
     failures: dict[str, MootError] = field(default_factory=dict)
 
 
 async def search_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> Finding:
-    """What sources find, each for its query, as one list.
+    """The results of several sources, each for its query, as one list.
 
-    A source that cannot answer is among the failures, and what the others found counts.
+    A source that fails is listed in the failures, and the results of the others are used.
 
     Args:
         queries: each with its source.
-        rules: what is kept, and how many pieces are wanted.
+        rules: filters and limits of the results.
 
     Raises:
         UserError: a source is misconfigured; a used-up quota is a failure.
@@ -45,7 +45,7 @@ async def search_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> 
 
 
 async def ask_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> list[list[Evidence] | MootError]:
-    """What each source finds for its query, as it gives it, or what kept it from answering.
+    """The unprocessed results of each source for its query, or its error.
 
     Raises:
         UserError: a source is misconfigured.
@@ -63,7 +63,7 @@ async def _ask(source: Retriever, query: str, rules: Rules) -> list[Evidence] | 
 
 
 def wanted(source: str, rules: Rules) -> int:
-    """How many pieces to ask a source for, so that enough are left of them; services may charge for more than ten."""
+    """The number of pieces to request from a source, so that enough remain; services may charge for more than ten."""
     if source in ONLINE:
         return max(rules.k, min(2 * rules.k, 10))
     return min(MOST_WANTED, rules.k * (10 if rules.published_before else 2))

@@ -1,8 +1,8 @@
-"""LangChain retrievers and vector stores of the user's own, by module and attribute.
+"""The user's own LangChain retrievers and vector stores, by module and attribute.
 
-``langchain:shop.search:store`` is the object ``store`` of the module ``shop.search``, which is looked for among the
-installed packages and then in the current directory. A server opens only what ``MOOT_LANGCHAIN_SOURCES`` lists
-(comma separated), as whoever calls it must not choose what is imported.
+``langchain:shop.search:store`` is the object ``store`` of the module ``shop.search``, which is searched among the
+installed packages and then in the current directory. A server opens only the entries of ``MOOT_LANGCHAIN_SOURCES``
+(comma separated), because its callers must not choose which code is imported.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from operator import attrgetter
 from typing import Any
 
 from moot.core.endpoint import DEFAULT_LIMITS, Limits
-from moot.core.errors import UserError, WorldError
+from moot.core.errors import MootError, UserError, WorldError
 from moot.core.lazy import imported
 from moot.core.redaction import redact
 from moot.retrievers.evidence import Evidence, clean, make_evidence, merge_evidence
 from moot.retrievers.listed import check_source
 
 SEARCHES = ("asimilarity_search_with_relevance_scores", "asimilarity_search_with_score")
-"""Searches of a vector store, the better known first; many stores have not implemented the first."""
+"""Search methods of a vector store, preferred ones first; many stores do not implement the first."""
 
 
 async def open_langchain(given: str, limits: Limits = DEFAULT_LIMITS) -> LangChainRetriever:
     """The retriever for ``module:attribute``.
 
     Raises:
-        UserError: it may not be imported, is not there, or is no retriever.
+        UserError: the import is not allowed, the object is missing, or it is not a retriever.
     """
     check_source(given)
-    return LangChainRetriever(given, await asyncio.to_thread(load, given), limits)
+    return LangChainRetriever(f"langchain:{given}", await asyncio.to_thread(load, given), limits)
 
 
 def refused(given: str, why: str, mend: str) -> UserError:
@@ -43,14 +43,14 @@ def refused(given: str, why: str, mend: str) -> UserError:
 
 
 def load(given: str) -> Any:
-    """The object of that module and name. Blocking.
+    """Imports the object. Blocking.
 
     Raises:
-        UserError: it cannot be imported, or is no retriever or vector store.
+        UserError: it cannot be imported, or is not a retriever or vector store.
     """
     module, _, attribute = given.partition(":")
     if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # last, so that no file here takes an installed package's place
+        sys.path.append(os.getcwd())  # last, so that no local file replaces an installed package
     try:
         found = attrgetter(attribute)(imported(module))
     except (Exception, SystemExit) as error:
@@ -61,44 +61,64 @@ def load(given: str) -> Any:
         imported("langchain_core.vectorstores").VectorStore,
     )
     if not isinstance(found, kinds):
-        why = f"is a {type(found).__name__}, and no LangChain retriever or vector store"
-        raise refused(given, why, "Name an object that is one; what makes one has to be called in the module")
+        why = f"is a {type(found).__name__}, not a LangChain retriever or vector store"
+        raise refused(given, why, "Name such an object; a factory has to be called in the module")
     return found
 
 
 def told(error: BaseException) -> str:
-    """An exception's type and words, cut to what fits a sentence."""
+    """An exception's type and message, shortened."""
     return redact(f"{type(error).__name__}: {clean(str(error))}".removesuffix(": ")[:2000])[:200]
 
 
-class LangChainRetriever:
-    """A LangChain retriever or vector store as a source. Scores are the vector store's own."""
+class OwnSource:
+    """A source of the user's own: what goes wrong in it, or takes too long, is an error of ours.
 
-    def __init__(self, given: str, tool: Any, limits: Limits = DEFAULT_LIMITS) -> None:
-        self.name = f"langchain:{given}"
+    Args:
+        name: the source's.
+        tool: what searches.
+        limits: how long a search may take.
+    """
+
+    def __init__(self, name: str, tool: Any, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.name = name
         self._tool = tool
         self._limits = limits
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """The first ``k`` documents that hold text; searches that block run in threads, as LangChain sees to.
+        """The first ``k`` documents with text.
 
         Raises:
-            WorldError: the retriever failed, or gave nothing in time.
+            WorldError: the source failed or timed out.
         """
         query = clean(query)
         if not query:
             return []
         try:
             async with asyncio.timeout(self._limits.timeout):
-                found = await self._find(query, k)
-            pieces = [piece_of(document, query, score, self.name) for document, score in found[:k]]
+                pieces = await self._pieces(query, k)
+        except MootError:
+            raise
         except TimeoutError as error:
             text = f"{self.name} found nothing in time. Try again, or raise the setting `timeout`."
             raise WorldError(text, kind="timeout", retryable=True) from error
         except (Exception, SystemExit) as error:
-            text = f"{self.name} failed ({told(error)}). Check it on its own."
+            text = f"{self.name} failed ({told(error)}). Test it on its own."
             raise WorldError(text, kind="search_failed") from error
         return [piece for piece in pieces if piece["text"]]
+
+    async def _pieces(self, query: str, k: int) -> list[Evidence]:
+        raise NotImplementedError
+
+
+class LangChainRetriever(OwnSource):
+    """A LangChain retriever or vector store as a source; searches that block run in threads, as LangChain sees to.
+
+    Scores are the vector store's own.
+    """
+
+    async def _pieces(self, query: str, k: int) -> list[Evidence]:
+        return [piece_of(document, query, score, self.name) for document, score in (await self._find(query, k))[:k]]
 
     async def _find(self, query: str, k: int) -> list[tuple[Any, float | None]]:
         if isinstance(self._tool, imported("langchain_core.retrievers").BaseRetriever):
@@ -112,12 +132,12 @@ class LangChainRetriever:
 
 
 def from_documents(documents: Iterable[Any], query: str = "", retriever: str = "documents") -> list[Evidence]:
-    """LangChain documents as evidence, for steps that read what your own graph has found.
+    """Converts LangChain documents to evidence, for steps that read the results of your own graph.
 
     Args:
-        documents: of their metadata ``title``, ``source``, ``url`` and ``published`` (or ``date``) are taken over.
-        query: what they were found by.
-        retriever: what found them; it is also their source where their metadata names none.
+        documents: their metadata ``title``, ``source``, ``url`` and ``published`` (or ``date``) are used.
+        query: the query that found them.
+        retriever: the retriever that found them; also their source if their metadata has none.
 
     Returns:
         One piece for each text and source, in their order; documents without text are left out.

@@ -1,6 +1,6 @@
-"""What a server opens for whoever calls it: models of its own machine, and code, only as it lists them.
+"""The models of its own machine and the code that a server opens for its callers: only listed ones.
 
-A name that a caller chooses would otherwise be a folder that is read, a download, or an import.
+A name that a caller chooses could otherwise make the server read a folder, download a model, or import code.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ SOURCES = "MOOT_LANGCHAIN_SOURCES"
 SHIPPED = ("all-MiniLM-L6-v2", "cross-encoder/stsb-roberta-base")
 """Models that settings name by default; every server opens them."""
 ENDPOINTS = ("openai:", "ollama:", "vllm:")
-"""What is asked at an address that the environment names; callers choose among its models as for debaters."""
+"""Prefixes of models at an address from the environment; callers choose among them as for debaters."""
 
 
 def is_server() -> bool:
-    """Whether this process is a LangGraph server, which others call."""
+    """Whether this process is a LangGraph server, which has callers."""
     return "langgraph_api" in sys.modules
 
 
 def listed(variable: str) -> Collection[str]:
-    """The names in an environment variable, between commas."""
+    """The names in an environment variable, separated by commas."""
     return [name for part in os.environ.get(variable, "").split(",") if (name := part.strip())]
 
 
 def may_load(name: str) -> bool:
-    """Whether a caller may name a model of this machine: an encoder, a cross-encoder, a summariser."""
+    """Whether a caller may use a model of this machine: an encoder, a cross-encoder, a summariser."""
     return not is_server() or name in SHIPPED or name in listed(MODELS)
 
 
 def check_model(name: str, setting: str) -> None:
-    """Refuses a model of this machine that a server does not list.
+    """Raises an error for a model of this machine that the server does not list.
 
     Args:
-        name: the model, or the folder that holds it.
-        setting: the setting that named it, or those that could have.
+        name: the model, or its folder.
+        setting: the setting that names the model, or the settings that may name it.
 
     Raises:
         UserError: it is not listed.
@@ -48,14 +48,14 @@ def check_model(name: str, setting: str) -> None:
         return
     allowed = ", ".join((*SHIPPED, *listed(MODELS)))
     raise UserError(
-        f"{setting}: this server does not load {name!r} for those who call it. It loads {allowed}, and asks its own "
-        f"endpoints (openai:NAME, ollama:NAME, vllm:NAME) for embeddings. Whoever runs it lists others in {MODELS}.",
+        f"{setting}: this server does not load {name!r} for its callers. It loads {allowed}, and uses its own "
+        f"endpoints (openai:NAME, ollama:NAME, vllm:NAME) for embeddings. Its operator can list others in {MODELS}.",
         kind="invalid_setting",
     )
 
 
 def check_source(given: str) -> None:
-    """Refuses the ``MODULE:ATTRIBUTE`` of a LangChain retriever that a server does not list.
+    """Raises an error for the ``MODULE:ATTRIBUTE`` of a LangChain retriever that the server does not list.
 
     Raises:
         UserError: it is not listed.

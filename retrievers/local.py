@@ -1,4 +1,4 @@
-"""Search in corpora of our own: dense, lexical, and both."""
+"""Search in our own corpora: dense, lexical and hybrid."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ from typing import Any, TypeVar
 from moot.core.endpoint import DEFAULT_LIMITS, Limits, made_in_thread, made_once, once_per_loop
 from moot.core.errors import UserError, copied
 from moot.core.lazy import imported
-from moot.retrievers.corpus import Corpus, all_passages, check_dimension, corpus_state, open_corpus, recent_state
+from moot.retrievers.corpus import (
+    Corpus,
+    all_passages,
+    check_dimension,
+    check_vectors,
+    corpus_state,
+    open_corpus,
+    recent_state,
+)
 from moot.retrievers.cross_encoders import CrossScorer, open_cross_encoder
 from moot.retrievers.encoders import Encoder, Vector, open_encoder, units
 from moot.retrievers.evidence import Evidence, clean, encoded_text, make_evidence
@@ -18,37 +26,37 @@ from moot.retrievers.filling import chroma_errors, damaged
 
 T = TypeVar("T")
 Row = tuple[str, str, str, str, str | None, str | None, str | None, str | None, str | None, str | None]
-"""A passage that is kept to be found: id, title, text, source, url, published, page, heading, fetched, sha256.
+"""A stored passage: id, title, text, source, url, published, page, heading, fetched, sha256.
 
-A plain tuple of texts, which Python's garbage collector need not look through: at 100,000 passages that takes long.
+A plain tuple of texts, because the garbage collector does not track it: it would take long for 100,000 passages.
 """
 
 Found = list[tuple[str, dict[str, str], float]]
-"""Passages as a search by meaning finds them: text, what else is known, and distance."""
+"""Results of dense search: text, metadata, and distance."""
 
 DENSE_WEIGHT = 0.65
-"""The share of dense search in `fuse`; with it and `K1` set on the data's `rest` queries, see README."""
+"""The weight of dense search in `fuse`; it and `K1` were tuned on the data's `rest` queries, see docs/figures.md."""
 K1, B = 1.2, 0.75
 """BM25's parameters in hybrid search."""
 CANDIDATES = 100
 """Passages from each of the two searches that are fused."""
 RERANKED = 30
-"""Fused passages that a cross-encoder ranks anew."""
+"""Fused passages that a cross-encoder reranks."""
 TOGETHER = 64
-"""Queries that are put to Chroma at once: one by itself takes some ten times as long as one of many."""
+"""Queries in one request to Chroma: a single query takes about ten times as long as one of many."""
 PATIENCE = 1.0
-"""Seconds after which a batch that takes long is no more waited for by the next one."""
+"""Seconds after which the next batch no longer waits for a slow one."""
 SMALL = 5000
-"""Passages up to which a lexical search takes less than to hand it to a thread."""
+"""Most passages for a lexical search without a thread, which would cost more than the search."""
 STORED = ["documents", "metadatas", "embeddings"]
-"""What a collection holds of a passage: its text, what else is known of it, and its vector."""
+"""The fields of a passage in a collection: its text, its metadata, and its vector."""
 
 
 # --- opening ----------------------------------------------------------------------------------------------------------
 
 
 async def state_of(corpus: str, *, recent: bool) -> str:
-    """A corpus's state (`corpus_state`); if ``recent``, as it was a moment ago will do."""
+    """A corpus's state (`corpus_state`); with ``recent``, a cached state is accepted."""
     known = recent_state(corpus) if recent else None
     return await asyncio.to_thread(corpus_state, corpus) if known is None else known
 
@@ -59,6 +67,7 @@ async def open_chroma(
     """Dense search in a corpus, opened once per event loop and state of the corpus; see `state_of`."""
 
     async def make() -> ChromaRetriever:
+        await asyncio.to_thread(check_vectors, corpus)
         tool = await open_encoder(encoder, limits)
         return ChromaRetriever(await open_corpus(corpus, tool.name), tool, corpus)
 
@@ -118,9 +127,9 @@ async def open_hybrid(
 
 
 async def or_last(key: tuple[Any, ...], opening: Awaitable[T]) -> T:
-    """What is being opened; while somebody indexes more into its corpus, what was opened last in this event loop.
+    """Opens a value; while its corpus is being indexed, returns the value that this event loop opened last.
 
-    A debate goes on with the state of the corpus that it began with.
+    A debate continues with the state of the corpus with which it began.
     """
     opened: dict[Any, T] = once_per_loop(("opened last", *map(os.environ.get, ("MOOT_HOME", "MOOT_CHROMA_URL"))), dict)
     try:
@@ -136,7 +145,7 @@ async def or_last(key: tuple[Any, ...], opening: Awaitable[T]) -> T:
 
 
 class ChromaRetriever:
-    """Dense search in a corpus. Scores are cosines; its encoder remembers the vectors of what is found."""
+    """Dense search in a corpus. Scores are cosines; its encoder caches the vectors of the results."""
 
     def __init__(self, corpus: Corpus, encoder: Encoder, name: str) -> None:
         self.name = f"chroma:{name}"
@@ -162,7 +171,7 @@ class ChromaRetriever:
         return [self._piece(query, text, about, distance) for text, about, distance in found]
 
     async def _nearest(self, vector: Vector, k: int) -> Found:
-        """What is asked for in one moment, or while others wait for their answers, goes to Chroma together."""
+        """Searches in batches: queries that arrive in one moment, or while others wait, go to Chroma together."""
         made: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
         self._asked.append((vector, k, made))
         if self._answering is None or self._answering.done():
@@ -186,20 +195,20 @@ class ChromaRetriever:
             answers = await asyncio.to_thread(self._found, vectors, asked[0][1])
             if len(answers) < len(vectors):
                 raise damaged(self._corpus.manifest.name, "some queries have no answer")
-        except Exception as error:  # noqa: BLE001 - everyone who asked gets it
+        except Exception as error:  # noqa: BLE001 - raised for every caller of the batch
             answers = [copied(error) for _ in asked]
         for (_, _, made), answer in zip(asked, answers, strict=True):
             if not made.done():
                 made.set_exception(answer) if isinstance(answer, Exception) else made.set_result(answer)
 
     async def embed(self, query: str) -> Vector:
-        """The query's vector, which fits the corpus."""
+        """The query's vector, checked to fit the corpus."""
         vector = (await self._encoder.embed([query]))[0]
         check_dimension(self._corpus.manifest, len(vector))
         return vector
 
     def cosines(self, vector: Vector, count: int, others: Sequence[str]) -> dict[str, float]:
-        """The cosines of the ``count`` nearest passages, and of these others, by id. Blocking."""
+        """The cosines of the ``count`` nearest passages, and of the ``others``, by id. Blocking."""
         np = imported("numpy")
         found = self._query([vector], count, [])
         near = {i: 1 - float(d) for i, d in zip(found["ids"][0], found["distances"][0], strict=True)}
@@ -214,7 +223,7 @@ class ChromaRetriever:
         return near | dict(zip(rows["ids"], cosines.tolist(), strict=True))
 
     def recall(self, ids: Sequence[str]) -> None:
-        """Has the encoder remember the vectors of these passages. Blocking."""
+        """Makes the encoder cache the vectors of these passages. Blocking."""
         with chroma_errors(self._corpus.manifest.name, "it cannot be read"):
             rows = self._corpus.collection.get(ids=list(ids), include=STORED)
         self._remember(*(rows[column] for column in STORED))
@@ -227,7 +236,7 @@ class ChromaRetriever:
         return [[*zip(*rows, strict=True)] for rows in zip(*shown, strict=True)]
 
     def _remember(self, texts: Sequence[str], about: Sequence[dict[str, str]], vectors: Sequence[Vector]) -> None:
-        # Under the text that lies beside a vector: it may have been stored after the corpus was opened.
+        # By the text stored with the vector, because the passage may have changed since the corpus was opened.
         encoded = [encoded_text(some.get("title", ""), text) for text, some in zip(texts, about, strict=True)]
         self._encoder.remember(encoded, units(vectors))
 
@@ -258,14 +267,14 @@ class ChromaRetriever:
 
 
 class LexicalIndex:
-    """BM25 (Robertson and Zaragoza, as bm25s has it) over texts, without English stop words.
+    """BM25 (Robertson and Zaragoza, as in bm25s) over texts, without English stop words.
 
     Args:
         corpus: the corpus's name, for errors.
-        texts: one text a passage.
-        k1: how soon more of a word stops to count.
-        b: how much long texts are held back, from 0 to 1.
-        stem: whether words count by their stems (Porter's second).
+        texts: one text per passage.
+        k1: how fast further occurrences of a word stop to count.
+        b: how strongly long texts are penalised, from 0 to 1.
+        stem: whether words are compared by their stems (Porter's second algorithm).
     """
 
     def __init__(self, corpus: str, texts: Sequence[str], *, k1: float = 1.5, b: float = 0.75, stem: bool) -> None:
@@ -278,18 +287,18 @@ class LexicalIndex:
         tokens = bm25s.tokenize(list(texts), **self._options)
         if not any(tokens.ids):
             raise UserError(
-                f"The corpus {corpus!r} holds no words to search for; use chroma:{corpus}.", kind="empty_corpus"
+                f"The corpus {corpus!r} has no words to search for; use chroma:{corpus}.", kind="empty_corpus"
             )
         self._index.index(tokens, show_progress=False)
 
     def scores(self, query: str) -> Any:
-        """One weight (0 or more) for each text, as an array; None where the query has no word to search for."""
+        """One weight (0 or more) for each text, as an array; None if the query has no searchable word."""
         tokens = imported("bm25s").tokenize([query], return_ids=False, **self._options)[0]
         return self._index.get_scores(tokens) if tokens else None
 
 
 def best_rows(scores: Any, count: int) -> list[int]:
-    """The places of the ``count`` highest scores above 0, highest first, the earlier of equal ones first."""
+    """The indices of the ``count`` highest scores above 0, highest first; ties keep their order."""
     np = imported("numpy")
     rows = np.flatnonzero(scores > 0)
     if len(rows) > count:
@@ -320,7 +329,7 @@ class Bm25Retriever:
 
 
 def as_evidence(row: Row, query: str, score: float, retriever: str) -> Evidence:
-    """A stored passage as a finding."""
+    """A stored passage as a retrieved piece."""
     _, title, text, source, url, published, page, heading, fetched, sha256 = row
     return make_evidence(
         text=text,
@@ -342,10 +351,10 @@ def as_evidence(row: Row, query: str, score: float, retriever: str) -> Evidence:
 
 
 def fuse(dense: Mapping[str, float], lexical: Mapping[str, float], weight: float = DENSE_WEIGHT) -> dict[str, float]:
-    """Dense and lexical scores as one, by id, highest first: ``w cos / max cos + (1 - w) BM25 / max BM25``.
+    """Fuses dense and lexical scores, by id, highest first: ``w cos / max cos + (1 - w) BM25 / max BM25``.
 
-    A passage without a lexical score shares no word with the query and counts 0 there. The share of a search without
-    any score above 0 is 0.
+    A passage without a lexical score shares no word with the query, so its BM25 is 0. A search without any score above
+    0 contributes 0.
 
     Args:
         dense: cosines of all candidates.
@@ -362,7 +371,7 @@ def fuse(dense: Mapping[str, float], lexical: Mapping[str, float], weight: float
 
 
 class HybridRetriever:
-    """Dense and lexical search together. Scores are those of `fuse`, or the cross-encoder's where one ranks anew."""
+    """Dense and lexical search together. Scores come from `fuse`, or from the cross-encoder if it reranks."""
 
     def __init__(
         self, dense: ChromaRetriever, rows: list[Row], lexical: LexicalIndex, scorer: CrossScorer | None
@@ -377,7 +386,7 @@ class HybridRetriever:
         self._scorer = scorer
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """The ``k`` passages that are best by meaning and words.
+        """The ``k`` best passages by meaning and words.
 
         Raises:
             UserError: as `ChromaRetriever.search`.
@@ -399,7 +408,7 @@ class HybridRetriever:
         scores = self._lexical.scores(query)
         lexical = [] if scores is None else [self._stored[row][0] for row in best_rows(scores, count)]
         dense = self._dense.cosines(vector, count, lexical)
-        known = {i: self._rows[i] for i in dense if i in self._rows}  # a passage stored since is not known yet
+        known = {i: self._rows[i] for i in dense if i in self._rows}  # a passage that was stored later is not known yet
         words = {} if scores is None else {i: float(scores[row]) for i, row in known.items()}
         return fuse({i: dense[i] for i in known}, words)
 

@@ -1,7 +1,7 @@
 """OpenAlex: abstracts of scholarly works (https://docs.openalex.org/api-entities/works/search-works).
 
-``OPENALEX_API_KEY`` (free, for more than a few searches a day) and ``OPENALEX_MAILTO`` are sent where they are set;
-``OPENALEX_BASE_URL`` names another address of the same API.
+``OPENALEX_API_KEY`` (free, for more than a few searches a day) and ``OPENALEX_MAILTO`` are sent if they are set;
+``OPENALEX_BASE_URL`` sets another address of the same API.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FIELDS = "id,doi,display_name,publication_date,abstract_inverted_index"
 
 
 class Work(BaseModel):
-    """A work as far as it is read. The abstract comes as the places of each of its words."""
+    """The fields of a work that we read. The abstract is an index from words to their positions."""
 
     id: str
     doi: str | None = None
@@ -25,19 +25,19 @@ class Work(BaseModel):
 
 
 class Works(BaseModel):
-    """An answer as far as it is read."""
+    """The fields of an answer that we read."""
 
     results: list[Work]
 
 
 def abstract_of(index: dict[str, list[int]]) -> str:
-    """The text whose words stand at these places."""
+    """The text in which the words have these positions."""
     placed = sorted((place, word) for word, places in index.items() for place in places)
     return " ".join(word for _, word in placed)
 
 
 class OpenAlexRetriever(WebRetriever):
-    """Search for works with an abstract; each piece is an abstract."""
+    """Search for works with an abstract; each result is an abstract."""
 
     name = "openalex"
     source = Source(

@@ -1,4 +1,4 @@
-"""Where evidence comes from, as far as one origin may stand behind several pieces of it."""
+"""The origins of evidence: one origin may be behind several pieces."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ from moot.retrievers.files import NAMES
 from moot.retrievers.normalise import Rules, normalise, origins_of, words_of
 
 ALIKE = 0.25
-"""Share of word pairs from which on two texts are near-duplicates (Jaccard index, estimated by MinHash).
+"""Least share of common word pairs for near-duplicates (Jaccard index, estimated by MinHash).
 
-Of reprints with another beginning, order or length the least measured is 0.41, of other reports on the same events the
-most is 0.06 (tests/retrievers/reprints.jsonl). Who says the same in words of their own is not found: 0.03 at most.
+Measured: reprints with another beginning, order or length have at least 0.41; different reports on the same events at
+most 0.06 (tests/retrievers/reprints.jsonl). Paraphrases are not found: they have at most 0.03.
 """
 PERMUTATIONS = 256
-"""Of MinHash: the estimate of 0.25 has a standard error of 0.03."""
+"""Permutations of MinHash: the estimate of 0.25 has a standard error of 0.03."""
 SEED = 26
 FEWEST = 30
-"""Pairs of words that a text must have to be compared: of fewer, two may be alike by chance."""
+"""Least word pairs of a text that is compared: shorter texts may be similar by chance."""
 COLLECTIONS = {"wikipedia.org", "nih.gov", "arxiv.org", "openalex.org", "doi.org", "semanticscholar.org", "biorxiv.org"}
 COLLECTIONS |= {"medrxiv.org", "europepmc.org", "ssrn.com", "zenodo.org"}
-"""Websites that hold documents of many authors: each document is an origin of its own."""
+"""Websites with documents of many authors: each document is a separate origin."""
 DOCUMENTS = {*NAMES, ".htm", ".xhtml", ".tsv"} - {".jsonl"}
-"""How a source ends that is a document's file; lines of JSON Lines say themselves where they are from."""
+"""Endings of sources that are a document's file; lines of JSON Lines name their source themselves."""
 
 
 def origins(pieces: Iterable[Evidence], alike: float = ALIKE, *, in_parts: bool = False) -> dict[str, str]:
     """The origin of each piece, by its id.
 
-    An origin is a registered domain (by the public suffix list, so that ``news.bbc.co.uk`` is of ``bbc.co.uk``). Of
-    `COLLECTIONS`, of corpora and of what was given with a claim, each document is an origin; a file is one, with all
-    its pages and headings. Near-duplicates of different origins have one origin together, and so has a piece that was
-    found at several places.
+    An origin is a registered domain (by the public suffix list: ``news.bbc.co.uk`` belongs to ``bbc.co.uk``). In
+    `COLLECTIONS`, corpora and texts given with a claim, each document is an origin; a file is one, with all its pages
+    and headings. Near-duplicates from different origins share one origin. If a piece was found at several places,
+    these share one origin, too.
 
     Args:
         pieces: the evidence.
-        alike: share of word pairs, from 0 to 1, from which on two texts are near-duplicates.
-        in_parts: whether what stands under a heading of a file is an origin of its own.
+        alike: least share of common word pairs of near-duplicates, from 0 to 1.
+        in_parts: whether each heading of a file is a separate origin.
 
     Returns:
-        For each id a name that people can read. Of origins that belong together it is that of the first piece.
+        A readable name for each id. Origins that share one have the name of the first piece.
     """
     known = list({piece["id"]: piece for piece in pieces}.values())
     names = [places(piece, in_parts=in_parts) for piece in known]
@@ -74,7 +74,7 @@ def origins(pieces: Iterable[Evidence], alike: float = ALIKE, *, in_parts: bool 
 
 
 def places(piece: Evidence, *, in_parts: bool = False) -> list[str]:
-    """The origins of each place that a piece was found at, the first one first; see `origins`."""
+    """The origins of each place at which a piece was found, in order; see `origins`."""
     return list(dict.fromkeys(_place(origin, piece["id"], in_parts=in_parts) for origin in origins_of(piece)))
 
 
@@ -95,19 +95,19 @@ def pooled(
     share: float,
     pool: Sequence[Evidence] = (),
 ) -> tuple[list[Evidence], list[Evidence]]:
-    """What sources found as one list (`normalise`), in which no origin has more than its share. Blocking.
+    """The results of sources as one list (`normalise`), in which no origin has more than its share. Blocking.
 
-    What is left out makes room for what the same source found next.
+    The next results of the same source replace the pieces that are left out.
 
     Args:
-        found: what each source found, best first.
-        rules: what is kept of it.
-        retrieved: when the sources were asked.
-        share: most of the list, and of the pool with it, that one origin may have, above 0 to 1; see `within_share`.
-        pool: what there was before.
+        found: the results of each source, best first.
+        rules: filters and limits.
+        retrieved: the time of the search.
+        share: largest share of one origin, in the list and in the list with the pool, above 0 to 1; see `within_share`.
+        pool: the earlier pieces.
 
     Returns:
-        The list, best first; and what would stand in it but for the share.
+        The list, best first, and the pieces that are left out because of the share.
     """
     if share >= 1:
         return normalise(found, rules, retrieved), []
@@ -121,20 +121,20 @@ def pooled(
 def within_share(
     pieces: Sequence[Evidence], share: float, pool: Sequence[Evidence] = (), k: int | None = None
 ) -> list[Evidence]:
-    """The pieces that may join a pool, so that no origin has more than its share; at least one piece, if there is any.
+    """The pieces that may join a pool so that no origin exceeds its share; at least one piece, if there is any.
 
-    The share holds among those that join, and among them and the pool. Documents of a corpus without an address come
-    after what has its share, but fill up what else would stay empty: whoever indexed them chose them. What stands under
-    a heading of a file counts by itself here, as one report may hold most of what there is. What the pool holds stays.
+    The share is applied to the new pieces, and to these with the pool. Documents of a corpus without an address come
+    after the pieces within the share but may fill the remaining places, because the user chose them for the index. Each
+    heading of a file counts separately here, because one report may hold most of the evidence. Pieces in the pool stay.
 
     Args:
-        pieces: what may join, best first.
-        share: most that one origin may have, above 0 to 1.
-        pool: what there is already.
+        pieces: the candidates, best first.
+        share: largest share of one origin, above 0 to 1.
+        pool: the earlier pieces.
         k: most pieces of each source; None for any number.
 
     Returns:
-        Those that join, in their order.
+        The pieces that join, in their order.
     """
     names = origins([*pool, *pieces], in_parts=True)
     known = {piece["id"] for piece in pool}
@@ -148,7 +148,7 @@ def within_share(
         return max(1, floor(share * total + 1e-9))
 
     def over(name: str, of: Sequence[str], size: int) -> bool:
-        """Whether an origin has too much, if so many pieces join, these among them."""
+        """Whether an origin exceeds its share if ``size`` pieces join, these among them."""
         new = sum(id not in known for id in of)
         again = sum(id in known for id in joining)
         beyond = new > 0 and before[name] + new > cap(len(known) + size - again)
@@ -177,7 +177,7 @@ def within_share(
 
 
 def _first(pieces: Iterable[Evidence], k: int) -> list[Evidence]:
-    """The first ``k`` of each source."""
+    """The first ``k`` pieces of each source."""
     taken: Counter[str] = Counter()
     first = []
     for piece in pieces:
@@ -191,7 +191,7 @@ def _source(piece: Evidence) -> str:
 
 
 def _is_bound(piece: Evidence, name: str) -> bool:
-    """Whether a piece's origin is more than a document of a corpus: it has an address, or stands at several places."""
+    """Whether a piece's origin is more than a corpus document: it has an address, or was found at several places."""
     return places(piece, in_parts=True) != [name] or any(
         registered_domain(origin.get("url", "")) for origin in origins_of(piece)
     )
@@ -199,10 +199,10 @@ def _is_bound(piece: Evidence, name: str) -> bool:
 
 @lru_cache(4096)
 def registered_domain(url: str) -> str:
-    """The part of an address's host that somebody registered; empty if it has none, an IP address as it is."""
+    """The registered domain of an address's host; empty if it has none; an IP address is unchanged."""
     try:
         host = (urlsplit(url).hostname or "").rstrip(".")
-    except ValueError:  # an address that is none
+    except ValueError:  # not a valid address
         return ""
     try:
         return str(ip_address(host))
@@ -216,12 +216,12 @@ def _suffixes() -> Any:
 
 
 def near_duplicates(texts: Sequence[str], alike: float = ALIKE) -> list[tuple[int, int]]:
-    """The pairs of texts, by their places, of whose word pairs at least such a share is the same. Blocking.
+    """The pairs of texts, by index, with at least this share of common word pairs. Blocking.
 
-    Texts with fewer than `FEWEST` pairs of words are none's duplicates.
+    Texts with fewer than `FEWEST` word pairs are never duplicates.
 
     Args:
-        texts: what is compared.
+        texts: the texts to compare.
         alike: the share (Jaccard index), from 0 to 1.
     """
     marked = [(place, mark) for place, text in enumerate(texts) if (mark := _mark(text)) is not None]
@@ -230,7 +230,7 @@ def near_duplicates(texts: Sequence[str], alike: float = ALIKE) -> list[tuple[in
 
 @lru_cache(2048)
 def _mark(text: str) -> Any:
-    """The MinHash of a text's pairs of words; None if it has too few of them."""
+    """The MinHash of a text's word pairs; None if it has too few of them."""
     pairs = {" ".join(pair) for pair in pairwise(words_of(text))}
     if len(pairs) < FEWEST:
         return None

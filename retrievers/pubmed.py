@@ -1,7 +1,7 @@
-"""PubMed: abstracts of biomedical papers, by NCBI's E-utilities (https://www.ncbi.nlm.nih.gov/books/NBK25499/).
+"""PubMed: abstracts of biomedical papers, from NCBI's E-utilities (https://www.ncbi.nlm.nih.gov/books/NBK25499/).
 
-No key is needed; ``NCBI_API_KEY`` (more searches a second) and ``NCBI_EMAIL`` are sent where they are set,
-``PUBMED_BASE_URL`` names another address of the same API.
+No key is needed; ``NCBI_API_KEY`` (more searches per second) and ``NCBI_EMAIL`` are sent if they are set,
+``PUBMED_BASE_URL`` sets another address of the same API.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ Pmid = Annotated[str, Field(pattern=r"^\d+$")]
 
 
 class SearchResult(BaseModel):
-    """What ESearch found, as far as it is read, or why it found nothing."""
+    """The fields of ESearch's result that we read, or its error."""
 
     idlist: list[Pmid] | None = None
     error: str | None = Field(None, alias="ERROR")
 
 
 class SearchReply(BaseModel):
-    """An answer of ESearch's; its errors come with status 200."""
+    """An answer of ESearch; its errors have status 200."""
 
     error: str | None = None
     esearchresult: SearchResult | None = None
 
 
 class Paper(BaseModel):
-    """A record of EFetch's as far as it is read. Records without abstract have an empty one."""
+    """The fields of EFetch's record that we read. Records without an abstract have an empty one."""
 
     pmid: Pmid
     title: str
@@ -41,7 +41,7 @@ class Paper(BaseModel):
 
 
 def paper_of(record: Element) -> Paper:
-    """A paper of the set (https://dtd.nlm.nih.gov/ncbi/pubmed/doc/out/250101/index.html)."""
+    """Parses a paper of the set (https://dtd.nlm.nih.gov/ncbi/pubmed/doc/out/250101/index.html)."""
     sections = [(part.get("Label"), text_within(part)) for part in record.findall(".//Abstract/AbstractText")]
     return Paper(
         pmid=text_within(record.find(".//PMID")),
@@ -52,13 +52,13 @@ def paper_of(record: Element) -> Paper:
 
 
 def day_of(element: Element | None) -> str | None:
-    """A PubDate in ISO form, as far as it goes: year, month, day; None where there is no year."""
+    """A PubDate in ISO form, as precise as possible: year, month, day; None if there is no year."""
     if element is None:
         return None
     year, month, day, words = (element.findtext(tag, "").strip() for tag in ("Year", "Month", "Day", "MedlineDate"))
     if not year:
         years = re.findall(r"\b\d{4}\b", words)
-        return years[-1] if years else None  # of "1998 Dec-1999 Jan" the end, when all of it was out
+        return years[-1] if years else None  # "1998 Dec-1999 Jan" gives the end, when all of it was published
     number = int(month) if month.isdecimal() else month_number(month)
     if not number:
         return year
@@ -66,7 +66,7 @@ def day_of(element: Element | None) -> str | None:
 
 
 class PubMedRetriever(WebRetriever):
-    """Search for papers with an abstract, in two requests: for their numbers, then for the records."""
+    """Search for papers with an abstract, in two requests: for their ids, then for the records."""
 
     name = "pubmed"
     source = Source(
@@ -110,7 +110,7 @@ class PubMedRetriever(WebRetriever):
             if error := reply.error or (found and found.error):
                 raise self.source.refusal(200, error)
             if found is None or found.idlist is None:
-                raise ValueError("it holds neither findings nor an error")
+                raise ValueError("it has neither results nor an error")
             return found.idlist
 
         return await ask(self.source, self.limits, read, "/esearch.fcgi", params=self._common() | params)

@@ -1,33 +1,40 @@
-"""Sources by name, behind one protocol.
+"""Sources by name, with one protocol.
 
     chroma:CORPUS   dense search: the corpus's Chroma collection, by cosine
     bm25:CORPUS     lexical search over the same passages
     hybrid:CORPUS   both, fused
     tavily          web search (TAVILY_API_KEY)
     serper          Google's results (SERPER_API_KEY)
-    web             tavily where its key is set, else serper where its is, else bm25 over the corpus; a debate with a
-                    model of the user's own and no corpus reads wikipedia then
+    web             tavily if its key is set, else serper if its key is set, else bm25 over the corpus; or wikipedia,
+                    in a debate with a model of the user's own and no corpus
     wikipedia       the first sections of Wikipedia's articles
     openalex        abstracts of scholarly works
     pubmed          abstracts of biomedical papers
     arxiv           abstracts of preprints
     langchain:MODULE:ATTRIBUTE
-                    a LangChain retriever or vector store of your own
+                    your own LangChain retriever or vector store
+    NAME            a source of an installed package: an object with ``async def search(query, k)`` that an entry
+                    point of the group ``moot.sources`` names
 
-Without ``:CORPUS`` the debate's corpus is meant; where none is set, the demo corpora: the encyclopaedia for ``chroma``
-and ``hybrid``, news and notices for the others.
+Without ``:CORPUS``, the debate's corpus is used; if none is set, a demo corpus: the encyclopaedia for ``chroma`` and
+``hybrid``, news and notices for the others.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
+from inspect import getdoc, iscoroutinefunction
+from typing import Any
 
 from moot.core.endpoint import DEFAULT_LIMITS, Limits
 from moot.core.errors import UserError, nearest
+from moot.core.installed import Installed
 from moot.retrievers.arxiv import ArxivRetriever
 from moot.retrievers.corpus import corpus_digest
 from moot.retrievers.encoders import DEFAULT_ENCODER
 from moot.retrievers.evidence import Retriever
+from moot.retrievers.installed import InstalledSource
 from moot.retrievers.langchain_source import open_langchain
 from moot.retrievers.local import open_bm25, open_chroma, open_hybrid
 from moot.retrievers.openalex import OpenAlexRetriever
@@ -49,7 +56,7 @@ ABOUT = {
     "arxiv": "an archive of preprints in the sciences",
     "langchain": "a collection of documents",
 }
-"""What a source is, in a few words for a debater."""
+"""A description of each source in a few words, for a debater."""
 WEB: dict[str, type[WebRetriever]] = {
     "tavily": TavilyRetriever,
     "serper": SerperRetriever,
@@ -60,10 +67,12 @@ WEB: dict[str, type[WebRetriever]] = {
 }
 ONLINE = tuple(WEB)
 """Sources without a corpus."""
+INSTALLED = Installed("source", {*ABOUT, "web", "given", "person"}, "unknown_retriever")
+"""Sources of installed packages; whoever runs a server has installed them, so its callers may name them."""
 DEMO = {"chroma": "demo-encyclopaedia", "hybrid": "demo-encyclopaedia", "bm25": "demo-news"}
-"""The demo corpora of names that give no corpus."""
+"""The demo corpora of names without a corpus."""
 SCHOLARLY = ("openalex",)
-"""Sources that are asked by keywords, and whose pieces are abstracts."""
+"""Sources that are searched by keywords and return abstracts."""
 
 
 async def open_retriever(
@@ -77,18 +86,18 @@ async def open_retriever(
     keyless_web: str = "bm25",
     recent: bool = False,
 ) -> Retriever:
-    """The source of that name, opened once per process or event loop.
+    """The source with this name, opened once per process or event loop.
 
     Args:
-        name: as in this module's text.
-        corpus: the corpus of names that give none.
+        name: a name as in this module's docstring.
+        corpus: the corpus of names without one.
         encoder: the encoder of dense search, by name.
-        limits: how web sources, and encoders behind an endpoint, may be called.
-        published_before: a day in ISO form; web sources that can tell are not asked for what was published on it or
+        limits: limits of web sources, and of encoders behind an endpoint.
+        published_before: a day in ISO form; web sources that can filter by date leave out pieces published on it or
             later.
-        reranker: the cross-encoder that hybrid search has its best passages ranked by, by name; None for none.
+        reranker: the cross-encoder that reranks the best passages of hybrid search, by name; None for none.
         keyless_web: the kind of source that ``web`` is without a key, bm25 or wikipedia.
-        recent: whether a corpus may be taken as it was a moment ago (`RECENT`): for those who opened it before.
+        recent: whether a cached state of a corpus is accepted (`RECENT`): for callers that opened it before.
 
     Raises:
         UserError: an unknown source, a missing corpus or key.
@@ -99,6 +108,8 @@ async def open_retriever(
         return WEB[kind](limits, published_before)
     if kind == "langchain":
         return await open_langchain(given, limits)
+    if kind in INSTALLED.names():
+        return InstalledSource(kind, await asyncio.to_thread(installed_source, kind), limits)
     if kind == "chroma":
         return await open_chroma(corpus, encoder, limits, recent=recent)
     if kind == "hybrid":
@@ -106,33 +117,8 @@ async def open_retriever(
     return await open_bm25(corpus, recent=recent)
 
 
-def demo_corpus(name: str, corpus: str | None = None) -> str:
-    """The demo corpus that is read under a source's name; empty if that or the setting ``corpus`` names another."""
-    return "" if corpus else DEMO.get(name, "")
-
-
-def contents(names: Iterable[str], corpus: str | None, keyless_web: str) -> tuple[dict[str, str], dict[str, str]]:
-    """What is read under the names of sources. Blocking.
-
-    Args:
-        names: as in this module's text.
-        corpus: the corpus of names that give none.
-        keyless_web: the kind of source that ``web`` is without a key, bm25 or wikipedia.
-
-    Returns:
-        By corpus the digest of its passages; by name the kind of source, if the name does not say it.
-
-    Raises:
-        UserError: an unknown source or corpus, an unfinished or a damaged one.
-    """
-    kinds = {name: resolve(name, keyless_web) for name in sorted(set(names))}
-    read = {given or corpus or demo_corpus(kind) for kind, given in kinds.values() if kind in DEMO}
-    digests = {name: corpus_digest(name) for name in sorted(read)}
-    return digests, {name: kind for name, (kind, _) in kinds.items() if kind != name.partition(":")[0]}
-
-
-def resolve(name: str, keyless_web: str = "bm25") -> tuple[str, str]:
-    """The kind of a source's name (a key of `ABOUT`), and what follows: a corpus, a module and attribute, or "".
+def about_source(name: str, keyless_web: str = "bm25") -> str:
+    """What a source is, in a few words for a debater.
 
     Args:
         name: as in this module's text.
@@ -141,17 +127,74 @@ def resolve(name: str, keyless_web: str = "bm25") -> tuple[str, str]:
     Raises:
         UserError: an unknown source.
     """
+    kind, _ = resolve(name, keyless_web)
+    if kind in ABOUT:
+        return ABOUT[kind]
+    return (getdoc(installed_source(kind)) or "a collection of documents").partition("\n")[0].rstrip(".")
+
+
+def installed_source(name: str) -> Any:
+    """The object that a package declares as the source of that name. Blocking when it is first loaded.
+
+    Raises:
+        UserError: it cannot be imported, or cannot search.
+    """
+    found = INSTALLED.load(name)
+    if isinstance(found, type) or not iscoroutinefunction(getattr(found, "search", None)):
+        raise INSTALLED.wrong(name, "that is no object with `async def search(query, k)`")
+    return found
+
+
+def demo_corpus(name: str, corpus: str | None = None) -> str:
+    """The demo corpus of a source's name; empty if the name or the setting ``corpus`` names another."""
+    return "" if corpus else DEMO.get(name, "")
+
+
+def contents(names: Iterable[str], corpus: str | None, keyless_web: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The contents behind the names of sources. Blocking.
+
+    Args:
+        names: names as in this module's docstring.
+        corpus: the corpus of names without one.
+        keyless_web: the kind of source that ``web`` is without a key, bm25 or wikipedia.
+
+    Returns:
+        The digest of the passages by corpus, and the kind of source by name, if the name does not say it.
+
+    Raises:
+        UserError: an unknown source, or a corpus that is missing, unfinished or damaged.
+    """
+    kinds = {name: resolve(name, keyless_web) for name in sorted(set(names))}
+    read = {given or corpus or demo_corpus(kind) for kind, given in kinds.values() if kind in DEMO}
+    digests = {name: corpus_digest(name) for name in sorted(read)}
+    return digests, {name: kind for name, (kind, _) in kinds.items() if kind != name.partition(":")[0]}
+
+
+def resolve(name: str, keyless_web: str = "bm25") -> tuple[str, str]:
+    """The kind of a source's name (a key of `ABOUT`, or the name of a package's source), and the rest.
+
+    The rest is a corpus, a module and attribute, or "".
+
+    Args:
+        name: a name as in this module's docstring.
+        keyless_web: the kind of source that ``web`` is without a key, bm25 or wikipedia.
+
+    Raises:
+        UserError: an unknown source.
+    """
     kind, colon, given = name.partition(":")
+    INSTALLED.check(kind)
     if kind == "web" and not colon:
         kind = next((k for k in ("tavily", "serper") if WEB[k].source.key()), keyless_web)
-    unfit = kind in ONLINE or not given
+    known = [*ABOUT, *INSTALLED.names()]
+    unfit = kind not in DEMO or not given
     if kind == "langchain":
         colon, unfit = ":", not all(given.partition(":"))
-    if kind not in ABOUT or (colon and unfit):
-        meant = "" if kind in ABOUT else nearest(kind, ABOUT)
+    if kind not in known or (colon and unfit):
+        meant = "" if kind in known else nearest(kind, known)
         raise UserError(
             f"The retriever {name!r} is unknown. {meant}Known: chroma, bm25, hybrid (each alone or with :CORPUS), "
-            f"{', '.join(ONLINE)}, web, langchain:MODULE:ATTRIBUTE.",
+            f"{', '.join([*ONLINE, 'web', *INSTALLED.names()])}, langchain:MODULE:ATTRIBUTE.",
             kind="unknown_retriever",
         )
     return kind, given

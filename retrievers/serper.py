@@ -1,6 +1,6 @@
 """Serper: Google's results (https://serper.dev/playground).
 
-``SERPER_API_KEY`` is needed; ``SERPER_BASE_URL`` names another address of the same API.
+``SERPER_API_KEY`` is needed; ``SERPER_BASE_URL`` sets another address of the same API.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 
 class Result(BaseModel):
-    """A result as far as it is read. ``date`` is as Google shows it, e.g. "Jan 5, 2024" or "3 days ago"."""
+    """The fields of a result that we read. ``date`` is as Google shows it, e.g. "Jan 5, 2024" or "3 days ago"."""
 
     link: str
     position: int
@@ -23,20 +23,20 @@ class Result(BaseModel):
 
 
 class Reply(BaseModel):
-    """An answer as far as it is read."""
+    """The fields of an answer that we read."""
 
     organic: list[Result]
 
 
 def day_of(shown: str | None) -> str | None:
-    """A date as Google shows it in ISO form; what is no full date stays as it is."""
+    """Converts a date as Google shows it to ISO form; other texts are unchanged."""
     parts = re.fullmatch(r"([A-Za-z]{3,9})\.? (\d{1,2}), (\d{4})", shown or "")
     month = month_number(parts[1]) if parts else None
     return f"{parts[3]}-{month:02}-{int(parts[2]):02}" if parts and month else shown
 
 
 class SerperRetriever(WebRetriever):
-    """Web search by Google through Serper; each piece is a result's snippet."""
+    """Web search by Google through Serper; each result is a snippet."""
 
     name = "serper"
     source = Source(

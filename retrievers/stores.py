@@ -1,6 +1,6 @@
-"""Where corpora live: in folders of this machine, or on a Chroma server where ``MOOT_CHROMA_URL`` names one.
+"""Stores of corpora: folders of this machine, or a Chroma server if ``MOOT_CHROMA_URL`` is set.
 
-Both stores have the same methods. Vectors are made by our encoders, never by Chroma's default, which would download a
+Both stores have the same methods. Our encoders compute the vectors, never Chroma's default, which would download a
 model.
 """
 
@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import shutil
+import sqlite3
 import threading
 import uuid
 from collections.abc import Iterator
@@ -23,7 +24,8 @@ from moot.core.endpoint import Endpoint, check_address, make_client
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.files import write_whole
 from moot.core.home import moot_home
-from moot.core.lazy import imported
+from moot.core.lazy import from_extra, imported
+from moot.retrievers.lexical import NO_ENCODER, LexicalCollection
 from pydantic import TypeAdapter
 
 TIMEOUT = 60.0
@@ -34,7 +36,7 @@ TIMEOUT = 60.0
 class Manifest:
     """How a corpus was built. ``complete`` is false while a build runs or after it was interrupted.
 
-    ``digest`` is that of its passages (`moot.retrievers.corpus.digest_of`); empty where an older moot built it.
+    ``digest`` is the digest of its passages (`moot.retrievers.corpus.digest_of`); empty if an older moot built it.
     """
 
     name: str
@@ -46,15 +48,15 @@ class Manifest:
 
 
 def corpora_folder() -> Path:
-    """Where corpora (and the locks of all who write any) live: ``$MOOT_HOME/corpora``, else the user's data folder."""
+    """The folder of corpora and of their writers' locks: ``$MOOT_HOME/corpora``, else the user's data folder."""
     return moot_home() / "corpora"
 
 
 def open_store() -> FolderStore | ServerStore:
-    """The store that the environment names. Blocking when first called for a server.
+    """The store that the environment names. The first call for a server blocks.
 
     Raises:
-        UserError: ``MOOT_CHROMA_URL`` is no web address, or ``MOOT_CHROMA_TOKEN`` cannot be sent.
+        UserError: ``MOOT_CHROMA_URL`` is not a web address, or ``MOOT_CHROMA_TOKEN`` cannot be sent.
     """
     url = os.environ.get("MOOT_CHROMA_URL", "").strip()
     if not url:
@@ -76,16 +78,19 @@ def _parsed(name: str, content: str | bytes) -> Manifest:
 
 @dataclass(frozen=True)
 class FolderStore:
-    """Corpora in folders: each has ``chroma/`` and ``manifest.json``, which also holds the index files' checksums."""
+    """Corpora in folders: each has ``chroma/`` and ``manifest.json``, which also holds the index files' checksums.
+
+    A corpus without vectors has ``passages.sqlite`` in place of ``chroma/``.
+    """
 
     folder: Path
 
     def names(self) -> list[str]:
-        """The corpora that were built, or begun."""
+        """The corpora that are built or in progress."""
         return [p.parent.name for p in self.folder.glob("*/manifest.json")] if self.folder.is_dir() else []
 
     def read(self, name: str) -> Manifest | None:
-        """A corpus's manifest; None where there is none."""
+        """A corpus's manifest; None if there is none."""
         try:
             return _parsed(name, self._manifest(name).read_bytes())
         except (FileNotFoundError, NotADirectoryError):
@@ -94,7 +99,7 @@ class FolderStore:
             raise self.damaged(name, "its manifest cannot be read") from error
 
     def write(self, manifest: Manifest) -> None:
-        """Stores a manifest; that of a complete corpus with the checksums of its index."""
+        """Stores a manifest; for a complete corpus, with the checksums of its index."""
         path = self._manifest(manifest.name)
         path.parent.mkdir(parents=True, exist_ok=True)
         sums = _checksums(path.parent / "chroma") if manifest.complete else None
@@ -109,45 +114,50 @@ class FolderStore:
             return str(path)
 
     def create(self, manifest: Manifest) -> Any:
-        """The collection of a corpus that will be written, made where there is none."""
+        """The collection of a corpus to be written, created if it is missing."""
         _client.cache_clear()  # the folder may have been deleted since
-        collection = self.open(manifest.name)
+        collection = self._open(manifest.name, manifest.encoder)
         self.write(manifest)
         return collection
 
     def open(self, name: str) -> Any:
-        """A corpus's collection as it is now."""
-        errors = imported("chromadb").errors
+        """A corpus's collection in its current state."""
+        manifest = self.read(name)
+        return self._open(name, manifest.encoder if manifest else "")
+
+    def _open(self, name: str, encoder: str) -> Any:
+        if encoder == NO_ENCODER:
+            try:
+                return LexicalCollection(self.folder / name / "passages.sqlite")
+            except (sqlite3.Error, OSError) as error:
+                raise self.damaged(name, f"it cannot be opened ({error})") from error
+        errors = chroma("chromadb").errors
         try:
-            with _opening:  # Chroma's clients cannot be made by two threads at once
+            with _opening:  # two threads cannot create Chroma clients at once
                 client = _client(self, name, self.state(name))
                 return client.get_or_create_collection(name, embedding_function=None, metadata={"hnsw:space": "cosine"})
-        except (
-            errors.ChromaError,
-            OSError,
-            ValueError,
-            AttributeError,
-        ) as error:  # the last: opened again after failing
+        # Chroma raises AttributeError if a collection is opened again after a failure.
+        except (errors.ChromaError, OSError, ValueError, AttributeError) as error:
             raise self.damaged(name, f"it cannot be opened ({error})") from error
 
     def delete(self, name: str) -> None:
-        """Deletes a corpus; its manifest first, as without that it is none."""
+        """Deletes a corpus; its manifest first, because a folder without one is not a corpus."""
         _client.cache_clear()
         self._manifest(name).unlink(missing_ok=True)
         shutil.rmtree(self.folder / name, ignore_errors=False)
 
     def check(self, name: str) -> None:
-        """Refuses an index whose files are not as they were written: Chroma would search them wrongly, or crash."""
+        """Raises an error if the index files have changed: Chroma would return wrong results, or crash."""
         while (recorded := self._recorded(name)) is not None:
             found = _checksums(self.folder / name / "chroma")
             changed = sorted(path for path, _ in recorded.items() ^ found.items())
             if not changed:
                 return
             if self._recorded(name) == recorded:  # else another process has just indexed more
-                raise self.damaged(name, f"{changed[0]} is missing or is not as it was written")
+                raise self.damaged(name, f"{changed[0]} is missing or has changed since it was written")
 
     def damaged(self, name: str, problem: str) -> UserError:
-        """The error for a corpus that does not hold what it should."""
+        """The error for a corpus with missing or changed data."""
         return UserError(
             f"The corpus {name!r} is damaged: {problem}. Delete its folder in {self.folder} and index it again.",
             kind="damaged_corpus",
@@ -157,7 +167,7 @@ class FolderStore:
         return self.folder / name / "manifest.json"
 
     def _recorded(self, name: str) -> dict[str, str] | None:
-        """The checksums in the manifest; None while the corpus is not complete, and where an older moot wrote it."""
+        """The checksums in the manifest; None if the corpus is not complete or an older moot wrote it."""
         try:
             sums: dict[str, str] | None = json.loads(self._manifest(name).read_bytes()).get("files")
             return sums
@@ -165,14 +175,29 @@ class FolderStore:
             return None
 
 
+def chroma(name: str) -> Any:
+    """A module of Chroma.
+
+    Raises:
+        UserError: it is not installed.
+    """
+    return from_extra(
+        name,
+        "chroma",
+        "A corpus with vectors",
+        "BM25 needs none: index files with `moot index PATH --corpus NAME --embedder none` and name bm25:NAME as the "
+        "source.",
+    )
+
+
 _opening = threading.Lock()
 
 
 @lru_cache(maxsize=64)
 def _client(store: FolderStore, name: str, state: str) -> Any:
-    """A client for a state of a corpus: an older one would not see what another process has stored since."""
+    """A client for a state of a corpus: an older client would not see later writes of another process."""
     store.check(name)
-    # Chroma hands out one database a path; those who hold an older one keep it.
+    # Chroma returns the same database for a path; owners of an older client keep theirs.
     imported("chromadb.api.shared_system_client").SharedSystemClient.clear_system_cache()
     settings = imported("chromadb.config").Settings(anonymized_telemetry=False)
     return imported("chromadb").PersistentClient(str(store.folder / name / "chroma"), settings=settings)
@@ -181,8 +206,8 @@ def _client(store: FolderStore, name: str, state: str) -> Any:
 def _checksums(folder: Path) -> dict[str, str]:
     """The checksums of the files of an index.
 
-    Without its list of ids (below 1,000 passages) Chroma starts it anew from SQLite whenever it is opened; SQLite's own
-    file changes when it is read.
+    Without its list of ids (below 1,000 passages), Chroma rebuilds the index from SQLite whenever it is opened;
+    SQLite's own file changes when it is read.
     """
     sums = {}
     for ids in folder.glob("*/index_metadata.pickle"):
@@ -201,22 +226,25 @@ class ServerStore:
     def __init__(self, url: str, token: str) -> None:
         self._at = Endpoint(url, token).shown
         if not (token.isascii() and token.isprintable()):
-            raise UserError("MOOT_CHROMA_TOKEN holds characters that no token has.", kind="invalid_environment")
+            raise UserError(
+                "MOOT_CHROMA_TOKEN holds characters that are not allowed in a token.", kind="invalid_environment"
+            )
         if token and self._at != url:
             raise UserError(
-                "MOOT_CHROMA_URL holds a user's name and MOOT_CHROMA_TOKEN is set: only one of them can be sent.",
+                "MOOT_CHROMA_URL holds a user name and MOOT_CHROMA_TOKEN is set: only one of them can be sent.",
                 kind="invalid_environment",
             )
+        chroma("chromadb")
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._api = server_api(url, headers, self._check_status)
 
     def names(self) -> list[str]:
-        """The corpora that were built, or begun; others' collections are not ours."""
+        """The corpora that are built or in progress; collections that moot did not create are left out."""
         with self.errors():
             return [model.name for model in self._api.list_collections() if "moot" in (model.metadata or {})]
 
     def read(self, name: str) -> Manifest | None:
-        """A corpus's manifest; None where there is none."""
+        """A corpus's manifest; None if there is none."""
         model = self._find(name)
         if model is None:
             return None
@@ -235,12 +263,18 @@ class ServerStore:
             self._collection(self._api.get_collection(manifest.name)).modify(metadata=_as_metadata(manifest))
 
     def state(self, name: str) -> str:
-        """A text that changes when the corpus is indexed again, by whichever machine."""
+        """A text that changes when any machine indexes the corpus again."""
         model = self._find(name)
         return f"{self._at} {(model.metadata or {}).get('moot_written') if model else None}"
 
     def create(self, manifest: Manifest) -> ServerCollection:
-        """The collection of a corpus that will be written, made where there is none."""
+        """The collection of a corpus to be written, created if it is missing."""
+        if manifest.encoder == NO_ENCODER:
+            raise UserError(
+                "A Chroma server stores no corpus without vectors. Name an encoder, or unset MOOT_CHROMA_URL to index "
+                "into a folder of this machine.",
+                kind="invalid_corpus",
+            )
         space = {"hnsw": {"space": "cosine"}}
         with self.errors(manifest.name):
             self._api.create_collection(
@@ -255,12 +289,12 @@ class ServerStore:
             self._api.delete_collection(name)
 
     def open(self, name: str) -> ServerCollection:
-        """A corpus's collection; what others store in it is seen at once."""
+        """A corpus's collection; writes of other processes are visible at once."""
         with self.errors(name):
             return ServerCollection(self, self._collection(self._api.get_collection(name)))
 
     def damaged(self, name: str, problem: str) -> UserError:
-        """The error for a corpus that does not hold what it should."""
+        """The error for a corpus with missing or changed data."""
         return UserError(
             f"The corpus {name!r} at {self._at} is damaged: {problem}. Delete the collection on that server and index "
             "it again.",
@@ -269,11 +303,11 @@ class ServerStore:
 
     @contextmanager
     def errors(self, name: str = "") -> Iterator[None]:
-        """Turns what Chroma's client and httpx raise into errors of ours.
+        """Turns errors of Chroma's client and of httpx into MootErrors.
 
         Raises:
-            UserError: the server has no such corpus any more, or refused the token.
-            WorldError: it cannot be reached, or answers what cannot be read.
+            UserError: the corpus is no longer on the server, or the server refused the token.
+            WorldError: the server cannot be reached, or its answer cannot be read.
         """
         try:
             yield
@@ -288,10 +322,10 @@ class ServerStore:
             ) from error
         except imported("chromadb.errors").NotFoundError as error:
             raise UserError(
-                f"The corpus {name!r} is not at {self._at} any more. Build it with: moot index PATH --corpus {name}",
+                f"The corpus {name!r} is no longer at {self._at}. Build it with: moot index PATH --corpus {name}",
                 kind="unknown_corpus",
             ) from error
-        except Exception as error:  # the client reads answers unchecked, and raises a bare Exception for a status
+        except Exception as error:  # the client does not check answers, and raises a bare Exception for a status
             raise WorldError(
                 f"{self._at} sent an answer that cannot be read ({type(error).__name__}: {str(error)[:200]}). Check "
                 "MOOT_CHROMA_URL and that `chroma run` is running there.",
@@ -319,7 +353,7 @@ class ServerStore:
 
 
 class ServerCollection:
-    """A collection on a server: calls block, and fail with errors of ours alone."""
+    """A collection on a server: calls block, and raise only MootErrors."""
 
     def __init__(self, store: ServerStore, collection: Any) -> None:
         self._store = store
@@ -327,7 +361,7 @@ class ServerCollection:
 
     @property
     def id(self) -> str:
-        """What tells it from one of the same name that was deleted before."""
+        """Its id, which differs from that of a deleted collection with the same name."""
         return str(self._collection.id)
 
     def count(self) -> int:
@@ -341,7 +375,7 @@ class ServerCollection:
             self._collection.upsert(**rows)
 
     def get(self, *, include: list[str], **asked: Any) -> Any:
-        """Passages by id or place."""
+        """Passages by id or position."""
         with self._store.errors(self._collection.name):
             found = self._collection.get(include=include, **asked)
             return _even(found, found["ids"], [found[column] for column in include])
@@ -355,7 +389,7 @@ class ServerCollection:
 
 def _even(found: Any, ids: list[str], columns: list[Any]) -> Any:
     if any(len(column) != len(ids) for column in columns):
-        raise ValueError("it lists ids without what belongs to them")
+        raise ValueError("it lists ids without their data")
     return found
 
 
@@ -369,19 +403,19 @@ def _server(url: str, token: str) -> ServerStore:
 
 
 def server_api(url: str, headers: dict[str, str], check: Any) -> Any:
-    """Chroma's own HTTP API for a server, with our HTTP client.
+    """Chroma's HTTP API for a server, with our HTTP client.
 
-    `chromadb.HttpClient` would wait for ever for a server that does not answer, and send calls to this machine's own
-    addresses through the environment's proxies.
+    `chromadb.HttpClient` has no timeout, and would send calls to this machine's own addresses through the environment's
+    proxies.
     """
     httpx = imported("httpx")
-    once = httpx.Limits(max_keepalive_connections=0)  # a connection a call, so that none is ever left to close
+    once = httpx.Limits(max_keepalive_connections=0)  # a connection per call, so that none is left to close
     session = make_client(httpx.Client, url, timeout=TIMEOUT, limits=once, event_hooks={"response": [check]})
     config = imported("chromadb.config")
     settings = config.Settings(
         chroma_api_impl="chromadb.api.fastapi.FastAPI",
         chroma_server_host=url,
-        chroma_server_http_port=8000,  # asked for, and not used where the host is a whole address
+        chroma_server_http_port=8000,  # required, but not used if the host is a whole address
         chroma_server_headers=headers,
         anonymized_telemetry=False,
     )

@@ -2,41 +2,35 @@
 
 from __future__ import annotations
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from moot.core.errors import UserError, WorldError
-from moot.core.lazy import imported
-from moot.retrievers.encoders import check_hub, loading
-from moot.retrievers.listed import check_model
+from moot.core.lazy import from_extra, imported
+from moot.retrievers.local_models import LocalModel, check_hub, load_in_thread
 
 
-class Summariser:
+class Summariser(LocalModel):
     """A transformers model that turns a text into a shorter one, e.g. DistilBART."""
 
+    kind = "summarisation model"
+
     def __init__(self, name: str, tokenizer: Any, model: Any) -> None:
-        self.name = name
+        super().__init__(name)
         self._tokenizer = tokenizer
         self._model = model
-        self._worker = ThreadPoolExecutor(1, "summariser")
 
     async def summarise(self, text: str) -> str:
-        """The text's summary, as long as the model makes it; of a long text what the model can read.
+        """A summary of the text, of the model's usual length; only the part of a long text that fits the model is read.
 
         Raises:
-            WorldError: the model gave nothing, or failed.
+            WorldError: the model returned an empty summary, or failed.
         """
-        try:
-            summary = await asyncio.get_running_loop().run_in_executor(self._worker, self._generate, text)
-        except (RuntimeError, ValueError, IndexError) as error:
-            problem = f"The summarisation model {self.name} failed ({type(error).__name__}: {error})."
-            raise WorldError(problem, kind="bad_response") from error
-        if not summary.strip():
-            raise WorldError(f"The summarisation model {self.name} gave an empty summary.", kind="bad_response")
-        return summary.strip()
+        summary = (await self.run(self._generate, text)).strip()
+        if not summary:
+            raise WorldError(f"The summarisation model {self.name} returned an empty summary.", kind="bad_response")
+        return summary
 
     def _generate(self, text: str) -> str:
         tokens = self._tokenizer([text], truncation=True, return_token_type_ids=False, return_tensors="pt")
@@ -47,26 +41,20 @@ class Summariser:
 
 
 async def open_summariser(name: str) -> Summariser:
-    """The summarisation model of that name (or in that folder), loaded once per process.
+    """The summarisation model with this name (or in this folder), loaded once per process.
 
     Raises:
-        UserError: it cannot be loaded, or a server does not list it.
+        UserError: it cannot be loaded, or the server does not list it.
     """
-    check_model(name, "source_summaries")
-
-    def load() -> Summariser:
-        with loading:
-            return _load(name)
-
-    return await asyncio.to_thread(load)
+    return await load_in_thread(_load, name, "source_summaries")
 
 
 @lru_cache(maxsize=2)
 def _load(name: str) -> Summariser:
+    transformers = from_extra("transformers", "encoders", "A summarisation model")
     try:
         if not Path(name).exists():
             check_hub(name)
-        transformers = imported("transformers")
         tokenizer = transformers.AutoTokenizer.from_pretrained(name)
         return Summariser(name, tokenizer, transformers.AutoModelForSeq2SeqLM.from_pretrained(name).eval())
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Debates under attack: what an attacker puts into what sources find, and whom it makes lie (``moot eval attack``)."""
+"""Simulated attacks on debates: changed results of sources, and an agent that lies (``moot eval attack``)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from moot.retrievers.evidence import Evidence
 
 @dataclass(frozen=True)
 class Tampering:
-    """What an attacker does to a debate.
+    """An attack on a debate.
 
     Args:
-        found: what a source finds, from what it would find; best first.
-        liar: the agent who is told to lie; empty for nobody.
-        told: what the instructions of that agent end with.
+        found: changes the results of a source; best first.
+        liar: the agent that is told to lie; empty for none.
+        told: the last part of that agent's instructions.
     """
 
     found: Callable[[list[Evidence]], list[Evidence]] = list
@@ -30,13 +30,13 @@ _tampering: ContextVar[Tampering] = ContextVar("tampering", default=NONE)
 
 
 def current_tampering() -> Tampering:
-    """What is done to the debate that is held in this context; by default nothing."""
+    """The attack on debates in this context; by default none."""
     return _tampering.get()
 
 
 @contextmanager
 def tampered(by: Tampering) -> Iterator[None]:
-    """Debates that are held meanwhile in this context are attacked."""
+    """Context manager in which debates are attacked."""
     token = _tampering.set(by)
     try:
         yield

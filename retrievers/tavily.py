@@ -1,6 +1,6 @@
 """Tavily: web search (https://docs.tavily.com/documentation/api-reference/endpoint/search).
 
-``TAVILY_API_KEY`` is needed; ``TAVILY_BASE_URL`` names another address of the same API.
+``TAVILY_API_KEY`` is needed; ``TAVILY_BASE_URL`` sets another address of the same API.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pydantic import BaseModel, FiniteFloat
 
 
 class Result(BaseModel):
-    """A result as far as it is read. ``content`` is an excerpt of the page."""
+    """The fields of a result that we read. ``content`` is an excerpt of the page."""
 
     url: str
     content: str
@@ -24,7 +24,7 @@ class Result(BaseModel):
 
 
 class Reply(BaseModel):
-    """An answer as far as it is read."""
+    """The fields of an answer that we read."""
 
     results: list[Result]
 
@@ -45,7 +45,9 @@ class TavilyRetriever(WebRetriever):
     most_results = 20
 
     async def find(self, query: str, k: int) -> list[Found]:
-        """Tavily's results with their scores. Whether ``end_date`` is inclusive, Tavily's texts differ: taken as if."""
+        """Tavily's results with their scores. Tavily's docs disagree on whether ``end_date`` is inclusive: we assume it
+        is.
+        """
         end = self.last_day.isoformat() if self.last_day else None
         client = await self._client()
 

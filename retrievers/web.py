@@ -1,4 +1,4 @@
-"""What all sources on the web share: how they are asked, what is read of their answers, and how their errors read."""
+"""Common parts of all web sources: requests, limits on answers, and errors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Kind = Literal[
 ]
 
 LONGEST_ANSWER = 5_000_000
-"""Bytes of an answer that are read."""
+"""Most bytes of an answer."""
 RETRYABLE = ("rate_limited", "server_error", "timeout", "unreachable")
 TEXTS: dict[Kind, str] = {
     "authentication": "{name} refused the key{said}. Check {key}.",
@@ -58,10 +58,10 @@ TEXTS: dict[Kind, str] = {
 
 @dataclass(frozen=True)
 class Source:
-    """A source on the web: its name in errors, its usual address, and the variables that hold what the user sets.
+    """A web source: its name in errors, its usual address, and the variables with the user's configuration.
 
-    ``meanings`` are statuses that say something else here than elsewhere: the status, words of the answer in lower
-    case, and the kind of error. The first that fits counts.
+    ``meanings`` are statuses with a special meaning for this source: the status, words of the answer in lower case, and
+    the kind of error. The first match counts.
     """
 
     name: str
@@ -72,10 +72,10 @@ class Source:
     meanings: tuple[tuple[int, str, Kind], ...] = ()
 
     def address(self) -> str:
-        """Where it is asked; from the environment alone, as keys are sent there.
+        """The source's address; only from the environment, because keys are sent there.
 
         Raises:
-            UserError: the variable holds no web address.
+            UserError: the variable is not a web address.
         """
         base_url = os.environ.get(self.base_url_variable, "").strip() or self.base_url
         check_address(base_url, self.base_url_variable)
@@ -86,12 +86,12 @@ class Source:
         return header_text(self.key_variable)
 
     def agent(self) -> str:
-        """How we introduce ourselves. Blocking."""
+        """Our User-Agent. Blocking."""
         contact = header_text(self.contact_variable)
         return f"moot/{version('moot')}" + (f" ({contact})" if contact else "")
 
     def failure(self, kind: Kind, said: str = "", retry_after: float | None = None) -> MootError:
-        """An error of this source's that says what to do."""
+        """An error of this source that says what to do."""
         words = redact(clean(said)[:2000])[:200]
         text = TEXTS[kind].format(
             name=self.name,
@@ -104,16 +104,16 @@ class Source:
         return WorldError(text, kind=kind, retryable=kind in RETRYABLE, retry_after=retry_after)
 
     def refusal(self, status: int, said: str, retry_after: float | None = None) -> MootError:
-        """The error for a status and the words that came with it; 200 is that of sources whose errors are answers."""
+        """The error for a status and its message; status 200 is for sources that report errors in answers."""
         if 300 <= status < 400:
-            return self.failure("bad_response", f"HTTP {status}: a redirect, and none is followed")
+            return self.failure("bad_response", f"HTTP {status}: a redirect, and redirects are not followed")
         usual: Kind = "server_error" if status >= 500 else "search_refused"
         known: tuple[tuple[int, str, Kind], ...] = ((401, "", "authentication"), (429, "", "rate_limited"))
         kinds = (k for code, w, k in self.meanings + known if code == status and w in said.casefold())
         return self.failure(next(kinds, usual), f"HTTP {status}: {said}" if said else f"HTTP {status}", retry_after)
 
     def explain(self, error: Exception) -> MootError:
-        """An exception on the way to the source, as an error of ours."""
+        """The MootError for an exception during a request to the source."""
         httpx = imported("httpx")
         if isinstance(error, (TimeoutError, httpx.TimeoutException)):
             return self.failure("timeout")
@@ -126,10 +126,10 @@ class Source:
 
 
 def header_text(variable: str) -> str:
-    """The variable's value, fit for a header; empty where it is not set.
+    """A variable's value, checked for use in a header; empty if it is not set.
 
     Raises:
-        UserError: it holds line breaks, or characters beyond ASCII.
+        UserError: it has line breaks, or characters that are not ASCII.
     """
     value = os.environ.get(variable, "").strip() if variable else ""
     if not (value.isascii() and value.isprintable()):
@@ -141,10 +141,10 @@ def header_text(variable: str) -> str:
 
 
 class HiddenKeys(logging.Filter):
-    """Takes keys out of what httpx logs: addresses, which hold them where a source takes them no other way."""
+    """Removes keys from httpx's logs: addresses contain them if a source accepts them no other way."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Rewrites the record; every one is kept."""
+        """Rewrites the record; no record is dropped."""
         record.msg, record.args = redact(record.getMessage()), ()
         return True
 
@@ -165,10 +165,10 @@ async def ask(
     body: dict[str, Any] | None = None,
     headers: dict[str, str] | None = None,
 ) -> T:
-    """What a source answers, as ``read`` understands it: POST where there is a body, else GET.
+    """A source's answer, parsed by ``read``: POST if there is a body, else GET.
 
     Raises:
-        UserError, WorldError: the source refused, could not answer, or sent what cannot be read.
+        UserError, WorldError: the source refused, failed, or sent an answer that cannot be read.
     """
     url, method = source.address() + path, "GET" if body is None else "POST"
     client = await open_client(source)
@@ -180,9 +180,9 @@ async def ask(
 
 
 async def answered(source: Source, limits: Limits, call: Callable[[], Awaitable[T]]) -> T:
-    """The result of a call to a source, within the limits, and with what may go wrong as errors of ours.
+    """The result of a call to a source, within the limits; exceptions become MootErrors.
 
-    A source that refuses searches as too many is asked anew for `LONGEST_WAIT` seconds: others may stand in for it.
+    A source that refuses searches with HTTP 429 is retried for `LONGEST_WAIT` seconds, because others may replace it.
     """
     httpx, address = imported("httpx"), source.address()
 
@@ -199,9 +199,9 @@ async def answered(source: Source, limits: Limits, call: Callable[[], Awaitable[
 
 
 async def open_client(source: Source, check: Callable[[bytes], object] = bytes) -> Any:
-    """The running loop's HTTP client for a source, whose answers are all of status 200 and pass ``check``.
+    """The running loop's HTTP client for a source; its answers all have status 200 and pass ``check``.
 
-    Redirects are not followed: nothing that a source says makes us ask another address.
+    Redirects are not followed: an answer cannot make us call another address.
     """
     base_url = source.address()
 
@@ -215,7 +215,7 @@ async def open_client(source: Source, check: Callable[[bytes], object] = bytes) 
 
 
 def checked_client(source: Source, check: Callable[[bytes], object]) -> Any:
-    """A class of HTTP clients that read a bounded answer, and raise our errors for what is none."""
+    """An HTTP client class that limits the size of answers and turns failures into MootErrors."""
     httpx = imported("httpx")
     base: Any = httpx.AsyncClient
 
@@ -246,13 +246,13 @@ async def read_body(source: Source, response: Any) -> bytes:
 
 
 def read_xml(body: bytes, root: str) -> ElementTree.Element:
-    """The root element of an answer in XML, which must have that name.
+    """The root element of an XML answer, which must have this name.
 
-    The parser fetches nothing from outside (https://docs.python.org/3/library/xml.html#xml-security); an answer that
-    declares entities of its own, which could grow without end, is refused.
+    The parser fetches nothing external (https://docs.python.org/3/library/xml.html#xml-security); an answer that
+    declares its own entities is refused, because they could grow without limit.
 
     Raises:
-        ValueError: it is no such XML.
+        ValueError: it is not such XML.
     """
     text = body.decode()
     if "<!ENTITY" in text:
@@ -262,12 +262,12 @@ def read_xml(body: bytes, root: str) -> ElementTree.Element:
     except ElementTree.ParseError as error:
         raise ValueError(f"no XML: {error}") from error
     if found.tag != root:
-        raise ValueError(f"<{found.tag[:100]}> in place of <{root}>")
+        raise ValueError(f"<{found.tag[:100]}> instead of <{root}>")
     return found
 
 
 def text_within(element: ElementTree.Element | None) -> str:
-    """All text in an element in one line; markup is dropped."""
+    """All text in an element in one line, without markup."""
     return "" if element is None else " ".join("".join(element.itertext()).split())
 
 
@@ -283,7 +283,7 @@ def month_number(name: str) -> int | None:
 
 @dataclass(frozen=True)
 class Found:
-    """A piece as a source on the web gives it; without text it is none."""
+    """A piece as a web source returns it; one without text is left out."""
 
     text: str
     title: str
@@ -294,38 +294,39 @@ class Found:
 
 
 class WebRetriever(ABC):
-    """A source on the web.
+    """A web source.
 
     Args:
-        limits: how it may be called.
-        published_before: a day in ISO form; what was published on it or later is not asked for, where the source can
-            tell.
+        limits: limits of the source.
+        published_before: a day in ISO form; pieces published on it or later are left out if the source can filter by
+            date.
     """
 
     name: str
     source: Source
     longest_query: int
-    """Characters of a query that it takes; the rest is cut off."""
+    """Most characters of a query; the rest is cut off."""
     most_results: int
-    """Results per search that it gives at most."""
+    """Most results of one search."""
     needs_key = False
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS, published_before: str | None = None) -> None:
         self.source.address()
         if not self.source.key() and self.needs_key and not replaying.get():
             raise UserError(
-                f"{self.source.key_variable} is not set, so {self.source.name} cannot be asked. Set it, or use the "
-                "retriever `web` (which takes what there is), `wikipedia`, `bm25:CORPUS` or `chroma:CORPUS`.",
+                f"{self.source.key_variable} is not set, so {self.source.name} cannot be searched. Set it, or use "
+                "the retriever `web` (which uses any source that is available), `wikipedia`, `bm25:CORPUS` or "
+                "`chroma:CORPUS`.",
                 kind="missing_key",
             )
         self.limits = limits
         self.last_day = last_day(published_before)
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """The source's first ``k`` results that hold text.
+        """The source's first ``k`` results with text.
 
         Raises:
-            UserError, WorldError: the source refused the search, or could not answer it.
+            UserError, WorldError: the source refused the search, or failed.
         """
         query = clean(query)[: self.longest_query].strip()
         if not query:
@@ -339,10 +340,10 @@ class WebRetriever(ABC):
 
 
 def last_day(published_before: str | None) -> date | None:
-    """The day before one in ISO form.
+    """The day before ``published_before``, a date in ISO form; None without one.
 
     Raises:
-        UserError: it is no day.
+        UserError: it is not a day.
     """
     if published_before is None:
         return None
@@ -350,6 +351,6 @@ def last_day(published_before: str | None) -> date | None:
         return date.fromisoformat(published_before) - timedelta(days=1)
     except (ValueError, OverflowError) as error:
         raise UserError(
-            f"published_before is {published_before[:100]!r}, which is no day. It looks like 2024-05-31.",
+            f"published_before is {published_before[:100]!r}, which is not a day. It looks like 2024-05-31.",
             kind="invalid_setting",
         ) from error

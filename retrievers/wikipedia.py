@@ -1,7 +1,7 @@
-"""Wikipedia: the first section of articles, by the Action API (https://www.mediawiki.org/wiki/API:Search).
+"""Wikipedia: the first section of articles, from the Action API (https://www.mediawiki.org/wiki/API:Search).
 
-No key is needed. ``WIKIPEDIA_BASE_URL`` names another wiki's root, e.g. https://de.wikipedia.org. The address or page
-in ``WIKIPEDIA_CONTACT`` goes into the User-Agent (https://foundation.wikimedia.org/wiki/Policy:User-Agent_policy).
+No key is needed. ``WIKIPEDIA_BASE_URL`` sets another wiki's root, e.g. https://de.wikipedia.org. The address or page in
+``WIKIPEDIA_CONTACT`` is added to the User-Agent (https://foundation.wikimedia.org/wiki/Policy:User-Agent_policy).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SEARCH = {
 
 
 class Page(BaseModel):
-    """An article as far as it is read. ``index`` is its rank."""
+    """The fields of an article that we read. ``index`` is its rank."""
 
     title: str
     index: int
@@ -33,20 +33,20 @@ class Page(BaseModel):
 
 
 class Query(BaseModel):
-    """The part of an answer that holds articles."""
+    """The part of an answer with the articles."""
 
     pages: list[Page]
 
 
 class Failure(BaseModel):
-    """An error, which comes with status 200 (https://www.mediawiki.org/wiki/API:Errors_and_warnings)."""
+    """An error, which has status 200 (https://www.mediawiki.org/wiki/API:Errors_and_warnings)."""
 
     code: str
     info: str = ""
 
 
 class Reply(BaseModel):
-    """An answer as far as it is read. One without findings has ``batchcomplete`` alone."""
+    """The fields of an answer that we read. An answer without results has only ``batchcomplete``."""
 
     error: Failure | None = None
     query: Query | None = None
@@ -54,9 +54,9 @@ class Reply(BaseModel):
 
 
 class WikipediaRetriever(WebRetriever):
-    """Search for articles; each piece is an article's first section.
+    """Search for articles; each result is an article's first section.
 
-    Articles have no date: the last revision's says nothing of when a fact was known.
+    Articles have no date: the date of the last revision does not say when a fact was known.
     """
 
     name = "wikipedia"
@@ -86,5 +86,5 @@ class WikipediaRetriever(WebRetriever):
         if reply.error:
             raise self.source.refusal(200, f"{reply.error.code}: {reply.error.info}")
         if reply.query is None and reply.batchcomplete is None:
-            raise ValueError("it holds neither findings nor an error")
+            raise ValueError("it has neither results nor an error")
         return sorted(reply.query.pages if reply.query else [], key=lambda page: page.index)

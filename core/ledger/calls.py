@@ -1,9 +1,9 @@
-"""The ledger of calls: what debates were asked and what their calls gave, in one file, so that nothing is paid twice.
+"""The ledger of calls: debates, and the results of their calls, in one file, so that no call is paid for twice.
 
-The file is ``$MOOT_HOME/ledger.sqlite``; several processes may use it at once. A thread of its own writes it, all that
-is queued in one transaction, so that the event loop never waits for the disk. What `CallLedger.keep` has returned from
-outlives the process, however that ends. A power cut may lose what was written in the seconds before it (SQLite's
-``synchronous=NORMAL``); the file stays whole.
+The file is ``$MOOT_HOME/ledger.sqlite``; several processes may use it at once. A separate thread writes it, all queued
+jobs in one transaction, so that the event loop never waits for the disk. A result is durable once `CallLedger.keep` has
+returned, however the process ends. A power failure may lose the last seconds of writes (SQLite's
+``synchronous=NORMAL``); the file stays consistent.
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ T = TypeVar("T")
 Job = Callable[[LedgerFile], Any]
 
 MOST_AT_ONCE = 1000
-"""Jobs of one transaction at most."""
+"""Most jobs in one transaction."""
 PAUSE = 0.02
-"""Seconds between two transactions at least: each takes a while, and what many debates keep is gathered meanwhile."""
+"""Least seconds between two transactions: each takes time, and the jobs of many debates are grouped meanwhile."""
 LOOK = 0.1
-"""Seconds after which it is looked whether somebody has removed the file; before a debate begins it always is."""
+"""Seconds between checks whether the file has been removed; it is always checked before a debate begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a call gave, found again.
+    """The stored result of a call.
 
     Args:
-        value: a JSON value; of an embedding, a list of vectors.
-        about: what the call was: its role and model.
+        value: a JSON value; for an embedding, a list of vectors.
+        about: the role and the model of the call.
         debate: the id of the debate that made it.
     """
 
@@ -74,7 +74,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """The entry that is most like a key: what it was, and which parts differ."""
+    """The entry most similar to a key: its description, and the parts that differ."""
 
     about: Mapping[str, Any]
     debate: str
@@ -82,32 +82,32 @@ class Near:
 
 
 class Embeddings(Protocol):
-    """What keeps the embeddings of a debate; it is found in `embeddings`."""
+    """The cache of a debate's embeddings; found in `embeddings`."""
 
     async def embedded(
         self, parts: Mapping[str, Any], texts: Sequence[str], make: Callable[[], Awaitable[list[list[float]]]]
     ) -> list[list[float]]:
-        """The vectors of texts, in order: those that are kept, else new ones.
+        """The vectors of texts, in order: cached ones if they exist, else new ones.
 
         Args:
-            parts: the parts of the key, but for the texts.
-            texts: what is embedded.
-            make: embeds them.
+            parts: the parts of the key, without the texts.
+            texts: the texts to embed.
+            make: embeds texts.
         """
         ...
 
 
 embeddings: ContextVar[Embeddings | None] = ContextVar("embeddings", default=None)
-"""What keeps the embeddings of the debate whose node runs; None if nothing does."""
+"""The embedding cache of the debate whose node runs; None if it has none."""
 
 
 def ledger_path() -> Path:
-    """Where the ledger is."""
+    """The path of the ledger."""
     return moot_home() / "ledger.sqlite"
 
 
 def open_ledger() -> CallLedger:
-    """The ledger of this process at `ledger_path`. It returns at once; what is asked of it first says what is wrong."""
+    """The ledger of this process at `ledger_path`. It returns at once; the first operation reports errors."""
     path = (os.getpid(), ledger_path())
     with _opening:
         found = _opened.get(path)
@@ -121,10 +121,10 @@ _opening = threading.Lock()
 
 
 def use_ledger(opened: Callable[[], Any]) -> CallLedger:
-    """Has this process keep its debates elsewhere than in the file at `ledger_path`.
+    """Makes this process store its debates elsewhere than in the file at `ledger_path`.
 
     Args:
-        opened: opens what does as `LedgerFile` there, such as `moot.core.postgres.ledger.PostgresLedger`.
+        opened: opens a store with the methods of `LedgerFile`, such as `moot.core.postgres.ledger.PostgresLedger`.
     """
     path = (os.getpid(), ledger_path())
     with _opening:
@@ -135,8 +135,8 @@ def use_ledger(opened: Callable[[], Any]) -> CallLedger:
 class CallLedger:
     """A ledger and its thread; see `open_ledger`. Its methods may be called from any event loop.
 
-    Each raises UserError if the folder cannot be written or the file is damaged or a later version's, and WorldError
-    if the disk is full or fails.
+    Each method raises UserError if the folder cannot be written or the file is damaged or from a later version, and
+    WorldError if the disk is full or fails.
     """
 
     def __init__(self, path: Path, opened: Callable[[], Any] | None = None) -> None:
@@ -151,7 +151,7 @@ class CallLedger:
         atexit.register(self.close)
 
     def close(self) -> None:
-        """Writes what is queued and closes the file. Blocking."""
+        """Writes the queued jobs and closes the file. Blocking."""
         self.is_closed = True
         self._jobs.put(None)
         if self._thread is not threading.current_thread():
@@ -176,17 +176,17 @@ class CallLedger:
 
         Args:
             graph: the system's name.
-            input: what it is given, as a JSON value.
-            settings: its settings, as a JSON value; what looks like a key is not stored.
-            adopt: whether to go on with the newest debate of the same graph, input, settings and version that was
+            input: the graph's input, as a JSON value.
+            settings: its settings, as a JSON value; values that look like keys are not stored.
+            adopt: whether to resume the newest debate with the same graph, input, settings and version that was
                 interrupted or failed.
-            id: the debate's id: one that is known goes on (a finished one is run again), else the new debate has it.
-            idempotency_key: a name that makes two equal requests one debate; `Begun.owned` says whether it is ours.
-            person: whose it is, on a server with users.
-            run: as which run of a server it is begun.
+            id: the debate's id: a known one is resumed (a finished one is run again), otherwise the new debate gets it.
+            idempotency_key: a name that makes two equal requests one debate; `Begun.owned` tells which one runs it.
+            person: the owner of the debate, on a server with users.
+            run: the id of the server's run that begins it.
 
         Raises:
-            UserError: the debate of this id runs elsewhere, or the idempotency key belongs to another request.
+            UserError: the debate with this id runs elsewhere, or the idempotency key belongs to another request.
         """
         self._keys = held_keys()
         request = Request(
@@ -209,7 +209,7 @@ class CallLedger:
 
         try:
             found, held = await self._do(job)
-        except asyncio.CancelledError:  # nobody is left to end it
+        except asyncio.CancelledError:  # else the debate would stay open
             self._put(lambda file: file.end(begun.id, "interrupted", None, None) if begun and begun.owned else None)
             raise
         if held:
@@ -217,13 +217,13 @@ class CallLedger:
         return found
 
     async def end(self, id: str, status: Status, document: str | None = None, note: str | None = None) -> None:
-        """Says how a debate ended, or that it waits for a person.
+        """Records how a debate ended, or that it waits for a person.
 
         Args:
-            id: the debate's.
-            status: how it stands now.
+            id: the debate's id.
+            status: its new status.
             document: the path of its result document, if it has one.
-            note: what else is to be said of it.
+            note: a further remark.
         """
         self._held.pop(id, None)
         await self._do(lambda file: file.end(id, status, document, note))
@@ -239,71 +239,78 @@ class CallLedger:
         return await self._do(lambda file: file.debates(status, graph, text, limit))
 
     async def outline(self, person: str | None = None) -> list[tuple[str, Status, float]]:
-        """Of all debates id, status and when they were begun; newest first; of one person's if one is named."""
+        """Id, status and start time of all debates, newest first; only of one person's debates if a person is named."""
         return await self._do(lambda file: file.outline(person))
 
+    async def taken(self) -> dict[str, tuple[float, float, float]]:
+        """What debates that are not done have taken; see `LedgerFile.taken`."""
+        return await self._do(lambda file: file.taken())
+
     async def debate(self, id: str) -> Debate | None:
-        """A debate; None if there is none of this id."""
+        """A debate; None if the id is unknown."""
         found = await self._do(lambda file: file.debates(id=id))
         return next((debate for debate in found if debate.id == id), None)
 
     async def delete(self, id: str) -> None:
-        """Removes a debate with its entries."""
+        """Deletes a debate with its entries."""
         await self._do(lambda file: file.delete(id))
 
     async def of_key(self, idempotency_key: str) -> Debate | None:
-        """The debate of an idempotency key."""
+        """The debate with an idempotency key."""
         return await self._do(lambda file: file.of_key(idempotency_key))
 
     async def place(self, id: str, thread: str, run: str) -> None:
-        """Notes on which thread of a server a debate runs, and as which run."""
+        """Records the server's thread and run of a debate."""
         await self._do(lambda file: file.place(id, thread, run))
 
     async def place_of(self, id: str) -> tuple[str, str] | None:
-        """The thread and the run of a debate on a server, if it has run on one."""
+        """The thread and the run of a debate on a server; None if it has not run on one."""
         return await self._do(lambda file: file.place_of(id))
 
     async def places(self, thread: str | None = None) -> dict[str, tuple[str, str]]:
-        """By debate, its thread and run on a server; see `LedgerFile.places`."""
+        """Thread and run on a server, by debate; see `LedgerFile.places`."""
         return await self._do(lambda file: file.places(thread))
 
     # --- entries ------------------------------------------------------------------------------------------------------
 
+    def held(self, debate: str) -> Mapping[str, Entry]:
+        """The entries of a resumed debate, by the hash of their keys; empty for a new debate."""
+        return self._held.get(debate) or {}
+
     def kept(self, debate: str, key: Key) -> Kept | None:
-        """What a debate that goes on has for a key, without waiting; None for a debate that was not begun before."""
-        held = self._held.get(debate)
-        entry = held.get(key.hash) if held else None
+        """The stored result of a resumed debate for a key, without waiting; None for a new debate."""
+        entry = self.held(debate).get(key.hash)
         return None if entry is None else _kept(entry)
 
     async def keep(self, debate: str, key: Key, value: Any, about: Mapping[str, Any] | None = None) -> None:
-        """Stores what a call gave; it is stored when this returns.
+        """Stores the result of a call; it is durable when this returns.
 
         Args:
             debate: the id of a debate that has begun.
-            key: what was asked.
-            value: what it gave: a JSON value; for an embedding, vectors, of which 32-bit floats are stored.
-            about: what the call was, to be shown: its role and model.
+            key: the key of the call.
+            value: the result: a JSON value; for an embedding, vectors, stored as 32-bit floats.
+            about: the role and the model of the call, for display.
 
         Raises:
-            ValueError, TypeError: the value is no JSON value.
+            ValueError, TypeError: the value is not a JSON value.
         """
         raw = as_json(value) if _is_json(key, value) else packed_vectors(value)
         storing: Any = _Storing(debate, key, raw, about or {}, self._keys)
         await self._do(storing)
 
     async def find(self, key: Key, prefer: str | None = None, *, failed: bool = True) -> Kept | None:
-        """The newest entry of a key in any debate; that of the debate ``prefer``, if it has one.
+        """The newest entry for a key in any debate; an entry of the debate ``prefer`` has priority.
 
         Args:
-            key: what is asked.
+            key: the key of the call.
             prefer: a debate's id.
-            failed: whether entries of calls that failed are found, too.
+            failed: whether to include the entries of failed calls.
         """
         entry = await self._do(lambda file: file.find(key.hash, prefer, failed=failed))
         return None if entry is None else _kept(entry)
 
     async def nearest(self, key: Key, debate: str | None = None) -> Near | None:
-        """The entry that shares most parts with a key, among those of one debate or the newest of all."""
+        """The entry that shares the most parts with a key, in one debate or among the newest of all debates."""
         entry = await self._do(lambda file: file.alike(key, debate))
         if entry is None:
             return None
@@ -312,10 +319,10 @@ class CallLedger:
         return Near(entry.about, entry.debate, differs)
 
     async def miss(self, key: Key, what: str, debate: str | None = None) -> UserError:
-        """The error for a replay that has no entry for a key: it names the parts that differ from the nearest entry.
+        """The error for a replay without an entry for a key: it names the parts that differ from the nearest entry.
 
         Args:
-            key: what is asked.
+            key: the key of the call.
             what: the call, in words.
             debate: the debate that is replayed, if one is named.
         """
@@ -324,7 +331,7 @@ class CallLedger:
         if near is None:
             why = f"no {key.kind} call{of} is kept"
         else:
-            said = ", ".join(f"{name} {value}" for name, value in near.about.items() if value is not None)
+            said = ", ".join(f"{name} {value}" for name, value in near.about.items() if isinstance(value, str))
             why = f"the nearest entry{of} ({said or near.debate}) differs in: {', '.join(near.differs) or 'nothing'}"
         return UserError(
             f"A replay calls nothing, and the ledger has no entry for {what}: {why}. Replay with the input, the "
@@ -333,7 +340,7 @@ class CallLedger:
         )
 
     async def prune(self) -> Pruned:
-        """Removes what is too old or too much; the ledger does so by itself when it is opened."""
+        """Removes entries that are too old or too large; the ledger does this itself when it is opened."""
         return await asyncio.to_thread(_pruned, self.path)
 
     # --- the thread ---------------------------------------------------------------------------------------------------
@@ -349,7 +356,7 @@ class CallLedger:
         self._jobs.put(_Waiting(job, future))
 
     def _write(self) -> None:
-        """Carries out jobs, all that are queued in one transaction, until the ledger is closed."""
+        """Runs jobs until the ledger is closed, all queued ones in one transaction."""
         file: Any = None
         closing, begun, seen = False, 0.0, 0.0
         while not closing:
@@ -359,7 +366,7 @@ class CallLedger:
             try:
                 if file is not None and (begun > seen + LOOK or len(_storing(group)) < len(group)):
                     seen = begun
-                    if not file.is_there():  # somebody has removed it
+                    if not file.is_there():  # it was removed
                         file.close()
                         file = None
                 if file is None and group:
@@ -376,7 +383,7 @@ class CallLedger:
 
 @dataclass(frozen=True, slots=True)
 class _Storing:
-    """The job that stores what a call gave; several at once are one statement."""
+    """The job that stores the result of a call; several become one statement."""
 
     debate: str
     key: Key
@@ -385,7 +392,7 @@ class _Storing:
     keys: Keys
 
     def entry(self) -> Entry:
-        """What is stored."""
+        """The entry to store."""
         value = self.raw if isinstance(self.raw, bytes) else packed(redact(self.raw, self.keys))
         return Entry(self.debate, self.key, self.about, time.time(), len(value), value)
 
@@ -395,14 +402,14 @@ class _Storing:
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """A job, and who waits for what it gives."""
+    """A job, and the future that waits for its result."""
 
     job: Job
     future: asyncio.Future[Any] | None
 
 
 def _queued(jobs: queue.SimpleQueue[_Waiting | None]) -> tuple[list[_Waiting], bool]:
-    """The jobs that are queued, once there is one, and whether they are the last."""
+    """The queued jobs, as soon as there is one, and whether they are the last."""
     group: list[_Waiting] = []
     try:
         found = jobs.get()
@@ -417,11 +424,11 @@ def _queued(jobs: queue.SimpleQueue[_Waiting | None]) -> tuple[list[_Waiting], b
 
 
 def _carried_out(file: LedgerFile, group: list[_Waiting]) -> list[Any]:
-    """What the jobs give, or why they fail; one that fails takes no other with it."""
+    """The results or errors of the jobs; a failed job does not affect the others."""
     results: list[Any] = []
     try:
         if len(stored := _storing(group)) == len(group) <= MOST_ROWS:
-            file.keep([job.entry() for job in stored])  # one statement, which is a transaction of its own
+            file.keep([job.entry() for job in stored])  # one statement, which is its own transaction
             return [None] * len(group)
         with file.transaction():
             for _, some in groupby(group, lambda waiting: isinstance(waiting.job, _Storing)):
@@ -437,18 +444,18 @@ def _carried_out(file: LedgerFile, group: list[_Waiting]) -> list[Any]:
 
 
 def _storing(group: list[_Waiting]) -> list[_Storing]:
-    """Those jobs of a group that store what calls gave."""
+    """The jobs of a group that store results of calls."""
     return [waiting.job for waiting in group if isinstance(waiting.job, _Storing)]
 
 
 def _wake(group: list[_Waiting], results: list[Any]) -> None:
-    """Hands out results: each event loop is woken once."""
+    """Delivers the results; each event loop is woken once."""
     by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
     for waiting, result in zip(group, results, strict=True):
         if waiting.future is not None:
             by_loop.setdefault(waiting.future.get_loop(), []).append((waiting.future, result))
     for loop, given in by_loop.items():
-        with suppress(RuntimeError):  # the loop is closed, so nobody waits
+        with suppress(RuntimeError):  # the loop is closed, so no caller waits
             loop.call_soon_threadsafe(_give, given)
 
 
@@ -481,7 +488,7 @@ def _pruned(path: Path) -> Pruned:
 
 
 def _is_json(key: Key, value: Any) -> bool:
-    """Whether a value is stored as JSON: all but vectors; an embedding that failed has none."""
+    """Whether a value is stored as JSON: everything but vectors. A failed embedding has no vectors."""
     return key.kind != "embedding" or isinstance(value, Mapping)
 
 

@@ -1,4 +1,4 @@
-"""Errors of the ledger's file and its folder, in our words."""
+"""Errors of the ledger's file and folder, translated into MootErrors."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["explained"]
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Errors of the file and its folder, in our words.
+    """Translates errors of the file and its folder into MootErrors.
 
     Raises:
-        UserError: it cannot be read or written, or is damaged.
-        WorldError: the disk is full or fails, or another process holds the file for too long.
+        UserError: the file cannot be read or written, or is damaged.
+        WorldError: the disk is full or fails, or another process locks the file for too long.
     """
     try:
         yield
@@ -38,7 +38,7 @@ def explained(path: Path) -> Iterator[None]:
             ) from error
         if code == sqlite3.SQLITE_CONSTRAINT:
             raise UserError(
-                f"The ledger {path} has no row for this debate any more: somebody has removed it while the debate ran.",
+                f"The ledger {path} no longer has a row for this debate: it was removed while the debate ran.",
                 kind="unknown_debate",
             ) from error
         if isinstance(error, sqlite3.OperationalError):
@@ -53,7 +53,7 @@ def explained(path: Path) -> Iterator[None]:
 
 def _unwritable(path: Path, why: str) -> UserError:
     return UserError(
-        f"The ledger of calls cannot be kept in {path.parent} ({why}). Set MOOT_HOME to a folder that can be written, "
-        "or say `--ledger off`: then nothing is kept, and a debate that is interrupted is lost.",
+        f"The ledger of calls cannot be stored in {path.parent} ({why}). Set MOOT_HOME to a folder that can be "
+        "written, or say `--ledger off`: then nothing is stored, and a debate that is interrupted is lost.",
         kind="invalid_environment",
     )

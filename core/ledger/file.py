@@ -1,6 +1,6 @@
-"""The ledger's file: debates and what their calls gave, in one SQLite database. Everything here blocks.
+"""The ledger's file: debates and the results of their calls, in one SQLite database. Every call here blocks.
 
-`moot.core.ledger` is what debates use; it runs this in a thread of its own.
+Debates use `moot.core.ledger`, which runs this module in its own thread.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from moot.core.ledger.faults import explained
 from moot.core.ledger.owners import Owner
 from moot.core.ledger.records import (
     FAILED,
+    PAID,
+    SENT,
     Begun,
     Debate,
     Entry,
@@ -35,16 +37,18 @@ from moot.core.ledger.records import (
 
 SCHEMA_VERSION = 2
 APPLICATION = 0x6D6F6F74
-"""What SQLite's header says of who wrote the file: "moot"."""
+"""The application id in SQLite's header: "moot"."""
 BUSY = 30.0
-"""Seconds that another process's transaction is waited for."""
+"""Seconds to wait for another process's transaction."""
 DAYS = 30.0
-"""Days that entries are kept."""
+"""Days for which entries are stored."""
 MOST_BYTES = 10**9
-"""Bytes of the file that are let stand."""
+"""Size in bytes from which the file is pruned."""
 
 ROWS = (1, 4, 16, 64)
-"""Entries of one statement: of few sorts, as SQLite takes longer to compile a statement than to carry it out."""
+"""Numbers of entries in one statement: only these few, because SQLite takes longer to compile a statement than to run
+it.
+"""
 MOST_ROWS = ROWS[-1]
 
 SCHEMA = """
@@ -74,7 +78,9 @@ KEEP = {
     for count in ROWS
 }
 BY_KEY = "CREATE INDEX IF NOT EXISTS entries_key ON entries (key)"
-"""Made when a key is first looked up in all debates: each call that is kept then changes one page more of the file."""
+"""Created when a key is first looked up in all debates, because with it each stored call changes one more page of the
+file.
+"""
 OF_DEBATE = "debate = (SELECT number FROM debates WHERE id = ?)"
 USABLE = f"json_extract(about, '$.{FAILED}') IS NULL"
 COLUMNS = "seq, id, key, kind, parts, about, created, size, value"
@@ -82,17 +88,17 @@ OLD = (
     "SELECT id FROM debates WHERE updated <= ? "
     "AND (document IS NULL OR EXISTS (SELECT 1 FROM entries WHERE debate = number))"
 )
-"""Debates of which something can be removed for their age."""
+"""Debates with data old enough to be removed."""
 
 
 class LedgerFile:
-    """An open ledger. One thread at a time may use it.
+    """An open ledger. Only one thread at a time may use it.
 
     Args:
-        path: the file; made with its folder if it is not there.
+        path: the file; it is created with its folder if it is missing.
 
     Raises:
-        UserError: the folder cannot be written, or the file is damaged, no ledger, or a later version's.
+        UserError: the folder cannot be written, or the file is damaged, not a ledger, or from a later version.
     """
 
     def __init__(self, path: Path) -> None:
@@ -112,9 +118,9 @@ class LedgerFile:
         run = self._connection.execute
         run("PRAGMA foreign_keys = ON")
         run("PRAGMA synchronous = NORMAL")
-        run("PRAGMA wal_autocheckpoint = 4000")  # pages: those of indexes, which many entries change, are moved once
+        run("PRAGMA wal_autocheckpoint = 4000")  # pages: index pages, changed by many entries, are copied once
         if not _value(run("PRAGMA user_version")):
-            with FileLock(self.path.with_name(f"{self.path.name}.lock"), mode=0o600):  # others may begin at once, too
+            with FileLock(self.path.with_name(f"{self.path.name}.lock"), mode=0o600):  # others may start too
                 if not _value(run("PRAGMA user_version")) and not _value(run("SELECT count(*) FROM sqlite_schema")):
                     run("PRAGMA auto_vacuum = INCREMENTAL")
                     run("PRAGMA journal_mode = WAL")
@@ -122,7 +128,7 @@ class LedgerFile:
                     about = f"PRAGMA user_version = {SCHEMA_VERSION};"
                     self._connection.executescript(f"BEGIN IMMEDIATE; {SCHEMA} {about} COMMIT;")
         if _value(run("PRAGMA application_id")) != APPLICATION:
-            raise sqlite3.DatabaseError("it is no ledger of moot")
+            raise sqlite3.DatabaseError("it is not a ledger of moot")
         found = _value(run("PRAGMA user_version"))
         if found != SCHEMA_VERSION:
             which = "a later" if found > SCHEMA_VERSION else "an earlier"
@@ -131,7 +137,7 @@ class LedgerFile:
                 f"knows {SCHEMA_VERSION}). Use that version, set MOOT_HOME to another folder, or say `--ledger off`.",
                 kind="damaged_ledger",
             )
-        with self.transaction():  # a folder that cannot be written says so now
+        with self.transaction():  # a folder that cannot be written fails here
             run("UPDATE debates SET id = id WHERE 0")
 
     def is_there(self) -> bool:
@@ -142,13 +148,13 @@ class LedgerFile:
             return False
 
     def close(self) -> None:
-        """Closes the file; debates that this process has not ended are interrupted."""
+        """Closes the file; debates that this process has not ended become interrupted."""
         self._connection.close()
         self._owner.release()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """What is written within is stored together, or not at all."""
+        """Commits all writes in its body together, or none."""
         with explained(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -162,7 +168,7 @@ class LedgerFile:
     # --- debates ------------------------------------------------------------------------------------------------------
 
     def begin(self, request: Request) -> Begun:
-        """Takes over a debate, or writes a new one, within a transaction."""
+        """Takes over a debate, or inserts a new one, in a transaction."""
         self._owner.hold()
         known = self._named_before(request)
         if known is not None:
@@ -174,7 +180,7 @@ class LedgerFile:
                     f"The debate {known['id']} is running in process {known['pid']}. Wait until it has ended.",
                     kind="debate_running",
                 )
-            return self._take_over(known["id"], resumed=status != "done")
+            return self._take_over(known["id"], request, resumed=status != "done")
         if request.adopt and request.id is None and request.idempotency_key is None:
             unfinished = self._rows(
                 "SELECT id, status, owner FROM debates WHERE fingerprint = ? "
@@ -183,7 +189,7 @@ class LedgerFile:
             )
             for row in unfinished:
                 if self._owner.status(row["status"], row["owner"]) != "running":
-                    return self._take_over(row["id"], resumed=True)
+                    return self._take_over(row["id"], request, resumed=True)
         now, id = time.time(), request.id or new_id()
         texts = (request.fingerprint, moot_version(), request.graph, request.input, request.settings)
         self._connection.execute(
@@ -193,7 +199,7 @@ class LedgerFile:
         return Begun(id, resumed=False)
 
     def _named_before(self, request: Request) -> Mapping[str, Any] | None:
-        """The debate that a request names by its id, else by its idempotency key."""
+        """The debate with a request's id, else with its idempotency key."""
         for row in self._rows("SELECT * FROM debates WHERE id = ?", request.id):
             return row
         for row in self._rows("SELECT * FROM debates WHERE idempotency_key = ?", request.idempotency_key):
@@ -206,15 +212,15 @@ class LedgerFile:
             return row
         return None
 
-    def _take_over(self, id: str, *, resumed: bool) -> Begun:
+    def _take_over(self, id: str, request: Request, *, resumed: bool) -> Begun:
         self._connection.execute(
-            "UPDATE debates SET status = 'running', owner = ?, pid = ?, updated = ? WHERE id = ?",
-            (self._owner.id, os.getpid(), time.time(), id),
+            "UPDATE debates SET status = 'running', owner = ?, pid = ?, updated = ?, settings = ? WHERE id = ?",
+            (self._owner.id, os.getpid(), time.time(), request.settings, id),
         )
         return Begun(id, resumed)
 
     def end(self, id: str, status: Status, document: str | None, note: str | None) -> None:
-        """Says how a debate of this process ended; a document that is known stays."""
+        """Records how a debate of this process ended; a known document stays."""
         self._connection.execute(
             "UPDATE debates SET status = ?, owner = NULL, updated = ?, document = coalesce(?, document), "
             "note = coalesce(?, note) WHERE id = ?",
@@ -232,11 +238,11 @@ class LedgerFile:
         """Debates, newest first.
 
         Args:
-            status: only those of this status.
-            graph: only those of this system.
-            text: only those whose input holds this text, in whatever case (of ASCII letters).
-            limit: how many at most.
-            id: only those whose id begins so.
+            status: only debates with this status.
+            graph: only debates of this system.
+            text: only debates whose input contains this text (case is ignored for ASCII letters).
+            limit: the most debates.
+            id: only debates whose id begins with this.
         """
         where: list[str] = ["1"]
         values: list[Any] = []
@@ -247,7 +253,7 @@ class LedgerFile:
             where.append("graph = ?")
             values.append(graph)
         if id is not None:
-            where.append("id >= ? AND id < ? || 'g'")  # after all hexadecimal digits
+            where.append("id >= ? AND id < ? || 'g'")  # sorts after all hexadecimal digits
             values += [id, id]
         if text:
             where.append("instr(lower(input), lower(?))")
@@ -272,9 +278,9 @@ class LedgerFile:
         return found
 
     def outline(self, person: str | None = None) -> list[tuple[str, Status, float]]:
-        """Of all debates id, status and when they were begun; newest first. Far quicker than `debates`.
+        """Id, status and start time of all debates, newest first. Much faster than `debates`.
 
-        All debates of a file are one person's.
+        All debates of a file belong to one person.
         """
         living: dict[str, bool] = {}
         return [
@@ -307,33 +313,42 @@ class LedgerFile:
             int(size),
         )
 
+    def taken(self) -> dict[str, tuple[float, float, float]]:
+        """By its id, what the calls of each debate that is not done have taken: tokens, USD, calls."""
+        parts = (f"total(json_extract(about, '$.{name}[{n}]'))" for n in range(3) for name in (SENT, PAID))
+        query = (
+            f"SELECT id, {', '.join(map(' + '.join, zip(parts, parts, strict=True)))} FROM debates "
+            "JOIN entries ON debate = number WHERE status != 'done' GROUP BY id"
+        )
+        return {id: (tokens, usd, calls) for id, tokens, usd, calls in self._connection.execute(query)}
+
     def add(self, row: tuple[Any, ...]) -> None:
-        """Adds a debate from elsewhere: id, fingerprint, version, graph, input, settings, status, times, note."""
+        """Adds a debate from another ledger: id, fingerprint, version, graph, input, settings, status, times, note."""
         self._connection.execute(
             "INSERT INTO debates VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, ?, ?, NULL, NULL, ?)", row
         )
 
     def delete(self, id: str) -> None:
-        """Removes a debate with its entries."""
+        """Deletes a debate with its entries."""
         self._connection.execute("DELETE FROM debates WHERE id = ?", (id,))
 
     def of_key(self, idempotency_key: str) -> Debate | None:
-        """The debate of an idempotency key."""
+        """The debate with an idempotency key."""
         rows = self._rows("SELECT id FROM debates WHERE idempotency_key = ?", idempotency_key)
         return next((debate for row in rows for debate in self.debates(id=row["id"])), None)
 
     def place(self, id: str, thread: str, run: str) -> None:
-        """Notes on which thread of a server a debate runs, and as which run."""
+        """Records the server's thread and run of a debate."""
         self._connection.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?)", (id, thread, run))
 
     def place_of(self, id: str) -> tuple[str, str] | None:
-        """The thread and the run of a debate on a server, if it has run on one."""
+        """The thread and the run of a debate on a server; None if it has not run on one."""
         return next(
             ((row["thread"], row["run"]) for row in self._rows("SELECT * FROM runs WHERE debate = ?", id)), None
         )
 
     def places(self, thread: str | None = None) -> dict[str, tuple[str, str]]:
-        """By debate, its thread and run on a server; newest first, and only those of one thread if one is named."""
+        """Thread and run on a server, by debate, newest first; only those of one thread if one is named."""
         rows = self._rows(
             "SELECT runs.* FROM runs JOIN debates ON id = debate WHERE ? IN (thread, '') ORDER BY started DESC",
             thread or "",
@@ -343,32 +358,32 @@ class LedgerFile:
     # --- entries ------------------------------------------------------------------------------------------------------
 
     def keep(self, entries: Sequence[Entry]) -> None:
-        """Stores what calls gave, each in place of what its debate had for its key; `MOST_ROWS` at once or none."""
+        """Stores the results of calls, replacing a debate's entry for the same key; `MOST_ROWS` at once or none."""
         with explained(self.path):
             for start in range(0, len(entries), MOST_ROWS):
-                # One statement: Python's lock is given up for each, and a busy event loop gives it back late.
+                # One statement: Python's lock is released for each, and a busy event loop delays its return.
                 rows = [entry.row() for entry in entries[start : start + MOST_ROWS]]
                 count = next(count for count in ROWS if count >= len(rows))
                 rows += [NO_ROW] * (count - len(rows))
                 self._connection.execute(KEEP[count], [part for row in rows for part in row])
 
     def entries(self, debate: str, after: int = 0, limit: int = -1) -> list[tuple[int, Entry]]:
-        """A debate's entries in the order in which they were stored, each with its place.
+        """A debate's entries in the order in which they were stored, each with its position.
 
         Args:
             debate: its id.
-            after: only those after this place.
-            limit: how many at most; -1 for all.
+            after: only entries after this position.
+            limit: the most entries; -1 for all.
         """
         return self._entries(f"{OF_DEBATE} AND seq > ? ORDER BY seq LIMIT ?", debate, after, limit)
 
     def find(self, hash: str, prefer: str | None, *, failed: bool = True) -> Entry | None:
-        """The newest entry of a key, of whatever debate; that of a named debate before all others'.
+        """The newest entry for a key in any debate; an entry of the debate ``prefer`` has priority.
 
         Args:
-            hash: the key's.
+            hash: the key's hash.
             prefer: the debate's id.
-            failed: whether entries of calls that failed are found, too.
+            failed: whether to include the entries of failed calls.
         """
         key, usable = bytes.fromhex(hash), "" if failed else f" AND {USABLE}"
         found = self._entries(f"key = ? AND {OF_DEBATE}{usable}", key, prefer)
@@ -378,8 +393,9 @@ class LedgerFile:
         return found[0][1] if found else None
 
     def alike(self, key: Key, debate: str | None, limit: int = 2000) -> Entry | None:
-        """The entry of the same kind that shares most parts with a key, the newest of several; of that debate if one is
-        named, else among the newest ``limit``."""
+        """The entry of the same kind that shares the most parts with a key; the newest of several. It is searched in
+        one debate if it is named, else among the newest ``limit`` entries.
+        """
         where = f"kind = ? AND {OF_DEBATE}" if debate else "kind = ?"
         values = (key.kind, debate) if debate else (key.kind,)
         best, most = None, -1
@@ -407,11 +423,11 @@ class LedgerFile:
     # --- pruning ------------------------------------------------------------------------------------------------------
 
     def prune(self, days: float = DAYS, most: int = MOST_BYTES) -> Pruned:
-        """Removes what is too old, then entries of the debates that ended first, until the file is small enough.
+        """Removes old debates, then entries of the debates that ended first, until the file is small enough.
 
-        Debates older than ``days`` go, but for the row of one that has a document, and those that run now. Of younger
-        ones only finished debates lose entries for their size, failed ones last; interrupted ones and those that wait
-        for a person keep theirs. Each debate is a transaction of its own, so that nobody waits long.
+        Debates older than ``days`` are removed, except running ones and the rows of debates with a document. Of younger
+        debates, only finished ones lose entries because of the file's size, failed ones last; interrupted and waiting
+        ones keep theirs. Each debate is its own transaction, so that other processes never wait long.
         """
         before, pruned = self._pages("page_count"), 0
         limit = time.time() - days * 86400
@@ -429,12 +445,12 @@ class LedgerFile:
             pruned += 1
         if pruned:
             with explained(self.path):
-                # Each step gives one page back, and `execute` takes one step of what has no columns.
+                # Each step frees one page, and `execute` runs one step of a statement without columns.
                 self._connection.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);")
         return Pruned(pruned, before - self._pages("page_count"))
 
     def is_overfull(self, days: float = DAYS, most: int = MOST_BYTES) -> bool:
-        """Whether there may be something to prune."""
+        """Whether there may be data to prune."""
         old = _value(self._connection.execute(f"SELECT EXISTS ({OLD})", (time.time() - days * 86400,)))
         return bool(old) or self._used() > most
 
@@ -442,7 +458,7 @@ class LedgerFile:
         return self._pages("page_count") - self._pages("freelist_count")
 
     def _forget(self, id: str, limit: float) -> bool:
-        """Removes a debate that nobody runs and that has not changed since a moment; whether it did."""
+        """Removes a debate that does not run and has not changed since a given time. Returns whether it was removed."""
         with self.transaction():
             for row in self._rows("SELECT * FROM debates WHERE id = ? AND updated <= ?", id, limit):
                 if self._owner.status(row["status"], row["owner"]) != "running":
@@ -452,7 +468,7 @@ class LedgerFile:
         return False
 
     def _pages(self, which: str) -> int:
-        """Bytes of the file's pages."""
+        """The size of the file's pages in bytes."""
         count: int = _value(self._connection.execute(f"PRAGMA {which}"))
         size: int = _value(self._connection.execute("PRAGMA page_size"))
         return count * size
@@ -463,10 +479,10 @@ def _value(rows: sqlite3.Cursor) -> Any:
 
 
 def _create(path: Path) -> None:
-    """Makes the file so that only its user can read it; SQLite gives those beside it the same mode."""
+    """Creates the file so that only its user can read it; SQLite gives the files beside it the same mode."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-    except FileExistsError:  # not opened: closing it would give up the locks of this process's other connections
+    except FileExistsError:  # not opened here: closing it would release the locks of this process's other connections
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             path.chmod(0o600)

@@ -1,4 +1,4 @@
-"""Which process runs a debate: each holds a lock as long as it lives, and what it has not ended is then interrupted."""
+"""Which process runs a debate: each holds a lock while it lives; afterwards its unfinished debates are interrupted."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from filelock import FileLock, Timeout
 from moot.core.ledger.records import Status, is_id, new_id
 
 _owned: set[str] = set()
-"""As whom this process owns debates; it does not ask for its own locks."""
+"""The owner ids of this process, which does not test its own locks."""
 
 
 class Owner:
-    """As whom an open ledger owns debates.
+    """The owner id of an open ledger.
 
     Args:
         ledger: its file.
@@ -25,7 +25,7 @@ class Owner:
         self._lock: FileLock | None = None
 
     def hold(self) -> None:
-        """Takes a lock as long as this process lives, if it has none."""
+        """Takes a lock for the life of this process, if it has none."""
         if self._lock is None:
             owner = new_id()
             lock = self._lock_of(owner)
@@ -36,7 +36,7 @@ class Owner:
             _owned.add(owner)
 
     def release(self) -> None:
-        """Gives the lock up: debates that have not ended are interrupted."""
+        """Releases the lock: debates that have not ended become interrupted."""
         if self._lock is not None:
             self._lock.release()
             _owned.discard(self.id)
@@ -44,12 +44,12 @@ class Owner:
             self._lock = None
 
     def status(self, status: Status, owner: str | None, living: dict[str, bool] | None = None) -> Status:
-        """A debate's status: a running one whose process is gone is interrupted.
+        """A debate's status: a running debate whose process has ended is interrupted.
 
         Args:
-            status: as its row says.
-            owner: who runs it, as its row says.
-            living: which owners live, as far as that is known; it is added to.
+            status: the status in its row.
+            owner: the owner in its row.
+            living: a cache of which owners live; it is updated.
         """
         if status != "running":
             return status

@@ -1,4 +1,4 @@
-"""What the ledger holds: debates, what their calls gave, and the keys by which that is found again."""
+"""The records of the ledger: debates, results of calls, and the keys that identify them."""
 
 from __future__ import annotations
 
@@ -19,24 +19,30 @@ Status = Literal["running", "interrupted", "waiting", "failed", "done"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 
 KEY_VERSION = 1
-"""Goes up when what a part holds changes its meaning, so that older entries no longer serve."""
+"""Increased when the meaning of a part changes, so that older entries no longer match."""
 PART = 24
 """Hexadecimal digits of the hash of one part."""
 WHOLE = 32
 """Hexadecimal digits of the hash of a key."""
 FAILED = "failed"
-"""What says, of an entry, that its call gave nothing that could be used."""
+"""The field of an entry that marks a call without a usable result."""
+SENT = "sent"
+"""The field of an entry with the further requests sent for it, which count for the ceilings: tokens, USD, calls."""
+PAID = "paid"
+"""The field of an entry with the amounts that the calls of its value took: tokens, USD (if bounded), calls."""
+CEILINGS = frozenset({"budget", "max_calls", "max_cost", "max_seconds"})
+"""Settings that bound a debate. They are no part of its fingerprint: a debate can go on under other ceilings."""
 NOTHING: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What a call asks.
+    """The identity of a call.
 
     Args:
-        kind: what is called.
+        kind: the kind of the call.
         hash: the first half of the SHA-256 of the kind and all parts, in hexadecimal digits.
-        parts: by name, a shorter hash of each part.
+        parts: a shorter hash of each part, by name.
     """
 
     kind: Kind
@@ -48,20 +54,20 @@ def key_of(kind: Kind, parts: Mapping[str, Any], hashed: Mapping[str, str] = NOT
     """The key of a call.
 
     Args:
-        kind: what is called.
-        parts: by name, all that the result depends on, as plain JSON values. Of a chat call: provider, endpoint
+        kind: the kind of the call.
+        parts: all that the result depends on, by name, as plain JSON values. For a chat call: provider, endpoint
             (without user and password), model, messages, schema, parameters, sample.
-        hashed: further parts, as `hashes_of` gives them.
+        hashed: further parts, as `hashes_of` returns them.
 
     Raises:
-        ValueError, TypeError: a part is no JSON value; NaN and infinity are none.
+        ValueError, TypeError: a part is not a JSON value (NaN and infinity are not).
     """
     hashes = {**hashed, **hashes_of(parts)}
     return Key(kind, hash_of(kind, hashes), hashes)
 
 
 def hashes_of(parts: Mapping[str, Any]) -> dict[str, str]:
-    """By name, the hash of each part of a key.
+    """The hash of each part of a key, by name.
 
     Raises:
         ValueError, TypeError: as `key_of`.
@@ -75,21 +81,29 @@ def hash_of(kind: Kind, parts: Mapping[str, str]) -> str:
 
 
 def fingerprint_of(graph: str, input: Any, settings: Any, by: str | None = None) -> str:
-    """The hash of what a debate is about: graph, input, settings and moot's version, by default this one."""
+    """The hash of a debate's graph, input, settings without `CEILINGS`, and moot version (by default this one)."""
+    settings = without_ceilings(settings)
     return hashlib.sha256(canonical([KEY_VERSION, by or moot_version(), graph, input, settings])).hexdigest()
 
 
+def without_ceilings(settings: Any) -> Any:
+    """Settings, as a JSON value, without `CEILINGS`."""
+    if not isinstance(settings, Mapping):
+        return settings
+    return {name: value for name, value in settings.items() if name not in CEILINGS}
+
+
 def canonical(value: Any) -> bytes:
-    """A JSON value as bytes: names in order, no white space. Tuples are lists; 1 and 1.0 differ.
+    """A JSON value as bytes: sorted names, no white space. Tuples become lists; 1 and 1.0 differ.
 
     Raises:
-        ValueError, TypeError: it is no JSON value.
+        ValueError, TypeError: it is not a JSON value.
     """
     try:
         written = orjson.dumps(value, option=CANONICAL)
-    except orjson.JSONEncodeError:  # half a character, a long number, a name that is no text; or no JSON value
+    except orjson.JSONEncodeError:  # a lone surrogate, a long number, a name that is not a string; or not a JSON value
         return _encoder.encode(value).encode()
-    return _encoder.encode(value).encode() if b"null" in written else written  # NaN would be null
+    return _encoder.encode(value).encode() if b"null" in written else written  # NaN would become null
 
 
 CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
@@ -97,10 +111,10 @@ _encoder = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=Fal
 
 
 def as_json(value: Any) -> str:
-    """A JSON value as a text that SQLite takes; half a character (a lone surrogate) is escaped.
+    """A JSON value as a text that SQLite accepts; lone surrogates are escaped.
 
     Raises:
-        ValueError, TypeError: it is no JSON value.
+        ValueError, TypeError: it is not a JSON value.
     """
     try:
         text = to_json(value, inf_nan_mode="constants").decode()
@@ -110,18 +124,18 @@ def as_json(value: Any) -> str:
 
 
 def new_id() -> str:
-    """An id that nobody can guess: 32 hexadecimal digits."""
+    """A random id that cannot be guessed: 32 hexadecimal digits."""
     return uuid.uuid4().hex
 
 
 def is_id(text: str) -> bool:
-    """Whether a text is such an id."""
+    """Whether a text has the form of such an id."""
     return len(text) == 32 and not set(text) - set("0123456789abcdef")
 
 
 @lru_cache(maxsize=1)
 def moot_version() -> str:
-    """The version of moot that runs."""
+    """The installed version of moot."""
     return version("moot")
 
 
@@ -137,19 +151,19 @@ class Debate:
         fingerprint: see `fingerprint_of`.
         version: the version of moot that began it.
         graph: the system's name.
-        input: as the graph was given it.
+        input: the graph's input.
         settings: without keys.
-        status: of a debate whose process ended without a word, ``interrupted``.
+        status: ``interrupted`` if its process ended without recording one.
         pid: the process that runs it, or ran it last; None for an imported one.
         started: when it was first begun, in seconds since 1970.
         updated: when its status last changed.
         document: the path of its result document.
-        idempotency_key: what its caller named it.
-        note: what else is to be said of it.
-        entries: how many are kept.
+        idempotency_key: the name that its caller gave it.
+        note: a further remark.
+        entries: the number of its entries.
         calls: how many of them are replies of models.
         size: bytes of their values.
-        person: whose it is, of a server with users.
+        person: its owner, on a server with users.
     """
 
     id: str
@@ -173,7 +187,7 @@ class Debate:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What one call gave. ``about`` says what the call was (role, model); ``value`` is as it is stored."""
+    """The result of one call. ``about`` describes the call (role, model); ``value`` has its stored form."""
 
     debate: str
     key: Key
@@ -183,14 +197,14 @@ class Entry:
     value: bytes
 
     def row(self) -> tuple[Any, ...]:
-        """As the file holds it: debate, key, kind, parts, about, created, size, value."""
+        """The row in the file: debate, key, kind, parts, about, created, size, value."""
         key, parts, about = self.key, as_json(self.key.parts), as_json(self.about)
         return self.debate, bytes.fromhex(key.hash), key.kind, parts, about, self.created, self.size, self.value
 
 
 @dataclass(frozen=True)
 class Request:
-    """A debate that is to begin; see `moot.core.ledger.CallLedger.begin`."""
+    """A request to begin a debate; see `moot.core.ledger.CallLedger.begin`."""
 
     id: str | None
     fingerprint: str
@@ -209,9 +223,9 @@ class Begun:
 
     Args:
         id: its id.
-        resumed: whether it was begun before, and now goes on.
-        owned: false if the request with this idempotency key was made before, and its debate runs, waits or is done:
-            then nothing is to be run.
+        resumed: whether it was begun before and is now resumed.
+        owned: false if an earlier request with this idempotency key began the debate, and it runs, waits or is done:
+            then this request must not run it.
     """
 
     id: str
@@ -221,7 +235,7 @@ class Begun:
 
 @dataclass(frozen=True)
 class Pruned:
-    """What pruning removed: entries of how many debates, and bytes of the file."""
+    """What pruning removed: the number of debates that lost entries, and bytes of the file."""
 
     debates: int
     size: int

@@ -1,6 +1,6 @@
-"""One debate of the ledger as a file of JSON lines: first the debate, then each entry. Everything here blocks.
+"""One debate of the ledger as a file of JSON lines: first the debate, then its entries. Every call here blocks.
 
-A file that is imported is untrusted: its size, names and values are checked, and nothing in it is run.
+An imported file is untrusted: its size, names and values are checked, and nothing in it is executed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, cast
 
 from moot.core.errors import UserError
 from moot.core.ledger.file import LedgerFile
@@ -19,18 +19,22 @@ from moot.core.ledger.records import Entry, Key, Kind, Status, as_json, fingerpr
 from moot.core.ledger.values import packed, packed_vectors, unpacked
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, ValidationError
 
+if TYPE_CHECKING:
+    from moot.core.postgres.served import ServedLedger
+
 FORMAT = 1
 PAGE = 100
 """Entries that are read at a time."""
 LONGEST_LINE = 64 * 2**20
-"""Bytes of a line at most."""
+"""Most bytes of a line."""
 MOST_ENTRIES = 100_000
-"""Entries of a file at most."""
+"""Most entries of a file."""
 LARGEST = 2**30
-"""Bytes of a file at most."""
+"""Most bytes of a file."""
 
 Moment = Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z_]{1,40}$")]
+Spent = Annotated[list[Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]], Field(min_length=3, max_length=3)]
 Short = Annotated[str, StringConstraints(max_length=500)]
 
 
@@ -58,18 +62,18 @@ class Line(BaseModel):
     parts: Annotated[
         dict[Name, Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{24}$")]], Field(min_length=1, max_length=30)
     ]
-    about: Annotated[dict[Name, Short | int | None], Field(max_length=30)]
+    about: Annotated[dict[Name, Short | int | Spent | None], Field(max_length=30)]
     created: Moment
     value: JsonValue
 
 
-def export_debate(file: LedgerFile, id: str, path: Path) -> int:
-    """Writes a debate with its entries to a file that only its user can read; how many entries there are.
+def export_debate(file: LedgerFile | ServedLedger, id: str, path: Path) -> int:
+    """Writes a debate with its entries to a file that only its user can read. Returns the number of entries.
 
     Args:
         file: the ledger.
-        id: the debate's.
-        path: the file, which is replaced once the new one is whole.
+        id: the debate's id.
+        path: the file, which is replaced once the new one is complete.
 
     Raises:
         UserError: there is no such debate, or the file cannot be written.
@@ -95,7 +99,7 @@ def export_debate(file: LedgerFile, id: str, path: Path) -> int:
     return count
 
 
-def _entries(file: LedgerFile, id: str) -> Iterator[Entry]:
+def _entries(file: LedgerFile | ServedLedger, id: str) -> Iterator[Entry]:
     after = 0
     while page := file.entries(id, after, PAGE):
         yield from (entry for _, entry in page)
@@ -108,16 +112,16 @@ def _said(entry: Entry) -> dict[str, Any]:
 
 
 def import_debate(file: LedgerFile, path: Path) -> tuple[str, int]:
-    """Adds the debate that a file holds, all of it or nothing; its id, and how many entries it has.
+    """Adds the debate in a file, completely or not at all. Returns its id and the number of its entries.
 
-    It has no document here, and is not running: it is interrupted if it was running when it was exported.
+    It has no document here and does not run: it is interrupted if it was running when it was exported.
 
     Args:
         file: the ledger.
-        path: what `export_debate` wrote.
+        path: a file that `export_debate` wrote.
 
     Raises:
-        UserError: the file cannot be read, is too large, holds anything else, or a debate that is there already.
+        UserError: the file cannot be read, is too large, is not an exported debate, or its debate exists already.
     """
     count = 0
     try:
@@ -162,18 +166,18 @@ def _read(line: bytes) -> Any:
     try:
         return json.loads(line, parse_constant=_no_number)
     except json.JSONDecodeError as error:
-        raise ValueError(f"is no JSON ({error})") from None  # else it would be taken for damage of the ledger
+        raise ValueError(f"is not JSON ({error})") from None  # else it would be reported as damage of the ledger
 
 
 def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"holds {name}, which is no JSON number")
+    raise ValueError(f"holds {name}, which is not a JSON number")
 
 
 def _entry(debate: str, line: Line) -> Entry:
     key = Key(line.kind, hash_of(line.kind, line.parts), line.parts)
     if line.kind == "embedding" and not isinstance(line.value, dict):
         if not isinstance(line.value, list) or not all(_is_vector(vector) for vector in line.value):
-            raise ValueError("is an embedding whose value is no list of vectors")
+            raise ValueError("is an embedding whose value is not a list of vectors")
         value = packed_vectors(cast(list[list[float]], line.value))
     else:
         value = packed(as_json(line.value))
@@ -194,4 +198,4 @@ def _why(error: Exception) -> str:
         return f"is not as expected at {'.'.join(str(part) for part in first['loc'])[:100]!r} ({first['msg'][:200]})"
     if isinstance(error, RecursionError):
         return "is nested too deeply"
-    return f"is no JSON ({error})" if isinstance(error, UnicodeDecodeError) else str(error)
+    return f"is not JSON ({error})" if isinstance(error, UnicodeDecodeError) else str(error)

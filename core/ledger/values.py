@@ -1,4 +1,4 @@
-"""What calls gave, as the ledger's file holds it."""
+"""Results of calls in the form in which the ledger's file stores them."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 
 COMPRESSED = 4096
-"""Bytes from which on a value is compressed."""
+"""Least bytes of a value that is compressed."""
 
 
 def packed(text: str) -> bytes:
-    """A JSON text as it is stored: with a letter before it, and compressed if it is long."""
+    """The stored form of a JSON text: a letter for the encoding, then the text, compressed if it is long."""
     plain = text.encode()
     return b"t" + plain if len(plain) < COMPRESSED else b"z" + zlib.compress(plain, 1)
 
 
 def packed_vectors(vectors: Sequence[Sequence[float]]) -> bytes:
-    """Vectors as they are stored: how many, then 32-bit floats.
+    """The stored form of vectors: their number, then 32-bit floats.
 
     Raises:
         ValueError: they differ in length.
@@ -33,10 +33,10 @@ def packed_vectors(vectors: Sequence[Sequence[float]]) -> bytes:
 
 
 def unpacked(value: bytes) -> Any:
-    """The JSON value, or the list of vectors, that is stored so.
+    """The JSON value or the list of vectors in a stored form.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a stored value.
     """
     tag, rest = value[:1], value[1:]
     if tag == b"f":

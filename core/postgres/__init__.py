@@ -1,1 +1,3 @@
-"""What many machines share in one Postgres: the ledger of calls, and the rows of batches. Needs the extra ``queue``."""
+"""Data that many machines share in one Postgres: the ledger of calls, and the rows of batches. Needs the extra
+``queue``.
+"""

@@ -1,4 +1,4 @@
-"""A connection to Postgres that outlives its restarts, and our tables in it. Everything here blocks."""
+"""A connection to Postgres that survives restarts of the server, and moot's tables. Every call here blocks."""
 
 from __future__ import annotations
 
@@ -9,21 +9,30 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from moot.core.errors import UserError, WorldError
-from moot.core.lazy import imported
+from moot.core.lazy import from_extra
 from moot.core.redaction import redact
 
 T = TypeVar("T")
 Job = Callable[[Any], T]
 
-VERSION = 2
-"""Of our tables; goes up with each change of them, which `UPGRADES` then has, too."""
+VERSION = 3
+"""The version of our tables; increased with each change of them, which is then added to `UPGRADES`."""
 PATIENCE = 120.0
-"""Seconds for which a server that is away, or whose disk is full, is asked again."""
+"""Seconds for which a job is retried if the server is away or its disk is full."""
 PAUSE = 0.25
 """Seconds between two attempts at first; it doubles up to `LONGEST_PAUSE`."""
 LONGEST_PAUSE = 2.0
-UNKNOWN = ("does not exist", "password", "authentication", "pg_hba.conf", "failed to resolve host", "invalid port")
-"""What is said of a connection that no patience helps; it has no code before the server knows who asks."""
+UNKNOWN = (
+    "does not exist",
+    "password",
+    "authentication",
+    "pg_hba.conf",
+    "failed to resolve host",
+    "invalid port",
+    "for connection option",
+)
+"""Texts of connection errors that a retry cannot fix; they have no code until the server has authenticated the user."""
+NAMED_BY = "--queue, --database, MOOT_QUEUE or MOOT_DATABASE"
 TABLES = """
 CREATE SCHEMA moot;
 CREATE TABLE moot.about (version integer NOT NULL, silence interval NOT NULL DEFAULT '30 seconds');
@@ -84,64 +93,87 @@ CREATE TABLE moot.asked (
 );
 CREATE INDEX asked_by ON moot.asked (person, at);
 """
-UPGRADES = {1: SERVED}
-"""By version, what makes the tables those of the next."""
+SPENT = """
+CREATE TABLE moot.spent (
+    id text PRIMARY KEY, person text NOT NULL, tokens float8 NOT NULL, usd float8, at timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX spent_by ON moot.spent (person, at);
+INSERT INTO moot.spent SELECT id, person, tokens, usd, written FROM moot.documents
+    WHERE person IS NOT NULL AND run IS NOT NULL;
+ALTER TABLE moot.documents DROP COLUMN tokens, DROP COLUMN usd;
+CREATE TABLE moot.keys (
+    key text PRIMARY KEY, fingerprint text NOT NULL, thread text NOT NULL, run text,
+    at timestamptz NOT NULL DEFAULT now()
+);
+"""
+UPGRADES = {1: SERVED, 2: SPENT}
+"""By version, the SQL that upgrades the tables to the next version."""
 
 
 def needed(name: str) -> Any:
-    """A module of the extra ``queue``.
+    """Imports a module of the extra ``queue``.
 
     Raises:
         UserError: it is not installed.
     """
-    try:
-        return imported(name)
-    except ModuleNotFoundError as error:
-        raise UserError(
-            f"A queue needs a package that is not installed ({error.name}): pip install 'moot[queue]'",
-            kind="missing_package",
-        ) from error
+    return from_extra(name, "queue", "A queue")
 
 
 class Postgres:
-    """A connection that several threads may use, each in its turn. It is opened when it is first used.
+    """A connection that several threads may use, one at a time. It is opened on first use.
 
     Args:
         url: the server and the database, as ``postgresql://user:password@host:port/database``.
+        patience: seconds for which a job is retried, if the job does not say.
 
     Raises:
-        UserError: the address is none, or the extra ``queue`` is not installed.
+        UserError: the address is invalid, or the extra ``queue`` is not installed.
     """
 
-    def __init__(self, url: str) -> None:
-        if urlsplit(url).scheme not in ("postgresql", "postgres"):
+    def __init__(self, url: str, patience: float = PATIENCE) -> None:
+        self.url = url
+        self.patience = patience
+        self.psycopg = needed("psycopg")
+        if not self._is_address():
             raise UserError(
-                "--queue takes an address that begins with postgresql://, such as "
-                "postgresql://user:password@host:5432/database.",
+                f"{NAMED_BY} takes the address of a Postgres, such as postgresql://user:password@host:5432/database. "
+                "In a password, characters other than letters and digits are written as %XX, such as %40 for @.",
                 kind="invalid_setting",
             )
-        self.url = url
-        self.psycopg = needed("psycopg")
         self._connection: Any = None
         self._lock = threading.Lock()
 
+    def _is_address(self) -> bool:
+        """Whether the address can be parsed. The parser's error is not shown, because it may contain the password."""
+        try:
+            host = self.psycopg.conninfo.conninfo_to_dict(self.url).get("host") or ""
+            return urlsplit(self.url).scheme in ("postgresql", "postgres") and "@" not in host
+        except (ValueError, self.psycopg.ProgrammingError):
+            return False
+
+    def name(self) -> str:
+        """The database and its server, for display: without user and password."""
+        parts = self.psycopg.conninfo.conninfo_to_dict(self.url)
+        server = ":".join(str(parts[key]) for key in ("host", "port") if parts.get(key))
+        return f"{parts.get('dbname') or parts.get('user') or 'of this user'} at {server or 'this machine'}"
+
     def close(self) -> None:
-        """Closes the connection; it may be used again."""
+        """Closes the connection; it reopens if it is used again."""
         with self._lock:
             self._drop()
 
-    def do(self, job: Job[T], patience: float = PATIENCE) -> T:
-        """What a job gives, in a transaction of its own. It is begun again if the server goes away under it.
+    def do(self, job: Job[T], patience: float | None = None) -> T:
+        """Runs a job in its own transaction and returns its result. The job is retried if the connection breaks.
 
         Args:
-            job: is given a cursor. It may be carried out twice, as nobody knows whether the last commit was heard.
-            patience: seconds for which it is begun again.
+            job: called with a cursor. It may run twice, because a commit whose answer is lost may have succeeded.
+            patience: seconds for which it is retried; by default those of the connection.
 
         Raises:
             WorldError: the server cannot be reached, or its disk is full.
-            UserError: it knows no such user or database, or the user may not do this.
+            UserError: the server does not know the user or the database, or the user lacks a permission.
         """
-        until, pause = time.monotonic() + patience, PAUSE
+        until, pause = time.monotonic() + (self.patience if patience is None else patience), PAUSE
         while True:
             try:
                 return self._once(job)
@@ -150,8 +182,8 @@ class Postgres:
                     raise self._away(error) from error
             except (self.psycopg.errors.InsufficientPrivilege, self.psycopg.errors.UndefinedTable) as error:
                 raise UserError(
-                    f"The queue's database refuses: {_short(error)}. Its user needs to own the schema `moot` and "
-                    "procrastinate's tables; `moot batch FILE --queue` makes them.",
+                    f"The database refuses: {_short(error)}. Its user needs to own the schema `moot` and "
+                    "procrastinate's tables; `moot batch FILE --queue` creates them.",
                     kind="invalid_environment",
                 ) from error
             time.sleep(pause)
@@ -174,27 +206,27 @@ class Postgres:
             self._connection = None
 
     def _may_pass(self, error: Any) -> bool:
-        """Whether trying again may help: not if the server answered that it does not know us."""
+        """Whether a retry may help: not if the server has refused our user or database."""
         return not any(said in str(error) for said in UNKNOWN)
 
     def _away(self, error: Exception) -> WorldError | UserError:
-        text = f"The queue's database fails ({_short(error)})."
+        text = f"The database fails ({_short(error)})."
         if not self._may_pass(error):
-            return UserError(f"{text} Check the address that --queue names.", kind="invalid_environment")
+            return UserError(f"{text} Check the address: {NAMED_BY} names it.", kind="invalid_environment")
         return WorldError(f"{text} See that it runs and has room on its disk.", kind="queue", retryable=True)
 
     # --- our tables ---------------------------------------------------------------------------------------------------
 
     def prepare(self, patience: float = 0) -> None:
-        """Makes the tables if they are not there, ours and those of procrastinate; earlier ones are upgraded.
+        """Creates moot's tables and procrastinate's if they are missing, and upgrades earlier ones.
 
         Raises:
-            UserError: they are those of a later version.
+            UserError: the tables are from a later version.
         """
         schema = needed("procrastinate.schema").SchemaManager.get_schema()
 
         def make(cursor: Any) -> int:
-            cursor.execute("SELECT pg_advisory_xact_lock(1836019572)")  # others may begin at once, too
+            cursor.execute("SELECT pg_advisory_xact_lock(1836019572)")  # other processes may start at the same time
             cursor.execute("SELECT to_regclass('moot.about'), to_regclass('procrastinate_jobs')")
             ours, theirs = cursor.fetchone()
             if theirs is None:
@@ -212,11 +244,42 @@ class Postgres:
 
         found = self.do(make, patience)
         if found != VERSION:
-            raise UserError(
-                f"The tables are those of a later version of moot (theirs is {found}, this version knows "
-                f"{VERSION}). Use that version on all machines, or another database.",
-                kind="invalid_environment",
+            raise UserError(_later(found), kind="invalid_environment")
+
+    def check(self) -> None:
+        """Checks that moot's tables exist and are from this version. Changes nothing.
+
+        Raises:
+            UserError: they are missing or from another version.
+        """
+
+        def look(cursor: Any) -> int | None:
+            cursor.execute("SELECT to_regclass('moot.about')")
+            if cursor.fetchone()[0] is None:
+                return None
+            return int(cursor.execute("SELECT version FROM moot.about").fetchone()[0])
+
+        found = self.do(look)
+        if found == VERSION:
+            return
+        make = "`moot service`, `moot worker` and `moot batch FILE --queue`"
+        if found is None:
+            text = f"The database {self.name()} has no tables of moot: {make} create them."
+        elif found < VERSION:
+            text = (
+                f"The tables of the database are from an earlier version of moot (theirs is {found}, this version "
+                f"knows {VERSION}): {make} of this version upgrade them."
             )
+        else:
+            text = _later(found)
+        raise UserError(text, kind="invalid_environment")
+
+
+def _later(found: int) -> str:
+    return (
+        f"The tables are from a later version of moot (theirs is {found}, this version knows {VERSION}). Use that "
+        "version on all machines, or another database."
+    )
 
 
 def _short(error: Exception) -> str:

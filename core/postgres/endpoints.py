@@ -1,8 +1,8 @@
-"""Endpoints that many machines call: calls at once and in a minute are shared out, and a refusal holds for all.
+"""Sharing of endpoints between many machines: concurrent calls and calls per minute are divided, refusals are shared.
 
-Each process leases a number of calls at once, and the same share of the calls of a minute. It says by and by how many
-it wants, gives back what others need more, and takes what is free: so all together never hold more than there is. What
-an endpoint asks of one (Retry-After) is told to all at once.
+Each process leases a number of concurrent calls and the same share of the calls per minute. It regularly reports how
+many it wants, gives back calls that others need more, and takes free ones. So all processes together never exceed the
+limit. If an endpoint asks one process to wait (Retry-After), all are told at once.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from moot.core.postgres.connection import LONGEST_PAUSE, Postgres
 log = logging.getLogger(__name__)
 
 TICK = 1.0
-"""Seconds after which a process says how many calls it wants, if nothing has changed."""
+"""Seconds between two reports of a process, if nothing has changed."""
 SOON = 0.2
-"""Seconds between two times that it does at least."""
+"""Least seconds between two reports."""
 GONE = 15.0
-"""Seconds after which what a process has leased is free again, if it says nothing."""
+"""Seconds without a report after which the calls that a process has leased are free again."""
 TURN = 5
-"""Seconds after which others have the first turn, if there are more processes than calls at once."""
+"""Seconds after which other processes have the first turn, if there are more processes than calls."""
 CHANNEL = "moot_closed"
 
 
 def fair_share(most: int, wanted: Mapping[str, int], mine: str, turn: int = 0) -> int:
-    """How many calls at once a process should have.
+    """How many concurrent calls a process should have.
 
-    Whoever wants no more than an even part has what it wants, and the others share what that leaves. What nobody wants
-    is shared out, too, so that nobody has to ask before each call.
+    A process that wants no more than an equal share gets all it wants, and the others divide the rest. Calls that no
+    process wants are divided too, so that a process need not ask before each call.
 
     Args:
-        most: of all processes together.
+        most: the limit of all processes together.
         wanted: how many each process wants.
         mine: the process.
-        turn: a number that changes by and by, so that the odd call is not always the same one's.
+        turn: a number that changes regularly, so that the remainder does not always go to the same process.
     """
 
     def place(one: str) -> bytes:
@@ -62,7 +62,7 @@ def fair_share(most: int, wanted: Mapping[str, int], mine: str, turn: int = 0) -
 
 
 class SharedEndpoints:
-    """The endpoints that this process calls, as one of several.
+    """The endpoints that this process shares with others.
 
     Args:
         postgres: a connection.
@@ -79,20 +79,20 @@ class SharedEndpoints:
         self._is_closed = False
 
     def close(self) -> None:
-        """Listens no more, and closes the connections. Blocking."""
+        """Stops listening and closes the connections. Blocking."""
         self._is_closed = True
         if self._listener.is_alive():
             self._listener.join()
         self._postgres.close()
 
     def join(self, address: str, gate: Limiter) -> OneShare:
-        """This process's share of an endpoint, of which nothing is granted yet."""
+        """This process's share of an endpoint, initially without any call granted."""
         share = self._shares[without_user(address)] = OneShare(gate, self._changed, self._refused)
         self._changed.set()
         return share
 
     async def work(self) -> None:
-        """Shares until it is cancelled."""
+        """Exchanges shares until it is cancelled."""
         self._listener.start()
         while True:
             with suppress(TimeoutError):
@@ -100,22 +100,39 @@ class SharedEndpoints:
                     await self._changed.wait()
             self._changed.clear()
             self._refused.clear()
-            for address, share in [*self._shares.items()]:
-                asked = (address, share.most, share.gate.wanted, share.gate.running, share.told())
+            for address in [*self._shares]:
                 try:
-                    granted, closed = await asyncio.to_thread(self._exchange, *asked)
+                    await self.tell(address)
                 except MootError as error:
-                    log.warning("%s", error.detail)  # what was granted stays so
-                    continue
-                share.granted = granted
-                share.close(closed)
-                share.gate.look()
+                    log.warning("%s", error.detail)  # the granted calls stay as they are
             with suppress(TimeoutError):
                 async with asyncio.timeout(SOON):
                     await self._refused.wait()
 
-    def _exchange(self, address: str, most: int, wanted: int, running: int, refused: float) -> tuple[int, float]:
-        """Says what is wanted; what is granted, and for how many seconds the endpoint is closed. Blocking."""
+    async def tell(self, address: str) -> None:
+        """Reports how many concurrent calls this process wants of an endpoint, and takes the calls that it is granted.
+
+        Calls may begin during the report, so calls that are given back stay this process's until the next report.
+
+        Raises:
+            UserError, WorldError: the database cannot be used.
+        """
+        share = self._shares[address]
+        held = max(share.granted, share.gate.running)
+        asked = (address, share.most, share.gate.wanted, held, share.told())
+        granted, closed = await asyncio.to_thread(self._exchange, *asked)
+        if granted < share.granted:
+            share.want()
+        share.granted = granted
+        share.close(closed)
+        share.gate.look()
+
+    def _exchange(self, address: str, most: int, wanted: int, held: int, refused: float) -> tuple[int, float]:
+        """Reports the calls wanted and held. Blocking.
+
+        Returns:
+            The calls granted, and the seconds for which the endpoint is closed.
+        """
 
         def job(cursor: Any) -> tuple[int, float]:
             cursor.execute("INSERT INTO moot.endpoints (address) VALUES (%s) ON CONFLICT DO NOTHING", (address,))
@@ -137,18 +154,18 @@ class SharedEndpoints:
             total = max([most, *(one[0] for one in others.values())])
             needs = {holder: one[1] for holder, one in others.items() if one[1]} | {self._holder: wanted}
             free = total - sum(one[2] for one in others.values())
-            granted = max(running, min(fair_share(total, needs, self._holder, int(now / TURN)), free), 0)
+            granted = max(min(fair_share(total, needs, self._holder, int(now / TURN)), free), 0)
             cursor.execute(
                 "INSERT INTO moot.shares VALUES (%s, %s, %s, %s, %s, now()) ON CONFLICT (address, holder) DO UPDATE "
                 "SET most = excluded.most, wanted = excluded.wanted, granted = excluded.granted, seen = excluded.seen",
-                (address, self._holder, most, wanted, granted),
+                (address, self._holder, most, wanted, max(granted, held)),
             )
             return granted, max(0.0, closed)
 
         return self._postgres.do(job)
 
     def _listen(self) -> None:
-        """Hears what endpoints ask of other processes."""
+        """Listens for waits that endpoints ask of other processes."""
         psycopg = self._postgres.psycopg
         while not self._is_closed:
             try:
@@ -160,7 +177,7 @@ class SharedEndpoints:
                             if holder != self._holder and address in self._shares:
                                 self._loop.call_soon_threadsafe(self._shares[address].close, float(seconds))
             except (psycopg.OperationalError, psycopg.InterfaceError):
-                time.sleep(LONGEST_PAUSE)  # it is told with what is granted, too
+                time.sleep(LONGEST_PAUSE)  # the regular report returns the waits, too
 
 
 class OneShare:
@@ -168,8 +185,8 @@ class OneShare:
 
     Args:
         gate: the endpoint's limiter.
-        changed: is set if something is to be told soon.
-        urgent: is set if it is to be told at once.
+        changed: set if a report is due soon.
+        urgent: set if a report is due at once.
     """
 
     def __init__(self, gate: Limiter, changed: asyncio.Event, urgent: asyncio.Event) -> None:
@@ -181,21 +198,21 @@ class OneShare:
         self._refused = 0.0
 
     def want(self) -> None:
-        """As of `Share`."""
+        """See `Share`."""
         self._changed.set()
 
     def refused(self, seconds: float) -> None:
-        """As of `Share`."""
+        """See `Share`."""
         self._refused = max(self._refused, seconds)
         self._changed.set()
         self._urgent.set()
 
     def told(self) -> float:
-        """The seconds of patience that the endpoint has asked for since this was last asked; 0 if it has not."""
+        """The seconds that the endpoint has asked to wait since this was last called; 0 if it has not."""
         refused, self._refused = self._refused, 0.0
         return refused
 
     def close(self, seconds: float) -> None:
-        """The endpoint has asked somebody for so many seconds of patience."""
+        """The endpoint has asked some process to wait this many seconds."""
         if seconds > 0:
             self.gate.throttle.close(asyncio.get_running_loop().time() + seconds)

@@ -1,6 +1,7 @@
-"""The ledger of calls in a Postgres that many machines share; what `moot.core.ledger.file` is on one machine.
+"""The ledger of calls in a Postgres that many machines share; the counterpart of `moot.core.ledger.file`.
 
-Who may run a debate is not settled here: a row of a batch is given to one worker at a time, which takes it over.
+It does not decide who may run a debate: a row of a batch is given to one worker at a time, and that worker takes it
+over.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ KEEP = (
 
 
 class PostgresLedger:
-    """The ledger; each of its methods is a transaction, and may be carried out twice.
+    """The ledger; each method is a transaction, and may run twice.
 
     Args:
         postgres: the connection.
@@ -38,7 +39,7 @@ class PostgresLedger:
         return True
 
     def is_overfull(self) -> bool:
-        """Whether there may be something to prune: that is for whoever runs the database."""
+        """Whether there may be data to prune: always False, because the operator of the database prunes it."""
         return False
 
     def close(self) -> None:
@@ -47,13 +48,13 @@ class PostgresLedger:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Each method is one."""
+        """Does nothing: each method is a transaction."""
         yield
 
     # --- debates ------------------------------------------------------------------------------------------------------
 
     def begin(self, request: Request) -> Begun:
-        """Takes over a debate, or writes a new one."""
+        """Takes over a debate, or inserts a new one."""
         id, now = request.id or new_id(), time.time()
         texts = (id, request.fingerprint, moot_version(), request.graph, request.input, request.settings, now, now)
 
@@ -63,7 +64,8 @@ class PostgresLedger:
             cursor.execute(
                 "INSERT INTO moot.debates (id, fingerprint, version, graph, input, settings, status, started, updated) "
                 "VALUES (%s, %s, %s, %s, %s, %s, 'running', %s, %s) "
-                "ON CONFLICT (id) DO UPDATE SET status = 'running', updated = excluded.updated",
+                "ON CONFLICT (id) DO UPDATE SET status = 'running', updated = excluded.updated, "
+                "settings = excluded.settings",
                 texts,
             )
             return Begun(id, resumed=found is not None and found[0] != "done")

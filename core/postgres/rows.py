@@ -1,13 +1,14 @@
 """The rows of batches in a Postgres that many machines share: each is given to one worker at a time, and ends once.
 
-A row waits, is running, done, failed, or dropped if nobody asks for it any more. It is done when its verdict is stored,
-whatever procrastinate says of the job that called for it: jobs only ring. A worker that is not seen for a while
-(`moot.about` says how long) has lost its rows, which are queued anew. Everything here blocks.
+A row is waiting, running, done, failed, or dropped if it is no longer requested. It is done when its verdict is stored,
+whatever the state of its procrastinate job: jobs are only notifications. A worker that sends no heartbeat for a while
+(`moot.about` holds the time) loses its rows, which are queued again. Every call here blocks.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import socket
 import zlib
@@ -16,34 +17,41 @@ from dataclasses import dataclass
 from typing import Any
 
 from moot.core.errors import UserError
+from moot.core.ledger.records import PAID, SENT
 from moot.core.postgres.connection import PATIENCE, Postgres, needed
 
 TASK = "moot.row"
 """The name of procrastinate's task."""
 QUEUE = "moot"
 OVERDUE = "now() - (SELECT silence FROM moot.about)"
-"""A row that has waited without a job, or was given to a worker that has not heard of it, since before this is lost."""
+"""A row is lost if it has waited without a job since before this time, or its worker has not reported it since."""
 COMPANY = 2
 """Workers that a row may lose before it is tried alone."""
 LOSSES = 4
 """Workers that a row may lose before it fails."""
+LOOKED_AT = 200
+"""Most rows checked for lost jobs, the longest waiting first. A check of a million waiting rows would take seconds."""
 BLOCK = 16
-"""How many times what a call may take is leased at once from the ceilings of a batch."""
+"""The size of a lease from a batch's ceilings, as a multiple of the most that a call may take."""
+PARTS = 8
+"""Least number of blocks into which the rest is divided, so that little stays unspent when the last are leased."""
+SPENT_BY = " + ".join(f"coalesce((e.about::json -> '{name}' ->> {{0}})::float8, 0)" for name in (PAID, SENT))
+"""SQL for one amount that the calls of a ledger entry took."""
 Spent = tuple[float, float, float]
 """Tokens, USD and calls."""
 
 
 @dataclass(frozen=True)
 class BatchOf:
-    """A batch as the queue has it.
+    """A batch in the queue.
 
     Args:
         id: 16 hexadecimal digits.
         file: the name of its file of claims.
         mode: how the ledger is used.
-        most: tokens, USD and calls of all rows; infinite if there is no bound.
-        until: when it ends at the latest, in seconds since 1970; infinite if there is no bound.
-        stopped: why no further row is begun; empty if all are.
+        most: ceilings of all rows for tokens, USD and calls; infinite if there is none.
+        until: its latest end, in seconds since 1970; infinite if there is none.
+        stopped: why no further row is begun; empty if it is not stopped.
     """
 
     id: str
@@ -56,7 +64,7 @@ class BatchOf:
 
 @dataclass(frozen=True)
 class Given:
-    """A row that a worker was given: its job as JSON, its batch, and whether it is to be done alone."""
+    """A row that was given to a worker: its job as JSON, its batch, and whether it must run alone."""
 
     key: str
     job: dict[str, Any]
@@ -66,7 +74,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Ended:
-    """A row that has ended: its document is None if it has none."""
+    """A row that has ended; its document is None if it has none."""
 
     key: str
     job: dict[str, Any]
@@ -75,12 +83,7 @@ class Ended:
 
 
 class QueuedRows:
-    """The rows.
-
-    Args:
-        postgres: the connection.
-        patience: seconds for which a server that is away is asked again.
-    """
+    """The rows of all batches; a server that is away is retried for ``patience`` seconds."""
 
     def __init__(self, postgres: Postgres, patience: float = PATIENCE) -> None:
         self._postgres = postgres
@@ -97,8 +100,11 @@ class QueuedRows:
     # --- who wants rows done --------------------------------------------------------------------------------------
 
     def open_batch(self, batch: BatchOf) -> None:
-        """Enters a batch, or goes on with it under new bounds: what its ended rows took is counted, and is all if none
-        is running. Rows that wait are dropped: those that are still asked for are entered again."""
+        """Adds a batch, or continues it with new ceilings.
+
+        The spending of its rows is counted, and is the total if no row is running. Waiting rows are dropped; the caller
+        then enters the rows that it still requests.
+        """
         values = (batch.id, batch.file, batch.mode, *batch.most, batch.until)
 
         def job(cursor: Any) -> None:
@@ -118,14 +124,17 @@ class QueuedRows:
 
     def _recount(self, cursor: Any, batch: str) -> None:
         cursor.execute(
+            f"WITH took AS (SELECT tokens, usd, calls FROM moot.rows WHERE batch = %s AND status = 'done' UNION ALL "
+            f"SELECT {', '.join(map(SPENT_BY.format, range(3)))} FROM moot.rows AS r JOIN moot.debates AS d "
+            "ON d.id = r.key JOIN moot.entries AS e ON e.debate = d.number WHERE r.batch = %s AND r.status <> 'done') "
             "UPDATE moot.batches SET (taken_tokens, taken_usd, taken_calls) = (SELECT coalesce(sum(tokens), 0), "
-            "coalesce(sum(usd), 0), coalesce(sum(calls), 0) FROM moot.rows WHERE batch = %s AND status = 'done') "
+            "coalesce(sum(usd), 0), coalesce(sum(calls), 0) FROM took) "
             "WHERE id = %s AND NOT EXISTS (SELECT 1 FROM moot.rows WHERE batch = %s AND status = 'running')",
-            (batch, batch, batch),
+            (batch, batch, batch, batch),
         )
 
     def enter(self, batch: str, jobs: Sequence[Mapping[str, Any]]) -> None:
-        """Queues rows: those that wait, run or are done stay so, those that failed are tried again.
+        """Queues rows. Waiting, running and finished rows stay as they are; failed rows are tried again.
 
         Args:
             batch: its id.
@@ -146,7 +155,7 @@ class QueuedRows:
         self._do(job)
 
     def _again(self, cursor: Any, where: str, values: tuple[Any, ...]) -> int:
-        """Has rows tried anew; how many."""
+        """Queues rows again. Returns how many."""
         cursor.execute(
             "UPDATE moot.rows SET status = 'waiting', outcome = NULL, document = NULL, worker = NULL, losses = 0, "
             f"queued = NULL, collected = false, touched = now() WHERE {where}",
@@ -155,7 +164,7 @@ class QueuedRows:
         return int(cursor.rowcount)
 
     def _ring(self, cursor: Any, where: str, values: tuple[Any, ...]) -> None:
-        """Puts a job into procrastinate's queue for each row that has none that waits, in the same transaction."""
+        """Adds a procrastinate job for each row that has no waiting job, in the same transaction."""
         cursor.execute(
             f"SELECT key FROM moot.rows WHERE {where} AND NOT EXISTS "
             "(SELECT 1 FROM procrastinate_jobs WHERE id = queued AND status = 'todo') ORDER BY number FOR UPDATE",
@@ -170,7 +179,7 @@ class QueuedRows:
             )
 
     def _app(self) -> Any:
-        """Procrastinate, which puts jobs into its queue by our connection."""
+        """Procrastinate's app, which adds jobs over our connection."""
         if self._procrastinate is None:
             package = needed("procrastinate")
             connector = package.SyncPsycopgConnector(conninfo=self._postgres.url)
@@ -178,12 +187,12 @@ class QueuedRows:
         return self._procrastinate
 
     def ended(self, batch: str, limit: int) -> list[Ended]:
-        """Rows that have ended and were not collected."""
+        """Rows that have ended and are not collected yet."""
 
         def job(cursor: Any) -> list[Ended]:
             cursor.execute(
                 "SELECT key, job, outcome, document FROM moot.rows WHERE batch = %s AND status IN ('done', 'failed') "
-                "AND NOT collected ORDER BY number LIMIT %s",
+                "AND NOT collected LIMIT %s",
                 (batch, limit),
             )
             return [
@@ -195,12 +204,12 @@ class QueuedRows:
         return found
 
     def collected(self, keys: Sequence[str]) -> None:
-        """Rows were collected."""
+        """Marks rows as collected."""
         query = "UPDATE moot.rows SET collected = true WHERE key = ANY(%s)"
         self._do(lambda cursor: cursor.execute(query, ([*keys],)))
 
     def state(self, batch: str) -> tuple[dict[str, int], str]:
-        """How many rows of a batch have which status, and why no further one is begun, if so."""
+        """The number of rows of a batch by status, and why no further row is begun, if it is stopped."""
 
         def job(cursor: Any) -> tuple[dict[str, int], str]:
             cursor.execute("SELECT status, count(*) FROM moot.rows WHERE batch = %s GROUP BY 1", (batch,))
@@ -211,9 +220,26 @@ class QueuedRows:
         found: tuple[dict[str, int], str] = self._do(job)
         return found
 
+    def left(self, batch: str) -> tuple[bool, bool, str]:
+        """Whether rows of a batch wait, whether some run, and why no further row is begun. Faster than `state`."""
+
+        def job(cursor: Any) -> tuple[bool, bool, str]:
+            cursor.execute(
+                "SELECT EXISTS (SELECT 1 FROM moot.rows WHERE batch = %s AND status = 'waiting'), "
+                "EXISTS (SELECT 1 FROM moot.rows WHERE batch = %s AND status = 'running'), "
+                "coalesce((SELECT stopped FROM moot.batches WHERE id = %s), '')",
+                (batch, batch, batch),
+            )
+            waiting, running, stopped = cursor.fetchone()
+            return waiting, running, stopped
+
+        found: tuple[bool, bool, str] = self._do(job)
+        return found
+
     def batches(self) -> list[dict[str, Any]]:
-        """All batches, newest first: id, file, when made, why stopped, how many rows have which status, and what those
-        took that have ended (tokens, USD, calls)."""
+        """All batches, newest first: id, file, creation time, reason of a stop, rows by status, spending of the ended
+        rows (tokens, USD, calls), and how many of these have no USD because no price is known.
+        """
 
         def job(cursor: Any) -> list[dict[str, Any]]:
             cursor.execute(
@@ -224,20 +250,21 @@ class QueuedRows:
             found = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
             for batch in found:
                 cursor.execute(
-                    "SELECT status, count(*), sum(tokens), sum(usd), sum(calls) FROM moot.rows WHERE batch = %s "
-                    "GROUP BY 1",
+                    "SELECT status, count(*), sum(tokens), sum(usd), sum(calls), "
+                    "count(*) FILTER (WHERE calls > 0 AND usd = 0) FROM moot.rows WHERE batch = %s GROUP BY 1",
                     (batch["id"],),
                 )
                 counted = cursor.fetchall()
                 batch["rows"] = {status: count for status, count, *_ in counted}
                 batch["spent"] = tuple(sum(row[place] for row in counted) for place in (2, 3, 4))
+                batch["unpriced"] = sum(row[5] for row in counted)
             return found
 
         found: list[dict[str, Any]] = self._do(job)
         return found
 
     def lengths(self) -> dict[str, int]:
-        """How many rows wait (of batches that are not stopped), and how many run."""
+        """How many rows wait (in batches that are not stopped), and how many run."""
         query = (
             "SELECT (SELECT count(*) FROM moot.rows AS r JOIN moot.batches AS b ON b.id = r.batch "
             "WHERE r.status = 'waiting' AND b.stopped = ''), "
@@ -247,7 +274,7 @@ class QueuedRows:
         return {"waiting": waiting, "running": running}
 
     def workers(self) -> list[tuple[str, int, int]]:
-        """Of each worker that lives its host, its process and how many rows it runs."""
+        """Host, process and number of running rows of each living worker."""
         query = (
             "SELECT host, pid, (SELECT count(*) FROM moot.rows WHERE worker = workers.id AND status = 'running') "
             "FROM moot.workers WHERE seen > now() - (SELECT silence FROM moot.about) ORDER BY id"
@@ -256,12 +283,12 @@ class QueuedRows:
         return found
 
     def stop(self, batch: str, why: str) -> None:
-        """No further row of a batch is begun; those that run go on to their end."""
+        """Stops a batch: no further row is begun, and running rows continue to their end."""
         query = "UPDATE moot.batches SET stopped = %s WHERE id = %s AND stopped = ''"
         self._do(lambda cursor: cursor.execute(query, (why, batch)))
 
     def retry(self, batch: str) -> int:
-        """Has the failed rows of a batch tried again, and goes on with one that was stopped; how many rows wait."""
+        """Queues the failed rows of a batch again, and continues a stopped batch. Returns how many rows wait."""
 
         def job(cursor: Any) -> int:
             cursor.execute("UPDATE moot.batches SET stopped = '' WHERE id = %s", (batch,))
@@ -279,10 +306,10 @@ class QueuedRows:
         self._do(lambda cursor: cursor.execute("DELETE FROM moot.batches WHERE id = %s", (batch,)))
 
     def find(self, beginning: str) -> str:
-        """The id of the batch that begins so.
+        """The id of the batch that begins with this text.
 
         Raises:
-            UserError: none or several do.
+            UserError: no batch or several batches do.
         """
         query = "SELECT id FROM moot.batches WHERE starts_with(id, %s)"
         found = [id for (id,) in self._do(lambda cursor: cursor.execute(query, (beginning,)).fetchall())]
@@ -294,23 +321,23 @@ class QueuedRows:
     # --- who does them --------------------------------------------------------------------------------------------
 
     def silence(self) -> float:
-        """Seconds after which a worker that is not seen has lost its rows."""
+        """Seconds without a heartbeat after which a worker loses its rows."""
         query = "SELECT extract(epoch FROM silence)::float8 FROM moot.about"
         return float(self._do(lambda cursor: cursor.execute(query).fetchone())[0])
 
     def join(self) -> int:
-        """Enters a worker; its number."""
+        """Adds a worker. Returns its number."""
         query = "INSERT INTO moot.workers (host, pid) VALUES (%s, %s) RETURNING id"
         values = (socket.gethostname()[:100], os.getpid())
         return int(self._do(lambda cursor: cursor.execute(query, values).fetchone())[0])
 
     def seen(self, worker: int, keys: Sequence[str]) -> bool:
-        """A worker lives, and has these rows; False if it was taken for dead, and has none any more."""
+        """Records a worker's heartbeat and its rows; False if it was taken for dead and has lost its rows."""
 
         def job(cursor: Any) -> bool:
             cursor.execute("UPDATE moot.workers SET seen = now() WHERE id = %s", (worker,))
             lives = bool(cursor.rowcount)
-            cursor.execute(  # those that it was given without hearing of it
+            cursor.execute(  # rows that it was given but never heard of
                 "UPDATE moot.rows SET status = 'waiting', worker = NULL, queued = NULL WHERE worker = %s "
                 f"AND status = 'running' AND key != ALL(%s) AND touched < {OVERDUE}",
                 (worker, [*keys]),
@@ -321,22 +348,40 @@ class QueuedRows:
         return found
 
     def leave(self, worker: int) -> None:
-        """A worker ends; what it has not ended is queued anew, and is nobody's fault."""
+        """Removes a worker; its unfinished rows are queued again, and this does not count as a loss."""
+        self._do(lambda cursor: self._leave(cursor, worker))
 
-        def job(cursor: Any) -> None:
-            cursor.execute(
-                "UPDATE moot.rows SET status = 'waiting', worker = NULL, queued = NULL WHERE worker = %s "
-                "AND status = 'running' RETURNING key",
-                (worker,),
-            )
-            keys = [key for (key,) in cursor.fetchall()]
-            cursor.execute("DELETE FROM moot.workers WHERE id = %s", (worker,))
-            self._ring(cursor, "key = ANY(%s)", (keys,))
+    def _leave(self, cursor: Any, worker: int) -> None:
+        cursor.execute(
+            "UPDATE moot.rows SET status = 'waiting', worker = NULL, queued = NULL WHERE worker = %s "
+            "AND status = 'running' RETURNING key",
+            (worker,),
+        )
+        keys = [key for (key,) in cursor.fetchall()]
+        cursor.execute("DELETE FROM moot.workers WHERE id = %s", (worker,))
+        self._ring(cursor, "key = ANY(%s)", (keys,))
 
-        self._do(job)
+    def resign(self, worker: int) -> bool:
+        """A worker gives its rows to others because it cannot run them; False, without a change, if no other worker
+        lives.
+        """
+
+        def job(cursor: Any) -> bool:
+            cursor.execute("SELECT pg_advisory_xact_lock(1836019575)")  # else two workers could each rely on the other
+            cursor.execute("SELECT id = %s, seen >= " + OVERDUE + " FROM moot.workers", (worker,))
+            found = cursor.fetchall()
+            if not any(mine for mine, _ in found):
+                return True  # it has left already
+            if not any(lives and not mine for mine, lives in found):
+                return False
+            self._leave(cursor, worker)
+            return True
+
+        found: bool = self._do(job)
+        return found
 
     def take(self, key: str, worker: int) -> Given | None:
-        """Gives a row to a worker; None if it runs, is done, or no further row of its batch is begun."""
+        """Gives a row to a worker; None if it runs, is done, or its batch is stopped."""
 
         def job(cursor: Any) -> Given | None:
             cursor.execute(
@@ -356,7 +401,7 @@ class QueuedRows:
         return found
 
     def end(self, key: str, outcome: Mapping[str, Any], document: Mapping[str, Any] | None) -> bool:
-        """Stores what came of a row, whoever did it, unless something is stored already; whether it was."""
+        """Stores the outcome of a row from any worker, unless one is stored already. Returns whether it was stored."""
         spent = outcome.get("spent") or {}
         packed = None if document is None else zlib.compress(json.dumps(document).encode(), 1)
         values = (
@@ -373,16 +418,16 @@ class QueuedRows:
         return bool(self._do(lambda cursor: cursor.execute(query, values).rowcount))
 
     def sweep(self, lost: Mapping[str, Any]) -> int:
-        """Queues anew what dead workers had, and what waits without a job; how many rows.
+        """Queues again the rows of dead workers and waiting rows without a job. Returns how many.
 
         Args:
-            lost: what came of a row that has lost too many workers.
+            lost: the outcome of a row that has lost too many workers.
         """
 
         def job(cursor: Any) -> int:
             cursor.execute("SELECT pg_try_advisory_xact_lock(1836019573)")
             if not cursor.fetchone()[0]:
-                return 0  # another worker is at it
+                return 0  # another worker does it
             cursor.execute(
                 "WITH gone AS (DELETE FROM moot.workers WHERE seen < "
                 f"{OVERDUE}) UPDATE moot.rows SET losses = losses + 1, worker = NULL, queued = NULL, "
@@ -393,12 +438,14 @@ class QueuedRows:
                 (LOSSES, LOSSES, json.dumps(lost)),
             )
             keys = [key for key, status in cursor.fetchall() if status == "waiting"]
-            self._ring(
-                cursor,
-                f"status = 'waiting' AND (key = ANY(%s) OR touched < {OVERDUE}) "
-                "AND batch IN (SELECT id FROM moot.batches WHERE stopped = '')",
-                (keys,),
+            live = "batch IN (SELECT id FROM moot.batches WHERE stopped = '')"
+            cursor.execute(
+                f"SELECT key FROM moot.rows WHERE status = 'waiting' AND touched < {OVERDUE} AND {live} "
+                "ORDER BY touched LIMIT %s",
+                (LOOKED_AT,),
             )
+            overdue = [key for (key,) in cursor.fetchall()]
+            self._ring(cursor, f"status = 'waiting' AND key = ANY(%s) AND {live}", ([*keys, *overdue],))
             return len(keys)
 
         found: int = self._do(job)
@@ -407,15 +454,15 @@ class QueuedRows:
     # --- ceilings of a batch ---------------------------------------------------------------------------------------
 
     def lease(self, batch: str, short: Spent, need: Spent) -> tuple[Spent, Spent]:
-        """Leases some of what all rows of a batch may spend.
+        """Leases a part of the ceilings of a batch.
 
         Args:
             batch: its id.
-            short: what has to be leased at least.
-            need: what a call may take; `BLOCK` times that is leased if there is so much.
+            short: the least to lease.
+            need: the most that one call may take. `BLOCK` times that is leased, but at most `1 / PARTS` of the rest.
 
         Returns:
-            What was leased (nothing if there is too little), and what is left after that.
+            The leased amounts (zero if too little is left), and the rest after that.
         """
 
         def job(cursor: Any) -> tuple[Spent, Spent]:
@@ -427,15 +474,18 @@ class QueuedRows:
             left = cursor.fetchone()
             if any(one > room + 1e-9 for one, room in zip(short, left, strict=True)):
                 return (0, 0, 0), left
-            leased = tuple(min(BLOCK * one, room) for one, room in zip(need, left, strict=True))
+            tokens, usd, calls = (room / PARTS if room < math.inf else room for room in left)
+            parts = (tokens, usd, calls if calls == math.inf else math.floor(calls))
+            leased = tuple(max(few, min(BLOCK * one, part)) for few, one, part in zip(short, need, parts, strict=True))
             self._take(cursor, batch, leased)
             return leased, tuple(room - one for room, one in zip(left, leased, strict=True))
 
-        found: tuple[Spent, Spent] = self._do(job)
+        # Without a time limit: an error would fail a call that was never made.
+        found: tuple[Spent, Spent] = self._postgres.do(job, math.inf)
         return found
 
     def give_back(self, batch: str, unused: Spent) -> None:
-        """Gives back what was leased and not spent."""
+        """Returns the unspent part of a lease."""
         self._do(lambda cursor: self._take(cursor, batch, tuple(-one for one in unused)))
 
     def _take(self, cursor: Any, batch: str, leased: Any) -> None:

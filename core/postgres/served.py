@@ -1,7 +1,7 @@
-"""The ledger of a server of several processes, in one Postgres: whose each debate is, and which process runs it.
+"""The ledger of a server of several processes, in one Postgres, with the owner and the process of each debate.
 
-A process is there as long as it says so every `BEAT` seconds; what a silent one ran is interrupted, and others may go
-on with it.
+A process sends a heartbeat every `BEAT` seconds; the debates of a silent process are interrupted, and other processes
+may resume them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import os
 import socket
 import threading
 import time
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 from moot.core.errors import MootError, UserError
 from moot.core.ledger.records import FAILED, Begun, Debate, Pruned, Request, Status, moot_version, new_id
@@ -22,21 +23,25 @@ from moot.core.postgres.ledger import PostgresLedger
 log = logging.getLogger(__name__)
 
 BEAT = 2.0
-"""Seconds between two signs of life."""
+"""Seconds between two heartbeats."""
 SILENCE = 8
 """Seconds after which a silent process is dead; less than the service's lease of a run."""
+WAITED = 10.0
+"""Seconds for which a lookup waits for a database that is away; a debate waits for longer."""
 ENDS = ("done", "failed", "waiting")
-"""How a debate ends that nobody stopped."""
+"""Statuses of a debate that was not stopped."""
 LIVES = f"EXISTS (SELECT 1 FROM moot.servers AS s WHERE s.id = d.owner AND s.seen > now() - interval '{SILENCE} s')"
-STATUS = f"CASE WHEN d.status = 'running' AND d.owner IS NOT NULL AND NOT {LIVES} THEN 'interrupted' ELSE d.status END"
+AT_WORK = "EXISTS (SELECT 1 FROM moot.rows AS r WHERE r.key = d.id AND r.status = 'running')"
+"""Whether a worker of a queue runs the debate."""
+STATUS = f"CASE WHEN d.status = 'running' AND NOT {LIVES} AND NOT {AT_WORK} THEN 'interrupted' ELSE d.status END"
 USABLE = f"e.kind = 'chat' AND e.about::json ->> '{FAILED}' IS NULL"
 
 
 class Presence:
-    """Says every few seconds that this process is there, from a thread of its own.
+    """Sends this process's heartbeats from a separate thread.
 
     Args:
-        url: of the database.
+        url: the address of the database.
     """
 
     def __init__(self, url: str) -> None:
@@ -46,7 +51,7 @@ class Presence:
         self._thread = threading.Thread(target=self._beat, name="moot-presence", daemon=True)
 
     def begin(self) -> None:
-        """Says so for the first time.
+        """Sends the first heartbeat.
 
         Raises:
             UserError, WorldError: the database cannot be used.
@@ -55,12 +60,12 @@ class Presence:
         self._thread.start()
 
     def end(self) -> None:
-        """This process ends. Blocking."""
+        """Removes this process from the database. Blocking."""
         self._over.set()
         self._thread.join(10)
         try:
             self._postgres.do(lambda cursor: cursor.execute("DELETE FROM moot.servers WHERE id = %s", (self.id,)), 0)
-        except MootError as error:  # it is silent from now on, which says the same
+        except MootError as error:  # its silence has the same effect
             log.warning("%s", error.detail)
         self._postgres.close()
 
@@ -86,7 +91,7 @@ class Presence:
 
 
 class ServedLedger(PostgresLedger):
-    """The ledger, as a process of the service has it.
+    """The ledger of one process of the service.
 
     Args:
         postgres: the connection.
@@ -98,9 +103,9 @@ class ServedLedger(PostgresLedger):
         self._owner = owner
 
     def begin(self, request: Request) -> Begun:
-        """Takes over a debate, or writes a new one; see `LedgerFile.begin`.
+        """Takes over a debate, or inserts a new one; see `LedgerFile.begin`.
 
-        A debate of the same run is the same debate, however it ended before: its worker was lost.
+        If a run begins its debate a second time, it gets the same debate in any status: its worker was lost.
         """
         return self._postgres.do(lambda cursor: self._begin(cursor, request))
 
@@ -135,16 +140,17 @@ class ServedLedger(PostgresLedger):
             return Begun(id, resumed=False, owned=False)
         if status == "running" and not same:
             raise UserError(f"The debate {id} is running. Wait until it has ended.", kind="debate_running")
-        if same and status in ENDS:  # it ended, and its worker was lost before the server heard of it
+        if same and status in ENDS:  # it ended, but its worker was lost before it could tell the server
             return Begun(id, resumed=True)
         cursor.execute(
-            "UPDATE moot.debates SET status = 'running', owner = %s, pid = %s, updated = %s, run = %s WHERE id = %s",
-            (self._owner, os.getpid(), time.time(), request.run, id),
+            "UPDATE moot.debates SET status = 'running', owner = %s, pid = %s, updated = %s, run = %s, settings = %s "
+            "WHERE id = %s",
+            (self._owner, os.getpid(), time.time(), request.run, request.settings, id),
         )
         return Begun(id, resumed=same or status != "done")
 
     def end(self, id: str, status: Status, document: str | None, note: str | None) -> None:
-        """As `LedgerFile.end`. Of a run that was begun again while its first worker lives, the first end counts."""
+        """As `LedgerFile.end`. If a run was begun again while its first worker lives, the first end counts."""
         said = "status = %s, updated = %s, document = coalesce(%s, document), note = coalesce(%s, note), owner = NULL"
         mine = "(owner = %s OR (status <> 'done' AND %s))"
         query = f"UPDATE moot.debates SET {said} WHERE id = %s AND {mine}"
@@ -170,56 +176,66 @@ class ServedLedger(PostgresLedger):
         where = " AND ".join(["true", *(wanted[name] for name in wanted if asked[name] is not None)])
         query = (
             f"SELECT d.id, d.fingerprint, d.version, d.graph, d.input, d.settings, {STATUS}, d.pid, d.started, "
-            "d.updated, d.document, d.idempotency_key, d.note, count(e.seq), "
-            f"count(e.seq) FILTER (WHERE {USABLE}), coalesce(sum(e.size), 0), d.person "
-            f"FROM moot.debates AS d LEFT JOIN moot.entries AS e ON e.debate = d.number WHERE {where} "
-            "GROUP BY d.number ORDER BY d.started DESC, d.id LIMIT %(limit)s"
+            "d.updated, d.document, d.idempotency_key, d.note, e.entries, e.calls, e.size, d.person "
+            f"FROM (SELECT * FROM moot.debates AS d WHERE {where} ORDER BY d.started DESC, d.id LIMIT %(limit)s) AS d "
+            f"CROSS JOIN LATERAL (SELECT count(*) AS entries, count(*) FILTER (WHERE {USABLE}) AS calls, "
+            "coalesce(sum(e.size), 0) AS size FROM moot.entries AS e WHERE e.debate = d.number) AS e "
+            "ORDER BY d.started DESC, d.id"
         )
-        rows = self._postgres.do(lambda cursor: cursor.execute(query, asked).fetchall())
+        rows = self._postgres.do(lambda cursor: cursor.execute(query, asked).fetchall(), WAITED)
         return [_debate(*row) for row in rows]
 
     def outline(self, person: str | None = None) -> list[tuple[str, Status, float]]:
-        """As `LedgerFile.outline`, of one person's debates if one is named; without those of batches of a queue."""
+        """As `LedgerFile.outline`, for one person if one is named; without the debates of a queue's batches."""
         query = (
             f"SELECT d.id, {STATUS}, d.started FROM moot.debates AS d WHERE d.thread IS NOT NULL "
             "AND (%s::text IS NULL OR d.person = %s) ORDER BY d.started DESC, d.id"
         )
-        return self._postgres.do(lambda cursor: cursor.execute(query, (person, person)).fetchall())
+        return self._postgres.do(lambda cursor: cursor.execute(query, (person, person)).fetchall(), WAITED)
+
+    def people(self, documents: Sequence[str]) -> dict[str, str]:
+        """The owners of documents, by id; documents without an owner are left out."""
+        query = "SELECT id, person FROM moot.documents WHERE id = ANY(%s) AND person IS NOT NULL"
+        return dict(self._postgres.do(lambda cursor: cursor.execute(query, ([*documents],)).fetchall()))
 
     def delete(self, id: str) -> None:
-        """Removes a debate with its entries."""
-        self._postgres.do(lambda cursor: cursor.execute("DELETE FROM moot.debates WHERE id = %s", (id,)))
+        """Deletes a debate with its entries and its idempotency key."""
+        query = (
+            "WITH gone AS (DELETE FROM moot.debates WHERE id = %s RETURNING idempotency_key) "
+            "DELETE FROM moot.keys WHERE key IN (SELECT idempotency_key FROM gone)"
+        )
+        self._postgres.do(lambda cursor: cursor.execute(query, (id,)))
 
     def of_key(self, idempotency_key: str) -> Debate | None:
-        """The debate of an idempotency key."""
+        """The debate with an idempotency key."""
         query = "SELECT id FROM moot.debates WHERE idempotency_key = %s"
-        found = self._postgres.do(lambda cursor: cursor.execute(query, (idempotency_key,)).fetchone())
+        found = self._postgres.do(lambda cursor: cursor.execute(query, (idempotency_key,)).fetchone(), WAITED)
         return self.debates(id=found[0])[0] if found else None
 
     def place(self, id: str, thread: str, run: str) -> None:
-        """Notes on which thread of the server a debate runs, and as which run."""
+        """Records the server's thread and run of a debate."""
         query = "UPDATE moot.debates SET thread = %s, run = %s WHERE id = %s"
         self._postgres.do(lambda cursor: cursor.execute(query, (thread, run, id)))
 
     def place_of(self, id: str) -> tuple[str, str] | None:
-        """The thread and the run of a debate, if it has run on the server."""
+        """The thread and the run of a debate; None if it has not run on the server."""
         query = "SELECT thread, run FROM moot.debates WHERE id = %s AND thread IS NOT NULL"
-        found: tuple[str, str] | None = self._postgres.do(lambda cursor: cursor.execute(query, (id,)).fetchone())
-        return found
+        found: Any = self._postgres.do(lambda cursor: cursor.execute(query, (id,)).fetchone(), WAITED)
+        return cast(tuple[str, str] | None, found)
 
     def places(self, thread: str | None = None) -> dict[str, tuple[str, str]]:
         """As `LedgerFile.places`."""
-        if "\0" in (thread or ""):  # which Postgres takes for an error
+        if "\0" in (thread or ""):  # Postgres rejects it with an error
             return {}
         query = (
             "SELECT id, thread, run FROM moot.debates WHERE thread = %s OR (%s::text IS NULL AND thread IS NOT NULL) "
             "ORDER BY started DESC"
         )
-        rows = self._postgres.do(lambda cursor: cursor.execute(query, (thread, thread)).fetchall())
+        rows = self._postgres.do(lambda cursor: cursor.execute(query, (thread, thread)).fetchall(), WAITED)
         return {id: (on, run) for id, on, run in rows}
 
     def prune(self, *_: Any) -> Pruned:
-        """Refuses: the database is pruned by whoever runs it."""
+        """Raises an error: the operator of the database prunes it."""
         raise UserError(
             "This ledger is in Postgres: see docs/howto/service.md for how to prune it.", kind="bad_request"
         )

@@ -1,1 +1,1 @@
-"""What a process shows of itself while it runs, by OpenTelemetry: spans and metrics. Off unless it is turned on."""
+"""Telemetry of a process while it runs: OpenTelemetry's spans and metrics. Off by default."""

@@ -1,6 +1,6 @@
-"""Where telemetry goes: OpenTelemetry's providers, made as its environment variables say.
+"""Exporters of telemetry: OpenTelemetry's providers, configured by its environment variables.
 
-What reads the variables is OpenTelemetry's SDK: the sampler, the resource, batches, intervals, addresses and headers.
+OpenTelemetry's SDK reads the variables of the sampler, the resource, batches, intervals, addresses and headers.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 log = logging.getLogger(__name__)
 
 PATIENCE = 3.0
-"""Seconds that the end of a process waits for what is still to be sent."""
+"""Seconds that the process waits at its end for unsent data."""
 PROTOCOLS = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
-"""OTLP's protocols, and what the exporters for them are called."""
+"""OTLP's protocols, and the names of their exporters."""
 
 
 def install(traces: Iterable[str], metric_exporters: Iterable[str], *, page: bool) -> None:
-    """Makes the process's providers. One that somebody has set before stays.
+    """Creates the process's providers. A provider that is set already stays.
 
     Args:
-        traces: names of exporters of spans.
-        metric_exporters: names of exporters of metrics.
-        page: whether metrics are kept for this process's ``/metrics``.
+        traces: names of span exporters.
+        metric_exporters: names of metric exporters.
+        page: whether this process serves metrics at ``/metrics``.
 
     Raises:
-        UserError: there is no such exporter, or it cannot begin.
+        UserError: an exporter is unknown or cannot start.
     """
     resource = _resource()
     if is_set(trace.get_tracer_provider()):
@@ -67,14 +67,14 @@ _made_here: list[TracerProvider | MeterProvider] = []
 
 
 def finish() -> None:
-    """Sends what is still to be sent, and ends; an address that does not answer delays it by `PATIENCE`. Blocking."""
+    """Sends all remaining data and shuts down; an unreachable address delays it by `PATIENCE`. Blocking."""
     ending = []
     while _made_here:
         provider = _made_here.pop(0)
         thread = threading.Thread(target=provider.shutdown, daemon=True)
         try:
             thread.start()
-        except RuntimeError:  # Python 3.12 and later begin no thread once the interpreter ends
+        except RuntimeError:  # Python 3.12 and later start no thread at shutdown
             provider.shutdown()
         else:
             ending.append(thread)
@@ -95,7 +95,7 @@ def _resource() -> Resource:
 
 
 def _made(signal: str, name: str) -> Any:
-    """An exporter of ``traces`` or ``metrics``."""
+    """Creates an exporter of ``traces`` or ``metrics``."""
     variable = f"OTEL_{signal.upper()}_EXPORTER"
     if name == "otlp":
         name = _otlp(signal)
@@ -111,7 +111,7 @@ def _made(signal: str, name: str) -> Any:
         return found[0].load()()
     except (OSError, ValueError) as error:
         raise UserError(
-            f"The exporter {name!r} of {variable} cannot begin ({error}). Check OpenTelemetry's variables.",
+            f"The exporter {name!r} of {variable} cannot start ({error}). Check OpenTelemetry's variables.",
             kind="invalid_environment",
         ) from error
 
@@ -137,5 +137,5 @@ def _is_prometheus(reader: MetricReader) -> bool:
 def _page_reader() -> MetricReader:
     from opentelemetry.exporter.prometheus import PrometheusMetricReader
 
-    # LangGraph's server has a reader in the same registry, which says what the target is.
+    # LangGraph's server has a reader in the same registry, which already exports the target info.
     return PrometheusMetricReader(disable_target_info=True, scope_info_enabled=False)

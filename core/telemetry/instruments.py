@@ -1,4 +1,4 @@
-"""What telemetry is recorded with: the instruments of OpenTelemetry's GenAI conventions (1.41), and moot's own.
+"""Instruments of telemetry: those of OpenTelemetry's GenAI conventions (1.41), and moot's own.
 
 docs/howto/observability.md lists the names.
 """
@@ -16,17 +16,17 @@ from opentelemetry import metrics, trace
 from opentelemetry.metrics import CallbackOptions, Observation
 
 SCHEMA = "https://opentelemetry.io/schemas/1.41.0"
-"""The last conventions before GenAI's moved into a repository of their own, which most backends know."""
+"""The last conventions before GenAI's moved to a separate repository; most backends know them."""
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 CAPTURED = {
     **dict.fromkeys(("", "false", "no_content"), False),
     **dict.fromkeys(("true", "span_only", "span_and_event"), True),
 }
-"""What the variable may say: whether spans hold what models are sent and what they reply."""
+"""Values of the variable, and whether spans then contain prompts and replies."""
 OTHER = "_OTHER"
-"""What stands for names beyond `MOST_NAMES`."""
+"""The name that replaces further names after `MOST_NAMES`."""
 MOST_NAMES = 100
-"""Names of models that metrics tell apart: callers may name any, and each is a time series."""
+"""Most model names that metrics distinguish: callers may use any name, and each is a time series."""
 
 PROVIDERS = {
     "azure_openai": "azure.ai.openai",
@@ -37,10 +37,10 @@ PROVIDERS = {
     "mistralai": "mistral_ai",
     "xai": "x_ai",
 }
-"""Providers that the conventions call otherwise than settings do."""
+"""Providers whose names in the conventions differ from those in settings."""
 
 OPERATION_SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
-"""Bounds of the buckets, as the conventions have them."""
+"""Bounds of the buckets, from the conventions."""
 TOKENS = tuple(4.0**power for power in range(14))
 """As `OPERATION_SECONDS`."""
 WAIT_SECONDS = (0.01, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
@@ -48,32 +48,32 @@ DEBATE_SECONDS = (1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
 
 Attributes = Mapping[str, str | int | float | bool]
 Seen = Callable[[], Iterable[tuple[float, Attributes]]]
-"""What a gauge shows now: values, each with its attributes."""
+"""Reads the current values of a gauge, each with its attributes."""
 
 
 class Telemetry:
-    """What telemetry is recorded with.
+    """The instruments that record telemetry.
 
     Args:
         tracers: makes spans; by default the process's provider.
         meters: makes instruments; by default the process's provider.
 
     Raises:
-        UserError: `CAPTURE` says something that it may not.
+        UserError: `CAPTURE` has an invalid value.
     """
 
     def __init__(
         self, tracers: trace.TracerProvider | None = None, meters: metrics.MeterProvider | None = None
     ) -> None:
         self.content = captures_content()
-        """Whether spans hold what models are sent and what they reply."""
+        """Whether spans contain prompts and replies."""
         self.tracer = trace.get_tracer("moot", version("moot"), tracers, SCHEMA)
         meter = self._meter = metrics.get_meter("moot", version("moot"), meters, SCHEMA)
         self._names: set[str] = set()
         self.operation = meter.create_histogram(
             "gen_ai.client.operation.duration",
             "s",
-            "Time of a call to a model or a search, from its first request on, with further requests.",
+            "Time of a call to a model or a search, including retries.",
             explicit_bucket_boundaries_advisory=OPERATION_SECONDS,
         )
         self.tokens = meter.create_histogram(
@@ -88,30 +88,32 @@ class Telemetry:
             "Time that a call waits for its turn before its first request.",
             explicit_bucket_boundaries_advisory=WAIT_SECONDS,
         )
-        self.usd = meter.create_counter("moot.cost.usd", "{USD}", "What calls cost, by list prices.")
+        self.usd = meter.create_counter("moot.cost.usd", "{USD}", "Cost of calls, by list prices.")
         self.unpriced = meter.create_counter(
             "moot.calls.unpriced", "{call}", "Calls whose tokens or price are not known: moot.cost.usd lacks them."
         )
-        self.replies = meter.create_counter("moot.replies", "{reply}", "Replies of models, by what came of them.")
+        self.replies = meter.create_counter("moot.replies", "{reply}", "Replies of models, by outcome.")
         self.refusals = meter.create_counter(
-            "moot.endpoint.refusals", "{request}", "Requests that an endpoint refused as one too many (HTTP 429)."
+            "moot.endpoint.refusals",
+            "{request}",
+            "Requests that an endpoint refused because of too many requests (HTTP 429).",
         )
         self.debates = meter.create_histogram(
             "moot.debate.duration",
             "s",
-            "Time of a run of a debate, by how it ended.",
+            "Time of a debate's run, by status.",
             explicit_bucket_boundaries_advisory=DEBATE_SECONDS,
         )
-        self.running = meter.create_up_down_counter("moot.debates.running", "{debate}", "Debates under way.")
+        self.running = meter.create_up_down_counter("moot.debates.running", "{debate}", "Running debates.")
 
     def gauge(self, name: str, unit: str, description: str, seen: Seen) -> None:
-        """Shows what is so whenever metrics are read, in the thread that reads them.
+        """Adds a gauge. Its values are read together with the other metrics, in the thread of the reader.
 
         Args:
-            name: the metric's.
+            name: the metric's name.
             unit: its unit.
-            description: what it counts.
-            seen: gives what is so now.
+            description: its description.
+            seen: returns the current values.
         """
 
         def observe(_: CallbackOptions) -> list[Observation]:
@@ -120,34 +122,34 @@ class Telemetry:
         self._meter.create_observable_gauge(name, [observe], unit, description)
 
     def show_queue(self, seen: Seen) -> None:
-        """Shows how long a queue is; as `gauge`."""
+        """Adds a gauge of the length of a queue; see `gauge`."""
         self.gauge("moot.queue.length", "{row}", "Rows of batches (claims, parts of a corpus) that wait and run.", seen)
 
     def refused(self, address: str, asked: str) -> None:
-        """An endpoint refused a request as one too many.
+        """Counts a request that an endpoint refused because of too many requests.
 
         Args:
-            address: the endpoint's.
-            asked: the model or source that was asked.
+            address: the endpoint's address.
+            asked: the model or source.
         """
         self.refusals.add(1, {**server_of(address), "moot.asked": self.bounded(asked)})
 
     def replied(self, outcome: str, model: str) -> None:
-        """A model has replied.
+        """Counts a model's reply.
 
         Args:
-            outcome: what came of the reply, as calls record it.
-            model: as settings name it.
+            outcome: the reply's outcome, as calls record it.
+            model: its name in settings.
         """
         self.replies.add(1, {"moot.outcome": outcome, **self.named(model)})
 
     def named(self, model: str) -> dict[str, str]:
-        """A model's provider and name, from what settings call it, as attributes of a metric."""
+        """A model's provider and name, from its name in settings, as attributes of a metric."""
         of = provider_and_model(model)
         return of | {"gen_ai.request.model": self.bounded(of["gen_ai.request.model"])}
 
     def bounded(self, name: str) -> str:
-        """A name for a metric, which tells only so many apart."""
+        """A name for a metric, limited to `MOST_NAMES` different names."""
         if name not in self._names:
             if len(self._names) >= MOST_NAMES:
                 return OTHER
@@ -156,10 +158,10 @@ class Telemetry:
 
 
 def captures_content() -> bool:
-    """Whether the environment wants spans to hold what models are sent and what they reply.
+    """Whether the environment allows prompts and replies in spans.
 
     Raises:
-        UserError: it says something else.
+        UserError: the variable has an invalid value.
     """
     said = os.environ.get(CAPTURE, "").strip()
     if said.lower() not in CAPTURED:
@@ -171,7 +173,7 @@ def captures_content() -> bool:
 
 
 def provider_and_model(name: str) -> dict[str, str]:
-    """A model's provider and name as attributes, from what settings call it."""
+    """A model's provider and name as attributes, from its name in settings."""
     provider, _, model = name.partition(":")
     if not model:
         provider, model = OTHER, name

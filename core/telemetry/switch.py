@@ -1,4 +1,4 @@
-"""Whether telemetry is on. Nothing of OpenTelemetry is imported here, as most processes do without."""
+"""Whether telemetry is on. OpenTelemetry is not imported here, because most processes do not need it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from moot.core.errors import UserError
-from moot.core.lazy import imported
+from moot.core.lazy import imported, missing_package
 
 if TYPE_CHECKING:
     from moot.core.telemetry.instruments import Telemetry
@@ -16,20 +16,20 @@ _on: Telemetry | None = None
 
 
 def telemetry() -> Telemetry | None:
-    """What this process records telemetry with; None if it is off."""
+    """The telemetry of this process; None if it is off."""
     return _on
 
 
 def turn_on(*, page: bool = False, port: bool = True) -> Telemetry | None:
-    """Turns telemetry on for one of moot's own programs, if OpenTelemetry's variables ask for it. Blocking.
+    """Turns telemetry on for one of moot's programs, if OpenTelemetry's variables ask for it. Blocking.
 
     Args:
-        page: metrics are shown at this process's ``/metrics``, too, unless ``OTEL_METRICS_EXPORTER`` is ``none``.
-        port: whether this process may open the port of ``OTEL_METRICS_EXPORTER=prometheus``: one of several that work
-            together may.
+        page: whether this process also serves metrics at ``/metrics``, unless ``OTEL_METRICS_EXPORTER`` is ``none``.
+        port: whether this process may open the port of ``OTEL_METRICS_EXPORTER=prometheus``: only one of several
+            cooperating processes may.
 
     Raises:
-        UserError: a variable says something that cannot be done, or a package is missing.
+        UserError: a variable has an invalid value, or a package is missing.
     """
     global _on
     if _on is not None or is_disabled():
@@ -45,7 +45,7 @@ def turn_on(*, page: bool = False, port: bool = True) -> Telemetry | None:
 
 
 def join() -> Telemetry | None:
-    """As `telemetry`; in a program of yours that has set OpenTelemetry up, it is on from here on."""
+    """As `telemetry`; if your program has set up OpenTelemetry, telemetry is on from now on."""
     global _on
     if _on is None and "opentelemetry.sdk" in sys.modules and not is_disabled():
         trace, metrics = imported("opentelemetry.trace"), imported("opentelemetry.metrics")
@@ -55,7 +55,7 @@ def join() -> Telemetry | None:
 
 
 def finish() -> None:
-    """Sends what is still to be sent, if telemetry goes anywhere; for a process that ends by ``os._exit``. Blocking."""
+    """Sends all remaining data if telemetry is on; for a process that ends with ``os._exit``. Blocking."""
     if (exporters := sys.modules.get("moot.core.telemetry.exporters")) is not None:
         exporters.finish()
 
@@ -66,9 +66,9 @@ def is_disabled() -> bool:
 
 
 def wanted(signal: str) -> list[str]:
-    """The exporters that the environment names for ``traces`` or ``metrics``.
+    """The exporters for ``traces`` or ``metrics`` in the environment.
 
-    An address without an exporter means OTLP; neither means none, other than OpenTelemetry has it.
+    An address without an exporter means OTLP. Without either there is no exporter, unlike OpenTelemetry's default.
     """
     if said := os.environ.get(f"OTEL_{signal.upper()}_EXPORTER", "").strip():
         return [] if said == "none" else [name.strip() for name in said.split(",") if name.strip()]
@@ -78,11 +78,7 @@ def wanted(signal: str) -> list[str]:
 
 def needs_package(error: ModuleNotFoundError) -> UserError:
     """The error for a package of the extra ``telemetry`` that is not installed."""
-    return UserError(
-        f'Telemetry needs the package {error.name}: pip install "moot[telemetry]". Or unset the OTEL_ variables and '
-        "LOG_JSON.",
-        kind="missing_package",
-    )
+    return missing_package(error, "telemetry", "Telemetry", "Or unset the OTEL_ variables and LOG_JSON.")
 
 
 def _install(traces: list[str], metrics: list[str], *, page: bool) -> None:
@@ -98,5 +94,5 @@ def _recording() -> Telemetry:
 
 
 def is_set(provider: object) -> bool:
-    """Whether somebody has set a provider: OpenTelemetry's own stand-ins come from its API package."""
+    """Whether a provider is set: OpenTelemetry's placeholders come from its API package."""
     return not type(provider).__module__.startswith(("opentelemetry.trace", "opentelemetry.metrics"))

@@ -1,15 +1,15 @@
 """Trial with progressive retrieval and switched sides (PROClaim; Chowdhury et al.; S2, algorithm 1).
 
 negotiate the evidence:
-    find what the claim rests on, and beside that a supporting and a challenging query
+    find the premises of the claim, and at the same time a supporting and a challenging query
     search for the claim, for every premise and with both queries
-    each side challenges what the other one found
+    each side challenges the evidence of the other
     weigh every piece: it is admitted, disputed or discarded
 debate, and at the same time debate with the counsel on each other's sides; in every round:
-    each side that still searches states a gap; a query is formulated and refined; what is new joins the record
+    each side that still searches states a gap; a query is formulated and refined; new evidence joins the record
     the plaintiff argues, then the defense
     each side may ask for an expert, whom the court may hear
-    each side reflects, the critic scores both, the court closes or goes on
+    each side reflects, the critic scores both, the court closes the debate or continues
 until reflections or discoveries bring nothing new, the critic or the court ends it, or the rounds are used up
 analyse how consistently the counsel argued, then let every judge of a panel read the whole record
 decide by majority; confidence comes from votes, the judges' scores, consistency and the winner's reflection
@@ -37,18 +37,18 @@ def negotiate(state: DebateState) -> Next:
 
 
 def debate(state: DebateState, settings: ProclaimSettings) -> Next:
-    """The switched debate waits for nothing in the primary one, so both are held at the same time."""
+    """Starts both debates at the same time: the switched debate needs nothing from the primary one."""
     debates = {"primary": "primary_debate"} | ({"switched": "switched_debate"} if settings.role_switch else {})
     return to_debates(state, debates)
 
 
 def deliberate(state: DebateState) -> Next:
-    """The panel hears both debates."""
+    """Sends both debates to the panel."""
     return "panel"
 
 
 def decide(state: DebateState) -> Next:
-    """The judges' verdicts are counted."""
+    """Sends the judges' verdicts to the count."""
     return "decide"
 
 

@@ -1,4 +1,4 @@
-"""A debate in court (PROClaim; S2, sections 2.4 to 2.7), and the parts of its rounds that are graphs of their own."""
+"""A debate in court (PROClaim; S2, sections 2.4 to 2.7), and the subgraphs of its rounds."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 
 def next_round(state: TrialState, settings: TrialSettings) -> Next:
-    """A round begins with what each side still searches for; without that with the plaintiff's argument."""
+    """A round begins with retrieval by the sides that still search; if neither does, with the plaintiff's argument."""
     if state.get("stop_reason"):
         return END
     searching = settings.searches_on and still_searching(state)
@@ -46,27 +46,29 @@ def next_round(state: TrialState, settings: TrialSettings) -> Next:
 
 
 def plaintiff_first(state: TrialState) -> Next:
-    """The plaintiff argues from what is on record now."""
+    """The plaintiff argues from the current record."""
     return to_argument("argue", state, "plaintiff")
 
 
 def then_defense(state: TrialState) -> Next:
-    """The defense answers the plaintiff; after both each side may ask for an expert."""
+    """The defense answers the plaintiff; after that each side may ask for an expert."""
     spoken = len(said_in(state["turns"], this_round(state), "argue"))
     return to_argument("argue", state, "defense") if spoken == 1 else to_experts("expert_witness", state)
 
 
 def look_back(state: TrialState, settings: TrialSettings) -> Next:
-    """Both sides reflect, while the critic looks at the round, and the court if it may close the debate."""
+    """Both sides reflect; at the same time the critic scores the round, and the court decides, if it may close the
+    debate.
+    """
     reflections = to_reflection("reflect", state) if settings.self_reflection else []
     return [*reflections, "critique", *(["court"] if may_close(state, settings) else [])]
 
 
 def court_graph(kind: type[TrialSettings], name: str) -> Graph:
-    """One debate, from the admitted evidence to the reason why it stops.
+    """One debate, from the admitted evidence to its stop reason.
 
     Args:
-        kind: the settings' class of the graph that it becomes a part of.
+        kind: the settings class of the parent graph.
         name: the graph's name.
     """
     court = DebateGraph(kind, TrialState, output_schema=TrialUpdate)
@@ -101,7 +103,7 @@ def discovery_graph(kind: type[TrialSettings]) -> Graph:
     """One side's progressive retrieval in a round (S2, section 2.4).
 
     Args:
-        kind: the settings' class of the graph that it becomes a part of.
+        kind: the settings class of the parent graph.
     """
     graph = DebateGraph(kind, TrialState, output_schema=TrialUpdate)
     graph.add_node("state_gap", gap_node())
@@ -117,20 +119,20 @@ def discovery_graph(kind: type[TrialSettings]) -> Graph:
 
 
 def wanted(state: TrialState) -> str:
-    """The court rules on an expert whom the side wants."""
+    """The court rules on an expert if the side asks for one."""
     return "rule_on_expert" if handed(state).get("needed") else END
 
 
 def granted(state: TrialState) -> str:
-    """An expert whom the court hears testifies."""
+    """An expert testifies if the court admits one."""
     return "testify" if any(turn.get("granted") for turn in state["turns"]) else END
 
 
 def expert_graph(kind: type[TrialSettings]) -> Graph:
-    """One side's expert: wanted or not, granted or not, heard (S2, section 2.5, step 3).
+    """One side's expert: the request, the court's ruling, and the testimony (S2, section 2.5, step 3).
 
     Args:
-        kind: the settings' class of the graph that it becomes a part of.
+        kind: the settings class of the parent graph.
     """
     graph = DebateGraph(kind, TrialState, output_schema=TrialUpdate)
     graph.add_node("request_expert", request_expert_node())

@@ -1,4 +1,6 @@
-"""Before the debates of a trial: what is found, challenged and admitted (PROClaim; S2, sections 2.1 to 2.3)."""
+"""The steps before the debates of a trial: evidence is found, challenged and admitted (PROClaim; S2, sections 2.1 to
+2.3).
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,14 @@ from moot.nodes.trial.negotiation import (
 
 
 def begin(state: TrialState, settings: TrialSettings) -> Next:
-    """Premises, queries and a first search at the same time; without a source nothing is searched for."""
+    """Premises, queries and a first search at the same time; without a source there is no search."""
     if not settings.sources:
         return "premises"
     return ["premises", "stance_queries", to_seed("seed_retrieval", state, settings)]
 
 
 def before_search(state: TrialState, settings: TrialSettings) -> Next:
-    """Without a source, what was given is all the evidence."""
+    """Routes to the review of queries, or without sources to the review of the given evidence."""
     return "review_queries" if settings.sources else "review_evidence"
 
 
@@ -45,7 +47,7 @@ def search(state: TrialState, settings: TrialSettings) -> Next:
 
 
 def challenge(state: TrialState) -> Next:
-    """Each side challenges what the other one found, and what was given."""
+    """Each side challenges the evidence of the other, and the given evidence."""
     return to_challengers("challenge", state) or "gather_challenges"
 
 
@@ -55,10 +57,10 @@ def weigh(state: TrialState) -> Next:
 
 
 def negotiation_graph(kind: type[TrialSettings]) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """What is found, what each side holds against it, what is admitted (S2, section 2.3).
+    """Search, each side's objections, and admission (S2, section 2.3).
 
     Args:
-        kind: the settings' class of the graph that it becomes a part of.
+        kind: the settings class of the parent graph.
     """
     graph = DebateGraph(kind, TrialState, input_schema=TrialInput, output_schema=TrialUpdate)
     graph.add_node("premises", premises_node())

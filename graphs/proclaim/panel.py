@@ -1,4 +1,4 @@
-"""After the debates of a trial: consistency and judges (PROClaim; S2, section 2.8)."""
+"""The steps after the debates of a trial: consistency and judges (PROClaim; S2, section 2.8)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from moot.nodes.trial.panel import analyse_node, compile_record_node, judge_reco
 
 
 def begin(state: TrialState) -> Next:
-    """Consistency is analysed once, and only if both sides were heard on each other's side."""
+    """Consistency is analysed once, and only if both counsel were heard on both sides."""
     heard = {turn["side"] for turn in statements(state["turns"]) if turn["phase"] == "switched"}
-    analysed = any(turn["step"] == "analyse" for turn in state["turns"])  # the panel decides anew on a question
+    analysed = any(turn["step"] == "analyse" for turn in state["turns"])  # not after a person asks
     return "analyse_consistency" if len(heard) == 2 and not analysed else "compile_record"
 
 
@@ -27,10 +27,10 @@ def judge(state: TrialState, settings: TrialSettings) -> Next:
 
 
 def panel_graph(kind: type[TrialSettings]) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """How consistently the counsel argued, then every judge, at the same time (S2, section 2.8).
+    """The analysis of the counsel's consistency, then every judge, at the same time (S2, section 2.8).
 
     Args:
-        kind: the settings' class of the graph that it becomes a part of.
+        kind: the settings class of the parent graph.
     """
     graph = DebateGraph(kind, TrialState, input_schema=TrialInput, output_schema=TrialUpdate)
     graph.add_node("analyse_consistency", analyse_node())

@@ -1,1 +1,1 @@
-"""Documents: what is read of PDF, HTML, Word and CSV files."""
+"""Readers for PDF, HTML, Word and CSV files."""

@@ -1,4 +1,4 @@
-"""Documents are read in child processes, which are bounded in memory and time: a document may be made to harm."""
+"""Documents are parsed in child processes with limits on memory and time, because a document may be malicious."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from moot.retrievers.documents.parse import Kind, Parsed, Unreadable, parse
 MEMORY = 2 * 2**30
 """Bytes of address space of a child."""
 SECONDS = 60.0
-"""That a document may take, and one more for each MiB."""
+"""The time limit of a document; each MiB adds one second."""
 AT_ONCE = max(1, min(4, os.cpu_count() or 1))
-"""Children."""
+"""Most child processes."""
 KEPT = ("PATH", "PYTHONPATH", "VIRTUAL_ENV", "HOME", "LANG", "LC_ALL", "TMPDIR")
-"""What a child is told of the environment: no key."""
+"""The environment variables that a child gets: no keys."""
 
 
 class Child:
-    """A process that reads one document after another. After one that harms it, the next has a new process."""
+    """A process that parses one document after another. After a document that kills it, a new process is started."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
 
     def read(self, file: Path, kind: Kind) -> Parsed:
-        """What a document holds. Blocking.
+        """Parses a document. Blocking.
 
         Raises:
             Unreadable: it cannot be read, or takes too much time or memory.
@@ -64,7 +64,7 @@ class Child:
             why = (
                 f"more than {seconds:.0f} seconds"
                 if late.is_set()
-                else f"more than {MEMORY // 2**20:,} MiB of memory, or it breaks the reader"
+                else f"more than {MEMORY // 2**20:,} MiB of memory, or it crashes the reader"
             )
             raise Unreadable(f"to read it takes {why}")
         found: Parsed | str = json.loads(line)
@@ -79,7 +79,7 @@ class Child:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={name: os.environ[name] for name in KEPT if name in os.environ},
-            start_new_session=True,  # Ctrl-C is for the parent
+            start_new_session=True,  # Ctrl-C goes to the parent only
         )
         return self._process
 
@@ -95,7 +95,7 @@ class Child:
 
 
 def read_documents(files: Iterable[tuple[Path, Kind]]) -> Iterator[Parsed | Unreadable]:
-    """What each document holds, or why it cannot be read, in order; several are read at once. Blocking."""
+    """The parsed documents, or the reasons why they cannot be read, in order; several are parsed at once. Blocking."""
     idle = [Child() for _ in range(AT_ONCE)]
     children = tuple(idle)
 
@@ -128,10 +128,10 @@ def read_documents(files: Iterable[tuple[Path, Kind]]) -> Iterator[Parsed | Unre
 
 
 def read_document(file: Path, name: str, kind: Kind) -> Parsed:
-    """As `read_documents`, of one.
+    """As `read_documents`, for one document.
 
     Raises:
-        UserError: it cannot be read; ``name`` is what the error calls it.
+        UserError: it cannot be read; ``name`` is its name in the error.
     """
     (found,) = read_documents([(file, kind)])
     if isinstance(found, Unreadable):
@@ -145,7 +145,7 @@ def unreadable(name: str, why: Unreadable) -> UserError:
 
 
 def bound() -> None:
-    """Bounds this process: memory, no files written, no core dump."""
+    """Limits this process: memory, no file writes, no core dump."""
     with suppress(ImportError):
         import resource
 
@@ -155,10 +155,10 @@ def bound() -> None:
 
 
 def main() -> None:
-    """Reads the documents that standard input names, a line each, until it ends; the answers go to standard output."""
+    """Reads the documents that standard input names, one per line, and writes the results to standard output."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # whatever a library prints is no answer
+    os.dup2(2, 1)  # libraries must not print into the results
     bound()
     for line in sys.stdin:
         file, kind = json.loads(line)
@@ -166,12 +166,12 @@ def main() -> None:
             answer: Parsed | str = parse(Path(file), kind)
         except Unreadable as error:
             answer = str(error)
-        except MemoryError:  # what is left of it would be in the way of the next one
+        except MemoryError:  # the rest would use memory that the next document needs
             return
         except RecursionError:
             answer = "it is nested too deeply"
-        except Exception:  # noqa: BLE001 - a parser may fail in any way on a document that is made to harm
-            answer = f"it is damaged, or no {kind} file in spite of its name"
+        except Exception:  # noqa: BLE001 - a parser may fail in any way on a malicious document
+            answer = f"it is damaged, or is not a {kind} file in spite of its name"
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 

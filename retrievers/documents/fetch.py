@@ -1,7 +1,7 @@
-"""Pages and files that a user names by their address, fetched so that no address can lead into a private network.
+"""Fetches pages and files from addresses that users give, without access to private networks.
 
-Every address that a name stands for is checked, at each redirect anew, and the connection goes to an address that was
-checked: a name is not looked up a second time.
+Every IP address of a host is checked, also after each redirect, and the connection uses a checked address: a name is
+not looked up a second time.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from moot.core.lazy import imported
 from moot.retrievers.documents.parse import encoding_marked
 
 HOSTS = "MOOT_FETCH_HOSTS"
-"""The environment variable that names hosts of a private network that may be asked, between commas."""
+"""The environment variable with hosts in a private network that may be fetched, separated by commas."""
 LARGEST = 50 * 2**20
 """Bytes of an answer, decompressed."""
 SECONDS = 60.0
-"""From the first connection to the last byte."""
+"""Time limit from the first connection to the last byte."""
 REDIRECTS = 5
 CHARSETS = re.compile(r"ascii|iso8859|cp\d|koi8|mac[-_]|gb|big5|euc_|shift_jis|tis-620|utf-(8|16|32)", re.IGNORECASE)
-"""How Python's names of encodings of pages begin: others, such as idna, take long on a page that is made to harm."""
+"""First letters of Python's names of page encodings: others, such as idna, are slow on malicious pages."""
 TEXTS = (".html", ".csv", ".md", ".txt", ".jsonl")
 TRANSLATED = IPv6Network("64:ff9b::/96")
-"""Addresses that stand for one of IPv4, of any network."""
+"""IPv6 addresses that contain an IPv4 address, of any network."""
 SUFFIXES = {
     "application/pdf": ".pdf",
     "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
@@ -57,16 +57,16 @@ SUFFIXES = {
 
 @dataclass(frozen=True)
 class Fetched:
-    """What an address gave.
+    """The result of a fetch.
 
     Args:
-        url: the address that was named.
-        from_url: the one that answered, after redirects.
-        retrieved: the moment in ISO form, UTC.
-        kind: the media type that came with it.
-        sha256: of its bytes, in hexadecimal.
-        file: where its bytes are kept.
-        text: where it can be read as UTF-8, if the answer named another encoding; otherwise ``file``.
+        url: the address that was given.
+        from_url: the address that answered, after redirects.
+        retrieved: the time in ISO form, UTC.
+        kind: the media type of the answer.
+        sha256: the hash of its bytes, in hexadecimal.
+        file: the file with its bytes.
+        text: the file in UTF-8, if the answer named another encoding; otherwise ``file``.
     """
 
     url: str
@@ -79,12 +79,12 @@ class Fetched:
 
 
 def is_url(text: str) -> bool:
-    """Whether a text is meant as the address of a page."""
+    """Whether a text has the form of a page's address."""
     return bool(re.match(r"https?://", text, re.IGNORECASE))
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is one of the public internet; one that wraps another is what it wraps."""
+    """Whether an IP address is public; for an address that contains another, the inner one counts."""
     known = ip_address(address.partition("%")[0])
     if isinstance(known, IPv6Address):
         inner = known.ipv4_mapped or known.sixtofour or (known.teredo or (None, None))[1]
@@ -96,10 +96,10 @@ def is_public(address: str) -> bool:
 
 
 def fetch(url: str) -> Fetched:
-    """What an address gives, kept under ``MOOT_HOME/fetched`` as it was read. Blocking.
+    """Fetches an address and stores the answer unchanged under ``MOOT_HOME/fetched``. Blocking.
 
     Raises:
-        UserError: no address of HTTP, one in a private network, or nothing that is read as a document.
+        UserError: not an HTTP address, an address in a private network, or a content type that is not supported.
         WorldError: it cannot be reached, refuses, is too large, or takes too long.
     """
     return asyncio.run(fetch_page(url))
@@ -127,20 +127,20 @@ async def fetch_page(url: str) -> Fetched:
 
 
 def check_address(url: str) -> None:
-    """Sees that an address may be asked as far as it says so itself; names are checked when they are looked up.
+    """Checks an address before the lookup of its host; the IP addresses are checked after the lookup.
 
     Raises:
-        UserError: it may not.
+        UserError: it may not be fetched.
     """
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port
     except ValueError as error:
-        raise UserError(f"{url} is no address ({error}).", kind="invalid_file") from error
+        raise UserError(f"{url} is not an address ({error}).", kind="invalid_file") from error
     if parts.scheme not in ("http", "https") or not host:
-        raise UserError(f"{url} is no address that begins with http:// or https://.", kind="invalid_file")
+        raise UserError(f"{url} is not an address that begins with http:// or https://.", kind="invalid_file")
     if parts.username or parts.password:
-        raise UserError(f"The address of {host} holds a name or a password. Leave it out.", kind="invalid_file")
+        raise UserError(f"The address of {host} contains a user name or a password. Leave it out.", kind="invalid_file")
     try:
         literal = str(ip_address(host.partition("%")[0]))
     except ValueError:
@@ -149,7 +149,7 @@ def check_address(url: str) -> None:
 
 
 def check_public(host: str, address: str) -> None:
-    """Sees that a host's address is public, or that the host is named in ``MOOT_FETCH_HOSTS``.
+    """Checks that a host's IP address is public, or that the host is listed in ``MOOT_FETCH_HOSTS``.
 
     Raises:
         UserError: neither.
@@ -157,7 +157,7 @@ def check_public(host: str, address: str) -> None:
     named = {name.strip().lower() for name in os.environ.get(HOSTS, "").split(",")}
     if host.lower() not in named and not is_public(address):
         raise UserError(
-            f"{host} is in a private network ({address}) and is not asked. If it is to be, name it in {HOSTS}.",
+            f"{host} is in a private network ({address}) and is not fetched. To allow it, add it to {HOSTS}.",
             kind="invalid_file",
         )
 
@@ -167,7 +167,7 @@ async def _session() -> AsyncIterator[Any]:
     aiohttp = imported("aiohttp")
 
     class Checked(aiohttp.ThreadedResolver):  # type: ignore[misc, name-defined]
-        """Gives addresses that were checked; the connection goes to one of these."""
+        """A resolver that returns checked addresses; the connection uses one of them."""
 
         async def resolve(self, host: str, port: int = 0, family: Any = socket.AF_INET) -> Any:
             found = await super().resolve(host, port, family)
@@ -202,7 +202,7 @@ def _kept(url: str, at: str, answer: Any, content: bytes) -> Fetched:
     suffix = Path(unquote(urlsplit(at).path)).suffix.lower()
     suffix = SUFFIXES.get(kind) or (suffix if suffix in SUFFIXES.values() else "")
     if not suffix:
-        raise UserError(f"{url} is {kind or 'of an unknown kind'}, which is not read.", kind="invalid_file")
+        raise UserError(f"{url} is {kind or 'of an unknown kind'}, which is not supported.", kind="invalid_file")
     digest = hashlib.sha256(content).hexdigest()
     folder = moot_home() / "fetched"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -220,13 +220,13 @@ def _kept(url: str, at: str, answer: Any, content: bytes) -> Fetched:
 
 
 def in_utf8(content: bytes, charset: str) -> bytes | None:
-    """A text in UTF-8 with its mark; None if it tells its encoding itself, or is not in the one that is named.
+    """A text in UTF-8 with its byte order mark; None if it declares its encoding itself, or is not in the given one.
 
-    What is valid UTF-8 is read so, whatever is named: servers often name an encoding for all of their pages.
+    Valid UTF-8 is read as UTF-8, whatever the header says: servers often name one encoding for all of their pages.
 
     Args:
         content: the text.
-        charset: the encoding that came with it.
+        charset: the encoding in the header.
     """
     try:
         name = codecs.lookup(charset).name

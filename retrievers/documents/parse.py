@@ -1,4 +1,4 @@
-"""The text of one document, with its pages and headings. What a document holds is not trusted: see `children`."""
+"""The text of a document, with its pages and headings. Documents are untrusted: see `children`."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from typing import Any, Literal
 from moot.core.lazy import imported
 from typing_extensions import TypedDict
 
-DAMAGED = "it is damaged. Open it in a program that shows it, and save it anew"
-PICTURE = "a picture. Run text recognition (OCR) on it, and save what it says as text or PDF"
+DAMAGED = "it is damaged. Open it in a program that can display it, and save it again"
+PICTURE = "a picture. Run text recognition (OCR) on it, and save the result as text or PDF"
 Kind = Literal["pdf", "html", "docx", "csv"]
 
 LARGEST_DOCUMENT = 200 * 2**20
-"""Bytes of a file."""
+"""Most bytes of a file."""
 LARGEST_UNPACKED = 100 * 2**20
-"""Bytes of all text, as XML, that a Word document unpacks to."""
+"""Most bytes of a Word document's text, unpacked as XML."""
 MOST_PAGES = 5000
 MOST_CHARACTERS = 50_000_000
-"""Of a document's text."""
+"""Most characters of a document's text."""
 LIKELY = 0.2
-"""How much like a language the letters of a text have to be (from 0 to 1) for its encoding to be guessed by them."""
+"""Least similarity of a text's letters to a language (0 to 1) for a guess of its encoding."""
 LONGEST_CELL = 1_000_000
-"""Characters of a cell of CSV."""
+"""Most characters of a CSV cell."""
 FOREIGN = {
     b"\xd0\xcf\x11\xe0": "an old Office file (.doc, .xls), or one with a password. Save it as .docx, .csv or PDF",
     b"{\\rtf": "rich text (RTF). Save it as .docx or PDF",
@@ -40,7 +40,7 @@ FOREIGN = {
     b"\x1f\x8b": "a packed file. Unpack it",
     b"%!PS": "PostScript. Save it as PDF",
 }
-"""How files begin that are not read, whatever they are called, and what they are."""
+"""First bytes of files that are not supported, whatever their names, and their kinds."""
 MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF32_LE: "utf-32",
@@ -48,20 +48,20 @@ MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-"""The encodings that a text's first bytes name."""
+"""The encodings named by byte order marks."""
 CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
 NO_TITLES = ("untitled", "untitled document", "(anonymous)", "unspecified")
-"""What programs write as the title of a PDF file that has none."""
+"""Titles that programs write into PDF files without a title."""
 AS_ROWS = (
-    "each row is one passage with all of its columns, also the one that is called `text`. "
-    "If its columns are id, title and url of passages, make it .jsonl"
+    "each row is one passage with all of its columns, including one named `text`. If its columns are id, title and "
+    "url of passages, make it .jsonl"
 )
 BLOCKS = ("p", "li", "tr", "blockquote", "pre")
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
 
 class Part(TypedDict):
-    """A paragraph, a page or a row, with the heading over it (or nothing) and its page from 1 (or 0)."""
+    """A paragraph, a page or a row, with the heading above it (or empty) and its page from 1 (or 0)."""
 
     text: str
     heading: str
@@ -69,9 +69,9 @@ class Part(TypedDict):
 
 
 class Parsed(TypedDict):
-    """What was read of a document. ``empty_pages`` are those without any text, of ``pages``; ``published`` is a day
-    that the document says, not one that a file was made or changed on. ``note`` says how it was read, if a user may
-    have meant it otherwise.
+    """The result of parsing a document. ``empty_pages`` are pages without text, of ``pages``; ``published`` is the date
+    stated in the document, not its creation or modification date. ``note`` says how it was read, if the user may have
+    expected otherwise.
     """
 
     title: str
@@ -84,15 +84,15 @@ class Parsed(TypedDict):
 
 
 class Unreadable(Exception):  # noqa: N818 - says why a document cannot be read
-    """Why a document cannot be read, as a sentence's end."""
+    """The reason why a document cannot be read, as the end of a sentence."""
 
 
 def kind_of(file: Path) -> Kind | None:
-    """What a file is by its content, and by its name only where that does not tell; None for plain text.
+    """The kind of a file by its content, else by its name; None for plain text.
 
     Raises:
         OSError: it cannot be read.
-        Unreadable: it is of a kind that is not read.
+        Unreadable: its kind is not supported.
     """
     with file.open("rb") as opened:
         start = opened.read(4096)
@@ -112,9 +112,9 @@ def kind_of(file: Path) -> Kind | None:
         return "html"
     suffix = file.suffix.lower()
     if suffix == ".pdf":
-        raise Unreadable("it is no PDF, though its name says so")
+        raise Unreadable("it is not a PDF, though its name says so")
     if suffix == ".docx":
-        raise Unreadable("it is no Word document, though its name says so")
+        raise Unreadable("it is not a Word document, though its name says so")
     return "html" if suffix in (".html", ".htm", ".xhtml") else "csv" if suffix in (".csv", ".tsv") else None
 
 
@@ -134,10 +134,10 @@ def parse(file: Path, kind: Kind) -> Parsed:
 
     Args:
         file: the document.
-        kind: as `kind_of` gives it.
+        kind: as `kind_of` returns it.
 
     Raises:
-        Unreadable: it is too large, damaged, locked, or holds no text.
+        Unreadable: it is too large, damaged, encrypted, or has no text.
     """
     if file.stat().st_size > LARGEST_DOCUMENT:
         raise Unreadable(f"it has more than {LARGEST_DOCUMENT // 2**20} MiB")
@@ -151,15 +151,15 @@ def parse(file: Path, kind: Kind) -> Parsed:
 
 
 def encoding_marked(content: bytes) -> str | None:
-    """The encoding that a text's first bytes name, if they do."""
+    """The encoding that a text's byte order mark names, if it has one."""
     return next((encoding for mark, encoding in MARKS.items() if content.startswith(mark)), None)
 
 
 def decoded(content: bytes) -> str:
-    """A text whose bytes are in any encoding that can be told: by its mark, UTF-8, what HTML names, or its language.
+    """A decoded text; its encoding is found by the byte order mark, UTF-8, the HTML declaration, or the language.
 
     Raises:
-        Unreadable: its encoding cannot be told.
+        Unreadable: its encoding cannot be found.
     """
     named = CHARSET.search(content[:4096])
     for encoding in (encoding_marked(content), "utf-8", named and named[1].decode()):
@@ -178,10 +178,10 @@ def decoded(content: bytes) -> str:
 
 
 def texts_of(found: Parsed, name: str) -> list[dict[str, str]]:
-    """A document's text, as `moot.nodes.texts.given.GivenText` has it: one for each page, or each heading.
+    """A document's text, as `moot.nodes.texts.given.GivenText`: one for each page, or each heading.
 
     Args:
-        found: what was read.
+        found: the parsed document.
         name: its title if it has none.
     """
     texts: list[dict[str, str]] = []
@@ -245,7 +245,7 @@ def _parse_pdf(file: Path) -> Parsed:
 
 
 def _outline(document: Any, pdfium: Any) -> dict[int, str]:
-    """The last bookmark that begins on each page, from 0."""
+    """The last bookmark that begins on each page; pages count from 0."""
     found: dict[int, str] = {}
     try:
         for mark in document.get_toc(max_depth=3):
@@ -258,7 +258,7 @@ def _outline(document: Any, pdfium: Any) -> dict[int, str]:
 
 
 def flowing(text: str) -> str:
-    """A page's lines as running text: words that were divided at the end of a line are whole again."""
+    """A page's lines as running text: words that were divided at the end of a line are joined."""
     text = text.replace("\r", "\n").replace("\x02\n", "").replace("\ufffe\n", "").replace("\ufffe", "")
     text = re.sub(r"(?<=[a-z])[-\u00ad]\n+(?=[a-z])", "", text)
     return " ".join(text.split())
@@ -273,7 +273,7 @@ def _parse_html(file: Path) -> Parsed:
     try:
         page = html.document_fromstring(decoded(file.read_bytes()).encode(errors="replace"), parser=parser)
     except html.etree.ParserError as error:
-        raise Unreadable("it is no HTML that can be read") from error
+        raise Unreadable("it is not readable HTML") from error
     if any("depth" in fault.message for fault in parser.error_log):
         raise Unreadable("it is nested too deeply. Save it as PDF")
     whole = trafilatura.html2txt(page)
@@ -283,7 +283,7 @@ def _parse_html(file: Path) -> Parsed:
         include_tables=True,
         favor_recall=True,
         with_metadata=True,
-        date_extraction_params={"extensive_search": False, "original_date": True},  # a day that is said, not guessed
+        date_extraction_params={"extensive_search": False, "original_date": True},  # a stated date, not a guess
     )
     if found is None or found.body is None:
         return _found([{"text": whole, "heading": "", "page": 0}])
@@ -292,7 +292,7 @@ def _parse_html(file: Path) -> Parsed:
 
 
 def _blocks(body: Any, headings: tuple[str, ...], blocks: tuple[str, ...]) -> Iterator[Part]:
-    """The outermost blocks of a tree in order, each with the heading before it; text outside of all is one more."""
+    """The outermost blocks of a tree in order, each with the heading before it; text outside all blocks is one part."""
     heading, within = "", None
     for element in body.iter():
         if within is not None and within in element.iterancestors():
@@ -340,7 +340,7 @@ def _parse_csv(file: Path) -> Parsed:
     try:
         filled = [(rows.line_num, [cell.strip() for cell in row]) for row in rows if any(map(str.strip, row))]
     except csv.Error as error:
-        raise Unreadable(f"line {rows.line_num} is no CSV ({error})") from error
+        raise Unreadable(f"line {rows.line_num} is not CSV ({error})") from error
     (_, names), *rest = filled or [(0, [])]
     parts: list[Part] = []
     for line, row in rest:

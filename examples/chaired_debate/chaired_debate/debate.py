@@ -1,0 +1,43 @@
+"""A chaired debate: the first agent hears all others, who hear it alone, until all agree; then they vote."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from moot.nodes import (
+    Debate,
+    DebateState,
+    RoundsSettings,
+    agent_node,
+    agents_needs,
+    agreed_answer,
+    compare_node,
+    consensus_or_rounds,
+    no_round_left,
+    to_agents,
+    vote_node,
+)
+
+
+def heard_by(name: str, names: Sequence[str]) -> list[str]:
+    """Whom an agent hears: the chair everybody, the others the chair."""
+    chair = names[0]
+    return [other for other in names if other != chair] if name == chair else [chair]
+
+
+def another_round(state: DebateState, settings: RoundsSettings) -> Any:
+    """Until all agree, or the rounds or the budget are used up, every agent answers anew."""
+    if no_round_left(state, settings) or agreed_answer(state["votes"]) is not None:
+        return "vote"
+    return to_agents("answer", state, settings, heard_by)
+
+
+builder = Debate("chaired", RoundsSettings, agents_needs)
+builder.add_node("answer", agent_node())
+builder.add_node("compare_answers", compare_node())
+builder.add_node("vote", vote_node(consensus_or_rounds))
+builder.begin(another_round, ["answer"])
+builder.rounds(another_round, ["answer"])
+builder.add_edge("answer", "compare_answers")
+builder.add_conditional_edges("compare_answers", another_round, ["answer", "vote"])
+builder.verdict_from("vote")
+graph = builder.compile(name="Chaired debate")
